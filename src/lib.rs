@@ -1,0 +1,41 @@
+//! daytable takes log records in, writes each day's records to a table of its own, and lets a day go with one drop.
+//!
+//! The modules, in the order a record meets them:
+//!
+//! * [`time`]: ticks of 100 ns, and the one place that reads the wall clock.
+//! * [`record`]: what a line says, borrowed from the line.
+//! * [`parse`]: a line becomes a record. Cannot fail.
+//! * [`tail`]: files are found, told apart, followed through rotation, and cut into lines.
+//! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
+//! * [`batch`]: rows of one table and partition, the unit that is handed to the commit.
+//! * [`entity`]: a record becomes one row of a batch, or a master row and its items.
+//! * [`route`]: which configured table, and which of its days, takes a record.
+//! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
+//! * [`lifecycle`]: which days are created ahead and which are dropped: a pure plan, and the schedule that runs it.
+//! * [`query`]: rows become records again: newest first, counted, followed live.
+//! * [`metrics`]: everything that is counted, by its Prometheus name.
+//! * [`http`]: the listeners: metrics, health, the reading API, the control socket.
+//! * [`config`]: the file, its defaults, its errors.
+//! * [`daemon`]: the parts put together, started, drained and stopped.
+//! * [`cli`]: the commands.
+//!
+//! What does not exist, on purpose: sources know nothing of stores and stores nothing of sources (they meet in
+//! [`batch`] and in [`store::Intake`]); no position is kept anywhere but in the commit that holds its rows; no row is
+//! ever deleted to expire; nothing but [`time`] asks for the time of day; no module but [`store`] opens the data folder.
+
+pub mod time;
+pub mod record;
+pub mod parse;
+pub mod tail;
+pub mod key;
+pub mod batch;
+pub mod entity;
+pub mod route;
+pub mod store;
+pub mod lifecycle;
+pub mod query;
+pub mod metrics;
+pub mod http;
+pub mod config;
+pub mod daemon;
+pub mod cli;
