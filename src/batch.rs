@@ -1,1 +1,379 @@
-//! (to be written)
+//! Rows of one table and one partition: what is handed to the commit.
+//!
+//! A batch holds at most [`ROWS_MAX`] entities and [`BYTES_MAX`] bytes, the limits of an entity group transaction, so
+//! that a store behind an outbox can send it as it is. Its rows lie one behind the other in one buffer:
+//!
+//! ```text
+//! row      := property*                        key, level and extent stand in `rows`
+//! property := name u16 | tag u8 | value        name: index into the batch's own list of names
+//! value    := String, Binary: length u32, bytes | Int64, Double, DateTime: 8 | Int32: 4 | Guid: 16 | Boolean: in the tag
+//! ```
+//!
+//! all little-endian. Nothing but this module reads or writes that layout, and it never reaches a disk.
+
+use crate::key::{DayTable, RowKey};
+use crate::property::{Kind, PROPERTY_NAME_UNITS_MAX, Property, property_name};
+use crate::record::Level;
+use crate::time::Ticks;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Entities of a batch at most.
+pub const ROWS_MAX: usize = 100;
+/// Bytes of a batch at most.
+pub const BYTES_MAX: usize = 4 << 20;
+
+/// Rows of one table and partition, in the order they came. See the module's head for the limits.
+#[derive(Debug)]
+pub struct Batch {
+    /// The day-table they go to.
+    pub table: DayTable,
+    /// Their PartitionKey.
+    pub partition: Arc<str>,
+    names: Names,
+    rows: Vec<Row>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    key: RowKey,
+    level: Option<Level>,
+    end: usize,
+}
+
+/// One row of a batch, as it is read.
+#[derive(Clone, Copy)]
+pub struct RowRef<'a> {
+    /// Its key.
+    pub key: RowKey,
+    /// Its level; items have none.
+    pub level: Option<Level>,
+    bytes: &'a [u8],
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new(table: DayTable, partition: Arc<str>) -> Batch {
+        Batch { table, partition, names: Names::default(), rows: Vec::new(), bytes: Vec::new() }
+    }
+
+    /// Whether `rows` more rows of `bytes` in all stay within the limits. An empty batch takes what one record makes.
+    pub fn has_room(&self, rows: usize, bytes: usize) -> bool {
+        self.rows.is_empty() || self.rows.len() + rows <= ROWS_MAX && self.bytes.len() + bytes <= BYTES_MAX
+    }
+
+    /// Entities in it.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Bytes of its rows.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() + self.rows.len() * size_of::<Row>()
+    }
+
+    /// The property names that [`RowRef::properties`] refers to.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names.properties
+    }
+
+    /// Its rows, in the order they came.
+    pub fn rows(&self) -> impl Iterator<Item = RowRef<'_>> {
+        let mut start = 0;
+        self.rows.iter().map(move |row| {
+            let bytes = &self.bytes[start..row.end];
+            start = row.end;
+            RowRef { key: row.key, level: row.level, bytes }
+        })
+    }
+
+    /// Begins a row; the properties that follow are its own, until [`RowWriter::finish`].
+    pub fn begin(&mut self, key: RowKey, level: Option<Level>) -> RowWriter<'_> {
+        let row = self.rows.len() as u32 + 1;
+        self.names.cursor = 0;
+        RowWriter { batch: self, key, level, row }
+    }
+}
+
+/// Writes one row. Dropped without [`RowWriter::finish`], what it wrote becomes part of the next row: always finish.
+pub struct RowWriter<'b> {
+    batch: &'b mut Batch,
+    key: RowKey,
+    level: Option<Level>,
+    row: u32,
+}
+
+impl RowWriter<'_> {
+    /// Adds a field of the record, by any name: [`property_name`] makes a property's name of it, and a second field
+    /// that comes to the same name in this row gets `_2`, `_3`, … behind it.
+    pub fn add_field(&mut self, name: &str, value: Property<'_>) {
+        let index = self.batch.names.index(name, self.row);
+        self.put(index, value);
+    }
+
+    /// Adds a property by its exact name, which is valid and not in this row yet.
+    pub fn add(&mut self, name: &str, value: Property<'_>) {
+        let index = self.batch.names.property(name);
+        self.batch.names.used[usize::from(index)] = self.row;
+        self.put(index, value);
+    }
+
+    fn put(&mut self, index: u16, value: Property<'_>) {
+        let bytes = &mut self.batch.bytes;
+        bytes.extend_from_slice(&index.to_le_bytes());
+        let tag = match value {
+            Property::Boolean(true) => Kind::Boolean as u8 | TRUE,
+            value => value.kind() as u8,
+        };
+        bytes.push(tag);
+        let mut long = |value: &[u8]| {
+            // A line is at most 2 MiB, so no value comes near 4 GiB.
+            bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(value);
+        };
+        match value {
+            Property::String(text) => long(text.as_bytes()),
+            Property::Binary(binary) => long(binary),
+            Property::Int64(n) => bytes.extend_from_slice(&n.to_le_bytes()),
+            Property::Double(n) => bytes.extend_from_slice(&n.to_le_bytes()),
+            Property::DateTime(time) => bytes.extend_from_slice(&time.get().to_le_bytes()),
+            Property::Int32(n) => bytes.extend_from_slice(&n.to_le_bytes()),
+            Property::Guid(guid) => bytes.extend_from_slice(&guid),
+            Property::Boolean(_) => {}
+        }
+    }
+
+    /// Ends the row.
+    pub fn finish(self) {
+        let end = self.batch.bytes.len();
+        self.batch.rows.push(Row { key: self.key, level: self.level, end });
+    }
+}
+
+const TRUE: u8 = 0x80;
+
+impl<'a> RowRef<'a> {
+    /// Its properties with the index of their name, in the order they were added.
+    pub fn properties(&self) -> Properties<'a> {
+        Properties { bytes: self.bytes }
+    }
+
+    /// Bytes of its properties.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Iterates over the properties of a row.
+pub struct Properties<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Properties<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.bytes.split_first_chunk::<N>()?;
+        self.bytes = rest;
+        Some(*head)
+    }
+
+    fn long(&mut self) -> Option<&'a [u8]> {
+        let length = u32::from_le_bytes(self.take()?) as usize;
+        let (head, rest) = self.bytes.split_at_checked(length)?;
+        self.bytes = rest;
+        Some(head)
+    }
+}
+
+impl<'a> Iterator for Properties<'a> {
+    type Item = (u16, Property<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = u16::from_le_bytes(self.take()?);
+        let [tag] = self.take()?;
+        let value = match Kind::from_code(tag & !TRUE)? {
+            // `add` copied these bytes from a `str`; checking them again costs less than one `unsafe` does.
+            Kind::String => Property::String(std::str::from_utf8(self.long()?).ok()?),
+            Kind::Binary => Property::Binary(self.long()?),
+            Kind::Int64 => Property::Int64(i64::from_le_bytes(self.take()?)),
+            Kind::Double => Property::Double(f64::from_le_bytes(self.take()?)),
+            Kind::DateTime => Property::DateTime(Ticks::new(i64::from_le_bytes(self.take()?))?),
+            Kind::Int32 => Property::Int32(i32::from_le_bytes(self.take()?)),
+            Kind::Guid => Property::Guid(self.take()?),
+            Kind::Boolean => Property::Boolean(tag & TRUE != 0),
+        };
+        Some((name, value))
+    }
+}
+
+/// The names of a batch. Records of one source name the same fields in the same order, so the name that followed
+/// last time is tried first: one comparison a field.
+#[derive(Debug, Default)]
+struct Names {
+    properties: Vec<Arc<str>>,
+    /// The row that used the property last, from 1.
+    used: Vec<u32>,
+    /// Every name as records have it, with its property, in the order of first sight.
+    raw: Vec<(Box<str>, u16)>,
+    /// `raw` by name, once there are more than are quickly searched.
+    by_raw: HashMap<Box<str>, u32, foldhash::quality::RandomState>,
+    cursor: usize,
+}
+
+/// Names that a linear search still finds faster than a hash.
+const SEARCHED: usize = 16;
+
+impl Names {
+    fn index(&mut self, raw: &str, row: u32) -> u16 {
+        let at = match self.raw.get(self.cursor) {
+            Some((name, _)) if **name == *raw => self.cursor,
+            _ => self.find(raw).unwrap_or_else(|| self.add(raw)),
+        };
+        self.cursor = at + 1;
+        let property = self.raw[at].1;
+        let used = &mut self.used[usize::from(property)];
+        if *used == row {
+            return self.beside(property, row);
+        }
+        *used = row;
+        property
+    }
+
+    fn find(&self, raw: &str) -> Option<usize> {
+        if self.raw.len() <= SEARCHED {
+            self.raw.iter().position(|(name, _)| **name == *raw)
+        } else {
+            self.by_raw.get(raw).map(|&at| at as usize)
+        }
+    }
+
+    fn add(&mut self, raw: &str) -> usize {
+        let property = self.property(&property_name(raw));
+        self.raw.push((raw.into(), property));
+        if self.raw.len() == SEARCHED + 1 {
+            self.by_raw = self.raw.iter().zip(0..).map(|((name, _), at)| (name.clone(), at)).collect();
+        } else if self.raw.len() > SEARCHED {
+            self.by_raw.insert(raw.into(), self.raw.len() as u32 - 1);
+        }
+        self.raw.len() - 1
+    }
+
+    fn property(&mut self, name: &str) -> u16 {
+        let at = self.properties.iter().position(|known| **known == *name).unwrap_or_else(|| {
+            self.properties.push(name.into());
+            self.used.push(0);
+            self.properties.len() - 1
+        });
+        // At most 100 rows of at most 252 properties: never more than 25,200 names.
+        at as u16
+    }
+
+    /// A property name beside one that this row has already.
+    fn beside(&mut self, taken: u16, row: u32) -> u16 {
+        let name = self.properties[usize::from(taken)].clone();
+        for n in 2u32.. {
+            let suffix = format!("_{n}");
+            let kept = name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - suffix.len());
+            let property = self.property(&format!("{}{suffix}", &name[..kept]));
+            if self.used[usize::from(property)] != row {
+                self.used[usize::from(property)] = row;
+                return property;
+            }
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Period, TableName};
+    use proptest::prelude::*;
+
+    fn batch() -> Batch {
+        let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, Ticks::UNIX_EPOCH);
+        Batch::new(table, "web".into())
+    }
+
+    #[test]
+    fn fields_that_collide_are_both_kept() {
+        let mut batch = batch();
+        for n in 0..2 {
+            let mut row = batch.begin(RowKey::new(Ticks::UNIX_EPOCH, 1, n), None);
+            for (name, value) in [("a.b", 1), ("a_b", 2), ("a_b", 3), ("a_b_2", 4)] {
+                row.add_field(name, Property::Int64(value));
+            }
+            row.finish();
+        }
+        for row in batch.rows() {
+            let got: Vec<_> = row.properties().map(|(name, value)| (&*batch.names()[name as usize], value)).collect();
+            let names: std::collections::HashSet<_> = got.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names.len(), 4, "{got:?}");
+            assert_eq!(got[0], ("a_b", Property::Int64(1)));
+            assert_eq!(got.iter().map(|g| g.1).collect::<Vec<_>>(), [1, 2, 3, 4].map(Property::Int64));
+        }
+    }
+
+    fn property() -> impl Strategy<Value = (String, OwnedProperty)> {
+        let value = prop_oneof![
+            ".{0,20}".prop_map(OwnedProperty::String),
+            any::<i64>().prop_map(OwnedProperty::Int64),
+            any::<bool>().prop_map(OwnedProperty::Boolean),
+            any::<i32>().prop_map(OwnedProperty::Int32),
+            proptest::collection::vec(any::<u8>(), 0..20).prop_map(OwnedProperty::Binary),
+        ];
+        ("[a-z]{1,3}", value)
+    }
+
+    #[derive(Clone, Debug)]
+    enum OwnedProperty {
+        String(String),
+        Int64(i64),
+        Boolean(bool),
+        Int32(i32),
+        Binary(Vec<u8>),
+    }
+
+    impl OwnedProperty {
+        fn borrow(&self) -> Property<'_> {
+            match self {
+                OwnedProperty::String(s) => Property::String(s),
+                OwnedProperty::Int64(n) => Property::Int64(*n),
+                OwnedProperty::Boolean(b) => Property::Boolean(*b),
+                OwnedProperty::Int32(n) => Property::Int32(*n),
+                OwnedProperty::Binary(b) => Property::Binary(b),
+            }
+        }
+    }
+
+    proptest! {
+        /// What is put into a batch comes out of it, in order, each row with its own, and no name twice in a row.
+        #[test]
+        fn rows_round_trip(rows in proptest::collection::vec(proptest::collection::vec(property(), 0..40), 0..8)) {
+            let mut batch = batch();
+            for (at, row) in rows.iter().enumerate() {
+                let mut writer = batch.begin(RowKey::new(Ticks::UNIX_EPOCH, 7, at as u64), Some(Level::Info));
+                for (name, value) in row { writer.add_field(name, value.borrow()); }
+                writer.finish();
+            }
+            prop_assert_eq!(batch.len(), rows.len());
+            for (at, (got, row)) in batch.rows().zip(&rows).enumerate() {
+                prop_assert_eq!(got.key.position(), at as u64);
+                let got: Vec<_> = got.properties().collect();
+                prop_assert_eq!(got.len(), row.len());
+                let mut seen = std::collections::HashSet::new();
+                for ((name, value), (want_name, want)) in got.iter().zip(row) {
+                    prop_assert_eq!(value, &want.borrow());
+                    let name = &batch.names()[usize::from(*name)];
+                    prop_assert!(name.starts_with(want_name.as_str()));
+                    prop_assert!(seen.insert(name.clone()));
+                }
+            }
+        }
+    }
+}

@@ -7,6 +7,7 @@
 //! * [`parse`]: a line becomes a record. Cannot fail.
 //! * [`tail`]: files are found, told apart, followed through rotation, and cut into lines.
 //! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
+//! * [`property`]: the values of a row and the names they may have.
 //! * [`batch`]: rows of one table and partition, the unit that is handed to the commit.
 //! * [`entity`]: a record becomes one row of a batch, or a master row and its items.
 //! * [`route`]: which configured table, and which of its days, takes a record.
@@ -28,6 +29,7 @@ pub mod record;
 pub mod parse;
 pub mod tail;
 pub mod key;
+pub mod property;
 pub mod batch;
 pub mod entity;
 pub mod route;
