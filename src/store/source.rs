@@ -1,0 +1,114 @@
+//! What the catalogue keeps of a source: who it is, how far it was read, and what became of its bytes.
+
+use crate::time::Ticks;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Positions with the bytes before them that are kept of a file, the newest last.
+pub const MARKS_MAX: usize = 16;
+
+/// What kind of thing a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceKind {
+    /// A file that is followed.
+    Tail,
+    /// A file that was imported.
+    Import,
+}
+
+/// Where a source is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceStatus {
+    /// It is followed under its path.
+    Live,
+    /// Its file was moved away, and is read to its end.
+    Rotated,
+    /// Read to its end, and its file was replaced or removed. Kept so that a copy of it is recognised.
+    Ended,
+}
+
+/// A hash of the bytes that end at a position of a file, by which the file is known again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Offset behind the last of the bytes.
+    pub position: u64,
+    /// How many bytes.
+    pub length: u32,
+    /// Their xxh3-64.
+    pub hash: u64,
+}
+
+/// What became of a source's bytes and records. Counts only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ledger {
+    /// Records that are committed.
+    pub records: u64,
+    /// Bytes that were read and are committed, newlines included.
+    pub bytes: u64,
+    /// Records that were longer than the limit and kept up to it.
+    pub truncated_records: u64,
+    /// Bytes of those that were not kept.
+    pub truncated_bytes: u64,
+    /// Records with bytes that are no UTF-8, kept with U+FFFD in their place.
+    pub invalid_utf8_records: u64,
+    /// Bytes that were passed over because the configuration says so (`read_from`, `ignore_older`).
+    pub skipped_bytes: u64,
+    /// Bytes known to have been destroyed before they were read (a truncate or delete that came first).
+    pub lost_bytes: u64,
+}
+
+/// A file as the catalogue knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceState {
+    /// The 16 hex digits of its row keys; never changes.
+    pub identity: u64,
+    /// The name of the config block that it belongs to.
+    pub block: String,
+    /// Followed or imported.
+    pub kind: SourceKind,
+    /// Where it was seen last.
+    pub path: PathBuf,
+    /// Device and inode it had when it was seen last.
+    pub device: u64,
+    /// See `device`.
+    pub inode: u64,
+    /// How many sources with this device, inode and first line came before it.
+    pub generation: u32,
+    /// Its first line, newline included, its first 1 KiB at most.
+    pub head: Mark,
+    /// Offset of the first byte that is not committed, decoded where the file is compressed.
+    pub position: u64,
+    /// Positions with the bytes before them, the newest last, `position` among them; at most [`MARKS_MAX`].
+    pub marks: Vec<Mark>,
+    /// The time of the last record, for a record without one that follows it.
+    pub last_time: Option<Ticks>,
+    /// Where it is in its life.
+    pub status: SourceStatus,
+    /// What became of its bytes.
+    pub ledger: Ledger,
+    /// When it was advanced last, by the wall clock.
+    pub seen: Ticks,
+}
+
+#[cfg(test)]
+pub(crate) fn tests_state(identity: u64) -> SourceState {
+    SourceState {
+        identity,
+        block: "tail".into(),
+        kind: SourceKind::Tail,
+        path: "/var/log/app.log".into(),
+        device: 1,
+        inode: identity,
+        generation: 0,
+        head: Mark { position: 8, length: 8, hash: 7 },
+        position: 64,
+        marks: vec![Mark { position: 64, length: 64, hash: 9 }],
+        last_time: Ticks::new(5),
+        status: SourceStatus::Live,
+        ledger: Ledger { records: 3, bytes: 64, ..Ledger::default() },
+        seen: Ticks::UNIX_EPOCH,
+    }
+}
