@@ -19,9 +19,13 @@
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
 pub mod commit;
+pub mod error;
 pub mod intake;
 pub mod page;
+pub mod read;
 pub mod source;
 
+pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Refused, Submission};
+pub use read::{Followed, MinuteCount, Range, Reader, Row, Scan, TableSummary};
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};

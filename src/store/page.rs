@@ -1,1 +1,3 @@
 //! (to be written)
+/// A decoded page.
+pub struct Page {}

@@ -1,0 +1,93 @@
+//! What can go wrong with a data folder, by what the caller can do about it.
+
+use std::path::PathBuf;
+
+/// A failure of the store. The text reads well after "failed to …: ".
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process writes here: wait for it, or go through its socket.
+    #[error("{0} is in use by another daytable (process {1})")]
+    Locked(PathBuf, String),
+    /// There is nothing here to read.
+    #[error("{0} is no data folder of daytable: it has no catalog.db")]
+    NoStore(PathBuf),
+    /// Written by a newer daytable: take that one, or a newer one.
+    #[error("{path} has format {found}, this daytable knows {known} and older: use a newer daytable")]
+    NewerFormat {
+        /// The catalogue.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest format that is known.
+        known: i64,
+    },
+    /// A file that is not ours stands where one of ours belongs.
+    #[error("{0} is not a file of daytable's: {1}")]
+    Foreign(PathBuf, String),
+    /// The catalogue and a file do not belong together.
+    #[error(
+        "{path} does not belong to this catalogue: {what}; nothing was changed. If one of them is from a backup, bring back the other as well, or run `daytable repair --data {data}`"
+    )]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// What does not agree.
+        what: String,
+        /// The data folder.
+        data: PathBuf,
+    },
+    /// A page whose bytes are not what was written.
+    #[error("page {page} of {path} is damaged: {what}")]
+    Damaged {
+        /// The day's file.
+        path: PathBuf,
+        /// The page's number.
+        page: i64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The table is not there, or was dropped while it was read.
+    #[error("table {0} is gone")]
+    TableGone(String),
+    /// The disk is full.
+    #[error("the disk that holds {0} is full")]
+    Full(PathBuf),
+    /// SQLite says no.
+    #[error("{path}: {source}")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The system says no.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The store is closing.
+    #[error("the store is closing")]
+    Closed,
+    /// A step of the lifecycle that cannot be done, with the reason.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl StoreError {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> StoreError {
+        let path = path.into();
+        move |source| StoreError::Io { path, source }
+    }
+
+    pub(crate) fn sqlite(path: impl Into<PathBuf>) -> impl FnOnce(rusqlite::Error) -> StoreError {
+        let path = path.into();
+        move |source| match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full(path),
+            Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path, "it is no SQLite database".into()),
+            _ => StoreError::Sqlite { path, source },
+        }
+    }
+}
