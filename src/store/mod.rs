@@ -18,12 +18,14 @@
 //! sets `committed = k`: this is the commit point; (3) acknowledge. Pages above `committed` never happened: readers
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
+pub mod catalogue;
 pub mod commit;
 pub mod error;
 pub mod intake;
 pub mod page;
 pub mod read;
 pub mod source;
+mod sqlite;
 
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Refused, Submission};
