@@ -4,7 +4,7 @@
 //!
 //! * [`window`]: one rule says which days take records and which are expired, so that no record can enter a day that is
 //!   being dropped.
-//! * [`plan`]: from the list of day-tables, the rules of the configuration and the time to a list of steps, and to the
+//! * [`mod@plan`]: from the list of day-tables, the rules of the configuration and the time to a list of steps, and to the
 //!   reason for every expired day that stays.
 //! * [`schedule`]: when the next plan is made.
 //!

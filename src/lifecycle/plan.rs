@@ -16,7 +16,7 @@ use crate::key::{DayTable, Period, TableName};
 use crate::time::Ticks;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 /// A day-table that the catalogue knows.
@@ -73,7 +73,7 @@ pub struct Shortened {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Tables that one run drops at most.
-    pub drops_per_run_max: NonZeroUsize,
+    pub drops_per_run_max: NonZeroU16,
     /// How long a shorter `keep` waits before it drops what the longer one kept.
     pub grace: Duration,
 }
@@ -127,7 +127,7 @@ pub enum Reason {
     /// It needs an archive that was read back, and has none.
     NoPermit,
     /// The run drops its most already.
-    OverLimit(NonZeroUsize),
+    OverLimit(NonZeroU16),
 }
 
 impl Reason {

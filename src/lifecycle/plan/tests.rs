@@ -25,8 +25,8 @@ fn at(day: u32, hour: u64) -> Ticks {
     Ticks::from_date(2026, 11, day).expect("a date").plus(Duration::from_secs(3600 * hour))
 }
 
-fn limits(drops: usize) -> Limits {
-    Limits { drops_per_run_max: NonZeroUsize::new(drops).expect("not zero"), grace: DAY }
+fn limits(drops: u16) -> Limits {
+    Limits { drops_per_run_max: NonZeroU16::new(drops).expect("not zero"), grace: DAY }
 }
 
 fn drops(plan: &Plan) -> Vec<String> {
@@ -70,7 +70,7 @@ fn days_go_when_their_end_and_keep_have_passed_the_oldest_first() {
     assert_eq!(drops(&planned), ["Log20261117", "Log20261118"]);
     let planned = plan(&tables, &rules, at(21, 0), Some(at(20, 23)), &limits(1));
     assert_eq!(drops(&planned), ["Log20261117"]);
-    assert_eq!(reasons(&planned), [("Log20261118".into(), Reason::OverLimit(NonZeroUsize::MIN))]);
+    assert_eq!(reasons(&planned), [("Log20261118".into(), Reason::OverLimit(NonZeroU16::MIN))]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ proptest! {
     fn only_what_everything_agrees_on_is_dropped(
         tables in proptest::collection::vec(any_table(), 0..60), log in any_rule("Log"), debug in any_rule("Debug"),
         now in prop_oneof![4 => near(), 1 => (0..=crate::time::MAX_TICKS).prop_map(|t| Ticks::new(t).expect("in range"))],
-        newest in proptest::option::weighted(0.9, near()), max in 1usize..20,
+        newest in proptest::option::weighted(0.9, near()), max in 1u16..20,
     ) {
         let rules = [log, debug];
         let planned = plan(&tables, &rules, now, newest, &limits(max));
@@ -199,7 +199,7 @@ proptest! {
             }
             prop_assert!(seen.insert(format!("{step:?}")), "one step twice: {:?}", step);
         }
-        prop_assert!(drops(&planned).len() <= max);
+        prop_assert!(drops(&planned).len() <= usize::from(max));
         for state in tables.iter().filter(|state| state.state == State::Open) {
             let Some(rule) = rules.iter().find(|rule| rule.name == *state.table.table()) else { continue };
             let told = planned.steps.contains(&Step::Drop(state.table.clone()))
