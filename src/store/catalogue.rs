@@ -345,6 +345,13 @@ impl Catalogue {
         self.sql(self.connection.execute("INSERT OR REPLACE INTO run VALUES (1, ?1)", [at.get()])).map(drop)
     }
 
+    /// Moves the journal into the database and closes it.
+    pub(crate) fn close(self) -> Result<(), StoreError> {
+        let Catalogue { connection, path } = self;
+        sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
+        connection.close().map_err(|(_, e)| StoreError::sqlite(&path)(e))
+    }
+
     fn all<T>(&self, select: &str, read: impl Fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>, StoreError> {
         let result = (|| {
             let mut statement = self.connection.prepare_cached(select)?;

@@ -297,7 +297,11 @@ impl Committer {
                 Some(live) => {
                     // Marked before it is written to: a crash must find it when it opens the folder.
                     self.catalogue.set_writable(&live.name, true)?;
-                    OpenDay { file: open::open_day(&self.layout, &live, self.seq)?, name: live.name, used: Instant::now() }
+                    OpenDay {
+                        file: open::open_day(&self.layout, &live, self.seq)?,
+                        name: live.name,
+                        used: Instant::now(),
+                    }
                 }
                 None => self.create(day)?,
             };
@@ -349,6 +353,13 @@ impl Committer {
         }
         self.checkpoints.sweep(self.layout.trash());
         Ok(())
+    }
+
+    /// Notes a run of the lifecycle, and forgets sources that ended before `forget_before`.
+    pub(crate) fn ran(&mut self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
+        let forgotten = self.catalogue.forget_sources(forget_before)?;
+        self.intake.forget(&forgotten);
+        self.catalogue.set_last_run(at)
     }
 
     /// A commit, or a checkpoint, failed: refuse what waits, open the folder anew, and only then accept again.

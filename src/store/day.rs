@@ -148,10 +148,15 @@ impl DayFile {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for page in pages {
-                transaction.prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?.execute(params![page.id, seq])?;
+                transaction
+                    .prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?
+                    .execute(params![page.id, seq])?;
                 transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([page.id])?;
             }
-            transaction.execute("UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1", [seq])?;
+            transaction.execute(
+                "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
+                [seq],
+            )?;
             transaction.commit()
         })();
         self.partitions.clear();
@@ -159,7 +164,14 @@ impl DayFile {
     }
 
     /// Replaces `old` pages by `new` ones, which take `seq`, in one transaction; `duplicates` entities are merged away.
-    pub(crate) fn replace(&mut self, partition: i64, old: &[i64], new: &[Encoded], seq: i64, duplicates: u64) -> Result<(), StoreError> {
+    pub(crate) fn replace(
+        &mut self,
+        partition: i64,
+        old: &[i64],
+        new: &[Encoded],
+        seq: i64,
+        duplicates: u64,
+    ) -> Result<(), StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for page in new {
@@ -257,7 +269,8 @@ fn put_page(connection: &Connection, partition: i64, seq: i64, page: &Encoded) -
 pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
     let key = |column| {
         let bytes = row.get_ref(column)?.as_blob()?;
-        let damaged = || rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, "no row key".into());
+        let damaged =
+            || rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, "no row key".into());
         RowKey::from_bytes(bytes).ok_or_else(damaged)
     };
     let header = Header {

@@ -55,7 +55,8 @@ impl Layout {
         use std::os::unix::fs::OpenOptionsExt;
         let path = self.data.join("lock");
         let io = |e| StoreError::io(&path)(e);
-        let mut file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(io)?;
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(io)?;
         if let Err(e) = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             if e != rustix::io::Errno::WOULDBLOCK {
                 return Err(io(e.into()));
@@ -63,7 +64,10 @@ impl Layout {
             let mut holder = String::new();
             let _ = file.read_to_string(&mut holder);
             let holder = holder.trim();
-            return Err(StoreError::Locked(self.data.clone(), if holder.is_empty() { "unknown" } else { holder }.into()));
+            return Err(StoreError::Locked(
+                self.data.clone(),
+                if holder.is_empty() { "unknown" } else { holder }.into(),
+            ));
         }
         file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(io)?;
         Ok(Lock { _file: file })
@@ -135,7 +139,9 @@ pub(crate) fn open_day(layout: &Layout, live: &LiveFile, committed: i64) -> Resu
     let file = DayFile::open(&path)?;
     match check(layout, &file, live, committed)? {
         None => Ok(file),
-        Some(_) => Err(mismatch(layout, &path, "it was not writable and has a commit that the catalogue has not".into())),
+        Some(_) => {
+            Err(mismatch(layout, &path, "it was not writable and has a commit that the catalogue has not".into()))
+        }
     }
 }
 
@@ -215,7 +221,10 @@ fn sweep_leftovers(layout: &Layout, catalogue: &Catalogue) -> Result<(), StoreEr
             Some((day, generation)) if dropped.contains(&day) && generation <= catalogue.generation(&day)? => {
                 discard(layout, &name)?;
             }
-            Some(_) if sqlite::open_to_read(&entry.path()).is_ok_and(|c| super::day::read_total(&c).is_ok_and(|t| t.entities == 0)) => {
+            Some(_)
+                if sqlite::open_to_read(&entry.path())
+                    .is_ok_and(|c| super::day::read_total(&c).is_ok_and(|t| t.entities == 0)) =>
+            {
                 discard(layout, &name)?;
             }
             _ => tracing::warn!(file = %entry.path().display(), "not a file that the catalogue names: left alone"),

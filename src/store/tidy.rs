@@ -13,6 +13,7 @@ use super::StoreError;
 use super::day::{DayFile, HEADER_COLUMNS, Insert, PageRow, read_header};
 use super::page::{Builder, PAGE_BYTES, PAGE_SPAN, Page};
 use crate::key::{DayTable, RowKey};
+use crate::time::Ticks;
 use rusqlite::params;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const TINY_BYTES: u32 = 4 << 10;
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 64 << 10;
 /// Tiny pages in a row that are worth a merge.
-const RUN_MIN: usize = 24;
+const RUN_MIN: u32 = 24;
 /// Raw bytes that one merge takes at most.
 const MERGE_BYTES_MAX: u64 = 1 << 20;
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
@@ -44,7 +45,7 @@ pub(crate) struct Tidy {
 #[derive(Default)]
 struct Day {
     /// Tiny pages since the partition was merged last.
-    tiny: HashMap<Arc<str>, usize, foldhash::quality::RandomState>,
+    tiny: HashMap<Arc<str>, u32, foldhash::quality::RandomState>,
     ready: VecDeque<(Instant, Arc<str>)>,
     queued: HashSet<Arc<str>>,
     /// Whether pages that were there before this process are counted.
@@ -124,8 +125,13 @@ impl Tidy {
         while day.has_work() && start.elapsed() < time {
             let Some((_, partition)) = day.ready.pop_front() else { break };
             day.queued.remove(&partition);
-            day.tiny.remove(&partition);
             merge(file, &partition, settled)?;
+            let left = unsettled(file, &partition, settled).map_err(StoreError::sqlite(file.path()))?;
+            if left >= RUN_MIN {
+                day.queued.insert(partition.clone());
+                day.ready.push_back((Instant::now(), partition.clone()));
+            }
+            day.tiny.insert(partition, left);
         }
         Ok(())
     }
@@ -200,12 +206,19 @@ fn merge(file: &mut DayFile, partition: &str, settled: i64) -> Result<(), StoreE
     for (tiny, run) in runs {
         let pages: usize = run.iter().map(|c| c.pages.len()).sum();
         let bytes: u64 = run.iter().map(Cluster::raw_bytes).sum();
-        let worth = pages > 1 && if tiny { pages >= RUN_MIN } else { bytes >= PAGE_BYTES as u64 * 9 / 10 };
+        let worth = pages > 1 && if tiny { pages >= RUN_MIN as usize } else { bytes >= PAGE_BYTES as u64 * 9 / 10 };
         if worth {
             merge_run(file, run.into_iter().flat_map(|c| c.pages).collect())?;
         }
     }
     Ok(())
+}
+
+/// Tiny pages of `partition` that were too young for a merge.
+fn unsettled(file: &DayFile, partition: &str, settled: i64) -> rusqlite::Result<u32> {
+    let select = "SELECT count(*) FROM page
+                  WHERE partition = (SELECT id FROM partition WHERE name = ?1) AND raw_bytes < ?2 AND seq > ?3";
+    file.connection().prepare_cached(select)?.query_row(params![partition, TINY_BYTES, settled], |row| row.get(0))
 }
 
 /// The pages of `partition` around its small ones, in the order of their keys, by overlap.
@@ -216,7 +229,9 @@ fn clusters(file: &DayFile, partition: &str, settled: i64) -> rusqlite::Result<V
             "SELECT min(first), max(last) FROM page
              WHERE partition = (SELECT id FROM partition WHERE name = ?1) AND raw_bytes < ?2 AND seq <= ?3",
         )?
-        .query_row(params![partition, FULL_BYTES, settled], |row| Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<Vec<u8>>>(1)?)))?;
+        .query_row(params![partition, FULL_BYTES, settled], |row| {
+            Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<Vec<u8>>>(1)?))
+        })?;
     let (Some(first), Some(last)) = bounds else { return Ok(Vec::new()) };
     // A page that overlaps the newest of them begins at most a page's span before it.
     let from = RowKey::from_bytes(&first).map_or(Ticks::MAX, |key| key.time()).plus(PAGE_SPAN);
@@ -260,7 +275,11 @@ fn merge_run(file: &mut DayFile, mut pages: Vec<PageRow>) -> Result<(), StoreErr
 }
 
 /// Reads and checks a page's body.
-pub(crate) fn read_page(connection: &rusqlite::Connection, path: &std::path::Path, page: &PageRow) -> Result<Page, StoreError> {
+pub(crate) fn read_page(
+    connection: &rusqlite::Connection,
+    path: &std::path::Path,
+    page: &PageRow,
+) -> Result<Page, StoreError> {
     let damaged = |what: String| StoreError::Damaged { path: path.into(), page: page.id, what };
     let mut statement =
         connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1").map_err(StoreError::sqlite(path))?;
@@ -275,5 +294,3 @@ pub(crate) fn read_page(connection: &rusqlite::Connection, path: &std::path::Pat
         Err(error) => Err(StoreError::sqlite(path)(error)),
     }
 }
-
-use crate::time::Ticks;
