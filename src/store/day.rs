@@ -188,6 +188,20 @@ impl DayFile {
         self.sql(result)
     }
 
+    /// Makes `total` say what the pages say. Gives the last commit and the entities, duplicates included.
+    pub(crate) fn recount(&mut self) -> Result<(i64, i64), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            let update = "UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM page),
+                          entities = merged + (SELECT coalesce(sum(entities), 0) FROM page)
+                          RETURNING last_seq, entities";
+            let counted = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            transaction.commit()?;
+            Ok(counted)
+        })();
+        self.sql(result)
+    }
+
     /// Bytes of the journal.
     pub(crate) fn journal_bytes(&self) -> u64 {
         std::fs::metadata(sqlite::journal_of(&self.path)).map(|m| m.len()).unwrap_or(0)

@@ -27,6 +27,7 @@ pub mod intake;
 mod open;
 pub mod page;
 pub mod read;
+mod repair;
 pub mod source;
 mod sqlite;
 #[cfg(test)]
@@ -36,6 +37,7 @@ mod tidy;
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Refused, Submission};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, Scan, TableSummary};
+pub use repair::repair;
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
 
 use crate::key::DayTable;

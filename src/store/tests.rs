@@ -275,6 +275,34 @@ fn a_catalogue_and_files_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
+fn repair_keeps_every_row_and_says_what_is_missing() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 10);
+    write(&store, day(1), 10, 20);
+    write(&store, day(2), 20, 30);
+    store.close().expect("closed");
+    killed(&folder);
+    tear(&folder, day(0), 9);
+    std::fs::remove_file(folder.file(day(1))).expect("removed");
+    assert!(Store::open(&folder.path(), Options::default()).is_err());
+    let said = repair(&folder.path()).expect("repaired").join("\n");
+    assert!(said.contains("Log20261101.1.db: 1 entities more than the catalogue noted"), "{said}");
+    assert!(said.contains("Log20261102.1.db: missing, with 10 entities"), "{said}");
+    let store = folder.open();
+    assert_eq!(folder.messages(day(0)).len(), 11);
+    assert_eq!(folder.messages(day(2)), newest_first(20, 30));
+    write(&store, day(2), 30, 31);
+    store.close().expect("closed");
+
+    // Without any catalogue the rows are all there still.
+    std::fs::remove_file(catalogue::Catalogue::path_in(&folder.path())).expect("removed");
+    repair(&folder.path()).expect("repaired");
+    folder.open().close().expect("opened");
+    assert_eq!(folder.messages(day(2)), newest_first(20, 31));
+}
+
+#[test]
 fn a_path_is_not_used_again() {
     let folder = Folder::new();
     let store = folder.open();
