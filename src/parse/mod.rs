@@ -1,1 +1,236 @@
-//! (to be written)
+//! A line becomes a record: a JSON object, logfmt, `TIMESTAMP LEVEL text`, or else plain text.
+//!
+//! The contract: a line is read by itself, without memory of the lines before it; reading cannot fail and does not
+//! panic; it takes time linear in the line and a bounded stack. What does not fit the format is [`Format::Plain`]: the
+//! whole line is the message. Nothing of a line is lost: what is not taken out as time, level or field stays in the
+//! message as it was written. What *is* taken out is kept by its meaning: a time to 100 ns and in UTC, a level without
+//! its spelling, a JSON null not at all.
+//!
+//! The formats tell themselves apart by their first byte, so no line is tried twice: `{` can only be JSON, a digit or
+//! `[` only text with a timestamp, a letter, `_` or `@` only logfmt.
+//!
+//! * `names`: which names mean time, level and message, and what becomes of a second candidate.
+//! * `timestamp`: RFC 3339 and its cousins, and seconds since the epoch.
+//! * `pairs`: `key=value` as logfmt and the end of a text line write it.
+//! * `json`, `logfmt`, `text`: the formats.
+//!
+//! Not done on purpose: no record of several lines (a stack trace), no format learnt from the lines before, no zone
+//! but UTC for a timestamp that names none.
+
+mod json;
+mod logfmt;
+mod names;
+mod pairs;
+mod text;
+mod timestamp;
+
+use crate::record::Record;
+use std::borrow::Cow;
+use std::str::FromStr;
+
+/// What a line was recognised as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// One JSON object.
+    Json,
+    /// `key=value` pairs and nothing else.
+    Logfmt,
+    /// A timestamp, a level if there is one, text, and `key=value` pairs at its end if there are any.
+    Text,
+    /// Anything else: the line is the message.
+    Plain,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 4] = [Format::Json, Format::Logfmt, Format::Text, Format::Plain];
+
+    /// The name that metrics and the ledger use.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Format::Json => "json",
+            Format::Logfmt => "logfmt",
+            Format::Text => "text",
+            Format::Plain => "plain",
+        }
+    }
+}
+
+/// Which format the lines of a source have: the `format` key of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FormatChoice {
+    /// Each line by its looks.
+    #[default]
+    Auto,
+    /// JSON, else plain.
+    Json,
+    /// Logfmt, else plain. One pair is enough, and a bare word is a flag that is true.
+    Logfmt,
+    /// `TIMESTAMP LEVEL text`, else plain.
+    Text,
+    /// Plain whatever it looks like.
+    Plain,
+}
+
+/// A `format` that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown format \"{0}\" (known: auto, json, logfmt, text, plain)")]
+pub struct UnknownFormat(pub String);
+
+impl FormatChoice {
+    /// Every choice.
+    pub const ALL: [FormatChoice; 5] =
+        [FormatChoice::Auto, FormatChoice::Json, FormatChoice::Logfmt, FormatChoice::Text, FormatChoice::Plain];
+
+    /// The name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FormatChoice::Auto => "auto",
+            FormatChoice::Json => "json",
+            FormatChoice::Logfmt => "logfmt",
+            FormatChoice::Text => "text",
+            FormatChoice::Plain => "plain",
+        }
+    }
+}
+
+impl FromStr for FormatChoice {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        FormatChoice::ALL.into_iter().find(|choice| choice.name() == name).ok_or_else(|| UnknownFormat(name.into()))
+    }
+}
+
+/// A record, and the format its line was recognised as.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed<'a> {
+    /// What the line says.
+    pub record: Record<'a>,
+    /// What it was recognised as; never more than the choice allows, and plain where that does not fit.
+    pub format: Format,
+}
+
+/// Reads a line, given without its newline and without a carriage return before that.
+pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
+    let (record, format) = match choice {
+        FormatChoice::Auto => match line.as_bytes() {
+            [b'0'..=b'9' | b'[', ..] => (text::parse(line), Format::Text),
+            [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => (logfmt::parse(line), Format::Logfmt),
+            _ => (json::parse(line), Format::Json),
+        },
+        FormatChoice::Json => (json::parse(line), Format::Json),
+        FormatChoice::Logfmt => (logfmt::parse_with_flags(line), Format::Logfmt),
+        FormatChoice::Text => (text::parse(line), Format::Text),
+        FormatChoice::Plain => (None, Format::Plain),
+    };
+    match record {
+        Some(record) => Parsed { record, format },
+        None => Parsed { record: Record { message: Cow::Borrowed(line), ..Record::default() }, format: Format::Plain },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_line_is_known_by_its_first_byte() {
+        for (line, format) in [
+            ("", Format::Plain),
+            ("just words", Format::Plain),
+            ("   ", Format::Plain),
+            ("=", Format::Plain),
+            ("{}", Format::Json),
+            ("  {\"a\":1} ", Format::Json),
+            ("{\"a\":1", Format::Plain),
+            ("a=1 b=2", Format::Logfmt),
+            ("a=1", Format::Plain),
+            (" a=1 b=2", Format::Plain),
+            ("@t=1 _b=2", Format::Logfmt),
+            ("2026-11-20T00:05:45Z INFO up", Format::Text),
+            ("[2026-11-20 00:05:45] up", Format::Text),
+            ("2026-13-20T00:05:45Z INFO up", Format::Plain),
+            ("0000-01-01T00:00:00Z INFO up", Format::Plain),
+            ("<34>1 syslog is not read here", Format::Plain),
+        ] {
+            assert_eq!(parse(line, FormatChoice::Auto).format, format, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_fixed_format_takes_no_other() {
+        let lines = ["{\"a\":1}", "a=1 b=2", "2026-11-20T00:05:45Z INFO up", "words"];
+        for choice in [FormatChoice::Json, FormatChoice::Logfmt, FormatChoice::Text, FormatChoice::Plain] {
+            for line in lines {
+                let parsed = parse(line, choice);
+                let auto = parse(line, FormatChoice::Auto);
+                let expected = if auto.format.label() == choice.name() { auto.format } else { Format::Plain };
+                assert_eq!(parsed.format, expected, "{line:?} as {choice:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn choices_are_named_as_their_formats_are() {
+        for choice in FormatChoice::ALL {
+            assert_eq!(choice.name().parse(), Ok(choice));
+        }
+        for format in Format::ALL {
+            assert_eq!(format.label().parse::<FormatChoice>().map(FormatChoice::name), Ok(format.label()));
+        }
+        assert_eq!("yaml".parse::<FormatChoice>(), Err(UnknownFormat("yaml".into())));
+        assert_eq!(FormatChoice::default(), FormatChoice::Auto);
+    }
+
+    /// Text that comes close to each format, so that properties reach past the first byte.
+    fn near_misses() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("2026-11-20T00:05:45.607815Z".to_owned()),
+            "[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{0,12})?)?(Z|[+-][0-9:]{0,5}| UTC)?",
+            "(\\[)?(INFO|warn|Error|D)(\\])?:?",
+            "[a-z.@_]{1,6}=[^ ]{0,6}",
+            "[a-z]{1,4}=\"[a-z \\\\\"]{0,8}\"?",
+            "\\{\"[a-z.@]{0,5}\":(\"[^\"]{0,8}\"|-?[0-9]{1,25}(\\.[0-9]{1,5})?|null|true|\\[[0-9]?\\]|\\{)",
+            "[\\]}{\\[,:\" =\\\\]{1,3}",
+            Just(" ".to_owned()),
+            "\\PC{0,4}",
+        ];
+        proptest::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
+    }
+
+    fn check(line: &str) -> Result<(), TestCaseError> {
+        for choice in FormatChoice::ALL {
+            let parsed = parse(line, choice);
+            if parsed.format == Format::Plain {
+                let plain = Record { message: line.into(), ..Record::default() };
+                prop_assert_eq!(&parsed.record, &plain);
+            }
+            if choice != FormatChoice::Auto && parsed.format != Format::Plain {
+                prop_assert_eq!(parsed.format.label(), choice.name());
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        /// Any line of text gives a record, and a plain one is the line itself and nothing else.
+        #[test]
+        fn any_text_gives_a_record(line in ".*") {
+            check(&line)?;
+        }
+
+        /// So does any sequence of characters, newlines and NULs among them.
+        #[test]
+        fn any_characters_give_a_record(characters in proptest::collection::vec(any::<char>(), 0..64)) {
+            check(&characters.into_iter().collect::<String>())?;
+        }
+
+        /// So does what almost is one of the formats.
+        #[test]
+        fn near_misses_give_a_record(line in near_misses()) {
+            check(&line)?;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What it costs to read a line, by format. The lines have the shape of the corpus that the end-to-end benchmark uses.
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use daytable::parse::{Format, FormatChoice, parse};
+use std::fmt::Write;
+use std::hint::black_box;
+
+// The allocator of the daemon: a line costs one allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const LINES: u64 = 1000;
+
+/// Marsaglia's xorshift64: the same lines in each run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[(self.next() % of.len() as u64) as usize]
+    }
+}
+
+/// One record; the formats differ only in how it is written.
+struct Sample {
+    time: String,
+    level: &'static str,
+    message: &'static str,
+    /// Name, value, and whether the value is text.
+    fields: Vec<(&'static str, String, bool)>,
+}
+
+impl Sample {
+    fn new(random: &mut Random) -> Self {
+        let (hour, minute, second) = (random.below(24), random.below(60), random.below(60));
+        let level = random.pick(&["INFO", "INFO", "INFO", "INFO", "DEBUG", "DEBUG", "WARN", "ERROR"]);
+        let path = random.pick(&["orders", "carts", "users", "sessions", "invoices"]);
+        let mut fields = vec![
+            ("method", random.pick(&["GET", "GET", "GET", "POST", "PUT", "DELETE"]).to_owned(), true),
+            ("path", format!("/api/v1/{path}/{}", random.below(4096)), true),
+            ("status", random.pick(&["200", "200", "200", "404", "502"]).to_owned(), false),
+            ("duration_ms", random.below(500).to_string(), false),
+            ("bytes", random.below(32768).to_string(), false),
+            ("client", format!("10.{}.{}.{}", random.below(8), random.below(256), random.below(256)), true),
+            ("trace_id", format!("{:016x}{:016x}", random.next(), random.next()), true),
+        ];
+        if level == "ERROR" {
+            let error = "connection reset by peer while reading response header from upstream, giving up after backoff";
+            fields.push(("error", error.to_owned(), true));
+        }
+        Sample {
+            time: format!("2026-11-20T{hour:02}:{minute:02}:{second:02}.{:06}Z", random.below(1_000_000)),
+            level,
+            message: random.pick(&[
+                "http.server request handled",
+                "db.pool query finished",
+                "storage.blob chunk stored",
+            ]),
+            fields,
+        }
+    }
+
+    fn json(&self) -> String {
+        let mut line = format!(r#"{{"time":"{}","level":"{}","message":"{}""#, self.time, self.level, self.message);
+        for (name, value, is_text) in &self.fields {
+            let quote = if *is_text { "\"" } else { "" };
+            write!(line, ",\"{name}\":{quote}{value}{quote}").expect("writing to a string cannot fail");
+        }
+        line + "}"
+    }
+
+    fn pairs(&self) -> String {
+        let quoted = |value: &String| if value.contains(' ') { format!("\"{value}\"") } else { value.clone() };
+        let pairs: Vec<_> = self.fields.iter().map(|(name, value, _)| format!("{name}={}", quoted(value))).collect();
+        pairs.join(" ")
+    }
+
+    fn logfmt(&self) -> String {
+        format!("time={} level={} msg=\"{}\" {}", self.time, self.level, self.message, self.pairs())
+    }
+
+    fn text(&self) -> String {
+        format!("{} {} {} {}", self.time, self.level, self.message, self.pairs())
+    }
+
+    fn plain(&self) -> String {
+        format!("{} without a time, {}", self.message, self.pairs())
+    }
+}
+
+fn lines(criterion: &mut Criterion) {
+    let mut random = Random(20_261_121);
+    let samples: Vec<_> = (0..LINES).map(|_| Sample::new(&mut random)).collect();
+    let mut group = criterion.benchmark_group("parse");
+    group.throughput(Throughput::Elements(LINES));
+    for format in Format::ALL {
+        let write = match format {
+            Format::Json => Sample::json,
+            Format::Logfmt => Sample::logfmt,
+            Format::Text => Sample::text,
+            Format::Plain => Sample::plain,
+        };
+        let lines: Vec<_> = samples.iter().map(write).collect();
+        assert!(
+            lines.iter().all(|line| parse(line, FormatChoice::Auto).format == format),
+            "no {} line",
+            format.label()
+        );
+        group.bench_function(format.label(), |bencher| {
+            bencher.iter(|| {
+                for line in &lines {
+                    black_box(parse(black_box(line), FormatChoice::Auto));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, lines);
+criterion_main!(benches);
