@@ -1,1 +1,249 @@
-//! (to be written)
+//! The configuration: one TOML file becomes one checked [`Config`], or all that is wrong with it.
+//!
+//! The file is parsed, not validated: what comes out has types that cannot say anything wrong (`Duration`,
+//! [`TableName`](crate::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
+//! [`Problem`] names the file, the line, the key and the fix; all of them are found in one go.
+//!
+//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`] and [`table`] have files of their own.
+//! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
+//!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
+//! * [`units`], [`template`], [`glob`] and [`secret`] are the kinds of values.
+//!
+//! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
+
+pub mod error;
+pub mod glob;
+pub mod http;
+mod nearest;
+pub mod secret;
+mod section;
+pub mod table;
+pub mod tail;
+pub mod template;
+pub mod units;
+
+pub use error::{ConfigError, Problem};
+pub use glob::Pattern;
+pub use http::{HttpConfig, Listen};
+pub use secret::Secret;
+pub use table::{TableConfig, When};
+pub use tail::{ReadFrom, TailConfig, Watch};
+pub use template::InstanceTemplate;
+pub use units::ByteSize;
+
+use crate::lifecycle::{Limits, Schedule};
+use error::line_and_column;
+use section::{Report, Section};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::de::DeTable;
+use tracing::level_filters::LevelFilter;
+use units::count;
+
+/// Bytes of a configuration file at most.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Everything that can be set. `Default` is what an empty file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The folder that holds all that is kept.
+    pub data_dir: PathBuf,
+    /// `[http]`
+    pub http: HttpConfig,
+    /// `[[tail]]`, in the order of the file.
+    pub tails: Vec<TailConfig>,
+    /// `[[table]]`, in the order of the file; at least one, and the last takes what the others leave.
+    pub tables: Vec<TableConfig>,
+    /// `[lifecycle]`
+    pub lifecycle: LifecycleConfig,
+    /// `[store]`
+    pub store: StoreConfig,
+    /// `[log]`
+    pub log: LogConfig,
+}
+
+/// When days are created and dropped, and how many at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LifecycleConfig {
+    /// When.
+    pub schedule: Schedule,
+    /// What bounds one run.
+    pub limits: Limits,
+}
+
+/// Where rows are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// In what.
+    pub kind: StoreKind,
+    /// How long a record waits at most before a commit takes it.
+    pub commit_interval: Duration,
+}
+
+/// What rows are kept in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreKind {
+    /// The engine within, in `data_dir`.
+    #[default]
+    Embedded,
+}
+
+/// What the program says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// How much.
+    pub level: LevelFilter,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            data_dir: "/var/lib/daytable".into(),
+            http: HttpConfig::default(),
+            tails: Vec::new(),
+            tables: TableConfig::all_by_default(),
+            lifecycle: LifecycleConfig::default(),
+            store: StoreConfig::default(),
+            log: LogConfig::default(),
+        }
+    }
+}
+
+impl Default for LifecycleConfig {
+    fn default() -> LifecycleConfig {
+        let limits = Limits { drops_per_run_max: count(100), grace: Duration::from_secs(86_400) };
+        LifecycleConfig { schedule: Schedule::default(), limits }
+    }
+}
+
+impl Default for StoreConfig {
+    fn default() -> StoreConfig {
+        StoreConfig { kind: StoreKind::Embedded, commit_interval: Duration::from_millis(250) }
+    }
+}
+
+impl Default for LogConfig {
+    fn default() -> LogConfig {
+        LogConfig { level: LevelFilter::INFO }
+    }
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Read`] where the file cannot be read or is larger than 1 MiB, [`ConfigError::Invalid`] for what
+    /// it says.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let failed = |source| ConfigError::Read { path: path.into(), source };
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "is larger than 1 MiB")));
+        }
+        let file_name = path.display().to_string();
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+            let (line, column) = line_and_column(&valid, valid.len());
+            let text = "is no UTF-8 from here on".into();
+            ConfigError::Invalid(vec![Problem { file: file_name.clone(), line, column, text }])
+        })?;
+        Config::parse(&text, &file_name)
+    }
+
+    /// Reads the text of a file; `file_name` is what problems call it.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Invalid`] with every problem that was found. Where the text is no TOML that is all that is said:
+    /// what is left of it may not mean what was meant.
+    pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
+        let report = Report::new(text);
+        let (file, errors) = DeTable::parse_recoverable(text);
+        for error in &errors {
+            report.add(error.span().map_or(0, |span| span.start), error.message());
+        }
+        let config = if errors.is_empty() {
+            Config::read(Section::root(file.get_ref(), &report), &report)
+        } else {
+            Config::default()
+        };
+        let problems = report.into_problems(file_name);
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
+    }
+
+    fn read<'a>(mut file: Section<'a>, report: &'a Report<'a>) -> Config {
+        let data_dir = file.text("data_dir", absolute);
+        let config = Config {
+            data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
+            http: HttpConfig::read(file.section("http", "[http]")),
+            tails: TailConfig::read_all(file.sections("tail", "[[tail]]"), report),
+            tables: TableConfig::read_all(file.sections("table", "[[table]]"), report),
+            lifecycle: LifecycleConfig::read(file.section("lifecycle", "[lifecycle]")),
+            store: StoreConfig::read(file.section("store", "[store]")),
+            log: LogConfig::read(file.section("log", "[log]")),
+        };
+        file.finish();
+        config
+    }
+}
+
+impl LifecycleConfig {
+    fn read(mut section: Section<'_>) -> LifecycleConfig {
+        let LifecycleConfig { schedule, limits } = LifecycleConfig::default();
+        let grace = Duration::ZERO..=Duration::from_secs(365 * 86_400);
+        let config = LifecycleConfig {
+            schedule: section.text("schedule", Schedule::parse).unwrap_or(schedule),
+            limits: Limits {
+                grace: section.duration("grace", limits.grace, grace),
+                drops_per_run_max: section.count("drops_per_run_max", limits.drops_per_run_max, u16::MAX),
+            },
+        };
+        section.finish();
+        config
+    }
+}
+
+impl StoreConfig {
+    fn read(mut section: Section<'_>) -> StoreConfig {
+        let default = StoreConfig::default();
+        let kind = |text: &str| match text {
+            "embedded" => Ok(StoreKind::Embedded),
+            "azure" => Err("remote stores come with a later version; until then only \"embedded\""),
+            _ => Err("must be \"embedded\""),
+        };
+        let interval = Duration::from_millis(1)..=Duration::from_secs(60);
+        let config = StoreConfig {
+            kind: section.text("kind", kind).unwrap_or(default.kind),
+            commit_interval: section.duration("commit_interval", default.commit_interval, interval),
+        };
+        section.finish();
+        config
+    }
+}
+
+impl LogConfig {
+    fn read(mut section: Section<'_>) -> LogConfig {
+        let levels = [
+            ("error", LevelFilter::ERROR),
+            ("warn", LevelFilter::WARN),
+            ("info", LevelFilter::INFO),
+            ("debug", LevelFilter::DEBUG),
+            ("trace", LevelFilter::TRACE),
+        ];
+        let config = LogConfig { level: section.choice("level", LogConfig::default().level, &levels) };
+        section.finish();
+        config
+    }
+}
+
+/// A path that means the same from wherever the program is started.
+fn absolute(text: &str) -> Result<PathBuf, &'static str> {
+    if text.starts_with('/') { Ok(text.into()) } else { Err("must be an absolute path, beginning with \"/\"") }
+}
+
+#[cfg(test)]
+mod tests;

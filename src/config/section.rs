@@ -1,0 +1,286 @@
+//! A table of the file, read key by key.
+//!
+//! Whoever reads a section asks for every key by its name and gives the default beside it; so what was never asked for
+//! is unknown, and the nearest name that was asked for is what was meant. Problems are collected, not returned: a value
+//! that is wrong counts as its default until the file was read to its end, then all problems are shown at once.
+
+use super::error::{Problem, line_and_column};
+use super::nearest::nearest;
+use super::units::{ByteSize, UnitError, parse_duration, show_duration};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Characters of a value that a problem quotes at most.
+const QUOTED_MAX: usize = 60;
+
+/// What is wrong so far, by the byte of the file.
+pub(super) struct Report<'a> {
+    text: &'a str,
+    found: RefCell<Vec<(usize, String)>>,
+    /// Every key that was asked for, by its section, and whether any such section of the file gives it.
+    asked: RefCell<BTreeMap<(&'static str, &'static str), bool>>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(text: &'a str) -> Report<'a> {
+        Report { text, found: RefCell::default(), asked: RefCell::default() }
+    }
+
+    pub(super) fn add(&self, at: usize, text: impl Into<String>) {
+        self.found.borrow_mut().push((at, text.into()));
+    }
+
+    /// All problems in the order of the file.
+    pub(super) fn into_problems(self, file: &str) -> Vec<Problem> {
+        let mut found = self.found.into_inner();
+        found.sort_by_key(|(at, _)| *at);
+        let place = |(at, text)| {
+            let (line, column) = line_and_column(self.text, at);
+            Problem { file: file.into(), line, column, text }
+        };
+        found.into_iter().map(place).collect()
+    }
+
+    /// The keys that can be given and are not, by their sections.
+    #[cfg(test)]
+    pub(super) fn never_given(&self) -> std::collections::BTreeSet<(&'static str, &'static str)> {
+        self.asked.borrow().iter().filter(|(_, given)| !**given).map(|(key, _)| *key).collect()
+    }
+
+    fn quote(&self, value: &Spanned<DeValue<'_>>) -> String {
+        let source = self.text.get(value.span()).unwrap_or_default();
+        let cut: String = source.chars().take(QUOTED_MAX).take_while(|c| *c != '\n').collect();
+        if cut.len() < source.len() { format!("{cut}…") } else { cut }
+    }
+}
+
+/// One table of the file; an absent one has no keys.
+pub(super) struct Section<'a> {
+    /// As the file writes it, for the messages: `[http]`, `[[tail]]`.
+    name: &'static str,
+    /// Where it begins.
+    at: usize,
+    keys: Option<&'a DeTable<'a>>,
+    report: &'a Report<'a>,
+}
+
+impl<'a> Section<'a> {
+    pub(super) fn root(table: &'a DeTable<'a>, report: &'a Report<'a>) -> Section<'a> {
+        Section { name: "the file", at: 0, keys: Some(table), report }
+    }
+
+    /// Reports something that is wrong with the section as a whole.
+    pub(super) fn problem(&self, text: impl Display) {
+        self.report.add(self.at, format!("{}: {text}", self.name));
+    }
+
+    /// Where the section begins, to report something later.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The table `key` of this one.
+    pub(super) fn section(&mut self, key: &'static str, name: &'static str) -> Section<'a> {
+        let empty = Section { name, at: self.at, keys: None, report: self.report };
+        match self.take(key) {
+            None => empty,
+            Some(value) => match value.get_ref() {
+                DeValue::Table(table) => Section { at: value.span().start, keys: Some(table), ..empty },
+                _ => {
+                    self.fault(key, value, format!("must be a table, written {name}"));
+                    empty
+                }
+            },
+        }
+    }
+
+    /// The tables `key` of this one, in the order of the file.
+    pub(super) fn sections(&mut self, key: &'static str, name: &'static str) -> Vec<Section<'a>> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        let mut sections = Vec::new();
+        match value.get_ref() {
+            DeValue::Array(tables) => {
+                for item in tables.iter() {
+                    match item.get_ref() {
+                        DeValue::Table(table) => sections.push(Section {
+                            name,
+                            at: item.span().start,
+                            keys: Some(table),
+                            report: self.report,
+                        }),
+                        _ => self.fault(key, item, format!("must be a table, written {name}")),
+                    }
+                }
+            }
+            DeValue::Table(_) => {
+                self.report.add(value.span().start, format!("[{key}] is written {name}: there can be several"));
+            }
+            _ => self.fault(key, value, format!("must be tables, each written {name}")),
+        }
+        sections
+    }
+
+    /// A text that `read` understands; none where the key is absent or wrong.
+    pub(super) fn text<T, E: Display>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let value = self.take(key)?;
+        let result = match value.get_ref() {
+            DeValue::String(text) => read(text).map_err(|error| error.to_string()),
+            _ => Err("must be a text in quotes".into()),
+        };
+        self.settle(key, value, result)
+    }
+
+    /// A list of at least `least` texts, each of which `read` understands; those that it does not are left out.
+    pub(super) fn texts<T, E: Display>(
+        &mut self,
+        key: &'static str,
+        least: usize,
+        read: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<Vec<T>> {
+        let value = self.take(key)?;
+        let DeValue::Array(items) = value.get_ref() else {
+            self.fault(key, value, "must be a list of texts, like [\"…\"]".into());
+            return None;
+        };
+        if items.len() < least {
+            self.fault(key, value, format!("must have at least {least}"));
+        }
+        let mut texts = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            let result = match item.get_ref() {
+                DeValue::String(text) => read(text).map_err(|error| error.to_string()),
+                _ => Err("must be a text in quotes".into()),
+            };
+            texts.extend(self.settle(key, item, result));
+        }
+        Some(texts)
+    }
+
+    /// One of a closed set of words.
+    pub(super) fn choice<T: Copy>(&mut self, key: &'static str, default: T, choices: &[(&str, T)]) -> T {
+        let read = |text: &str| match choices.iter().find(|(word, _)| *word == text) {
+            Some((_, choice)) => Ok(*choice),
+            None => {
+                let words: Vec<String> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
+                let one_of = if words.len() > 1 { "one of " } else { "" };
+                Err(format!("must be {one_of}{}", words.join(", ")))
+            }
+        };
+        self.text(key, read).unwrap_or(default)
+    }
+
+    /// A count from 1 to `max`.
+    pub(super) fn count(&mut self, key: &'static str, default: NonZeroU16, max: u16) -> NonZeroU16 {
+        let Some(value) = self.take(key) else { return default };
+        let count = match value.get_ref() {
+            DeValue::Integer(number) => u16::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        let count = count.filter(|count| *count <= max).and_then(NonZeroU16::new);
+        let result = count.ok_or_else(|| format!("must be a whole number from 1 to {max}"));
+        self.settle(key, value, result).unwrap_or(default)
+    }
+
+    /// A duration within `range`.
+    pub(super) fn duration(
+        &mut self,
+        key: &'static str,
+        default: Duration,
+        range: RangeInclusive<Duration>,
+    ) -> Duration {
+        self.measure(key, default, range, parse_duration, |duration| show_duration(*duration))
+    }
+
+    /// A size within `range`.
+    pub(super) fn size(&mut self, key: &'static str, default: ByteSize, range: RangeInclusive<ByteSize>) -> ByteSize {
+        self.measure(key, default, range, str::parse, ByteSize::to_string)
+    }
+
+    fn measure<T: PartialOrd>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        range: RangeInclusive<T>,
+        read: impl Fn(&str) -> Result<T, UnitError>,
+        show: impl Fn(&T) -> String,
+    ) -> T {
+        let Some(value) = self.take(key) else { return default };
+        // A bare number is read all the same, to be told that it has no unit.
+        let text = match value.get_ref() {
+            DeValue::String(text) => text,
+            DeValue::Integer(number) => number.as_str(),
+            _ => "",
+        };
+        let result = match read(text) {
+            Ok(measure) if range.contains(&measure) => Ok(measure),
+            Ok(_) => Err(format!("must be from \"{}\" to \"{}\"", show(range.start()), show(range.end()))),
+            Err(error) => Err(error.to_string()),
+        };
+        self.settle(key, value, result).unwrap_or(default)
+    }
+
+    /// A duration, or "off".
+    pub(super) fn duration_or_off(&mut self, key: &'static str) -> Option<Duration> {
+        let read = |text: &str| match text {
+            "off" => Ok(None),
+            _ => parse_duration(text).map(Some).map_err(|error| format!("{error}, or \"off\"")),
+        };
+        self.text(key, read).flatten()
+    }
+
+    /// Reports that `key` is missing, unless it was given (and is wrong).
+    pub(super) fn require(&self, key: &str, example: &str) {
+        if !self.has(key) {
+            self.problem(format_args!("`{key}` is missing, for example {example}"));
+        }
+    }
+
+    /// Whether the file gives `key`, right or wrong.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys.is_some_and(|keys| keys.contains_key(key))
+    }
+
+    /// How many keys the file gives; none where it does not have the section at all.
+    pub(super) fn len(&self) -> Option<usize> {
+        self.keys.map(|keys| keys.len())
+    }
+
+    /// Reports every key that was never asked for. To be called last.
+    pub(super) fn finish(self) {
+        let asked = self.report.asked.borrow();
+        let known: Vec<&str> = asked.keys().filter(|(section, _)| *section == self.name).map(|(_, key)| *key).collect();
+        for key in self.keys.into_iter().flat_map(|keys| keys.keys()) {
+            let name = key.get_ref();
+            if !known.iter().any(|known| known == name) {
+                let meant = nearest(name, &known).map(|known| format!(", did you mean {known:?}?"));
+                let text = format!("unknown key {name:?} in {}{}", self.name, meant.unwrap_or_default());
+                self.report.add(key.span().start, text);
+            }
+        }
+    }
+
+    /// The value of a key, which is known from now on.
+    fn take(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        let value = self.keys.and_then(|keys| keys.get(key));
+        *self.report.asked.borrow_mut().entry((self.name, key)).or_default() |= value.is_some();
+        value
+    }
+
+    fn settle<T>(&self, key: &str, value: &Spanned<DeValue<'_>>, result: Result<T, String>) -> Option<T> {
+        result.map_err(|text| self.fault(key, value, text)).ok()
+    }
+
+    fn fault(&self, key: &str, value: &Spanned<DeValue<'_>>, text: String) {
+        self.report.add(value.span().start, format!("{key} = {}: {text}", self.report.quote(value)));
+    }
+}

@@ -1,0 +1,145 @@
+//! `[[tail]]`: the files to read.
+
+use super::glob::Pattern;
+use super::section::{Report, Section};
+use super::template::InstanceTemplate;
+use super::units::{ByteSize, count};
+use crate::parse::FormatChoice;
+use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// A set of files and how they are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TailConfig {
+    /// Its name among the metrics; no two are the same.
+    pub name: String,
+    /// The files, new ones included as they appear. At least one pattern.
+    pub include: Vec<Pattern>,
+    /// Of these, the ones to leave out.
+    pub exclude: Vec<Pattern>,
+    /// How the instance of a record is named.
+    pub instance: InstanceTemplate,
+    /// How a line is read.
+    pub format: FormatChoice,
+    /// Where to begin in a file that is found when the daemon starts for the first time.
+    pub read_from: ReadFrom,
+    /// Files that were not written to for so long are not begun; none begins all.
+    pub ignore_older: Option<Duration>,
+    /// A longer line is kept up to here and marked.
+    pub line_bytes_max: ByteSize,
+    /// Files held open at one time at most; the others take turns.
+    pub open_files_max: NonZeroU16,
+    /// How often a file is looked at where no event tells of it. One that stays quiet is looked at less and less often,
+    /// down to once a second.
+    pub poll: Duration,
+    /// How changes are noticed.
+    pub watch: Watch,
+}
+
+/// Where to begin in a file that was there before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// At its first byte.
+    #[default]
+    Beginning,
+    /// At its end as it is then; a file that appears later is read from its first byte.
+    End,
+}
+
+/// How changes are noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// By the kernel's events where they come, by polling where they do not.
+    #[default]
+    Auto,
+    /// By polling alone: for network mounts, whose other writers cause no events.
+    Poll,
+}
+
+const NAME_MAX: usize = 64;
+const LINE_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);
+const POLL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+impl Default for TailConfig {
+    fn default() -> TailConfig {
+        TailConfig {
+            name: "tail".into(),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            instance: InstanceTemplate::default(),
+            format: FormatChoice::Auto,
+            read_from: ReadFrom::Beginning,
+            ignore_older: None,
+            line_bytes_max: ByteSize::new(1 << 20),
+            open_files_max: count(512),
+            poll: Duration::from_millis(250),
+            watch: Watch::Auto,
+        }
+    }
+}
+
+impl TailConfig {
+    /// All of them. A block without a name is called `tail`, the next such one `tail-2`.
+    pub(super) fn read_all(sections: Vec<Section<'_>>, report: &Report<'_>) -> Vec<TailConfig> {
+        let mut tails: Vec<TailConfig> = Vec::new();
+        let mut unnamed = 0;
+        for section in sections {
+            let at = section.at();
+            let mut next_name = || {
+                unnamed += 1;
+                if unnamed == 1 { "tail".into() } else { format!("tail-{unnamed}") }
+            };
+            let tail = TailConfig::read(section, &mut next_name);
+            if tails.iter().any(|other| other.name == tail.name) {
+                report.add(at, format!("[[tail]]: two of them are called {:?}; give this one a name", tail.name));
+            }
+            tails.push(tail);
+        }
+        tails
+    }
+
+    fn read(mut section: Section<'_>, next_name: &mut dyn FnMut() -> String) -> TailConfig {
+        let default = TailConfig::default();
+        let config = TailConfig {
+            name: section.text("name", block_name).unwrap_or_else(next_name),
+            include: section.texts("include", 1, Pattern::include).unwrap_or_default(),
+            exclude: section.texts("exclude", 0, Pattern::exclude).unwrap_or_default(),
+            instance: section.text("instance", str::parse).unwrap_or(default.instance),
+            format: section.choice(
+                "format",
+                default.format,
+                &[
+                    ("auto", FormatChoice::Auto),
+                    ("json", FormatChoice::Json),
+                    ("logfmt", FormatChoice::Logfmt),
+                    ("text", FormatChoice::Text),
+                    ("plain", FormatChoice::Plain),
+                ],
+            ),
+            read_from: section.choice(
+                "read_from",
+                default.read_from,
+                &[("beginning", ReadFrom::Beginning), ("end", ReadFrom::End)],
+            ),
+            ignore_older: section.duration_or_off("ignore_older"),
+            line_bytes_max: section.size("line_bytes_max", default.line_bytes_max, LINE_BYTES),
+            open_files_max: section.count("open_files_max", default.open_files_max, u16::MAX),
+            poll: section.duration("poll", default.poll, POLL),
+            watch: section.choice("watch", default.watch, &[("auto", Watch::Auto), ("poll", Watch::Poll)]),
+        };
+        section.require("include", "include = [\"/var/log/*.log\"]");
+        section.finish();
+        config
+    }
+}
+
+fn block_name(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let fits = (1..=NAME_MAX).contains(&text.len()) && text.chars().all(plain);
+    if fits {
+        Ok(text.into())
+    } else {
+        Err(format!("a name has 1 to {NAME_MAX} letters, digits, \"-\", \"_\" and \".\""))
+    }
+}

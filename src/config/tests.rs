@@ -1,0 +1,360 @@
+use super::*;
+use crate::key::{Period, TableName};
+use crate::lifecycle::{Archive, Window};
+use crate::record::Level;
+use proptest::prelude::*;
+
+const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/daytable.toml"));
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn parse(text: &str) -> Config {
+    Config::parse(text, "daytable.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn problems(text: &str) -> String {
+    Config::parse(text, "f").expect_err(text).to_string()
+}
+
+fn table(name: &str) -> TableConfig {
+    TableConfig::new(TableName::new(name).expect("a name"))
+}
+
+fn include(patterns: &[&str]) -> Vec<Pattern> {
+    patterns.iter().map(|pattern| Pattern::include(pattern).expect("a pattern")).collect()
+}
+
+/// What `config/daytable.toml` says: the defaults, and a `[[tail]]`, which has none.
+fn example() -> Config {
+    let include = include(&["/var/log/**/*.log", "/var/log/syslog", "/var/log/messages"]);
+    Config { tails: vec![TailConfig { include, ..TailConfig::default() }], ..Config::default() }
+}
+
+/// The example with the keys set that are not.
+fn example_all_set() -> String {
+    let set = |line: &'static str| match line.strip_prefix('#') {
+        Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => key,
+        _ => line,
+    };
+    EXAMPLE.lines().map(set).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_empty_file_is_the_defaults() {
+    assert_eq!(parse(""), Config::default());
+    assert_eq!(parse("[http]\n[lifecycle]\n[store]\n[log]\n"), Config::default());
+}
+
+#[test]
+fn the_example_is_the_defaults() {
+    assert_eq!(parse(EXAMPLE), example());
+}
+
+#[test]
+fn the_example_with_every_key_set() {
+    let mut expected = example();
+    expected.http.token_file = Some("/run/credentials/daytable.service/token".into());
+    let when = Some(When::LevelAtMost(Level::Debug));
+    let debug = TableConfig { window: Window { keep: 2 * DAY, period: Period::Day }, when, ..table("Debug") };
+    expected.tables.insert(0, debug);
+    assert_eq!(parse(&example_all_set()), expected);
+}
+
+#[test]
+fn the_example_leaves_no_key_out() {
+    let text = example_all_set();
+    let report = Report::new(&text);
+    let (file, errors) = DeTable::parse_recoverable(&text);
+    assert_eq!(errors, []);
+    Config::read(Section::root(file.get_ref(), &report), &report);
+    let mut absent = report.never_given();
+    // Conditions exclude each other; the example tells of the others in words.
+    for (section, key) in [("when", "level_at_least"), ("when", "instance"), ("when", "source")] {
+        assert!(absent.remove(&(section, key)), "{key}");
+        assert!(text.contains(&format!("{{ {key} = ")), "{key}");
+    }
+    assert_eq!(absent, Default::default());
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = parse(
+        r#"
+        data_dir = "/srv/logs"
+        http = { listen = "off", token_file = "/etc/token", connections_max = 0x10 }
+        [[tail]]
+        name = "nginx"
+        include = ["/srv/**/*.log"]
+        exclude = ["**/*.gz", "/srv/old/*"]
+        instance = "{host}-{stem}"
+        format = "logfmt"
+        read_from = "end"
+        ignore_older = "12w"
+        line_bytes_max = "64KiB"
+        open_files_max = 7
+        poll = "1s"
+        watch = "poll"
+        [[table]]
+        name = "Audit"
+        keep = "400d"
+        period = "month"
+        archive = "none"
+        buckets = 256
+        when = { source = "/srv/audit/*" }
+        [[table]]
+        name = "Loud"
+        when.level_at_least = "error"
+        [[table]]
+        name = "Tenant"
+        when.instance = "a-*"
+        [[table]]
+        name = "Rest"
+        period = "hour"
+        [lifecycle]
+        schedule = "@hourly"
+        grace = "0s"
+        drops_per_run_max = 1
+        [store]
+        kind = "embedded"
+        commit_interval = "1ms"
+        [log]
+        level = "trace"
+        "#,
+    );
+    assert_eq!(config.data_dir, Path::new("/srv/logs"));
+    let (listen, token_file) = (Listen::Off, Some("/etc/token".into()));
+    assert_eq!(config.http, HttpConfig { listen, token_file, connections_max: count(16) });
+    let tail = TailConfig {
+        name: "nginx".into(),
+        include: include(&["/srv/**/*.log"]),
+        exclude: ["**/*.gz", "/srv/old/*"].map(|pattern| Pattern::exclude(pattern).expect("a pattern")).into(),
+        instance: "{host}-{stem}".parse().expect("a template"),
+        format: crate::parse::FormatChoice::Logfmt,
+        read_from: ReadFrom::End,
+        ignore_older: Some(84 * DAY),
+        line_bytes_max: ByteSize::new(65_536),
+        open_files_max: count(7),
+        poll: Duration::from_secs(1),
+        watch: Watch::Poll,
+    };
+    assert_eq!(config.tails, [tail]);
+    let pattern = |read: fn(&str) -> Result<Pattern, glob::PatternError>, text| read(text).expect("a pattern");
+    let tables = [
+        TableConfig {
+            window: Window { keep: 400 * DAY, period: Period::Month },
+            archive: Archive::None,
+            buckets: count(256),
+            when: Some(When::Source(pattern(Pattern::source, "/srv/audit/*"))),
+            ..table("Audit")
+        },
+        TableConfig { when: Some(When::LevelAtLeast(Level::Error)), ..table("Loud") },
+        TableConfig { when: Some(When::Instance(pattern(Pattern::instance, "a-*"))), ..table("Tenant") },
+        TableConfig { window: Window { keep: 30 * DAY, period: Period::Hour }, ..table("Rest") },
+    ];
+    assert_eq!(config.tables, tables);
+    let limits = Limits { drops_per_run_max: count(1), grace: Duration::ZERO };
+    assert_eq!(config.lifecycle, LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits });
+    assert_eq!(config.store.commit_interval, Duration::from_millis(1));
+    assert_eq!(config.log.level, LevelFilter::TRACE);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place_and_the_fix() {
+    for (text, expected) in [
+        ("dat_dir = \"/a\"", "f:1:1: unknown key \"dat_dir\" in the file, did you mean \"data_dir\"?"),
+        ("colour = 1", "f:1:1: unknown key \"colour\" in the file"),
+        ("data_dir = \"a\"", "f:1:12: data_dir = \"a\": must be an absolute path, beginning with \"/\""),
+        ("data_dir = 1", "f:1:12: data_dir = 1: must be a text in quotes"),
+        (
+            "[[tail]]\nincludes = [\"/a\"]",
+            "f:1:1: [[tail]]: `include` is missing, for example include = [\"/var/log/*.log\"]\n\
+             f:2:1: unknown key \"includes\" in [[tail]], did you mean \"include\"?",
+        ),
+        (
+            "[[table]]\nname = \"Log\"\nkeep = \"30\"",
+            "f:3:8: keep = \"30\": a duration needs its unit, for example \"30d\" (ms, s, m, h, d, w)",
+        ),
+        (
+            "[[table]]\nname = \"Log\"\n  keep = 30",
+            "f:3:10: keep = 30: a duration needs its unit, for example \"30d\" (ms, s, m, h, d, w)",
+        ),
+        ("[[table]]\nname = \"Log\"\nkeep = \"0s\"", "f:3:8: keep = \"0s\": must be from \"1m\" to \"36500d\""),
+        ("[[table]]\nkeep = \"1d\"", "f:1:1: [[table]]: `name` is missing, for example name = \"Log\""),
+        (
+            "[[table]]\nname = \"Log1\"",
+            "f:2:8: name = \"Log1\": \"Log1\" is no table name: 3 to 53 letters and digits, a letter first and no digit last",
+        ),
+        (
+            "[[table]]\nname = \"Log\"\narchive = \"file:///a\"",
+            "f:3:11: archive = \"file:///a\": archives come with a later version; until then only \"none\", which drops \
+             a day without one",
+        ),
+        ("[[table]]\nname = \"Log\"\nbuckets = 257", "f:3:11: buckets = 257: must be a whole number from 1 to 256"),
+        (
+            "[[table]]\nname = \"Log\"\nwhen = { instance = \"a\" }",
+            "f:1:1: [[table]]: the last one takes all that is left, so it has no `when`; add one behind it",
+        ),
+        (
+            "[[table]]\nname = \"One\"\n[[table]]\nname = \"Log\"",
+            "f:1:1: [[table]]: without `when` it takes every record; only the last one may",
+        ),
+        (
+            "[[table]]\nname = \"LOG\"\nwhen = { instance = \"a\" }\n[[table]]\nname = \"Log\"",
+            "f:4:1: [[table]]: Log and LOG are one name; names differ by more than case",
+        ),
+        (
+            "[[table]]\nname = \"One\"\nwhen = { instance = \"a\", source = \"b\" }\n[[table]]\nname = \"Log\"",
+            "f:3:8: when: must have one condition, for example { level_at_most = \"debug\" }",
+        ),
+        (
+            "[[table]]\nname = \"One\"\nwhen = { level = \"a\" }\n[[table]]\nname = \"Log\"",
+            "f:3:10: unknown key \"level\" in when",
+        ),
+        (
+            "[[table]]\nname = \"One\"\nwhen = { level_at_most = \"loud\" }\n[[table]]\nname = \"Log\"",
+            "f:3:26: level_at_most = \"loud\": must be one of trace, debug, info, notice, warn, error, critical, alert, fatal",
+        ),
+        (
+            "[[table]]\nname = \"One\"\nwhen = \"debug\"\n[[table]]\nname = \"Log\"",
+            "f:3:8: when = \"debug\": must be a table, written when",
+        ),
+        ("[tail]\ninclude = [\"/a\"]", "f:1:1: [tail] is written [[tail]]: there can be several"),
+        ("http = 1", "f:1:8: http = 1: must be a table, written [http]"),
+        (
+            "[http]\nlisten = \"localhost:7878\"",
+            "f:2:10: listen = \"localhost:7878\": must be an address and a port, like \"127.0.0.1:7878\" or \
+             \"[::]:7878\", or \"off\"",
+        ),
+        ("[http]\nconnections_max = -1", "f:2:19: connections_max = -1: must be a whole number from 1 to 65535"),
+        (
+            "[[tail]]\ninclude = [\"/a\", \"b\"]",
+            "f:2:18: include = \"b\": must be an absolute path, like \"/var/log/**/*.log\"",
+        ),
+        ("[[tail]]\ninclude = []", "f:2:11: include = []: must have at least 1"),
+        ("[[tail]]\ninclude = \"/a\"", "f:2:11: include = \"/a\": must be a list of texts, like [\"…\"]"),
+        (
+            "[[tail]]\ninclude = [\"/a\"]\nformat = \"xml\"",
+            "f:3:10: format = \"xml\": must be one of \"auto\", \"json\", \"logfmt\", \"text\", \"plain\"",
+        ),
+        (
+            "[[tail]]\ninclude = [\"/a\"]\nline_bytes_max = \"3MiB\"",
+            "f:3:18: line_bytes_max = \"3MiB\": must be from \"1KiB\" to \"2MiB\"",
+        ),
+        (
+            "[[tail]]\ninclude = [\"/a\"]\nline_bytes_max = 65536",
+            "f:3:18: line_bytes_max = 65536: a size needs its unit, for example \"65536B\" (B, KiB, MiB, GiB, KB, MB, GB)",
+        ),
+        ("[[tail]]\ninclude = [\"/a\"]\nignore_older = 7", "f:3:16: ignore_older = 7: must be a text in quotes"),
+        (
+            "[[tail]]\ninclude = [\"/a\"]\nignore_older = \"7\"",
+            "f:3:16: ignore_older = \"7\": a duration needs its unit, for example \"7d\" (ms, s, m, h, d, w), or \"off\"",
+        ),
+        (
+            "[[tail]]\ninclude = [\"/a\"]\ninstance = \"{hots}\"",
+            "f:3:12: instance = \"{hots}\": unknown placeholder {hots}: there are {host}, {path}, {stem} and {field:NAME}",
+        ),
+        (
+            "[[tail]]\nname = \"a\"\ninclude = [\"/a\"]\n[[tail]]\nname = \"a\"\ninclude = [\"/b\"]",
+            "f:4:1: [[tail]]: two of them are called \"a\"; give this one a name",
+        ),
+        (
+            "[[tail]]\nname = \"a b\"\ninclude = [\"/a\"]",
+            "f:2:8: name = \"a b\": a name has 1 to 64 letters, digits, \"-\", \"_\" and \".\"",
+        ),
+        (
+            "[lifecycle]\nschedule = \"0 0 * * 1\"",
+            "f:2:12: schedule = \"0 0 * * 1\": a weekday is written by its name, like MON or MON-FRI: \"1\" means another \
+             day here than in a crontab",
+        ),
+        (
+            "[store]\nkind = \"azure\"",
+            "f:2:8: kind = \"azure\": remote stores come with a later version; until then only \"embedded\"",
+        ),
+        (
+            "[log]\nlevel = \"loud\"",
+            "f:2:9: level = \"loud\": must be one of \"error\", \"warn\", \"info\", \"debug\", \"trace\"",
+        ),
+    ] {
+        assert_eq!(problems(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn every_problem_is_said_at_once_in_the_order_of_the_file() {
+    let found = problems("[log]\nlevel = 1\n[http]\nlisten = 2\nliste = 3\n[[tail]]\n[store]\nkind = 4\n");
+    let lines: Vec<&str> = found.lines().map(|line| line.split(": ").next().unwrap_or_default()).collect();
+    assert_eq!(lines, ["f:2:9", "f:4:10", "f:5:1", "f:6:1", "f:8:8"]);
+}
+
+#[test]
+fn broken_toml_is_placed() {
+    let found = problems("[http]\nlisten = \"127.0.0.1:7878\nconnections_max = 1\n");
+    assert!(found.starts_with("f:2:"), "{found}");
+    let found = problems("[log]\nlevel = \"info\"\nlevel = \"info\"\n");
+    assert!(found.starts_with("f:3:1: duplicate key"), "{found}");
+}
+
+#[test]
+fn tails_without_names_get_their_own() {
+    let config = parse(
+        "[[tail]]\ninclude = [\"/a\"]\n[[tail]]\nname = \"b\"\ninclude = [\"/b\"]\n[[tail]]\ninclude = [\"/c\"]\n",
+    );
+    let names: Vec<&str> = config.tails.iter().map(|tail| tail.name.as_str()).collect();
+    assert_eq!(names, ["tail", "b", "tail-2"]);
+}
+
+#[test]
+fn conditions_and_the_records_that_meet_them() {
+    let most = When::LevelAtMost(Level::Debug);
+    assert!(most.holds(Some(Level::Trace), "i", "s") && most.holds(Some(Level::Debug), "i", "s"));
+    assert!(!most.holds(Some(Level::Info), "i", "s") && !most.holds(None, "i", "s"));
+    let least = When::LevelAtLeast(Level::Error);
+    assert!(least.holds(Some(Level::Fatal), "i", "s") && !least.holds(Some(Level::Warn), "i", "s"));
+    assert!(!least.holds(None, "i", "s"));
+    let instance = When::Instance(Pattern::instance("web-*").expect("a pattern"));
+    assert!(instance.holds(None, "web-1", "s") && !instance.holds(None, "db-1", "web-1"));
+    let source = When::Source(Pattern::source("/srv/**").expect("a pattern"));
+    assert!(source.holds(None, "i", "/srv/a/b") && !source.holds(None, "/srv/a", "/var/a"));
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.toml");
+    let read = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).expect("written");
+        Config::load(&path).expect_err("not read").to_string()
+    };
+    let name = path.display();
+    assert_eq!(read(b"[log]\n# caf\xe9\n"), format!("{name}:2:6: is no UTF-8 from here on"));
+    assert_eq!(read(&vec![b'\n'; 1 << 21]), format!("read {name}: is larger than 1 MiB"));
+    assert_eq!(read(b"a = 1"), format!("{name}:1:1: unknown key \"a\" in the file"));
+    std::fs::remove_file(&path).expect("removed");
+    assert!(matches!(Config::load(&path), Err(ConfigError::Read { .. })));
+}
+
+proptest! {
+    /// No text panics, and a configuration that comes out has tables of which the last, and only it, takes the rest.
+    #[test]
+    fn any_text_is_read_or_refused(text in "(\\PC{0,10}|(\\[{0,2}(tail|table|http)\\]{0,2}|(name|when|keep|include|include|listen) = (\"[A-Za-z/*]{0,5}\"|\\{\\}|\\[\"/a\"\\]|[0-9]{1,3}))\n){0,8}") {
+        if let Ok(config) = Config::parse(&text, "f") {
+            let rest = config.tables.iter().position(|table| table.when.is_none());
+            prop_assert_eq!(rest, Some(config.tables.len() - 1));
+        }
+    }
+
+    /// An example that is cut or changed by one character is read or refused, with places that exist.
+    #[test]
+    fn a_changed_example_is_read_or_refused(at in 0..EXAMPLE.len(), put in "\\PC?") {
+        let mut text = example_all_set();
+        if text.is_char_boundary(at) && text.is_char_boundary(at + 1) && at < text.len() {
+            text.replace_range(at..=at, &put);
+        }
+        if let Err(ConfigError::Invalid(problems)) = Config::parse(&text, "f") {
+            prop_assert!(!problems.is_empty());
+            for problem in problems {
+                let line = text.lines().nth(problem.line - 1).unwrap_or_default();
+                prop_assert!(problem.column <= line.chars().count() + 1, "{}", problem);
+            }
+        }
+    }
+}
