@@ -88,13 +88,13 @@ impl<'a> Members<'_, 'a> {
 
 /// A number of JSON's grammar; text where no type holds it.
 fn number(written: &str) -> Value<'_> {
-    let kept = Value::String(Cow::Borrowed(written));
-    if !written.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E')) {
-        return written.parse().map_or(kept, Value::Int64);
+    if let Ok(number) = written.parse() {
+        return Value::Int64(number);
     }
+    let is_whole = !written.bytes().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
     match written.parse::<f64>() {
-        Ok(number) if number.is_finite() => Value::Double(number),
-        _ => kept,
+        Ok(number) if number.is_finite() && !is_whole => Value::Double(number),
+        _ => Value::String(Cow::Borrowed(written)),
     }
 }
 

@@ -11,6 +11,18 @@ use std::borrow::Cow;
 /// The most digits that an f64 always gives back.
 const DOUBLE_DIGITS: usize = 15;
 
+/// Which bytes may follow the first one of a key; a table, because each byte of each key is asked about.
+const IN_KEY: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        let more = byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'@' | b'/' | b'-');
+        table[byte as usize] = more;
+        byte += 1;
+    }
+    table
+};
+
 /// A value as the line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written<'a> {
@@ -74,8 +86,7 @@ pub(super) fn key_end(bytes: &[u8], at: usize) -> Option<usize> {
     if !matches!(first, b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@') {
         return None;
     }
-    let more = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'@' | b'/' | b'-');
-    Some(at + 1 + rest.iter().position(|byte| !more(byte)).unwrap_or(rest.len()))
+    Some(at + 1 + rest.iter().position(|byte| !IN_KEY[usize::from(*byte)]).unwrap_or(rest.len()))
 }
 
 /// The next place from `at` on that is no space.
@@ -124,13 +135,17 @@ pub(super) fn typed(text: &str) -> Value<'_> {
 }
 
 fn number(text: &str) -> Option<Value<'_>> {
-    let unsigned = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    let unsigned = match text.as_bytes() {
+        [b'-', unsigned @ ..] => unsigned,
+        unsigned => unsigned,
+    };
     let whole = unsigned.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if unsigned[0] == b'0' && whole > 1 {
         return None;
     }
     match unsigned.get(whole..)? {
-        [] if text == "-0" => None,
+        // There is no negative zero to have its sign back from.
+        [] if unsigned[0] == b'0' && text.len() > 1 => None,
         [] => text.parse().ok().map(Value::Int64),
         [b'.', fraction @ ..] => {
             let zeros = fraction.iter().take_while(|byte| **byte == b'0').count();

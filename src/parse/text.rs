@@ -28,37 +28,33 @@ pub(super) fn parse(line: &str) -> Option<Record<'_>> {
 
 /// The timestamp, and the line from the next word on.
 fn leading_time(line: &str) -> Option<(Ticks, &str)> {
-    let rest = match line.strip_prefix('[') {
-        Some(line) => {
-            let (time, length) = timestamp::leading(line)?;
-            (time, line.get(length..)?.strip_prefix(']')?)
-        }
-        None => {
-            let (time, length) = timestamp::leading(line)?;
-            let rest = line.get(length..)?;
-            if rest.bytes().next().is_some_and(|byte| !is_space(byte)) {
-                return None;
-            }
-            (time, rest)
-        }
-    };
-    Some((rest.0, trim_start(rest.1)))
+    let (bracketed, inner) = strip(line, b'[');
+    let (time, length) = timestamp::leading(inner)?;
+    let rest = word_end(inner.get(length..)?, bracketed)?;
+    Some((time, trim_start(rest)))
 }
 
 /// The level that `text` begins with, as `INFO`, `INFO:`, `[INFO]` or `[INFO]:`, and the text from the next word on.
 fn leading_level(text: &str) -> Option<(Level, &str)> {
-    let (bracketed, inner) = text.strip_prefix('[').map_or((false, text), |inner| (true, inner));
+    let (bracketed, inner) = strip(text, b'[');
     let length = inner.bytes().take_while(u8::is_ascii_alphanumeric).count();
-    let (word, mut rest) = inner.split_at_checked(length)?;
+    let (word, rest) = inner.split_at_checked(length)?;
     let level = Level::from_word(word)?;
-    if bracketed {
-        rest = trim_start(rest).strip_prefix(']')?;
-    }
-    let rest = rest.strip_prefix(':').unwrap_or(rest);
-    if !bracketed && rest.bytes().next().is_some_and(|byte| !is_space(byte)) {
-        return None;
-    }
+    let rest = if bracketed {
+        strip(word_end(trim_start(rest), true)?, b':').1
+    } else {
+        word_end(strip(rest, b':').1, false)?
+    };
     Some((level, trim_start(rest)))
+}
+
+/// What follows a word: its closing bracket is taken off if it has one, else a space or the end of the line must follow.
+fn word_end(rest: &str, bracketed: bool) -> Option<&str> {
+    match rest.as_bytes().first() {
+        Some(b']') if bracketed => rest.get(1..),
+        None | Some(b' ' | b'\t') if !bracketed => Some(rest),
+        _ => None,
+    }
 }
 
 /// The text without the run of pairs at its end, and those pairs.
@@ -92,12 +88,20 @@ fn trailing_pairs(text: &str) -> (&str, Vec<Field<'_>>) {
     (text, Vec::new())
 }
 
+// By bytes rather than with the patterns of `str`, which take a call of `memcmp` for each.
+
+/// Whether `text` begins with the ASCII character `first`, and the text without it.
+fn strip(text: &str, first: u8) -> (bool, &str) {
+    if text.as_bytes().first() == Some(&first) { (true, text.get(1..).unwrap_or(text)) } else { (false, text) }
+}
+
 fn trim_start(text: &str) -> &str {
-    text.trim_start_matches([' ', '\t'])
+    text.get(skip_spaces(text.as_bytes(), 0)..).unwrap_or(text)
 }
 
 fn trim_end(text: &str) -> &str {
-    text.trim_end_matches([' ', '\t'])
+    let spaces = text.bytes().rev().take_while(|byte| is_space(*byte)).count();
+    text.get(..text.len() - spaces).unwrap_or(text)
 }
 
 #[cfg(test)]

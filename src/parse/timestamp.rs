@@ -147,8 +147,7 @@ fn epoch(text: &str) -> Option<Ticks> {
 /// Its size tells the unit. Each unit then covers the same years, 1973 to 5138, and no number has two readings; what
 /// is smaller is no time: a field `time` that holds 12 or 0.35 is how long something took.
 fn epoch_parts(whole: u64, fraction: i64) -> Option<Ticks> {
-    let whole_i128 = i128::from(whole);
-    let ten_millionths = whole_i128 * i128::from(TICKS_PER_SECOND) + i128::from(fraction);
+    let ten_millionths = i128::from(whole) * i128::from(TICKS_PER_SECOND) + i128::from(fraction);
     let per_second = match whole {
         100_000_000..100_000_000_000 => 1,
         100_000_000_000..100_000_000_000_000 => 1_000,
