@@ -146,7 +146,8 @@ impl Tally {
     fn counts(self) -> Vec<Count> {
         let none = Count { time: None, level: None, instance: None, records: 0 };
         let ungrouped = self.grouping == Grouping::default() && self.groups.is_empty();
-        let counts = self.groups.into_iter().map(|((time, level, instance), records)| Count { time, level, instance, records });
+        let counts =
+            self.groups.into_iter().map(|((time, level, instance), records)| Count { time, level, instance, records });
         counts.chain(ungrouped.then_some(none)).collect()
     }
 }
@@ -202,7 +203,10 @@ mod tests {
     #[test]
     fn without_a_grouping_there_is_one_number() {
         let mut tally = Tally::new(Grouping::default());
-        assert_eq!(serde_json::to_string(&Tally::new(Grouping::default()).counts()).expect("plain data"), r#"[{"records":0}]"#);
+        assert_eq!(
+            serde_json::to_string(&Tally::new(Grouping::default()).counts()).expect("plain data"),
+            r#"[{"records":0}]"#
+        );
         tally.add(time(1), None, "a", 2);
         tally.add(time(100), Some(Level::Info), "b", 3);
         assert_eq!(tally.counts(), [Count { time: None, level: None, instance: None, records: 5 }]);

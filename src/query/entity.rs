@@ -171,7 +171,10 @@ pub(super) mod tests {
             partition: partition.into(),
             key: row.key,
             level: row.level,
-            properties: row.properties().map(|(name, v)| (batch.names()[usize::from(name)].to_string(), v.into())).collect(),
+            properties: row
+                .properties()
+                .map(|(name, v)| (batch.names()[usize::from(name)].to_string(), v.into()))
+                .collect(),
         };
         batch.rows().map(row).collect()
     }

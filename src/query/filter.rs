@@ -168,9 +168,14 @@ mod tests {
         let wants = |instance: &str, partition: &str| {
             Filter { instance: Some(instance.into()), ..Filter::default() }.wants_partition(partition)
         };
-        for (partition, wanted) in
-            [("web-1", true), ("web-1~0f", true), ("web-17", false), ("web-1~0F", false), ("web-1~0", false), ("web", false)]
-        {
+        for (partition, wanted) in [
+            ("web-1", true),
+            ("web-1~0f", true),
+            ("web-17", false),
+            ("web-1~0F", false),
+            ("web-1~0", false),
+            ("web", false),
+        ] {
             assert_eq!(wants("web-1", partition), wanted, "{partition}");
         }
         let long = "x".repeat(600);

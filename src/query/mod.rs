@@ -14,6 +14,7 @@
 //! * [`select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
 //! * [`count`]: how many, by time, level and instance, from page headers where they can tell.
 //! * [`follow`]: records as they are committed.
+//! * [`listing`]: what is shown of day-tables and sources.
 //!
 //! Everything but the three entry points works on iterators of entities and knows no store, so that the tests need
 //! none. A table that is dropped while it is read has no more rows: what was read of it stays, nothing fails.
@@ -28,11 +29,13 @@ pub mod text;
 pub mod select;
 pub mod count;
 pub mod follow;
+pub mod listing;
 
 pub use count::{Count, Grouping, count};
 pub use entity::{Entity, OwnedValue};
 pub use filter::Filter;
 pub use follow::Follower;
+pub use listing::{ShownSource, ShownTable};
 pub use record::Record;
 pub use select::{one, select};
 pub use when::{When, WhenError};

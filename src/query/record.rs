@@ -99,7 +99,10 @@ impl Serialize for Record {
         map.serialize_entry("source", &self.source)?;
         for (name, value) in &self.fields {
             if KEYS.contains(&name.as_str()) {
-                map.serialize_entry(&beside_keys(name, |name| self.fields.iter().any(|(known, _)| known == name)), value)?;
+                map.serialize_entry(
+                    &beside_keys(name, |name| self.fields.iter().any(|(known, _)| known == name)),
+                    value,
+                )?;
             } else {
                 map.serialize_entry(name, value)?;
             }
@@ -266,9 +269,14 @@ pub(super) mod tests {
             ..crate::record::Record::default()
         });
         let json: serde_json::Value = serde_json::from_str(&json(&record)).expect("JSON");
-        for (name, value) in
-            [("level__", "level"), ("level_", "level_"), ("table_", "table"), ("Level_", "Level"), ("Items_", "Items"), ("Fields_", "Fields")]
-        {
+        for (name, value) in [
+            ("level__", "level"),
+            ("level_", "level_"),
+            ("table_", "table"),
+            ("Level_", "Level"),
+            ("Items_", "Items"),
+            ("Fields_", "Fields"),
+        ] {
             assert_eq!(json[name], value, "{json}");
         }
         assert_eq!(json["table"], "Log20261121");

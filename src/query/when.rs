@@ -7,6 +7,7 @@
 //! 15m  2h  7d  now               so long before now: ms, s, m, h, d, w
 //! ```
 
+use crate::config::units::parse_duration;
 use crate::time::Ticks;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
 use std::str::FromStr;
@@ -21,16 +22,10 @@ pub enum When {
     Ago(Duration),
 }
 
-/// Text that is no point in time, or no duration.
+/// Text of none of the forms that this module's head shows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WhenError {
-    /// None of the forms that this module's head shows.
-    #[error("{0:?} is no time: write 2026-11-21, \"2026-11-21 08:00\", 2026-11-21T08:00:00Z, an age such as 15m, or now")]
-    Time(String),
-    /// Not a whole number and a unit.
-    #[error("{0:?} is no duration: write a whole number and its unit (ms, s, m, h, d, w), such as 5m")]
-    Duration(String),
-}
+#[error("{0:?} is no time: write 2026-11-21, \"2026-11-21 08:00\", 2026-11-21T08:00:00Z, an age such as 15m, or now")]
+pub struct WhenError(pub String);
 
 impl When {
     /// The point itself, where it is `now`.
@@ -53,7 +48,7 @@ impl FromStr for When {
         if let Ok(age) = parse_duration(text) {
             return Ok(When::Ago(age));
         }
-        written_out(text).map(When::At).ok_or_else(|| WhenError::Time(text.into()))
+        written_out(text).map(When::At).ok_or_else(|| WhenError(text.into()))
     }
 }
 
@@ -68,24 +63,6 @@ fn written_out(text: &str) -> Option<Ticks> {
         Some(date.and_hms_opt(0, 0, 0)?.and_utc())
     })?;
     Ticks::from_unix(time.timestamp(), time.timestamp_subsec_nanos())
-}
-
-/// Reads a whole number and its unit: `250ms`, `5s`, `10m`, `1h`, `30d`, `2w`.
-pub fn parse_duration(text: &str) -> Result<Duration, WhenError> {
-    let error = || WhenError::Duration(text.into());
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let milliseconds: u64 = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        "w" => 7 * 86_400_000,
-        _ => return Err(error()),
-    };
-    let number: u64 = number.parse().map_err(|_| error())?;
-    number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(error)
 }
 
 #[cfg(test)]
@@ -117,7 +94,9 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in ["", "yesterday", "15", "m", "1.5h", "-5m", "2026-02-29", "2026-11-21 25:00", "99999999999999999999d"] {
+        for text in
+            ["", "yesterday", "15", "m", "1.5h", "-5m", "2026-02-29", "2026-11-21 25:00", "99999999999999999999d"]
+        {
             assert!(text.parse::<When>().is_err(), "{text:?}");
         }
     }

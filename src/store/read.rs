@@ -35,6 +35,8 @@ pub struct TableSummary {
     pub last_time: Option<Ticks>,
     /// Where it is in its life: `open`, for now.
     pub state: &'static str,
+    /// When it expires, by the rule of its table that the catalogue remembers; none where it remembers none.
+    pub expires: Option<Ticks>,
 }
 
 /// Which rows: of some partitions or all, between two times (both included).
