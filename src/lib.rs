@@ -41,3 +41,4 @@ pub mod http;
 pub mod config;
 pub mod daemon;
 pub mod cli;
+pub mod failpoint;

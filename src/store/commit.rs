@@ -1,2 +1,434 @@
-//! (to be written)
-pub struct Committer;
+//! The committer: one thread through which everything that changes the store goes.
+//!
+//! It takes what waits in the [`Intake`], makes pages of each partition's batches as soon as they fill one, and writes
+//! it all in one commit: when somebody waits for the answer and nothing more is queued, when enough has gathered, or
+//! when [`Options::commit_interval`] has passed. Steps of the lifecycle run between two commits, and [`tidy`] in the
+//! time that is left.
+//!
+//! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
+//! aside what was written of it, see [`open`]), and only then is more accepted.
+
+use super::catalogue::{Catalogue, Touched};
+use super::day::{DayFile, Insert};
+use super::intake::{Done, Intake, Step, Submission, Work};
+use super::open::{self, Layout, Lock};
+use super::page::{Builder, PAGE_BYTES};
+use super::source::SourceState;
+use super::tidy::Tidy;
+use super::{CommitReport, Options, StoreError, checkpoint};
+use crate::batch::Batch;
+use crate::key::DayTable;
+use crate::time::{self, Ticks};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Raw bytes of rows that gather before a commit no longer waits for its interval.
+const RAW_BYTES_MAX: usize = 16 << 20;
+/// Bytes of finished pages that gather before a commit no longer waits.
+const PAGE_BYTES_WAITING_MAX: usize = 16 << 20;
+/// How often a failed store is opened again.
+const REOPEN_AFTER: Duration = Duration::from_millis(500);
+/// Days that were not written to for this long are closed, so that they are whole without a journal.
+const IDLE_DAY: Duration = Duration::from_secs(600);
+/// How long the committer waits for work before it looks after idle days.
+const IDLE_WAIT: Duration = Duration::from_secs(1);
+
+/// The one writer of a data folder.
+pub struct Committer {
+    layout: Layout,
+    _lock: Lock,
+    intake: Intake,
+    options: Options,
+    catalogue: Catalogue,
+    days: HashMap<DayTable, OpenDay>,
+    dropped: HashSet<DayTable>,
+    seq: i64,
+    pending: Pending,
+    tidy: Tidy,
+    checkpoints: checkpoint::Checkpoints,
+}
+
+struct OpenDay {
+    file: DayFile,
+    name: String,
+    used: Instant,
+}
+
+/// What the next commit will hold.
+#[derive(Default)]
+struct Pending {
+    waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
+    pages: HashMap<DayTable, Vec<Insert>>,
+    sources: HashMap<u64, SourceState>,
+    done: Vec<Done>,
+    newest: Option<Ticks>,
+    raw_bytes: usize,
+    page_bytes: usize,
+    since: Option<Instant>,
+    report: CommitReport,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: Vec<Batch>,
+    bytes: usize,
+}
+
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.since.is_none()
+    }
+
+    fn add(&mut self, submission: Submission) {
+        self.since.get_or_insert_with(Instant::now);
+        let Submission { batches, advances, done, newest, .. } = submission;
+        self.newest = self.newest.max(newest);
+        for batch in batches {
+            self.add_batch(batch);
+        }
+        for advance in advances {
+            self.sources.insert(advance.identity, advance);
+        }
+        if done.is_awaited() {
+            self.done.push(done);
+        }
+    }
+
+    fn add_batch(&mut self, batch: Batch) {
+        let bytes = batch.bytes();
+        self.report.batches += 1;
+        self.report.rows += batch.len() as u64;
+        self.raw_bytes += bytes;
+        let key = (batch.table.clone(), batch.partition.clone());
+        let waiting = self.waiting.entry(key).or_default();
+        waiting.bytes += bytes;
+        waiting.batches.push(batch);
+        if waiting.bytes >= PAGE_BYTES {
+            let Waiting { batches, bytes } = std::mem::take(waiting);
+            self.raw_bytes -= bytes;
+            self.build(batches);
+        }
+    }
+
+    /// Makes pages of the batches of one partition.
+    fn build(&mut self, batches: Vec<Batch>) {
+        let Some(first) = batches.first() else { return };
+        let (table, partition) = (first.table.clone(), first.partition.clone());
+        let mut builder = Builder::new();
+        for batch in &batches {
+            builder.push_batch(batch);
+        }
+        let pages = self.pages.entry(table).or_default();
+        for page in builder.build().pages {
+            self.page_bytes += page.body.len();
+            self.report.pages += 1;
+            self.report.page_bytes += page.body.len() as u64;
+            self.report.records += u64::from(page.header.records);
+            pages.push(Insert { partition: partition.clone(), page });
+        }
+    }
+
+    /// Makes pages of all that waits.
+    fn build_rest(&mut self) {
+        for (_, Waiting { batches, .. }) in std::mem::take(&mut self.waiting) {
+            self.build(batches);
+        }
+        self.raw_bytes = 0;
+    }
+
+    fn is_large(&self) -> bool {
+        self.raw_bytes >= RAW_BYTES_MAX || self.page_bytes >= PAGE_BYTES_WAITING_MAX
+    }
+}
+
+impl Committer {
+    /// Opens the folder to write.
+    pub(crate) fn open(layout: Layout, options: Options) -> Result<Committer, StoreError> {
+        layout.create()?;
+        let lock = layout.lock()?;
+        let open::Whole { catalogue, days } = open::open(&layout)?;
+        let intake = Intake::new(catalogue.sources()?);
+        let checkpoints = checkpoint::Checkpoints::spawn()?;
+        let mut committer = Committer {
+            layout,
+            _lock: lock,
+            intake,
+            options,
+            seq: catalogue.committed()?.seq,
+            dropped: catalogue.dropped()?.into_iter().collect(),
+            catalogue,
+            days: HashMap::new(),
+            pending: Pending::default(),
+            tidy: Tidy::default(),
+            checkpoints,
+        };
+        committer.take_days(days)?;
+        Ok(committer)
+    }
+
+    fn take_days(&mut self, days: HashMap<DayTable, DayFile>) -> Result<(), StoreError> {
+        let names: HashMap<_, _> = self.catalogue.files()?.into_iter().map(|f| (f.day, f.name)).collect();
+        let used = Instant::now();
+        let open = |(day, file): (DayTable, DayFile)| {
+            let name = names.get(&day)?.clone();
+            Some((day, OpenDay { file, name, used }))
+        };
+        self.days = days.into_iter().filter_map(open).collect();
+        Ok(())
+    }
+
+    pub(crate) fn intake(&self) -> Intake {
+        self.intake.clone()
+    }
+
+    pub(crate) fn catalogue(&mut self) -> &mut Catalogue {
+        &mut self.catalogue
+    }
+
+    /// Works until the intake is closed and empty, then closes the folder.
+    pub(crate) fn run(mut self) -> Result<(), StoreError> {
+        loop {
+            match self.intake.next(self.patience()) {
+                Ok(Some(Work::Rows(submission))) => self.take(submission),
+                Ok(Some(Work::Step(step))) => self.step(step),
+                Ok(None) => {}
+                Err(_) => break,
+            }
+            if self.checkpoints.failed() {
+                self.fail(&StoreError::Refused("a checkpoint failed".into()));
+            } else if self.is_due() {
+                self.commit_or_fail();
+            } else if self.pending.is_empty() {
+                self.look_after_days();
+            }
+        }
+        self.commit_or_fail();
+        self.close()
+    }
+
+    fn patience(&self) -> Duration {
+        match self.pending.since {
+            Some(since) => self.options.commit_interval.saturating_sub(since.elapsed()),
+            None if self.tidy.has_work() => Duration::ZERO,
+            None => IDLE_WAIT,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let Some(since) = self.pending.since else { return false };
+        self.pending.is_large()
+            || since.elapsed() >= self.options.commit_interval
+            || !self.pending.done.is_empty() && self.intake.is_idle()
+    }
+
+    fn take(&mut self, mut submission: Submission) {
+        self.intake.release(submission.bytes());
+        if submission.epoch != self.intake.epoch() {
+            return;
+        }
+        // A day that was dropped takes nothing more: what comes for it goes to today's table, its time kept.
+        for batch in &mut submission.batches {
+            if self.dropped.contains(&batch.table) {
+                batch.table = DayTable::at(batch.table.table(), batch.table.period(), time::now());
+            }
+        }
+        self.pending.add(submission);
+    }
+
+    fn step(&mut self, step: Step) {
+        if !self.pending.is_empty() {
+            self.commit_or_fail();
+        }
+        step(self);
+    }
+
+    fn commit_or_fail(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        if let Err(error) = self.commit() {
+            self.fail(&error);
+        }
+    }
+
+    /// Writes what is pending: pages first, then the catalogue, whose transaction is the commit point.
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let start = Instant::now();
+        self.pending.build_rest();
+        let mut pending = std::mem::take(&mut self.pending);
+        let seq = self.seq + 1;
+        let mut touched = Vec::with_capacity(pending.pages.len());
+        for (day, pages) in &pending.pages {
+            let OpenDay { file, name, .. } = self.writable_day(day)?;
+            file.insert(seq, pages)?;
+            let entities = pages.iter().map(|p| i64::from(p.page.header.entities)).sum();
+            touched.push((name.clone(), entities));
+        }
+        let days_written = start.elapsed();
+        crate::failpoint!("commit-between");
+        let touched: Vec<_> = touched.iter().map(|(file, entities)| Touched { file, entities: *entities }).collect();
+        self.catalogue.commit(seq, &touched, pending.sources.values(), pending.newest)?;
+        self.seq = seq;
+        crate::failpoint!("commit-after");
+
+        self.intake.committed(pending.sources.into_values().collect());
+        for done in pending.done.drain(..) {
+            done.committed();
+        }
+        for (day, pages) in &pending.pages {
+            self.tidy.written(day, pages);
+            if let Some(open) = self.days.get(day) {
+                self.checkpoints.consider(&open.file);
+            }
+        }
+        self.tidy.committed(seq);
+        self.checkpoints.consider_path(&Catalogue::path_in(&self.layout.data));
+        let report = CommitReport { took: start.elapsed(), days_written, ..pending.report };
+        (self.options.on_commit)(&report);
+        Ok(())
+    }
+
+    /// The open file of `day`; created, or opened again, where it is not.
+    fn writable_day(&mut self, day: &DayTable) -> Result<&mut OpenDay, StoreError> {
+        if !self.days.contains_key(day) {
+            let live = self.catalogue.files()?.into_iter().find(|f| f.day == *day);
+            let open = match live {
+                Some(live) => {
+                    // Marked before it is written to: a crash must find it when it opens the folder.
+                    self.catalogue.set_writable(&live.name, true)?;
+                    OpenDay {
+                        file: open::open_day(&self.layout, &live, self.seq)?,
+                        name: live.name,
+                        used: Instant::now(),
+                    }
+                }
+                None => self.create(day)?,
+            };
+            self.days.insert(day.clone(), open);
+        }
+        match self.days.get_mut(day) {
+            Some(open) => {
+                open.used = Instant::now();
+                Ok(open)
+            }
+            None => Err(StoreError::TableGone(day.to_string())),
+        }
+    }
+
+    fn create(&mut self, day: &DayTable) -> Result<OpenDay, StoreError> {
+        let mut generation = self.catalogue.generation(day)? + 1;
+        // No path is used twice: what a crash, or someone else, left under a name keeps that name.
+        while self.layout.table_file(&open::file_name(day, generation)).exists() {
+            generation += 1;
+        }
+        let name = open::file_name(day, generation);
+        let file = DayFile::open(&self.layout.table_file(&name))?;
+        self.catalogue.create_day(day, generation, &name, time::now())?;
+        self.dropped.remove(day);
+        Ok(OpenDay { file, name, used: Instant::now() })
+    }
+
+    /// Creates `day` if it is not there and was never dropped. Says whether it was created.
+    pub(crate) fn create_table(&mut self, day: &DayTable) -> Result<bool, StoreError> {
+        let known = self.dropped.contains(day) || self.catalogue.files()?.iter().any(|f| f.day == *day);
+        if !known {
+            self.writable_day(day)?;
+        }
+        Ok(!known)
+    }
+
+    /// Drops `day`: gone for every reader with one transaction of the catalogue; its files follow.
+    pub(crate) fn drop_table(&mut self, day: &DayTable) -> Result<(), StoreError> {
+        if !self.catalogue.files()?.iter().any(|f| f.day == *day) {
+            return Err(StoreError::TableGone(day.to_string()));
+        }
+        self.days.remove(day);
+        self.tidy.forget(day);
+        let files = self.catalogue.drop_day(day, time::now())?;
+        self.dropped.insert(day.clone());
+        crate::failpoint!("drop-after");
+        for name in files {
+            open::discard(&self.layout, &name)?;
+        }
+        self.checkpoints.sweep(self.layout.trash());
+        Ok(())
+    }
+
+    /// Notes a run of the lifecycle, and forgets sources that ended before `forget_before`.
+    pub(crate) fn ran(&mut self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
+        let forgotten = self.catalogue.forget_sources(forget_before)?;
+        self.intake.forget(&forgotten);
+        self.catalogue.set_last_run(at)
+    }
+
+    /// A commit, or a checkpoint, failed: refuse what waits, open the folder anew, and only then accept again.
+    fn fail(&mut self, error: &StoreError) {
+        tracing::error!(%error, "failed to commit: nothing is accepted until the store was opened again");
+        (self.options.on_failure)(error);
+        self.pending = Pending::default();
+        self.days.clear();
+        self.tidy = Tidy::default();
+        self.checkpoints.reset();
+        let mut told = Instant::now();
+        loop {
+            let opened = open::open(&self.layout).and_then(|whole| {
+                self.catalogue = whole.catalogue;
+                self.take_days(whole.days)?;
+                self.seq = self.catalogue.committed()?.seq;
+                self.dropped = self.catalogue.dropped()?.into_iter().collect();
+                self.catalogue.sources()
+            });
+            match opened {
+                Ok(sources) => {
+                    self.intake.committed(sources);
+                    break;
+                }
+                Err(error) if self.intake.is_closed() => {
+                    tracing::error!(%error, "failed to open the store again");
+                    break;
+                }
+                Err(error) => {
+                    if told.elapsed() > Duration::from_secs(10) {
+                        tracing::error!(%error, "failed to open the store again");
+                        told = Instant::now();
+                    }
+                    std::thread::sleep(REOPEN_AFTER);
+                }
+            }
+        }
+        // Last, so that a source that sees the new epoch also sees what is committed in it.
+        self.intake.fail();
+    }
+
+    /// Merges small pages and closes days that nothing is written to.
+    fn look_after_days(&mut self) {
+        if let Some(day) = self.tidy.next_day()
+            && let Some(open) = self.days.get_mut(&day)
+            && let Err(error) = self.tidy.step(&day, &mut open.file)
+        {
+            return self.fail(&error);
+        }
+        let idle = |(day, open): (&DayTable, &OpenDay)| (open.used.elapsed() > IDLE_DAY).then(|| day.clone());
+        for day in self.days.iter().filter_map(idle).collect::<Vec<_>>() {
+            if day.holds(time::now()) || self.tidy.wants(&day) {
+                continue;
+            }
+            if let Some(OpenDay { file, name, .. }) = self.days.remove(&day)
+                && let Err(error) = file.close().and_then(|()| self.catalogue.set_writable(&name, false))
+            {
+                return self.fail(&error);
+            }
+        }
+    }
+
+    fn close(mut self) -> Result<(), StoreError> {
+        self.checkpoints.stop();
+        for (day, OpenDay { mut file, name, .. }) in std::mem::take(&mut self.days) {
+            self.tidy.finish(&day, &mut file)?;
+            file.close()?;
+            self.catalogue.set_writable(&name, false)?;
+        }
+        self.catalogue.close()
+    }
+}

@@ -7,6 +7,7 @@
 
 use super::source::SourceState;
 use crate::batch::Batch;
+use crate::time::Ticks;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ pub struct Submission {
     pub batches: Vec<Batch>,
     /// The state of each source that has rows here or moved without any. A later one of a source replaces an earlier.
     pub advances: Vec<Advance>,
+    /// The newest time that a record here gave by itself and that its day admitted. Holds the clock to account.
+    pub newest: Option<Ticks>,
     /// The epoch that the sources were read in.
     pub epoch: u64,
     /// Told what became of it.
@@ -39,6 +42,11 @@ impl Done {
 
     pub(crate) fn committed(mut self) {
         self.tell(true);
+    }
+
+    /// Whether somebody waits for the answer.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.is_some()
     }
 
     fn tell(&mut self, committed: bool) {
@@ -173,6 +181,16 @@ impl Intake {
     /// Bytes that wait to be committed.
     pub fn waiting_bytes(&self) -> usize {
         self.lock().bytes
+    }
+
+    /// Whether nothing is queued.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lock().work.is_empty()
+    }
+
+    /// Whether [`Intake::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     /// Takes nothing more; what waits is still committed.

@@ -18,14 +18,180 @@
 //! sets `committed = k`: this is the commit point; (3) acknowledge. Pages above `committed` never happened: readers
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
+pub mod catalogue;
+mod checkpoint;
 pub mod commit;
+mod day;
 pub mod error;
 pub mod intake;
+mod open;
 pub mod page;
 pub mod read;
+mod repair;
 pub mod source;
+mod sqlite;
+#[cfg(test)]
+mod tests;
+mod tidy;
 
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Refused, Submission};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, Scan, TableSummary};
+pub use repair::repair;
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
+
+use crate::key::DayTable;
+use crate::time::Ticks;
+use catalogue::Rule;
+use commit::Committer;
+use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How a store is run.
+pub struct Options {
+    /// How long a row waits for others before it is committed.
+    pub commit_interval: Duration,
+    /// Told of every commit, from the committer's thread.
+    pub on_commit: Box<dyn Fn(&CommitReport) + Send>,
+    /// Told of every failure, from the committer's thread.
+    pub on_failure: Box<dyn Fn(&StoreError) + Send>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            commit_interval: Duration::from_millis(250),
+            on_commit: Box::new(|_| {}),
+            on_failure: Box::new(|_| {}),
+        }
+    }
+}
+
+/// What a commit did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommitReport {
+    /// Records in it.
+    pub records: u64,
+    /// Rows in it, items included.
+    pub rows: u64,
+    /// Batches it was made of.
+    pub batches: u64,
+    /// Pages that were made of them.
+    pub pages: u64,
+    /// Bytes of those pages.
+    pub page_bytes: u64,
+    /// From its begin to the commit point.
+    pub took: Duration,
+    /// The part of it in which the days' files were written and synced.
+    pub days_written: Duration,
+}
+
+/// A data folder, opened to write. Only one process has it open so at a time.
+pub struct Store {
+    intake: Intake,
+    thread: JoinHandle<Result<(), StoreError>>,
+}
+
+/// What of the catalogue the lifecycle's plan is made from.
+#[derive(Clone, Debug, Default)]
+pub struct LifecycleState {
+    /// Live day-tables, the oldest first.
+    pub open: Vec<DayTable>,
+    /// Day-tables that were dropped.
+    pub dropped: Vec<DayTable>,
+    /// The newest time that a record gave by itself.
+    pub newest: Option<Ticks>,
+    /// The rules of the last daemon.
+    pub rules: Vec<Rule>,
+    /// When the lifecycle last ran to its end.
+    pub last_run: Option<Ticks>,
+}
+
+impl Store {
+    /// Opens the folder to write; makes it where there is none. Sets aside what a crash left half-way.
+    pub fn open(data_dir: &Path, options: Options) -> Result<Store, StoreError> {
+        let committer = Committer::open(open::Layout { data: data_dir.into() }, options)?;
+        let intake = committer.intake();
+        let thread = std::thread::Builder::new().name("commit".into()).spawn(|| committer.run());
+        let thread = thread.map_err(StoreError::io("commit thread"))?;
+        Ok(Store { intake, thread })
+    }
+
+    /// Where sources hand over what they read.
+    pub fn intake(&self) -> Intake {
+        self.intake.clone()
+    }
+
+    /// The steps that change what is live.
+    pub fn steps(&self) -> Steps {
+        Steps { intake: self.intake.clone() }
+    }
+
+    /// Commits what waits, and closes the folder so that every file is whole without its journal.
+    pub fn close(self) -> Result<(), StoreError> {
+        self.intake.close();
+        self.thread.join().unwrap_or_else(|_| Err(StoreError::Refused("the committer ended early".into())))
+    }
+
+    /// Whether the committer still runs.
+    pub fn is_alive(&self) -> bool {
+        !self.thread.is_finished()
+    }
+}
+
+/// The steps of the lifecycle, each run by the committer between two commits. Cheap to clone.
+#[derive(Clone)]
+pub struct Steps {
+    intake: Intake,
+}
+
+impl Steps {
+    fn run<T: Send + 'static>(
+        &self,
+        step: impl FnOnce(&mut Committer) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        let step = Box::new(move |committer: &mut Committer| drop(answer.send(step(committer))));
+        self.intake.step(step).map_err(|_| StoreError::Closed)?;
+        answered.recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Creates `table`, unless it is there or was dropped. Says whether it did.
+    pub fn create_table(&self, table: &DayTable) -> Result<bool, StoreError> {
+        let table = table.clone();
+        self.run(move |committer| committer.create_table(&table))
+    }
+
+    /// Drops `table`: gone for every reader when this returns.
+    pub fn drop_table(&self, table: &DayTable) -> Result<(), StoreError> {
+        let table = table.clone();
+        self.run(move |committer| committer.drop_table(&table))
+    }
+
+    /// What a plan is made from.
+    pub fn lifecycle_state(&self) -> Result<LifecycleState, StoreError> {
+        self.run(|committer| {
+            let catalogue = committer.catalogue();
+            let mut open: Vec<_> = catalogue.files()?.into_iter().map(|file| file.day).collect();
+            open.dedup();
+            Ok(LifecycleState {
+                open,
+                dropped: catalogue.dropped()?,
+                newest: catalogue.newest()?,
+                rules: catalogue.rules()?,
+                last_run: catalogue.last_run()?,
+            })
+        })
+    }
+
+    /// Notes the rules of this daemon.
+    pub fn set_rules(&self, rules: Vec<Rule>) -> Result<(), StoreError> {
+        self.run(move |committer| committer.catalogue().set_rules(&rules))
+    }
+
+    /// Notes that the lifecycle ran to its end, and forgets sources that ended before `forget_before`.
+    pub fn ran(&self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
+        self.run(move |committer| committer.ran(at, forget_before))
+    }
+}

@@ -1,0 +1,28 @@
+//! Places where a test can stop the process, in builds with the feature `failpoints` only.
+//!
+//! `DAYTABLE_FAILPOINT=commit-between:3` ends the process, as a kill would, when it comes to `commit-between` for the
+//! third time.
+
+/// Ends the process here if the environment says so; nothing at all without the feature.
+#[macro_export]
+macro_rules! failpoint {
+    ($name:literal) => {
+        #[cfg(feature = "failpoints")]
+        $crate::failpoint::reached($name);
+    };
+}
+
+/// The process came to `name`.
+#[cfg(feature = "failpoints")]
+pub fn reached(name: &str) {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static TIMES: AtomicU32 = AtomicU32::new(0);
+    let Ok(wanted) = std::env::var("DAYTABLE_FAILPOINT") else { return };
+    let (place, times) = wanted.split_once(':').unwrap_or((&wanted, "1"));
+    if place == name && TIMES.fetch_add(1, Ordering::Relaxed) + 1 == times.parse().unwrap_or(1) {
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        loop {
+            std::thread::park();
+        }
+    }
+}

@@ -1,0 +1,510 @@
+//! `catalog.db`: what is true.
+//!
+//! It says how far is committed, which files are live, and how far every source was read. What it does not name is
+//! not data. Its transaction that sets `committed = k` is the commit point of commit k.
+
+use super::StoreError;
+use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
+use super::sqlite;
+use crate::key::DayTable;
+use crate::time::Ticks;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeSet;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Commit numbers that never happened and are remembered, for readers whose snapshot still has their pages. Older
+/// ones than this many are in no snapshot any more.
+const VOID_MAX: usize = 1000;
+
+const SCHEMA: &str = "
+    CREATE TABLE state(
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        committed INTEGER NOT NULL,          -- the number of the last commit
+        newest INTEGER                       -- ticks of the newest time that a record gave by itself
+    );
+    INSERT INTO state VALUES (1, 0, NULL);
+    CREATE TABLE void(seq INTEGER PRIMARY KEY);  -- numbers of commits that never happened
+    CREATE TABLE day(                        -- every day-table there is or was
+        name TEXT PRIMARY KEY,
+        state TEXT NOT NULL,                 -- 'open' or 'dropped'
+        generation INTEGER NOT NULL,         -- the highest that a file of it had: no path is used twice
+        changed INTEGER NOT NULL             -- ticks of the last change of its state
+    ) WITHOUT ROWID;
+    CREATE TABLE file(                       -- live files
+        name TEXT PRIMARY KEY,               -- below tables/
+        day TEXT NOT NULL,
+        last_seq INTEGER NOT NULL,           -- the last commit that wrote to it
+        entities INTEGER NOT NULL,           -- all that commits wrote to it, duplicates included
+        writable INTEGER NOT NULL            -- whether a journal may belong to it
+    ) WITHOUT ROWID;
+    CREATE TABLE rule(                       -- the configured tables, as the last daemon knew them
+        name TEXT PRIMARY KEY,
+        keep_seconds INTEGER NOT NULL,
+        shorter_since INTEGER,               -- ticks since which keep is shorter than it was
+        keep_before INTEGER                  -- seconds it was before that
+    ) WITHOUT ROWID;
+    CREATE TABLE source(
+        identity INTEGER PRIMARY KEY,        -- the 16 hex digits of its row keys, as a signed number
+        block TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        path BLOB NOT NULL,
+        device INTEGER NOT NULL,
+        inode INTEGER NOT NULL,
+        generation INTEGER NOT NULL,
+        head BLOB NOT NULL,                  -- a mark: position, length, hash
+        position INTEGER NOT NULL,
+        marks BLOB NOT NULL,
+        last_time INTEGER,
+        status TEXT NOT NULL,
+        ledger TEXT NOT NULL,
+        seen INTEGER NOT NULL
+    );
+    CREATE TABLE run(                        -- the lifecycle's runs
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        last_success INTEGER NOT NULL
+    );
+";
+
+/// The catalogue, opened.
+pub struct Catalogue {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// A live file of a day-table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveFile {
+    /// Its name below `tables/`.
+    pub name: String,
+    /// The table it belongs to.
+    pub day: DayTable,
+    /// The last commit that wrote to it.
+    pub last_seq: i64,
+    /// Entities that commits wrote to it.
+    pub entities: i64,
+    /// Whether it may have a journal.
+    pub writable: bool,
+}
+
+/// What one commit did to a file.
+pub(crate) struct Touched<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) entities: i64,
+}
+
+/// How long a configured table is kept, as the last daemon knew it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The configured table's name.
+    pub name: String,
+    /// How long after its end a day is kept.
+    pub keep: Duration,
+    /// Where `keep` became shorter: since when, and what it was before.
+    pub shortened: Option<(Ticks, Duration)>,
+}
+
+/// Which pages a reader may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// The number of the last commit.
+    pub seq: i64,
+    /// Numbers below it that never happened.
+    pub void: BTreeSet<i64>,
+}
+
+impl Committed {
+    /// Whether pages of commit `seq` are data.
+    pub fn includes(&self, seq: i64) -> bool {
+        seq <= self.seq && !self.void.contains(&seq)
+    }
+}
+
+impl Catalogue {
+    /// The catalogue's path in a data folder.
+    pub fn path_in(data_dir: &Path) -> PathBuf {
+        data_dir.join("catalog.db")
+    }
+
+    pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalogue, StoreError> {
+        let path = Catalogue::path_in(data_dir);
+        let connection = sqlite::open_to_write(&path, 4096, SCHEMA)?;
+        Ok(Catalogue { connection, path })
+    }
+
+    pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalogue, StoreError> {
+        let path = Catalogue::path_in(data_dir);
+        if !path.exists() {
+            return Err(StoreError::NoStore(data_dir.into()));
+        }
+        Ok(Catalogue { connection: sqlite::open_to_read(&path)?, path })
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(StoreError::sqlite(&self.path))
+    }
+
+    /// How far is committed.
+    pub fn committed(&self) -> Result<Committed, StoreError> {
+        self.sql((|| {
+            // One statement is one snapshot: a number is never seen committed without being seen void as well.
+            let mut statement = self
+                .connection
+                .prepare_cached("SELECT committed, NULL FROM state UNION ALL SELECT NULL, seq FROM void")?;
+            let mut rows = statement.query([])?;
+            let mut committed = Committed::default();
+            while let Some(row) = rows.next()? {
+                match row.get(1)? {
+                    Some(seq) => drop(committed.void.insert(seq)),
+                    None => committed.seq = row.get(0)?,
+                }
+            }
+            Ok(committed)
+        })())
+    }
+
+    /// The newest time that a record gave by itself.
+    pub fn newest(&self) -> Result<Option<Ticks>, StoreError> {
+        let newest = self.connection.query_row("SELECT newest FROM state", [], |row| row.get::<_, Option<i64>>(0));
+        Ok(self.sql(newest)?.and_then(Ticks::new))
+    }
+
+    /// Live files, the oldest day first.
+    pub fn files(&self) -> Result<Vec<LiveFile>, StoreError> {
+        let select = "SELECT name, day, last_seq, entities, writable FROM file";
+        let mut files = self.all(select, |row| {
+            let day: String = row.get(1)?;
+            let day = DayTable::parse(&day).map_err(|e| from_sql(1, e))?;
+            Ok(LiveFile { name: row.get(0)?, day, last_seq: row.get(2)?, entities: row.get(3)?, writable: row.get(4)? })
+        })?;
+        files.sort_by(|a, b| (a.day.start(), &a.day, &a.name).cmp(&(b.day.start(), &b.day, &b.name)));
+        Ok(files)
+    }
+
+    /// Names of day-tables that were dropped: nothing brings them back by accident.
+    pub fn dropped(&self) -> Result<Vec<DayTable>, StoreError> {
+        self.all("SELECT name FROM day WHERE state = 'dropped'", |row| {
+            DayTable::parse(&row.get::<_, String>(0)?).map_err(|e| from_sql(0, e))
+        })
+    }
+
+    /// The highest generation that a file of `day` ever had.
+    pub(crate) fn generation(&self, day: &DayTable) -> Result<i64, StoreError> {
+        let found = self
+            .connection
+            .query_row("SELECT generation FROM day WHERE name = ?1", [day.to_string()], |row| row.get(0));
+        Ok(self.sql(found.optional())?.unwrap_or(0))
+    }
+
+    /// Makes `file` the live file of `day`, which is open from now on.
+    pub(crate) fn create_day(
+        &mut self,
+        day: &DayTable,
+        generation: i64,
+        file: &str,
+        now: Ticks,
+    ) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            transaction.execute(
+                "INSERT INTO day VALUES (?1, 'open', ?2, ?3)
+                 ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3",
+                params![day.to_string(), generation, now.get()],
+            )?;
+            transaction.execute("INSERT INTO file VALUES (?1, ?2, 0, 0, 1)", params![file, day.to_string()])?;
+            transaction.commit()
+        })();
+        self.sql(result)
+    }
+
+    /// Drops `day`: none of its files is live any more. Gives their names.
+    pub(crate) fn drop_day(&mut self, day: &DayTable, now: Ticks) -> Result<Vec<String>, StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            let name = day.to_string();
+            let files = {
+                let mut statement = transaction.prepare("DELETE FROM file WHERE day = ?1 RETURNING name")?;
+                statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
+            };
+            transaction
+                .execute("UPDATE day SET state = 'dropped', changed = ?2 WHERE name = ?1", params![name, now.get()])?;
+            transaction.commit()?;
+            Ok(files)
+        })();
+        self.sql(result)
+    }
+
+    /// Notes whether `file` may have a journal from now on.
+    pub(crate) fn set_writable(&self, file: &str, writable: bool) -> Result<(), StoreError> {
+        let result = self.connection.execute("UPDATE file SET writable = ?2 WHERE name = ?1", params![file, writable]);
+        self.sql(result).map(drop)
+    }
+
+    /// The commit point of commit `seq`.
+    pub(crate) fn commit<'s>(
+        &mut self,
+        seq: i64,
+        touched: &[Touched<'_>],
+        sources: impl Iterator<Item = &'s SourceState>,
+        newest: Option<Ticks>,
+    ) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            for Touched { file, entities } in touched {
+                transaction
+                    .prepare_cached("UPDATE file SET last_seq = ?2, entities = entities + ?3 WHERE name = ?1")?
+                    .execute(params![file, seq, entities])?;
+            }
+            for source in sources {
+                put_source(&transaction, source)?;
+            }
+            transaction
+                .prepare_cached(
+                    "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0))",
+                )?
+                .execute(params![seq, newest.map(Ticks::get)])?;
+            transaction.commit()
+        })();
+        self.sql(result)
+    }
+
+    /// Says that commit `seq` never happened, and that its number is not to be used again.
+    pub(crate) fn void(&mut self, seq: i64) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            transaction.execute("INSERT OR IGNORE INTO void VALUES (?1)", [seq])?;
+            transaction.execute(
+                "DELETE FROM void WHERE seq NOT IN (SELECT seq FROM void ORDER BY seq DESC LIMIT ?1)",
+                [VOID_MAX as i64],
+            )?;
+            transaction.execute("UPDATE state SET committed = max(committed, ?1)", [seq])?;
+            transaction.commit()
+        })();
+        self.sql(result)
+    }
+
+    /// Every source that is known.
+    pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
+        let select = "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time,
+                      status, ledger, seen FROM source ORDER BY block, path";
+        self.all(select, read_source)
+    }
+
+    /// Forgets sources that ended before `before`. Gives their identities.
+    pub(crate) fn forget_sources(&self, before: Ticks) -> Result<Vec<u64>, StoreError> {
+        let gone = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1 RETURNING identity";
+        let result = (|| {
+            let mut statement = self.connection.prepare(gone)?;
+            let identities = statement.query_map([before.get()], |row| row.get::<_, i64>(0))?;
+            identities.map(|i| i.map(i64::cast_unsigned)).collect()
+        })();
+        self.sql(result)
+    }
+
+    /// The rules of the last daemon.
+    pub fn rules(&self) -> Result<Vec<Rule>, StoreError> {
+        self.all("SELECT name, keep_seconds, shorter_since, keep_before FROM rule", |row| {
+            let since: Option<i64> = row.get(2)?;
+            let before: Option<i64> = row.get(3)?;
+            let shortened = since.and_then(Ticks::new).zip(before.map(seconds));
+            Ok(Rule { name: row.get(0)?, keep: seconds(row.get(1)?), shortened })
+        })
+    }
+
+    /// Notes the rules of this daemon, all of them.
+    pub(crate) fn set_rules(&mut self, rules: &[Rule]) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            transaction.execute("DELETE FROM rule", [])?;
+            for rule in rules {
+                let (since, before) =
+                    rule.shortened.map(|(since, before)| (since.get(), before.as_secs() as i64)).unzip();
+                transaction.execute(
+                    "INSERT INTO rule VALUES (?1, ?2, ?3, ?4)",
+                    params![rule.name, rule.keep.as_secs() as i64, since, before],
+                )?;
+            }
+            transaction.commit()
+        })();
+        self.sql(result)
+    }
+
+    /// When the lifecycle last ran to its end.
+    pub fn last_run(&self) -> Result<Option<Ticks>, StoreError> {
+        let found = self.connection.query_row("SELECT last_success FROM run", [], |row| row.get(0)).optional();
+        Ok(self.sql(found)?.and_then(Ticks::new))
+    }
+
+    /// Notes that the lifecycle ran to its end.
+    pub(crate) fn set_last_run(&self, at: Ticks) -> Result<(), StoreError> {
+        self.sql(self.connection.execute("INSERT OR REPLACE INTO run VALUES (1, ?1)", [at.get()])).map(drop)
+    }
+
+    /// Moves the journal into the database and closes it.
+    pub(crate) fn close(self) -> Result<(), StoreError> {
+        let Catalogue { connection, path } = self;
+        sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
+        connection.close().map_err(|(_, e)| StoreError::sqlite(&path)(e))
+    }
+
+    fn all<T>(&self, select: &str, read: impl Fn(&Row<'_>) -> rusqlite::Result<T>) -> Result<Vec<T>, StoreError> {
+        let result = (|| {
+            let mut statement = self.connection.prepare_cached(select)?;
+            let rows = statement.query_map([], |row| read(row))?;
+            rows.collect()
+        })();
+        self.sql(result)
+    }
+}
+
+fn seconds(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+fn from_sql(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+}
+
+fn name_of(value: impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
+}
+
+fn by_name<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let name: String = row.get(column)?;
+    serde_json::from_value(serde_json::Value::String(name)).map_err(|e| from_sql(column, e))
+}
+
+/// A mark is 20 bytes: position 8, length 4, hash 8, little-endian.
+const MARK_BYTES: usize = 20;
+
+fn mark_bytes(marks: &[Mark]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(marks.len() * MARK_BYTES);
+    for mark in marks {
+        bytes.extend_from_slice(&mark.position.to_le_bytes());
+        bytes.extend_from_slice(&mark.length.to_le_bytes());
+        bytes.extend_from_slice(&mark.hash.to_le_bytes());
+    }
+    bytes
+}
+
+fn marks_from(bytes: &[u8]) -> Vec<Mark> {
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, &b| n << 8 | u64::from(b));
+    let mark = |b: &[u8]| Mark { position: number(&b[..8]), length: number(&b[8..12]) as u32, hash: number(&b[12..]) };
+    bytes.chunks_exact(MARK_BYTES).map(mark).take(MARKS_MAX).collect()
+}
+
+fn put_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
+    let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    connection.prepare_cached(insert)?.execute(params![
+        source.identity.cast_signed(),
+        source.block,
+        name_of(source.kind),
+        source.path.as_os_str().as_bytes(),
+        source.device.cast_signed(),
+        source.inode.cast_signed(),
+        source.generation,
+        mark_bytes(&[source.head]),
+        source.position.cast_signed(),
+        mark_bytes(&source.marks),
+        source.last_time.map(Ticks::get),
+        name_of(source.status),
+        serde_json::to_string(&source.ledger).unwrap_or_default(),
+        source.seen.get(),
+    ])?;
+    Ok(())
+}
+
+fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
+    let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+    let ledger: String = row.get(12)?;
+    let ledger: Ledger = serde_json::from_str(&ledger).map_err(|e| from_sql(12, e))?;
+    let (kind, status): (SourceKind, SourceStatus) = (by_name(row, 2)?, by_name(row, 11)?);
+    Ok(SourceState {
+        identity: number(0)?,
+        block: row.get(1)?,
+        kind,
+        path: std::ffi::OsString::from_vec(row.get(3)?).into(),
+        device: number(4)?,
+        inode: number(5)?,
+        generation: row.get(6)?,
+        head: marks_from(&row.get::<_, Vec<u8>>(7)?).first().copied().unwrap_or_default(),
+        position: number(8)?,
+        marks: marks_from(&row.get::<_, Vec<u8>>(9)?),
+        last_time: row.get::<_, Option<i64>>(10)?.and_then(Ticks::new),
+        status,
+        ledger,
+        seen: Ticks::new(row.get(13)?).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::source::tests_state;
+    use super::*;
+
+    fn day(name: &str) -> DayTable {
+        DayTable::parse(name).expect("a day-table")
+    }
+
+    #[test]
+    fn a_commit_is_read_back_by_another() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+        let (old, new) = (day("Log20261120"), day("Log20261121"));
+        writer.create_day(&new, 1, "Log20261121.1.db", Ticks::MIN).expect("created");
+        writer.create_day(&old, 1, "Log20261120.1.db", Ticks::MIN).expect("created");
+        let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
+        let touched = [Touched { file: "Log20261121.1.db", entities: 5 }];
+        writer.commit(1, &touched, [&source].into_iter(), Ticks::new(9)).expect("committed");
+        let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+        assert_eq!(reader.committed().expect("read").seq, 1);
+        assert_eq!(reader.newest().expect("read"), Ticks::new(9));
+        assert_eq!(reader.sources().expect("read"), [source]);
+        let files = reader.files().expect("read");
+        assert_eq!(files.iter().map(|f| &f.day).collect::<Vec<_>>(), [&old, &new]);
+        assert_eq!((files[1].last_seq, files[1].entities), (1, 5));
+
+        assert_eq!(writer.drop_day(&old, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
+        assert_eq!(reader.dropped().expect("read"), [old.clone()]);
+        assert_eq!(reader.files().expect("read").len(), 1);
+        assert_eq!(reader.generation(&old).expect("read"), 1);
+    }
+
+    #[test]
+    fn a_number_that_never_happened_is_not_data_and_not_used_again() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        catalogue.commit(1, &[], std::iter::empty(), None).expect("committed");
+        catalogue.void(2).expect("voided");
+        let committed = catalogue.committed().expect("read");
+        assert_eq!(committed.seq, 2);
+        assert!(committed.includes(1) && !committed.includes(2) && !committed.includes(3));
+    }
+
+    #[test]
+    fn a_newer_format_and_a_foreign_file_are_refused() {
+        let dir = tempfile::tempdir().expect("a folder");
+        assert!(matches!(Catalogue::open_to_read(dir.path()), Err(StoreError::NoStore(_))));
+        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        catalogue.connection.pragma_update(None, "user_version", 99).expect("set");
+        drop(catalogue);
+        for error in [Catalogue::open_to_write(dir.path()).err(), Catalogue::open_to_read(dir.path()).err()] {
+            assert!(matches!(error, Some(StoreError::NewerFormat { found: 99, .. })), "{error:?}");
+        }
+        let other = tempfile::tempdir().expect("a folder");
+        let path = Catalogue::path_in(other.path());
+        Connection::open(&path).expect("opened").execute_batch("CREATE TABLE theirs(a)").expect("made");
+        assert!(matches!(Catalogue::open_to_write(other.path()), Err(StoreError::Foreign(..))));
+        std::fs::write(&path, "this is no database, but a text of some length".repeat(100)).expect("written");
+        let error = Catalogue::open_to_write(other.path()).err();
+        assert!(matches!(error, Some(StoreError::Foreign(..))), "{error:?}");
+    }
+}

@@ -1,0 +1,313 @@
+//! The file of an open day: pages of entities in SQLite, their headers apart from their bodies.
+//!
+//! Headers are narrow rows, so that "which pages does this range need" and "how many records by level and minute" are
+//! SQL over a few hundred kilobytes and touch no body. `total` is kept by the transaction that writes, so that a file
+//! says in one row whether it belongs to its catalogue, whatever its size.
+//!
+//! Pages of a commit that never happened are always the last ones by `id`: between a commit that fails and the
+//! recovery that sets its pages aside nothing else is written. Nothing but this module writes to such a file.
+
+use super::StoreError;
+use super::page::{Encoded, Header};
+use super::sqlite;
+use crate::key::RowKey;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// SQLite's page, in bytes: measured over 4, 8 and 16 KiB (see `ARCHITECTURE.md`).
+const SQLITE_PAGE_BYTES: u32 = 4096;
+/// Partitions whose number is kept in memory for one file.
+const PARTITIONS_CACHED: usize = 50_000;
+
+const SCHEMA: &str = "
+    CREATE TABLE total(
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        last_seq INTEGER NOT NULL,           -- the last commit that wrote here
+        entities INTEGER NOT NULL,           -- all that commits wrote, what was merged away since included
+        merged INTEGER NOT NULL,             -- duplicates among them that tidy merged away
+        seq_before INTEGER NOT NULL,         -- last_seq and entities as they were before that commit
+        entities_before INTEGER NOT NULL
+    );
+    INSERT INTO total VALUES (1, 0, 0, 0, 0, 0);
+    CREATE TABLE partition(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+    CREATE TABLE page(
+        id INTEGER PRIMARY KEY,
+        partition INTEGER NOT NULL,
+        first BLOB NOT NULL,                 -- RowKeys of the newest and the oldest entity, 24 bytes (key.rs)
+        last BLOB NOT NULL,
+        seq INTEGER NOT NULL,                -- the commit that wrote it, or the highest of those merged into it
+        entities INTEGER NOT NULL,
+        records INTEGER NOT NULL,            -- entities that are no items
+        codec INTEGER NOT NULL,
+        raw_bytes INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,           -- xxh3-64 of the body
+        levels BLOB NOT NULL                 -- records by level and minute (page.rs)
+    );
+    CREATE INDEX page_of_partition ON page(partition, first);
+    CREATE INDEX page_by_time ON page(first);
+    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+";
+
+/// The columns that [`read_header`] takes, in its order.
+pub(crate) const HEADER_COLUMNS: &str =
+    "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
+     page.checksum, page.levels";
+
+/// A page's header with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct PageRow {
+    pub(crate) id: i64,
+    pub(crate) partition: i64,
+    pub(crate) seq: i64,
+    pub(crate) header: Header,
+}
+
+/// What a file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Total {
+    pub(crate) last_seq: i64,
+    pub(crate) entities: i64,
+    pub(crate) merged: i64,
+    pub(crate) seq_before: i64,
+    pub(crate) entities_before: i64,
+}
+
+/// A page that is ready to be inserted.
+pub(crate) struct Insert {
+    pub(crate) partition: Arc<str>,
+    pub(crate) page: Encoded,
+}
+
+/// The file of an open day, opened to write. Only the committer has one.
+pub(crate) struct DayFile {
+    connection: Connection,
+    path: PathBuf,
+    partitions: HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
+}
+
+impl DayFile {
+    /// Opens the file at `path`, and makes it where there is none.
+    pub(crate) fn open(path: &Path) -> Result<DayFile, StoreError> {
+        let connection = sqlite::open_to_write(path, SQLITE_PAGE_BYTES, SCHEMA)?;
+        Ok(DayFile { connection, path: path.into(), partitions: HashMap::default() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(StoreError::sqlite(&self.path))
+    }
+
+    /// What the file says of itself.
+    pub(crate) fn total(&self) -> Result<Total, StoreError> {
+        self.sql(read_total(&self.connection))
+    }
+
+    /// Writes the pages of commit `seq`, in one transaction with an fsync at its end.
+    pub(crate) fn insert(&mut self, seq: i64, pages: &[Insert]) -> Result<(), StoreError> {
+        if self.partitions.len() > PARTITIONS_CACHED {
+            self.partitions.clear();
+        }
+        let result = insert(&mut self.connection, &mut self.partitions, seq, pages);
+        if result.is_err() {
+            // Numbers that the transaction gave are gone with it.
+            self.partitions.clear();
+        }
+        self.sql(result)
+    }
+
+    /// Pages of commits above `committed`; they are the newest by id.
+    pub(crate) fn uncommitted(&self, committed: i64) -> Result<Vec<PageRow>, StoreError> {
+        let result = (|| {
+            let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id DESC");
+            let mut statement = self.connection.prepare(&select)?;
+            let mut rows = statement.query([])?;
+            let mut pages = Vec::new();
+            while let Some(row) = rows.next()? {
+                let page = read_header(row)?;
+                if page.seq <= committed {
+                    break;
+                }
+                pages.push(page);
+            }
+            Ok(pages)
+        })();
+        self.sql(result)
+    }
+
+    /// Removes the pages of commit `seq`, which never happened.
+    pub(crate) fn remove_commit(&mut self, seq: i64, pages: &[PageRow]) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            for page in pages {
+                transaction
+                    .prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?
+                    .execute(params![page.id, seq])?;
+                transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([page.id])?;
+            }
+            transaction.execute(
+                "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
+                [seq],
+            )?;
+            transaction.commit()
+        })();
+        self.partitions.clear();
+        self.sql(result)
+    }
+
+    /// Replaces `old` pages by `new` ones, which take `seq`, in one transaction; `duplicates` entities are merged away.
+    pub(crate) fn replace(
+        &mut self,
+        partition: i64,
+        old: &[i64],
+        new: &[Encoded],
+        seq: i64,
+        duplicates: u64,
+    ) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            for page in new {
+                put_page(&transaction, partition, seq, page)?;
+            }
+            for id in old {
+                transaction.prepare_cached("DELETE FROM page WHERE id = ?1")?.execute([id])?;
+                transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
+            }
+            let merged = i64::try_from(duplicates).unwrap_or(i64::MAX);
+            transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
+            transaction.commit()
+        })();
+        self.sql(result)
+    }
+
+    /// Makes `total` say what the pages say. Gives the last commit and the entities, duplicates included.
+    pub(crate) fn recount(&mut self) -> Result<(i64, i64), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            let update = "UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM page),
+                          entities = merged + (SELECT coalesce(sum(entities), 0) FROM page)
+                          RETURNING last_seq, entities";
+            let counted = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            transaction.commit()?;
+            Ok(counted)
+        })();
+        self.sql(result)
+    }
+
+    /// Bytes of the journal.
+    pub(crate) fn journal_bytes(&self) -> u64 {
+        std::fs::metadata(sqlite::journal_of(&self.path)).map(|m| m.len()).unwrap_or(0)
+    }
+
+    /// Moves the journal into the file and closes both, so that the file is whole without its journal.
+    pub(crate) fn close(self) -> Result<(), StoreError> {
+        let DayFile { connection, path, .. } = self;
+        sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
+        connection.close().map_err(|(_, e)| StoreError::sqlite(&path)(e))
+    }
+}
+
+fn insert(
+    connection: &mut Connection,
+    partitions: &mut HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
+    seq: i64,
+    pages: &[Insert],
+) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    let mut entities = 0;
+    for Insert { partition, page } in pages {
+        let id = match partitions.get(partition) {
+            Some(&id) => id,
+            None => {
+                let id = partition_id(&transaction, partition)?;
+                partitions.insert(partition.clone(), id);
+                id
+            }
+        };
+        put_page(&transaction, id, seq, page)?;
+        entities += i64::from(page.header.entities);
+    }
+    transaction
+        .prepare_cached(
+            "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2",
+        )?
+        .execute(params![seq, entities])?;
+    transaction.commit()
+}
+
+fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    let find = "SELECT id FROM partition WHERE name = ?1";
+    let found = connection.prepare_cached(find)?.query_row([name], |row| row.get(0)).optional()?;
+    match found {
+        Some(id) => Ok(id),
+        None => {
+            connection.prepare_cached("INSERT INTO partition(name) VALUES (?1)")?.execute([name])?;
+            Ok(connection.last_insert_rowid())
+        }
+    }
+}
+
+fn put_page(connection: &Connection, partition: i64, seq: i64, page: &Encoded) -> rusqlite::Result<()> {
+    let header = &page.header;
+    connection
+        .prepare_cached(
+            "INSERT INTO page(partition, first, last, seq, entities, records, codec, raw_bytes, checksum, levels)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            partition,
+            header.first.to_bytes(),
+            header.last.to_bytes(),
+            seq,
+            header.entities,
+            header.records,
+            header.codec,
+            header.raw_bytes,
+            header.checksum.cast_signed(),
+            header.levels,
+        ])?;
+    let id = connection.last_insert_rowid();
+    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
+    Ok(())
+}
+
+/// Reads a header from the columns of [`HEADER_COLUMNS`].
+pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
+    let key = |column| {
+        let bytes = row.get_ref(column)?.as_blob()?;
+        let damaged =
+            || rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, "no row key".into());
+        RowKey::from_bytes(bytes).ok_or_else(damaged)
+    };
+    let header = Header {
+        first: key(2)?,
+        last: key(3)?,
+        entities: row.get(5)?,
+        records: row.get(6)?,
+        codec: row.get(7)?,
+        raw_bytes: row.get(8)?,
+        checksum: row.get::<_, i64>(9)?.cast_unsigned(),
+        levels: row.get(10)?,
+    };
+    Ok(PageRow { id: row.get(0)?, partition: row.get(1)?, seq: row.get(4)?, header })
+}
+
+pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
+    connection.query_row("SELECT last_seq, entities, merged, seq_before, entities_before FROM total", [], |row| {
+        Ok(Total {
+            last_seq: row.get(0)?,
+            entities: row.get(1)?,
+            merged: row.get(2)?,
+            seq_before: row.get(3)?,
+            entities_before: row.get(4)?,
+        })
+    })
+}

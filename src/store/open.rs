@@ -1,0 +1,259 @@
+//! Opening a data folder to write: the lock, what a crash left, and whether the files belong together.
+//!
+//! Pages above `committed` never happened. They can only be those of commit `committed + 1`, in the files that it had
+//! reached: a file that is further than that, or not as far as the catalogue says, does not belong to this catalogue.
+//! Everything is checked before anything is changed. Then the pages are set aside in `trash/`, and `committed` moves
+//! past their number before anything else is written, so that no number is used twice.
+
+use super::StoreError;
+use super::catalogue::{Catalogue, LiveFile};
+use super::day::{DayFile, Insert, PageRow, Total};
+use super::page::Encoded;
+use super::sqlite;
+use crate::key::DayTable;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The data folder's lock; let go when it is dropped, also by a kill.
+pub(crate) struct Lock {
+    _file: File,
+}
+
+/// Folders within a data folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) data: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn tables(&self) -> PathBuf {
+        self.data.join("tables")
+    }
+
+    pub(crate) fn trash(&self) -> PathBuf {
+        self.data.join("trash")
+    }
+
+    pub(crate) fn table_file(&self, name: &str) -> PathBuf {
+        self.tables().join(name)
+    }
+
+    /// Makes the folders, readable by their owner only.
+    pub(crate) fn create(&self) -> Result<(), StoreError> {
+        use std::os::unix::fs::DirBuilderExt;
+        for folder in [self.data.clone(), self.tables(), self.trash()] {
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+            made.map_err(StoreError::io(&folder))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock, or says who has it.
+    pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = self.data.join("lock");
+        let io = |e| StoreError::io(&path)(e);
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(io)?;
+        if let Err(e) = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            if e != rustix::io::Errno::WOULDBLOCK {
+                return Err(io(e.into()));
+            }
+            let mut holder = String::new();
+            let _ = file.read_to_string(&mut holder);
+            let holder = holder.trim();
+            return Err(StoreError::Locked(
+                self.data.clone(),
+                if holder.is_empty() { "unknown" } else { holder }.into(),
+            ));
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(io)?;
+        Ok(Lock { _file: file })
+    }
+}
+
+/// A file whose last pages never happened.
+struct Torn {
+    file: DayFile,
+    pages: Vec<PageRow>,
+    seq: i64,
+}
+
+/// A data folder that is whole: nothing in it is above what the catalogue says is committed.
+pub(crate) struct Whole {
+    pub(crate) catalogue: Catalogue,
+    /// The files that may have a journal, opened.
+    pub(crate) days: HashMap<DayTable, DayFile>,
+}
+
+/// Opens catalogue and writable files, and sets aside what a crash or a failed commit left.
+pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
+    layout.create()?;
+    let mut catalogue = Catalogue::open_to_write(&layout.data)?;
+    // Also what an fsync failed to bring to disk is written again: the journal still has it.
+    checkpoint(catalogue.connection(), &Catalogue::path_in(&layout.data))?;
+    let committed = catalogue.committed()?.seq;
+
+    let (mut days, mut torn) = (HashMap::new(), Vec::new());
+    for live in catalogue.files()? {
+        let path = layout.table_file(&live.name);
+        if !path.exists() {
+            return Err(mismatch(layout, &path, "it is missing".into()));
+        }
+        if !live.writable {
+            continue;
+        }
+        let file = DayFile::open(&path)?;
+        match check(layout, &file, &live, committed)? {
+            None => drop(days.insert(live.day, file)),
+            Some(pages) => torn.push((live.day, Torn { file, pages, seq: committed + 1 })),
+        }
+    }
+
+    let lost = !torn.is_empty();
+    for (day, Torn { mut file, pages, seq }) in torn {
+        set_aside(layout, &file, &pages, seq);
+        file.remove_commit(seq, &pages)?;
+        let entities: u32 = pages.iter().map(|p| p.header.entities).sum();
+        tracing::warn!(table = %day, commit = seq, entities, "set aside what a commit that did not finish had written");
+        days.insert(day, file);
+    }
+    if lost {
+        catalogue.void(committed + 1)?;
+    }
+    for file in days.values() {
+        checkpoint(file.connection(), file.path())?;
+    }
+    sweep_leftovers(layout, &catalogue)?;
+    Ok(Whole { catalogue, days })
+}
+
+/// Opens one more file to write, which the catalogue names.
+pub(crate) fn open_day(layout: &Layout, live: &LiveFile, committed: i64) -> Result<DayFile, StoreError> {
+    let path = layout.table_file(&live.name);
+    if !path.exists() {
+        return Err(mismatch(layout, &path, "it is missing".into()));
+    }
+    let file = DayFile::open(&path)?;
+    match check(layout, &file, live, committed)? {
+        None => Ok(file),
+        Some(_) => {
+            Err(mismatch(layout, &path, "it was not writable and has a commit that the catalogue has not".into()))
+        }
+    }
+}
+
+fn checkpoint(connection: &rusqlite::Connection, path: &Path) -> Result<(), StoreError> {
+    sqlite::checkpoint(connection, true).map(drop).map_err(StoreError::sqlite(path))
+}
+
+fn mismatch(layout: &Layout, path: &Path, what: String) -> StoreError {
+    StoreError::Mismatch { path: path.into(), what, data: layout.data.clone() }
+}
+
+/// None where the file is exactly as far as the catalogue says; the pages of the one commit that may be torn; or an
+/// error that says what does not agree.
+fn check(layout: &Layout, file: &DayFile, live: &LiveFile, committed: i64) -> Result<Option<Vec<PageRow>>, StoreError> {
+    let Total { last_seq, entities, seq_before, entities_before, .. } = file.total()?;
+    if (last_seq, entities) == (live.last_seq, live.entities) {
+        return Ok(None);
+    }
+    if last_seq == committed + 1 && (seq_before, entities_before) == (live.last_seq, live.entities) {
+        let pages = file.uncommitted(committed)?;
+        let found: i64 = pages.iter().map(|p| i64::from(p.header.entities)).sum();
+        if found == entities - entities_before && pages.iter().all(|p| p.seq == last_seq) {
+            return Ok(Some(pages));
+        }
+    }
+    let what = format!(
+        "its last commit is {last_seq} with {entities} entities, the catalogue says {} with {} and {committed} in all",
+        live.last_seq, live.entities
+    );
+    Err(mismatch(layout, file.path(), what))
+}
+
+/// Copies pages that never happened into `trash/`, where they can be looked at for a week. On a full disk they are
+/// only reported: their sources are read again.
+fn set_aside(layout: &Layout, file: &DayFile, pages: &[PageRow], seq: i64) {
+    let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let target = layout.trash().join(format!("{SET_ASIDE}{seq}-{name}"));
+    let copy = || -> Result<(), StoreError> {
+        let _ = std::fs::remove_file(&target);
+        let sql = |e| StoreError::sqlite(file.path())(e);
+        let mut inserts = Vec::with_capacity(pages.len());
+        for page in pages {
+            let read = |sql, id: i64| file.connection().prepare_cached(sql).map(|s| (s, id));
+            let (mut body, id) = read("SELECT bytes FROM body WHERE page = ?1", page.id).map_err(sql)?;
+            let body: Vec<u8> = body.query_row([id], |row| row.get(0)).map_err(sql)?;
+            let (mut partition, id) = read("SELECT name FROM partition WHERE id = ?1", page.partition).map_err(sql)?;
+            let partition: String = partition.query_row([id], |row| row.get(0)).map_err(sql)?;
+            inserts.push(Insert { partition: partition.into(), page: Encoded { header: page.header.clone(), body } });
+        }
+        let mut aside = DayFile::open(&target)?;
+        aside.insert(seq, &inserts)?;
+        aside.close()
+    };
+    if let Err(error) = copy() {
+        tracing::warn!(%error, "failed to keep a copy of it in trash/");
+    }
+}
+
+/// What files in `trash/` begin with that are kept for a week instead of being removed at once.
+pub(crate) const SET_ASIDE: &str = "set-aside-";
+
+/// What `tables/` holds and the catalogue does not name: files of a dropped day are moved to `trash/`, an empty one
+/// that a crash left behind too; anything else is left alone and said.
+fn sweep_leftovers(layout: &Layout, catalogue: &Catalogue) -> Result<(), StoreError> {
+    let live: Vec<String> = catalogue.files()?.into_iter().map(|f| f.name).collect();
+    let dropped = catalogue.dropped()?;
+    let folder = layout.tables();
+    for entry in std::fs::read_dir(&folder).map_err(StoreError::io(&folder))? {
+        let entry = entry.map_err(StoreError::io(&folder))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let database = name.strip_suffix("-wal").or(name.strip_suffix("-shm")).unwrap_or(&name).to_owned();
+        if live.contains(&database) || database != name {
+            continue;
+        }
+        let day = parse_file_name(&name);
+        match day {
+            Some((day, generation)) if dropped.contains(&day) && generation <= catalogue.generation(&day)? => {
+                discard(layout, &name)?;
+            }
+            Some(_)
+                if sqlite::open_to_read(&entry.path())
+                    .is_ok_and(|c| super::day::read_total(&c).is_ok_and(|t| t.entities == 0)) =>
+            {
+                discard(layout, &name)?;
+            }
+            _ => tracing::warn!(file = %entry.path().display(), "not a file that the catalogue names: left alone"),
+        }
+    }
+    Ok(())
+}
+
+/// The name of a day's file below `tables/`.
+pub(crate) fn file_name(day: &DayTable, generation: i64) -> String {
+    format!("{day}.{generation}.db")
+}
+
+/// The inverse of [`file_name`].
+pub(crate) fn parse_file_name(name: &str) -> Option<(DayTable, i64)> {
+    let (day, generation) = name.strip_suffix(".db")?.rsplit_once('.')?;
+    Some((DayTable::parse(day).ok()?, generation.parse().ok()?))
+}
+
+/// Moves a file of `tables/` with its journal into `trash/`. The journal goes first: a database without its journal
+/// could be taken for whole, a journal without its database for nothing.
+pub(crate) fn discard(layout: &Layout, name: &str) -> Result<(), StoreError> {
+    for suffix in ["-shm", "-wal", ""] {
+        let name = format!("{name}{suffix}");
+        let (from, to) = (layout.table_file(&name), layout.trash().join(&name));
+        match std::fs::rename(&from, &to) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,3 +1,0 @@
-//! (to be written)
-/// A decoded page.
-pub struct Page {}

@@ -1,0 +1,115 @@
+//! How every database of the data folder is opened, and by what it is known as ours.
+
+use super::StoreError;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// `application_id` of every database of ours: "dayt".
+const APPLICATION_ID: i64 = 0x6461_7974;
+/// `user_version`: the format that this program writes, and the newest that it reads.
+pub const FORMAT: i64 = 1;
+/// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
+/// of a journal that a killed process left.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// A database of ours, to write; created with `schema` where there is none.
+pub(crate) fn open_to_write(path: &Path, page_bytes: u32, schema: &str) -> Result<Connection, StoreError> {
+    let sql = |e| StoreError::sqlite(path)(e);
+    create_private(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
+    connection.busy_timeout(BUSY).map_err(sql)?;
+    connection.pragma_update(None, "page_size", page_bytes).map_err(sql)?;
+    let fresh = is_fresh(&connection).map_err(sql)?;
+    if !fresh {
+        check_ours(&connection, path)?;
+    }
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(sql)?;
+    if mode != "wal" {
+        let what = format!("its file system cannot share memory between processes (journal mode {mode})");
+        return Err(StoreError::Refused(format!("{}: {what}", path.display())));
+    }
+    connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
+    // A thread of its own does it: inline it stalls commits.
+    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(sql)?;
+    connection.pragma_update(None, "cache_size", -2048).map_err(sql)?;
+    connection.pragma_update(None, "foreign_keys", false).map_err(sql)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    if fresh {
+        let set_up = format!(
+            "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; {schema} COMMIT;"
+        );
+        connection.execute_batch(&set_up).map_err(sql)?;
+        sync_folder(path)?;
+    }
+    Ok(connection)
+}
+
+/// A database of ours, to read.
+pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    let sql = |e| StoreError::sqlite(path)(e);
+    if !path.exists() {
+        return Err(StoreError::Io { path: path.into(), source: std::io::ErrorKind::NotFound.into() });
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
+    connection.busy_timeout(BUSY).map_err(sql)?;
+    connection.pragma_update(None, "cache_size", -2048).map_err(sql)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    check_ours(&connection, path)?;
+    Ok(connection)
+}
+
+fn is_fresh(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT count(*) = 0 FROM sqlite_master", [], |row| row.get(0))
+}
+
+fn check_ours(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let pragma = |name: &str| -> Result<i64, StoreError> {
+        connection.pragma_query_value(None, name, |row| row.get(0)).map_err(StoreError::sqlite(path))
+    };
+    if pragma("application_id")? != APPLICATION_ID {
+        return Err(StoreError::Foreign(path.into(), "another program made this database".into()));
+    }
+    let found = pragma("user_version")?;
+    if found > FORMAT {
+        return Err(StoreError::NewerFormat { path: path.into(), found, known: FORMAT });
+    }
+    Ok(())
+}
+
+/// Creates an empty file that only its owner reads, if there is none: SQLite gives its journals the same mode.
+fn create_private(path: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match made {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(StoreError::io(path)(e)),
+    }
+}
+
+/// Makes the entry of `path` in its folder durable.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::File::open(folder).and_then(|f| f.sync_all()).map_err(StoreError::io(folder))
+}
+
+/// Moves what the journal holds into the database; `truncate` also empties the journal's file. Gives the frames that
+/// are left in the journal, because a reader still needs them.
+pub(crate) fn checkpoint(connection: &Connection, truncate: bool) -> rusqlite::Result<i64> {
+    let mode = if truncate { "TRUNCATE" } else { "PASSIVE" };
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        let (frames, moved): (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok(frames - moved)
+    })
+}
+
+/// The path of a database's journal.
+pub(crate) fn journal_of(path: &Path) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}

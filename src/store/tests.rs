@@ -1,0 +1,407 @@
+//! The store as its users see it: what is submitted is read back, whatever happened in between.
+
+use super::*;
+use crate::batch::Batch;
+use crate::key::{RowKey, TableName};
+use crate::record::{Level, Record};
+use crate::time;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+const SOURCE: u64 = 0xfeed;
+
+fn day(n: u64) -> Ticks {
+    Ticks::from_date(2026, 11, 1).expect("a date").plus(Duration::from_secs(86_400 * n))
+}
+
+fn table(at: Ticks) -> DayTable {
+    DayTable::at(&TableName::new("Log").expect("a name"), crate::key::Period::Day, at)
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+struct Folder {
+    dir: tempfile::TempDir,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        Folder { dir: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn open(&self) -> Store {
+        Store::open(&self.path(), Options { commit_interval: Duration::from_millis(1), ..Options::default() })
+            .expect("opened")
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::open(&self.path()).expect("opened")
+    }
+
+    fn messages(&self, at: Ticks) -> Vec<String> {
+        self.messages_of(at, None)
+    }
+
+    fn messages_of(&self, at: Ticks, partition: Option<&str>) -> Vec<String> {
+        let reader = self.reader();
+        let range = Range { partitions: partition.map(|p| vec![p.into()]), from: Ticks::MIN, to: Ticks::MAX };
+        let rows = reader.scan(&table(at), &range).expect("a table");
+        rows.map(|row| message(&row.expect("a row"))).collect()
+    }
+
+    /// The only file of a day.
+    fn file(&self, at: Ticks) -> PathBuf {
+        let name = format!("{}.1.db", table(at));
+        self.path().join("tables").join(name)
+    }
+}
+
+fn message(row: &Row) -> String {
+    let found = row.properties().find_map(|(name, value)| match value {
+        crate::property::Property::String(text) if name == "Message" => Some(text.to_owned()),
+        _ => None,
+    });
+    found.expect("a message")
+}
+
+fn batch(at: Ticks, partition: &str, rows: &[(Ticks, u64, &str)]) -> Batch {
+    let mut batch = Batch::new(table(at), partition.into());
+    for (time, position, text) in rows {
+        let record = Record { level: Some(Level::Info), message: (*text).into(), ..Record::default() };
+        crate::entity::append(&mut batch, RowKey::new(*time, SOURCE, *position), "/var/log/app.log", &record);
+    }
+    batch
+}
+
+/// Commits and waits for it. False where it was refused.
+fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
+    let (told, hears) = std::sync::mpsc::channel();
+    let intake = store.intake();
+    let state = SourceState { identity: SOURCE, position, ..source::tests_state(SOURCE) };
+    let submission = Submission {
+        batches,
+        advances: vec![state],
+        epoch: intake.epoch(),
+        done: Done::new(move |committed| told.send(committed).expect("heard")),
+        newest: None,
+    };
+    intake.submit(submission).is_ok() && hears.recv().expect("told")
+}
+
+fn write(store: &Store, at: Ticks, from: u64, to: u64) {
+    let text: Vec<String> = (from..to).map(|n| format!("record {n}")).collect();
+    let rows: Vec<_> = (from..to).map(|n| (at.plus(seconds(n)), n * 10, text[(n - from) as usize].as_str())).collect();
+    let batches = rows.chunks(100).map(|rows| batch(at, "web-1", rows)).collect();
+    assert!(commit(store, batches, to * 10));
+}
+
+fn newest_first(from: u64, to: u64) -> Vec<String> {
+    (from..to).rev().map(|n| format!("record {n}")).collect()
+}
+
+#[test]
+fn what_is_committed_is_read_newest_first_in_any_process() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 2500);
+    write(&store, day(0), 2500, 2510);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 2510));
+    store.close().expect("closed");
+    assert!(!sqlite::journal_of(&folder.file(day(0))).exists());
+    assert_eq!(folder.messages(day(0)), newest_first(0, 2510));
+    let store = folder.open();
+    assert_eq!(store.intake().sources().1[0].position, 25_100);
+    write(&store, day(0), 2510, 2511);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 2511));
+}
+
+#[test]
+fn writing_a_record_again_changes_nothing() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 100);
+    write(&store, day(0), 50, 150);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 150));
+    let mut counted = 0;
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX };
+    folder.reader().counts(&table(day(0)), &range, &mut |count| counted += count.records).expect("counted");
+    assert_eq!(counted, 150);
+}
+
+#[test]
+fn of_two_rows_with_one_key_the_later_commit_wins() {
+    let folder = Folder::new();
+    let store = folder.open();
+    assert!(commit(&store, vec![batch(day(0), "a", &[(day(0), 1, "old"), (day(0), 2, "other")])], 1));
+    assert!(commit(&store, vec![batch(day(0), "a", &[(day(0), 1, "new")])], 2));
+    assert_eq!(folder.messages(day(0)), ["other", "new"]);
+    let row = folder.reader().row(&table(day(0)), "a", RowKey::new(day(0), SOURCE, 1)).expect("read").expect("a row");
+    assert_eq!(message(&row), "new");
+}
+
+#[test]
+fn partitions_are_read_apart_and_merged_by_time() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let row = |n: u64| (day(0).plus(seconds(n)), n, "x");
+    let a = batch(day(0), "a", &[row(1), row(3), row(5)]);
+    let b = batch(day(0), "a~01", &[row(2), row(4)]);
+    let c = batch(day(0), "ab", &[row(6)]);
+    assert!(commit(&store, vec![a, b, c], 1));
+    let reader = folder.reader();
+    let times = |partitions: Option<Vec<String>>, from: u64, to: u64| -> Vec<u64> {
+        let range = Range { partitions, from: day(0).plus(seconds(from)), to: day(0).plus(seconds(to)) };
+        let rows = reader.scan(&table(day(0)), &range).expect("a table");
+        rows.map(|row| row.expect("a row").key().position()).collect()
+    };
+    assert_eq!(times(None, 0, 99), [6, 5, 4, 3, 2, 1]);
+    assert_eq!(times(None, 2, 5), [5, 4, 3, 2]);
+    assert_eq!(times(Some(vec!["a".into()]), 0, 99), [5, 3, 1]);
+    assert_eq!(reader.partitions_of(&table(day(0)), "a").expect("read"), ["a", "a~01"]);
+    assert_eq!(times(Some(reader.partitions_of(&table(day(0)), "a").expect("read")), 0, 99), [5, 4, 3, 2, 1]);
+}
+
+#[test]
+fn a_dropped_day_is_gone_for_readers_and_stays_gone() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 2000);
+    write(&store, day(1), 2000, 2010);
+    let reader = folder.reader();
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX };
+    let mut scan = reader.scan(&table(day(0)), &range).expect("a table");
+    assert!(scan.next().is_some());
+    store.steps().drop_table(&table(day(0))).expect("dropped");
+    assert!(matches!(folder.reader().scan(&table(day(0)), &range).err(), Some(StoreError::TableGone(_))));
+    // Who is in it gets rows that were there, or a clear error.
+    assert!(scan.all(|row| row.is_ok() || matches!(row, Err(StoreError::TableGone(_)))));
+    assert_eq!(folder.reader().tables().expect("read").len(), 1);
+    // A late record does not bring it back, and is not lost.
+    write(&store, day(0), 0, 1);
+    let today = time::now();
+    assert_eq!(folder.messages(today), ["record 0"]);
+    store.close().expect("closed");
+    assert!(!folder.file(day(0)).exists());
+    let store = folder.open();
+    assert!(!store.steps().create_table(&table(day(0))).expect("looked"), "a dropped name is not created again");
+}
+
+#[test]
+fn a_second_writer_is_refused_and_a_reader_is_not() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 1);
+    let second = Store::open(&folder.path(), Options::default()).err();
+    let Some(StoreError::Locked(_, holder)) = second else { panic!("{second:?}") };
+    assert_eq!(holder, std::process::id().to_string());
+    assert_eq!(folder.messages(day(0)), ["record 0"]);
+    store.close().expect("closed");
+    folder.open().close().expect("opened again");
+}
+
+/// Opens a file behind the store's back, as a crash between the two steps of a commit would leave it.
+fn tear(folder: &Folder, at: Ticks, seq: i64) {
+    let mut file = day::DayFile::open(&folder.file(at)).expect("opened");
+    let batch = batch(at, "web-1", &[(at.plus(seconds(9999)), 99_990, "never happened")]);
+    let mut builder = page::Builder::new();
+    builder.push_batch(&batch);
+    let insert = |page| day::Insert { partition: "web-1".into(), page };
+    let pages: Vec<_> = builder.build().pages.into_iter().map(insert).collect();
+    file.insert(seq, &pages).expect("inserted");
+}
+
+/// Marks every file writable, as it is while a daemon that is killed runs.
+fn killed(folder: &Folder) {
+    let catalogue = catalogue::Catalogue::open_to_write(&folder.path()).expect("opened");
+    catalogue.connection().execute("UPDATE file SET writable = 1", []).expect("marked");
+}
+
+#[test]
+fn a_commit_that_stops_half_way_never_happened() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 10);
+    write(&store, day(1), 10, 20);
+    store.close().expect("closed");
+    killed(&folder);
+    // The commit was to write to both days and reached one of them.
+    tear(&folder, day(1), 3);
+    assert_eq!(folder.messages(day(1)), newest_first(10, 20), "a reader passes it over");
+    let store = folder.open();
+    assert_eq!(folder.messages(day(1)), newest_first(10, 20));
+    // Its number is not used again, so a reader that still sees its pages passes them over for good.
+    let committed = folder.reader().catalogue().committed().expect("read");
+    assert!(committed.seq == 3 && !committed.includes(3));
+    write(&store, day(1), 20, 21);
+    assert_eq!(folder.messages(day(1)), newest_first(10, 21));
+    let aside: Vec<_> = std::fs::read_dir(folder.path().join("trash")).expect("a folder").flatten().collect();
+    assert!(aside.iter().any(|e| e.file_name().to_string_lossy().starts_with(open::SET_ASIDE)), "{aside:?}");
+}
+
+#[test]
+fn a_catalogue_and_files_that_do_not_belong_together_are_refused() {
+    for break_it in [
+        // The file is further than the catalogue: an old catalogue was brought back.
+        (|folder: &Folder| tear(folder, day(0), 7)) as fn(&Folder),
+        // The file is not as far as the catalogue: its journal was lost, or it is from a backup.
+        |folder: &Folder| {
+            let file = day::DayFile::open(&folder.file(day(0))).expect("opened");
+            file.connection().execute("UPDATE total SET last_seq = 0, entities = 0", []).expect("set back");
+        },
+        |folder: &Folder| std::fs::remove_file(folder.file(day(0))).expect("removed"),
+    ] {
+        let folder = Folder::new();
+        let store = folder.open();
+        write(&store, day(0), 0, 10);
+        store.close().expect("closed");
+        killed(&folder);
+        break_it(&folder);
+        let before: Vec<_> =
+            std::fs::read_dir(folder.path().join("tables")).expect("a folder").flatten().map(|e| e.path()).collect();
+        let refused = Store::open(&folder.path(), Options::default()).err();
+        let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
+        assert!(error.to_string().contains(&*folder.file(day(0)).to_string_lossy()), "{error}");
+        assert!(error.to_string().contains("daytable repair"), "{error}");
+        let after: Vec<_> =
+            std::fs::read_dir(folder.path().join("tables")).expect("a folder").flatten().map(|e| e.path()).collect();
+        assert!(before.iter().all(|path| after.contains(path)), "nothing was removed");
+    }
+}
+
+#[test]
+fn repair_keeps_every_row_and_says_what_is_missing() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 10);
+    write(&store, day(1), 10, 20);
+    write(&store, day(2), 20, 30);
+    store.close().expect("closed");
+    killed(&folder);
+    tear(&folder, day(0), 9);
+    std::fs::remove_file(folder.file(day(1))).expect("removed");
+    assert!(Store::open(&folder.path(), Options::default()).is_err());
+    let said = repair(&folder.path()).expect("repaired").join("\n");
+    assert!(said.contains("Log20261101.1.db: 1 entities more than the catalogue noted"), "{said}");
+    assert!(said.contains("Log20261102.1.db: missing, with 10 entities"), "{said}");
+    let store = folder.open();
+    assert_eq!(folder.messages(day(0)).len(), 11);
+    assert_eq!(folder.messages(day(2)), newest_first(20, 30));
+    write(&store, day(2), 30, 31);
+    store.close().expect("closed");
+
+    // Without any catalogue the rows are all there still.
+    std::fs::remove_file(catalogue::Catalogue::path_in(&folder.path())).expect("removed");
+    repair(&folder.path()).expect("repaired");
+    folder.open().close().expect("opened");
+    assert_eq!(folder.messages(day(2)), newest_first(20, 31));
+}
+
+#[test]
+fn a_path_is_not_used_again() {
+    let folder = Folder::new();
+    let store = folder.open();
+    store.close().expect("closed");
+    let theirs = folder.file(day(0));
+    std::fs::write(&theirs, "somebody else's").expect("written");
+    let store = folder.open();
+    write(&store, day(0), 0, 10);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 10));
+    store.close().expect("closed");
+    assert_eq!(std::fs::read_to_string(&theirs).expect("still there"), "somebody else's");
+}
+
+#[test]
+fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 10);
+    store.close().expect("closed");
+    let file = day::DayFile::open(&folder.file(day(0))).expect("opened");
+    file.connection().execute("UPDATE body SET bytes = zeroblob(length(bytes))", []).expect("damaged");
+    file.close().expect("closed");
+    let reader = folder.reader();
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX };
+    let rows: Vec<_> = reader.scan(&table(day(0)), &range).expect("a table").collect();
+    let [Err(error @ StoreError::Damaged { page: 1, .. })] = &*rows else { panic!("{}", rows.len()) };
+    assert!(error.to_string().contains("page 1 of"), "{error}");
+}
+
+/// Many small commits, merged while a reader reads and after an overwritten record: rows stay the same rows.
+#[test]
+fn tidy_merges_small_pages_and_no_reader_sees_it() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let at = day(0);
+    for n in 0..200 {
+        write(&store, at, n, n + 1);
+    }
+    assert!(commit(&store, vec![batch(at, "web-1", &[(at.plus(seconds(7)), 70, "overwritten")])], 3000));
+    let want: Vec<_> =
+        newest_first(0, 200).into_iter().map(|m| if m == "record 7" { "overwritten".into() } else { m }).collect();
+    let reader = folder.reader();
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX };
+    let pages = || {
+        let file = sqlite::open_to_read(&folder.file(at)).expect("opened");
+        file.query_row("SELECT count(*) FROM page", [], |row| row.get::<_, i64>(0)).expect("counted")
+    };
+    assert_eq!(pages(), 201);
+    let mut half = reader.scan(&table(at), &range).expect("a table");
+    let mut seen: Vec<_> = half.by_ref().take(100).map(|row| message(&row.expect("a row"))).collect();
+    let deadline = std::time::Instant::now() + seconds(60);
+    while pages() > 40 {
+        assert!(std::time::Instant::now() < deadline, "{} pages are left", pages());
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(folder.messages(at), want);
+    }
+    seen.extend(half.map(|row| message(&row.expect("a row"))));
+    assert_eq!(seen, want);
+    assert_eq!(folder.messages(at), want);
+    store.close().expect("closed");
+    killed(&folder);
+    folder.open().close().expect("the file still agrees with the catalogue");
+    assert_eq!(folder.messages(at), want);
+}
+
+#[test]
+fn a_follower_sees_each_row_once() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 5);
+    let reader = folder.reader();
+    let mut followed = reader.follow_from_now().expect("started");
+    let mut look = |seen: &mut BTreeMap<String, u32>| {
+        reader.follow(&mut followed, &mut |_, row| *seen.entry(message(&row)).or_default() += 1).expect("followed");
+    };
+    let mut seen = BTreeMap::new();
+    look(&mut seen);
+    assert!(seen.is_empty());
+    for n in 5..60 {
+        write(&store, day(n % 2), n, n + 1);
+        look(&mut seen);
+    }
+    look(&mut seen);
+    assert_eq!(seen.len(), 55);
+    assert!(seen.values().all(|&times| times == 1), "{seen:?}");
+}
+
+#[test]
+fn tables_say_what_they_hold() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 10, 4000);
+    let rule = Rule { name: "Log".into(), keep: seconds(86_400), shortened: None };
+    store.steps().set_rules(vec![rule]).expect("noted");
+    let tables = folder.reader().tables().expect("read");
+    let [summary] = &*tables else { panic!("{tables:?}") };
+    assert_eq!(summary.rows, 3990);
+    assert_eq!(summary.first_time, Some(day(0).plus(seconds(10))));
+    assert_eq!(summary.last_time, Some(day(0).plus(seconds(3999))));
+    assert_eq!(summary.expires, Some(day(2)));
+    assert!(summary.bytes > 4096);
+}
