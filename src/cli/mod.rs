@@ -1,1 +1,149 @@
-//! (to be written)
+//! The command line: one file a command.
+//!
+//! * [`args`]: what several commands take: the data folder, the filter.
+//! * [`exit`]: what goes wrong, and the exit code it ends in.
+//! * [`output`]: standard output: records, JSON, tables; what it does on a terminal and in a pipe.
+//! * [`log`]: what the program says of itself, on standard error.
+//! * [`control`]: the socket of a running daemon, for commands that write.
+//!
+//! Commands that read open the data folder themselves, whether a daemon runs on it or not. Commands that write ask the
+//! daemon where one runs, and take the folder's lock where none does.
+
+mod args;
+mod check;
+mod control;
+mod count;
+mod drop;
+pub mod exit;
+mod import;
+mod log;
+mod output;
+mod parse;
+mod query;
+mod repair;
+mod run;
+mod sources;
+mod tables;
+mod tail;
+
+pub use exit::{CliError, Exit};
+pub use import::Progress;
+
+use clap::{Parser, Subcommand};
+use tracing::level_filters::LevelFilter;
+
+/// Takes log records in, keeps each day in a table of its own, and lets a day go with one drop.
+#[derive(Debug, Parser)]
+#[command(name = "daytable", version, max_term_width = 100)]
+pub struct Cli {
+    /// What is logged to standard error: off, error, warn, info, debug or trace
+    #[arg(long, global = true, value_name = "LEVEL")]
+    log: Option<LevelFilter>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon until it is told to stop
+    Run(run::Args),
+    /// Say what is wrong with a configuration, with the line
+    Check(check::Args),
+    /// Show the records of files as NDJSON, to try a format
+    Parse(parse::Args),
+    /// Load whole files; what is there already is not loaded again
+    Import(import::Args),
+    /// Show records, newest first
+    Query(query::Args),
+    /// Show records as they are committed
+    Tail(tail::Args),
+    /// Count records by time, level and instance
+    Count(count::Args),
+    /// List the day-tables
+    Tables(tables::Args),
+    /// List the sources: how far each was read, and what became of its bytes
+    Sources(sources::Args),
+    /// Drop a day-table
+    Drop(drop::Args),
+    /// Rebuild the catalogue from the files of the data folder
+    Repair(repair::Args),
+}
+
+impl Cli {
+    /// Does what was asked for.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being done; [`CliError::exit`] is what the process ends with.
+    pub fn run(self) -> Result<(), CliError> {
+        if let Command::Run(args) = self.command {
+            return run::run(args, self.log);
+        }
+        log::init(self.log.unwrap_or(LevelFilter::WARN));
+        match self.command {
+            Command::Run(args) => run::run(args, self.log),
+            Command::Check(args) => check::run(&args),
+            Command::Parse(args) => parse::run(&args),
+            Command::Import(args) => import::run(&args),
+            Command::Query(args) => query::run(args),
+            Command::Tail(args) => tail::run(args),
+            Command::Count(args) => count::run(args),
+            Command::Tables(args) => tables::run(&args),
+            Command::Sources(args) => sources::run(&args),
+            Command::Drop(args) => drop::run(&args),
+            Command::Repair(args) => repair::run(&args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_commands_do_not_contradict_themselves() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_written_wrong_is_refused_before_anything_is_done() {
+        for line in [
+            "query --since yesterday",
+            "query --level loud",
+            "query -n few",
+            "query --key Log20261121/web",
+            "count --every 5",
+            "count --by colour",
+            "drop Log",
+            "drop",
+            "run --tail",
+            "run --listen here",
+            "--log loud tables",
+            "archive Log20261121",
+        ] {
+            assert!(Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' '))).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_the_design_shows_is_taken() {
+        for line in [
+            "run --config /etc/daytable.toml --data /tmp/d --tail /var/log/*.log --tail /srv/*.log --listen 127.0.0.1:0",
+            "check --config daytable.toml",
+            "parse a.log b.log",
+            "import --data /tmp/d a.log",
+            "query --data /tmp/d --instance web --since 2h --until now --level warn --contains disk -n 100 --json",
+            "query --key Log20261121/web/2516070815998769999-0000000000001f3a-fffffffffff8",
+            "tail --data /tmp/d --level error",
+            "count --data /tmp/d --by level,instance --every 5m --json",
+            "tables --data /tmp/d --json --log debug",
+            "sources --data /tmp/d",
+            "drop --data /tmp/d Log20261121",
+            "repair --data /tmp/d",
+        ] {
+            let parsed = Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' ')));
+            assert!(parsed.is_ok(), "{line}: {parsed:?}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Options that several commands take.
+
+use crate::query::{Filter, When};
+use crate::record::Level;
+use crate::store::{Reader, StoreError};
+use crate::time::Ticks;
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where the data is.
+#[derive(Debug, Args)]
+pub(super) struct Data {
+    /// The data folder
+    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA", default_value = "/var/lib/daytable")]
+    pub(super) dir: PathBuf,
+}
+
+impl Data {
+    /// Opens it to read, beside whoever writes.
+    pub(super) fn open(&self) -> Result<Reader, StoreError> {
+        Reader::open(&self.dir)
+    }
+}
+
+/// Which records.
+#[derive(Debug, Args)]
+pub(super) struct Filters {
+    /// Records of this instance only
+    #[arg(long, value_name = "NAME")]
+    instance: Option<String>,
+    /// Not before this: 2026-11-21, "2026-11-21 08:00", RFC 3339, or an age such as 15m, 2h, 7d
+    #[arg(long, value_name = "TIME")]
+    since: Option<When>,
+    /// Before this, itself not included
+    #[arg(long, value_name = "TIME")]
+    until: Option<When>,
+    /// Of this level or a worse one
+    #[arg(long, value_parser = level)]
+    level: Option<Level>,
+    /// With this text in the message or a field; case counts
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
+}
+
+impl Filters {
+    /// The filter they make now, for at most `limit` records.
+    pub(super) fn at(self, now: Ticks, limit: Option<u64>) -> Filter {
+        Filter {
+            instance: self.instance,
+            since: self.since.map(|since| since.at(now)),
+            until: self.until.map(|until| until.at(now)),
+            level: self.level,
+            contains: self.contains,
+            limit,
+        }
+    }
+}
+
+fn level(word: &str) -> Result<Level, String> {
+    let names = || Level::ALL.map(Level::name).join(", ");
+    Level::from_word(word).ok_or_else(|| format!("the levels are {}", names()))
+}
+
+/// A duration that is not zero.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let duration = crate::config::units::parse_duration(text).map_err(|error| error.to_string())?;
+    if duration.is_zero() { Err("must be longer than nothing".into()) } else { Ok(duration) }
+}

@@ -1,0 +1,21 @@
+//! `daytable check`: whether the daemon could run with a configuration.
+
+use super::exit::CliError;
+use super::output::Output;
+use crate::config::Config;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The configuration
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let config = Config::load(&args.config)?;
+    let mut output = Output::new();
+    let (tails, tables) = (config.tails.len(), config.tables.len());
+    output.line(format_args!("{}: good, [[tail]]: {tails}, [[table]]: {tables}", args.config.display()))?;
+    output.flush()
+}

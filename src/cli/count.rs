@@ -1,0 +1,97 @@
+//! `daytable count`: how many records, by time, level and instance.
+
+use super::args::{Data, Filters, interval};
+use super::exit::CliError;
+use super::output::Output;
+use crate::query::text::Shown;
+use crate::query::{Count, Grouping, count};
+use crate::record::Level;
+use crate::time::now;
+use clap::ValueEnum;
+use std::fmt::Write;
+use std::time::Duration;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    data: Data,
+    #[command(flatten)]
+    filters: Filters,
+    /// A number for each of these
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    by: Vec<By>,
+    /// A number for each step of time, such as 5m
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    every: Option<Duration>,
+    /// An object a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    Level,
+    Instance,
+}
+
+pub(super) fn run(args: Args) -> Result<(), CliError> {
+    let grouping =
+        Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
+    let counts = count(&args.data.open()?, &args.filters.at(now(), None), grouping)?;
+    let mut output = Output::new();
+    if args.json {
+        counts.iter().try_for_each(|count| output.json(count))?;
+    } else if !counts.is_empty() {
+        output.line(table(&counts, grouping))?;
+    }
+    output.flush()
+}
+
+/// One line a number, the columns that are not asked for left out.
+fn table(counts: &[Count], grouping: Grouping) -> String {
+    let instance = |count: &Count| count.instance.as_deref().map(|instance| Shown(instance).to_string());
+    let widest = counts.iter().filter_map(instance).map(|name| name.chars().count()).max().unwrap_or(0);
+    let digits = counts.iter().map(|count| count.records.to_string().len()).max().unwrap_or(0);
+    let mut table = String::new();
+    for (number, count) in counts.iter().enumerate() {
+        let mut line = String::from(if number == 0 { "" } else { "\n" });
+        if let Some(time) = count.time {
+            line.push_str(&format!("{time}  "));
+        }
+        if let Some(level) = count.level {
+            line.push_str(&format!("{:<8}  ", level.map_or("-", Level::name)));
+        }
+        if let Some(name) = instance(count) {
+            line.push_str(&format!("{name:<widest$}  "));
+        }
+        let digits = if grouping == Grouping::default() { 0 } else { digits };
+        // Writing to a string cannot fail.
+        let _ = write!(table, "{line}{:>digits$}", count.records);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Ticks;
+
+    fn of(time: Option<Ticks>, level: Option<Option<Level>>, instance: Option<&str>, records: u64) -> Count {
+        Count { time, level, instance: instance.map(str::to_owned), records }
+    }
+
+    #[test]
+    fn columns_line_up_and_only_those_asked_for_are_there() {
+        let midnight = Ticks::from_date(2026, 11, 21);
+        let counts =
+            [of(midnight, Some(Some(Level::Error)), Some("web-17"), 12), of(midnight, Some(None), Some("d\nb"), 1000)];
+        let grouping = Grouping { level: true, instance: true, every: Some(Duration::from_secs(60)) };
+        assert_eq!(
+            table(&counts, grouping),
+            "2026-11-21T00:00:00Z  error     web-17    12\n2026-11-21T00:00:00Z  -         d\\nb    1000"
+        );
+        let by_level = [of(None, Some(Some(Level::Critical)), None, 7)];
+        assert_eq!(table(&by_level, Grouping { level: true, ..Grouping::default() }), "critical  7");
+        assert_eq!(table(&[of(None, None, None, 42)], Grouping::default()), "42");
+    }
+}

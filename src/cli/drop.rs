@@ -1,0 +1,39 @@
+//! `daytable drop`: one day-table, now.
+
+use super::args::Data;
+use super::control::Control;
+use super::exit::CliError;
+use super::output::Output;
+use crate::key::{DayTable, KeyError};
+use std::path::Path;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    data: Data,
+    /// The day-table, such as Log20261121
+    #[arg(value_parser = |name: &str| -> Result<DayTable, KeyError> { DayTable::parse(name) })]
+    table: DayTable,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let table = &args.table;
+    match Control::connect(&args.data.dir)? {
+        Some(control) => {
+            // The name of a day-table is letters and digits.
+            let mut answer = control.post(&format!("/-/drop?table={table}"), "")?;
+            while answer.next_line()?.is_some() {}
+        }
+        None => drop_here(&args.data.dir, table)?,
+    }
+    let mut output = Output::new();
+    output.line(format_args!("dropped {table}"))?;
+    output.flush()
+}
+
+/// Drops it where no daemon runs, under the folder's lock.
+fn drop_here(data_dir: &Path, table: &DayTable) -> Result<(), CliError> {
+    // JOIN: open the store in `data_dir` and drop `table`.
+    let data_dir = data_dir.display();
+    Err(CliError::Unavailable(format!("no daemon runs on {data_dir}, and this build cannot drop {table} without one")))
+}

@@ -1,0 +1,155 @@
+//! What goes wrong, and the exit code it ends in. The codes are those of `sysexits.h`.
+
+use super::control::ControlError;
+use crate::config::ConfigError;
+use crate::store::StoreError;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// An exit code, by what whoever started the command can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// All went well.
+    Ok = 0,
+    /// The command line is wrong.
+    Usage = 64,
+    /// What is stored, or what was given, is not what it should be.
+    Data = 65,
+    /// Something that was named is not there.
+    NoInput = 66,
+    /// It cannot be done as things are.
+    Unavailable = 69,
+    /// A fault of the program.
+    Software = 70,
+    /// Reading or writing failed.
+    Io = 74,
+    /// It may work later.
+    TempFail = 75,
+    /// Not allowed.
+    NoPerm = 77,
+    /// The configuration is wrong.
+    Config = 78,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command did not do what was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// Nobody reads the output any more, which is their right.
+    #[error("nobody reads the output")]
+    OutputClosed,
+    /// The output cannot be written.
+    #[error("failed to write the output: {0}")]
+    Output(#[source] io::Error),
+    /// A file that was named cannot be read.
+    #[error("failed to read {path}: {source}")]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no such record.
+    #[error("{0} is not there")]
+    NotFound(String),
+    /// The configuration cannot be run with.
+    #[error("the configuration is wrong:\n{0}")]
+    Config(#[from] ConfigError),
+    /// The data folder does not give what is asked for.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The running daemon does not do what is asked for.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// What was asked for cannot be done by this build.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl CliError {
+    /// What went wrong with standard output.
+    pub(super) fn output(error: io::Error) -> CliError {
+        if error.kind() == io::ErrorKind::BrokenPipe { CliError::OutputClosed } else { CliError::Output(error) }
+    }
+
+    /// What the process ends with.
+    pub fn exit(&self) -> Exit {
+        match self {
+            CliError::OutputClosed => Exit::Ok,
+            CliError::Output(_) => Exit::Io,
+            CliError::Input { source, .. } => of_io(source),
+            CliError::NotFound(_) => Exit::NoInput,
+            CliError::Config(_) => Exit::Config,
+            CliError::Unavailable(_) => Exit::Unavailable,
+            CliError::Store(error) => of_store(error),
+            CliError::Control(ControlError::Socket { source, .. }) => match of_io(source) {
+                Exit::NoPerm => Exit::NoPerm,
+                _ => Exit::Unavailable,
+            },
+            CliError::Control(ControlError::Refused { status, .. }) => match status {
+                400 => Exit::Data,
+                404 => Exit::NoInput,
+                429 | 503 => Exit::TempFail,
+                500 => Exit::Software,
+                _ => Exit::Unavailable,
+            },
+            CliError::Control(ControlError::Failed(_)) => Exit::Unavailable,
+            CliError::Control(ControlError::Protocol(_)) => Exit::Software,
+        }
+    }
+}
+
+fn of_io(error: &io::Error) -> Exit {
+    match error.kind() {
+        io::ErrorKind::NotFound => Exit::NoInput,
+        io::ErrorKind::PermissionDenied => Exit::NoPerm,
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Exit::TempFail,
+        _ => Exit::Io,
+    }
+}
+
+fn of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Locked(..) | StoreError::Closed => Exit::TempFail,
+        StoreError::NoStore(_) | StoreError::TableGone(_) => Exit::NoInput,
+        StoreError::NewerFormat { .. } | StoreError::Refused(_) => Exit::Unavailable,
+        StoreError::Foreign(..) | StoreError::Mismatch { .. } | StoreError::Damaged { .. } => Exit::Data,
+        StoreError::Full(_) | StoreError::Sqlite { .. } => Exit::Io,
+        StoreError::Io { source, .. } => of_io(source),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_end_in_the_code_that_says_what_to_do() {
+        let refused = |status| CliError::Control(ControlError::Refused { status, reason: "no".into() });
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        for (error, exit) in [
+            (CliError::output(io::ErrorKind::BrokenPipe.into()), Exit::Ok),
+            (CliError::output(io::ErrorKind::StorageFull.into()), Exit::Io),
+            (CliError::Input { path: "a".into(), source: io::ErrorKind::NotFound.into() }, Exit::NoInput),
+            (CliError::Input { path: "a".into(), source: denied() }, Exit::NoPerm),
+            (StoreError::Locked("/d".into(), "7".into()).into(), Exit::TempFail),
+            (StoreError::NoStore("/d".into()).into(), Exit::NoInput),
+            (StoreError::Io { path: "/d".into(), source: denied() }.into(), Exit::NoPerm),
+            (StoreError::Foreign("/d".into(), "text".into()).into(), Exit::Data),
+            (ConfigError::Invalid(vec![]).into(), Exit::Config),
+            (refused(404), Exit::NoInput),
+            (refused(409), Exit::Unavailable),
+            (refused(503), Exit::TempFail),
+        ] {
+            assert_eq!(error.exit(), exit, "{error}");
+        }
+    }
+}

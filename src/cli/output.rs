@@ -1,0 +1,131 @@
+//! Standard output: records and JSON line by line, tables in columns.
+//!
+//! It is gathered in a buffer and written as a whole; when nobody reads any more, the command ends without a word.
+
+use super::exit::CliError;
+use crate::query::{Record, text::Line};
+use serde::Serialize;
+use std::fmt::{self, Display};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+/// Standard output, this command's alone.
+pub(super) struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    colour: bool,
+}
+
+impl Output {
+    /// With colours on a terminal, unless `NO_COLOR` says otherwise.
+    pub(super) fn new() -> Output {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let out = io::stdout().lock();
+        let colour = out.is_terminal() && !no_colour;
+        Output { out: BufWriter::with_capacity(64 << 10, out), colour }
+    }
+
+    /// Writes one line.
+    pub(super) fn line(&mut self, line: impl Display) -> Result<(), CliError> {
+        writeln!(self.out, "{line}").map_err(CliError::output)
+    }
+
+    /// Writes one line of JSON.
+    pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        serde_json::to_writer(&mut self.out, value).map_err(|error| CliError::output(error.into()))?;
+        self.out.write_all(b"\n").map_err(CliError::output)
+    }
+
+    /// Writes a record, as JSON or for people.
+    pub(super) fn record(&mut self, record: &Record, json: bool) -> Result<(), CliError> {
+        if json { self.json(record) } else { self.line(Line { record, colour: self.colour }) }
+    }
+
+    /// Hands what was gathered over.
+    pub(super) fn flush(&mut self) -> Result<(), CliError> {
+        self.out.flush().map_err(CliError::output)
+    }
+}
+
+/// Rows in columns, each as wide as its widest cell. Columns named in `right` are aligned to the right.
+pub(super) struct Columns<'a, const N: usize> {
+    pub(super) heads: [&'a str; N],
+    pub(super) right: &'a [&'a str],
+    pub(super) rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Display for Columns<'_, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let heads = self.heads.map(str::to_owned);
+        let widths: [usize; N] = std::array::from_fn(|at| {
+            self.rows.iter().chain([&heads]).map(|row| row[at].chars().count()).max().unwrap_or(0)
+        });
+        for (number, row) in std::iter::once(&heads).chain(&self.rows).enumerate() {
+            let mut line = String::new();
+            for (at, cell) in row.iter().enumerate() {
+                let gap = if at == 0 { "" } else { "  " };
+                let spaces = " ".repeat(widths[at] - cell.chars().count());
+                let right = self.right.contains(&self.heads[at]);
+                let (before, after) = if right { (spaces.as_str(), "") } else { ("", spaces.as_str()) };
+                line.extend([gap, before, cell, after]);
+            }
+            let newline = if number == 0 { "" } else { "\n" };
+            write!(f, "{newline}{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A cell of what may not be there.
+pub(super) fn cell(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".into(), |value| value.to_string())
+}
+
+/// Bytes for people: `512 B`, `1.5 KiB`, `27.1 MiB`.
+pub(super) fn bytes(count: u64) -> String {
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    // Tenths of the unit, rounded to the nearest.
+    let mut tenths = (u128::from(count) * 10 + 512) / 1024;
+    let mut unit = 0;
+    while tenths >= 10_240 && unit + 1 < units.len() {
+        tenths = (tenths + 512) / 1024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let columns = Columns {
+            heads: ["table", "rows", "state"],
+            right: &["rows"],
+            rows: vec![
+                ["Log20261121".into(), "12".into(), "open".into()],
+                ["Größe20261121".into(), "1234567".into(), "-".into()],
+            ],
+        };
+        let lines = "table             rows  state\nLog20261121         12  open\nGröße20261121  1234567  -";
+        assert_eq!(columns.to_string(), lines);
+        assert_eq!(Columns { rows: vec![], ..columns }.to_string(), "table  rows  state");
+    }
+
+    #[test]
+    fn bytes_for_people() {
+        for (count, shown) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (1 << 20, "1.0 MiB"),
+            (28_416_410, "27.1 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(count), shown, "{count}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! `daytable run`: the configuration, what the options change of it, and the daemon.
+
+use super::exit::CliError;
+use super::log;
+use crate::config::{Config, Listen, Pattern, TailConfig};
+use std::path::PathBuf;
+use tracing::level_filters::LevelFilter;
+
+/// The name of the block that `--tail` makes.
+const BLOCK: &str = "command-line";
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The configuration; without one, the defaults
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data folder, in place of the configured one
+    #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
+    data_dir: Option<PathBuf>,
+    /// Files to read besides the configured ones
+    #[arg(long, value_name = "GLOB", value_parser = pattern)]
+    tail: Vec<Pattern>,
+    /// The address to listen on, in place of the configured one, or off
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<Listen>,
+}
+
+pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError> {
+    let config = match &args.config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
+    let config = args.applied_to(config);
+    log::init(level.unwrap_or(config.log.level));
+    // JOIN: crate::daemon::run(config).
+    Err(CliError::Unavailable(format!("no daemon in this build for {}", config.data_dir.display())))
+}
+
+impl Args {
+    /// The configuration with what the options say.
+    fn applied_to(self, mut config: Config) -> Config {
+        if let Some(data_dir) = self.data_dir {
+            // It fails for an empty path alone, which is then refused as a data folder.
+            config.data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
+        }
+        if let Some(listen) = self.listen {
+            config.http.listen = listen;
+        }
+        if !self.tail.is_empty() {
+            config.tails.push(TailConfig { name: BLOCK.into(), include: self.tail, ..TailConfig::default() });
+        }
+        config
+    }
+}
+
+/// A pattern of paths; a relative one is relative to where the command was started.
+fn pattern(text: &str) -> Result<Pattern, String> {
+    let text = if text.starts_with('/') {
+        text.to_owned()
+    } else {
+        let here = std::env::current_dir().map_err(|error| error.to_string())?;
+        let here = here.to_str().ok_or("is relative to a folder whose name is no UTF-8")?;
+        format!("{}/{}", globset::escape(here.trim_end_matches('/')), text.trim_start_matches("./"))
+    };
+    Pattern::include(&text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn options_come_before_the_configuration() {
+        let config = Config { tails: vec![TailConfig::default()], ..Config::default() };
+        let line = ["run", "--data", "/tmp/d", "--tail", "/var/log/*.log", "--tail", "logs/*", "--listen", "off"];
+        let applied = Line::parse_from(line).args.applied_to(config.clone());
+        assert_eq!((applied.data_dir.to_str(), applied.http.listen), (Some("/tmp/d"), Listen::Off));
+        assert_eq!(applied.tails.len(), 2);
+        assert_eq!((applied.tails[1].name.as_str(), applied.tails[1].include.len()), (BLOCK, 2));
+        let here = std::env::current_dir().expect("a folder");
+        assert!(applied.tails[1].include[1].matches(here.join("logs/a")), "{:?}", applied.tails[1].include);
+
+        assert_eq!(Line::parse_from(["run", "--data", "/var/lib/daytable"]).args.applied_to(config.clone()), config);
+    }
+}

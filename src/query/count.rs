@@ -1,0 +1,243 @@
+//! How many records, by time, level and instance.
+//!
+//! Page headers know how many records of each level a minute has, so whole minutes are counted without reading a
+//! record. What a range cuts off a minute at its two ends is counted record by record; so is everything where the
+//! filter looks for text, or where the steps of time are not whole minutes.
+
+use super::filter::Filter;
+use super::select::{Bounds, range_of, select, tables_of, unless_gone};
+use crate::key::instance_of;
+use crate::record::Level;
+use crate::store::{Reader, StoreError};
+use crate::time::{TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// By what records are counted; the default is one number for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grouping {
+    /// A number for each level.
+    pub level: bool,
+    /// A number for each instance, its buckets taken together.
+    pub instance: bool,
+    /// A number for each step of time, counted from the Unix epoch. Shorter than a tick is as good as none.
+    pub every: Option<Duration>,
+}
+
+/// One number. What it is not grouped by is none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Count {
+    /// The start of the step of time.
+    pub time: Option<Ticks>,
+    /// The level; none inside for records without one.
+    pub level: Option<Option<Level>>,
+    /// The instance.
+    pub instance: Option<String>,
+    /// Records.
+    pub records: u64,
+}
+
+/// Counts what `filter` wants, without regard to its limit. Groups without records are left out; without any grouping
+/// there is always one number.
+pub fn count(reader: &Reader, filter: &Filter, grouping: Grouping) -> Result<Vec<Count>, StoreError> {
+    let mut tally = Tally::new(grouping);
+    let whole_minutes = grouping.every.is_none_or(|every| every.as_nanos().is_multiple_of(MINUTE.as_nanos()));
+    let looks_for_text = filter.contains.as_ref().is_some_and(|text| !text.is_empty());
+    if looks_for_text || !whole_minutes {
+        count_records(reader, filter, &mut tally)?;
+        return Ok(tally.counts());
+    }
+    for part in parts(filter) {
+        if part.whole_minutes {
+            count_minutes(reader, &part.filter, &mut tally)?;
+        } else {
+            count_records(reader, &part.filter, &mut tally)?;
+        }
+    }
+    Ok(tally.counts())
+}
+
+fn count_records(reader: &Reader, filter: &Filter, tally: &mut Tally) -> Result<(), StoreError> {
+    let unlimited = Filter { limit: None, ..filter.clone() };
+    select(reader, &unlimited, |record| {
+        tally.add(record.time(), record.level, &record.partition_key, 1);
+        ControlFlow::Continue(())
+    })
+}
+
+fn count_minutes(reader: &Reader, filter: &Filter, tally: &mut Tally) -> Result<(), StoreError> {
+    let Some((from, to)) = filter.times() else { return Ok(()) };
+    for table in tables_of(reader, filter)? {
+        // The whole minutes of the range, not the table's own first and last time.
+        let Some(range) = range_of(reader, filter, &Bounds { from, to, ..table.clone() })? else { continue };
+        let counted = reader.counts(&table.table, &range, &mut |minute| {
+            if filter.level.is_some() && minute.level < filter.level {
+                return;
+            }
+            let start = minute.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
+            tally.add(start.unwrap_or(Ticks::MIN), minute.level, &minute.partition, minute.records);
+        });
+        unless_gone(counted)?;
+    }
+    Ok(())
+}
+
+/// A piece of a filter's range.
+#[derive(Debug, PartialEq)]
+struct Part {
+    filter: Filter,
+    whole_minutes: bool,
+}
+
+/// The range of `filter` as at most three pieces: the rest of a minute, whole minutes, the beginning of a minute.
+fn parts(filter: &Filter) -> Vec<Part> {
+    let part = |since, until, whole_minutes| Part { filter: Filter { since, until, ..filter.clone() }, whole_minutes };
+    let first = filter.since.map(|since| {
+        let start = step_start(since, MINUTE);
+        if start == since { since } else { start.plus(MINUTE) }
+    });
+    let last = filter.until.map(|until| step_start(until, MINUTE));
+    if first.zip(last).is_some_and(|(first, last)| first >= last) {
+        return vec![part(filter.since, filter.until, false)];
+    }
+    let mut parts = vec![part(first, last, true)];
+    if first != filter.since {
+        parts.insert(0, part(filter.since, first, false));
+    }
+    if last != filter.until {
+        parts.push(part(last, filter.until, false));
+    }
+    parts
+}
+
+/// The start of the step that `time` lies in, steps being counted from the Unix epoch.
+fn step_start(time: Ticks, step: Duration) -> Ticks {
+    let ticks = i64::try_from(step.as_nanos() / 100).unwrap_or(i64::MAX).max(1);
+    let into = (time.get() - UNIX_EPOCH_TICKS).rem_euclid(ticks);
+    Ticks::new(time.get() - into).unwrap_or(Ticks::MIN)
+}
+
+/// Numbers that grow, by group.
+struct Tally {
+    grouping: Grouping,
+    groups: BTreeMap<(Option<Ticks>, Option<Option<Level>>, Option<String>), u64>,
+}
+
+impl Tally {
+    fn new(grouping: Grouping) -> Tally {
+        Tally { grouping, groups: BTreeMap::new() }
+    }
+
+    fn add(&mut self, time: Ticks, level: Option<Level>, partition: &str, records: u64) {
+        let Grouping { level: by_level, instance: by_instance, every } = self.grouping;
+        let group = (
+            every.map(|step| step_start(time, step)),
+            by_level.then_some(level),
+            by_instance.then(|| instance_of(partition).0),
+        );
+        *self.groups.entry(group).or_default() += records;
+    }
+
+    /// Oldest first, then by level, the least severe first, then by instance.
+    fn counts(self) -> Vec<Count> {
+        let none = Count { time: None, level: None, instance: None, records: 0 };
+        let ungrouped = self.grouping == Grouping::default() && self.groups.is_empty();
+        let counts =
+            self.groups.into_iter().map(|((time, level, instance), records)| Count { time, level, instance, records });
+        counts.chain(ungrouped.then_some(none)).collect()
+    }
+}
+
+/// `{"time":"2026-11-21T08:00:00Z","level":"error","instance":"web-17","records":12}`, without what it is not grouped by.
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(time) = self.time {
+            map.serialize_entry("time", &time.to_string())?;
+        }
+        if let Some(level) = self.level {
+            map.serialize_entry("level", &level.map(Level::name))?;
+        }
+        if let Some(instance) = &self.instance {
+            map.serialize_entry("instance", instance)?;
+        }
+        map.serialize_entry("records", &self.records)?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TICKS_PER_MINUTE: i64 = 60 * TICKS_PER_SECOND;
+
+    fn time(seconds: i64) -> Ticks {
+        Ticks::from_unix(seconds, 0).expect("in range")
+    }
+
+    #[test]
+    fn groups_are_summed_and_come_oldest_first() {
+        let grouping = Grouping { level: true, instance: true, every: Some(Duration::from_secs(300)) };
+        let mut tally = Tally::new(grouping);
+        tally.add(time(299), Some(Level::Error), "web~00", 2);
+        tally.add(time(301), None, "web", 1);
+        tally.add(time(0), Some(Level::Error), "web~01", 3);
+        tally.add(time(1), Some(Level::Info), "web", 4);
+        let counts: Vec<_> = tally.counts().iter().map(|c| serde_json::to_string(c).expect("plain data")).collect();
+        assert_eq!(
+            counts,
+            [
+                r#"{"time":"1970-01-01T00:00:00Z","level":"info","instance":"web","records":4}"#,
+                r#"{"time":"1970-01-01T00:00:00Z","level":"error","instance":"web","records":5}"#,
+                r#"{"time":"1970-01-01T00:05:00Z","level":null,"instance":"web","records":1}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_grouping_there_is_one_number() {
+        let mut tally = Tally::new(Grouping::default());
+        assert_eq!(
+            serde_json::to_string(&Tally::new(Grouping::default()).counts()).expect("plain data"),
+            r#"[{"records":0}]"#
+        );
+        tally.add(time(1), None, "a", 2);
+        tally.add(time(100), Some(Level::Info), "b", 3);
+        assert_eq!(tally.counts(), [Count { time: None, level: None, instance: None, records: 5 }]);
+        assert_eq!(Tally::new(Grouping { level: true, ..Grouping::default() }).counts(), []);
+    }
+
+    #[test]
+    fn steps_before_the_epoch_begin_where_they_should() {
+        assert_eq!(step_start(time(-1), Duration::from_secs(3600)), time(-3600));
+        assert_eq!(step_start(Ticks::MIN, Duration::from_secs(7 * 86_400)), Ticks::MIN);
+        assert_eq!(step_start(time(59), Duration::ZERO), time(59));
+    }
+
+    proptest! {
+        /// The pieces of a range join without gap or overlap, and those called whole minutes cut none.
+        #[test]
+        fn pieces_make_up_the_range(since in proptest::option::of(0i64..2_000_000_000), until in proptest::option::of(0i64..2_000_000_000)) {
+            let ticks = |n: i64| Ticks::new(UNIX_EPOCH_TICKS + n).expect("in range");
+            let filter = Filter { since: since.map(ticks), until: until.map(ticks), ..Filter::default() };
+            let parts = parts(&filter);
+            prop_assert_eq!(parts[0].filter.since, filter.since);
+            prop_assert_eq!(parts[parts.len() - 1].filter.until, filter.until);
+            for pair in parts.windows(2) {
+                prop_assert!(pair[0].filter.until.is_some());
+                prop_assert_eq!(pair[0].filter.until, pair[1].filter.since);
+            }
+            for part in parts.iter().filter(|part| part.whole_minutes) {
+                for end in [part.filter.since, part.filter.until].into_iter().flatten() {
+                    prop_assert_eq!((end.get() - UNIX_EPOCH_TICKS) % TICKS_PER_MINUTE, 0);
+                }
+            }
+        }
+    }
+}
