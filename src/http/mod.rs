@@ -1,1 +1,91 @@
-//! (to be written)
+//! The listeners: metrics, health, the reading API, and the control socket.
+//!
+//! | route | over | what |
+//! |---|---|---|
+//! | `GET /metrics` | both, open | Prometheus text |
+//! | `GET /healthz` | both, open | 200 while the process answers |
+//! | `GET /readyz` | both, open | 200, or 503 with the reason |
+//! | `GET /api/query` | both | newest records first, NDJSON |
+//! | `GET /api/count` | both | counts, JSON |
+//! | `GET /api/tail` | both | records as they are committed, server-sent events |
+//! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
+//! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table |
+//! | `POST /-/import` | the unix socket | bulk load, its progress as NDJSON |
+//!
+//! **Who may read.** Over TCP `/api/*` needs a [`Token`]: on loopback every local user could read root's logs
+//! otherwise. The unix socket has mode 0600 and asks for none: whoever can open it could read the data folder as well.
+//! There are no CORS headers, and `/-/*` refuses what a browser sends.
+//!
+//! **What is bounded.** Everything in [`Limits`], and the size of a request's head and body. A client that is slow to
+//! send its head, or does not read what it asked for, is cut off. A scan that is too much at the moment is answered
+//! 503 with `Retry-After`. A client that goes away stops its scan.
+//!
+//! **How an answer ends.** Whatever is known before its first byte is a status with `{"error": "…"}`. An error in the
+//! middle of NDJSON is its last line, of the same form; where there is no room for one, the connection is cut so that
+//! nothing half looks whole.
+//!
+//! The parts: [`listen`] binds, [`serve`] accepts and drains, [`auth`] asks for the token, [`routes`] says what is
+//! where, [`params`] reads parameters, [`answer`] carries lines from a blocking scan to the client, [`follow`] keeps such
+//! an answer open, [`control`] is for the socket alone. What a route answers is behind the seam of [`api`]: this module
+//! opens no store.
+
+pub mod api;
+pub mod auth;
+pub mod listen;
+pub mod ready;
+pub mod serve;
+mod answer;
+mod control;
+mod follow;
+mod params;
+mod routes;
+mod stall;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::Out;
+pub use api::{Api, ApiError, CountParams, Filters, QueryParams};
+pub use auth::{Token, TokenError};
+pub use listen::{BindError, Listener};
+pub use ready::Readiness;
+pub use routes::{Door, Shared, router};
+pub use serve::serve;
+
+use std::time::Duration;
+
+/// Bounds of a listener and of what is behind it.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections of one listener; more wait to be accepted.
+    pub connections: usize,
+    /// Scans that run at a time, over all listeners.
+    pub scans: usize,
+    /// How long a request waits for its scan to begin before it is answered 503.
+    pub scan_wait: Duration,
+    /// Clients that follow at a time, over all listeners.
+    pub followers: usize,
+    /// How long a client may take for the head of a request, and how long a connection may be idle between two.
+    pub header_read: Duration,
+    /// How long a client may take to read nothing of what is sent to it.
+    pub write_stall: Duration,
+    /// How often a follower hears that the connection stands, when there is nothing else to hear.
+    pub heartbeat: Duration,
+    /// How long open requests may go on once draining has begun.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 256,
+            scans: 8,
+            scan_wait: Duration::from_millis(500),
+            followers: 32,
+            header_read: Duration::from_secs(10),
+            write_stall: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(15),
+            drain: Duration::from_secs(5),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! From a blocking scan to the client: lines are gathered into parts, and parts cross a short channel.
+//!
+//! ```text
+//! blocking thread                              runtime
+//! Out::line ─► up to 32 KiB ─► channel of 2 ─► body
+//! ```
+//!
+//! The channel is the backpressure: a client that does not read holds its scan, until the connection's write stall
+//! ends both. The other way, a body that is dropped closes the channel, and the scan sees it at its next line. An
+//! answer that ends within its first part is sent whole, with its length. A scan that panics closes the channel
+//! without an [`Piece::End`], which the body turns into a broken connection, never into a short answer that looks whole.
+
+use super::api::ApiError;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+/// Bytes that are gathered before they are sent.
+const PART_BYTES: usize = 32 << 10;
+/// Parts that wait between the scan and the connection.
+const PARTS_WAITING: usize = 2;
+/// What `Retry-After` says, in seconds.
+const RETRY_AFTER: &str = "1";
+
+/// How lines are framed, and so what kind of answer they make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// A JSON document; it has one line.
+    Document,
+    /// NDJSON.
+    Lines,
+    /// Server-sent events, sent as soon as there is room for them.
+    Events,
+}
+
+/// Where a scan writes its lines to.
+pub struct Out {
+    frame: Frame,
+    gathered: Vec<u8>,
+    parts: mpsc::Sender<Piece>,
+    begun: bool,
+}
+
+enum Piece {
+    /// More may follow.
+    Part(Bytes),
+    /// The last one; an error where the answer cannot say it in its own form.
+    End(Result<Bytes, ApiError>),
+}
+
+impl Out {
+    fn new(frame: Frame, parts: mpsc::Sender<Piece>) -> Out {
+        Out { frame, gathered: Vec::new(), parts, begun: false }
+    }
+
+    /// Adds a line, which is JSON without a newline; waits while the client is behind. False when nobody listens.
+    pub fn line(&mut self, json: &str) -> bool {
+        if self.frame == Frame::Events {
+            self.gathered.extend_from_slice(b"data: ");
+        }
+        self.gathered.extend_from_slice(json.as_bytes());
+        self.gathered.extend_from_slice(if self.frame == Frame::Events { b"\n\n" } else { b"\n" });
+        if self.gathered.len() >= PART_BYTES { self.send() } else { self.wanted() }
+    }
+
+    /// Whether anybody listens still. For a follower, also sends what could not be sent before.
+    pub fn wanted(&mut self) -> bool {
+        if self.frame != Frame::Events || self.gathered.is_empty() {
+            return !self.parts.is_closed();
+        }
+        match self.parts.try_reserve() {
+            Ok(room) => {
+                self.begun = true;
+                room.send(Piece::Part(Bytes::from(std::mem::take(&mut self.gathered))));
+                true
+            }
+            Err(TrySendError::Full(())) => true,
+            Err(TrySendError::Closed(())) => false,
+        }
+    }
+
+    /// Sends the head of the answer and what was gathered so far; what fails from here on is no longer a status.
+    pub fn begin(&mut self) -> bool {
+        self.send()
+    }
+
+    fn send(&mut self) -> bool {
+        self.begun = true;
+        self.parts.blocking_send(Piece::Part(Bytes::from(std::mem::take(&mut self.gathered)))).is_ok()
+    }
+
+    fn end(mut self, result: Result<(), ApiError>) {
+        let end = match result {
+            Ok(()) => Ok(self.gathered),
+            Err(error) if !self.begun || self.frame == Frame::Document => Err(error),
+            Err(error) => {
+                log_fault(&error);
+                if self.frame == Frame::Events {
+                    self.gathered.extend_from_slice(b"event: error\n");
+                }
+                self.line(&error_json(&error.to_string()));
+                Ok(self.gathered)
+            }
+        };
+        // It fails only when nobody listens.
+        let _ = self.parts.blocking_send(Piece::End(end.map(Bytes::from)));
+    }
+}
+
+/// Runs `scan` on a blocking thread and answers with what it writes. `room` is given back when the scan has ended.
+pub(super) async fn answer<R, S>(frame: Frame, room: R, scan: S) -> Result<Response, ApiError>
+where
+    R: Send + 'static,
+    S: FnOnce(&mut Out) -> Result<(), ApiError> + Send + 'static,
+{
+    let mut parts = start(frame, room, scan).await?;
+    let body = match (parts.rest.is_some(), parts.first.take()) {
+        (false, Some(whole)) => Body::from(whole),
+        (_, first) => Body::from_stream(Parts { first, ..parts }),
+    };
+    Ok(of_frame(frame, body))
+}
+
+/// Starts `scan` and waits for its first piece.
+pub(super) async fn start<R, S>(frame: Frame, room: R, scan: S) -> Result<Parts, ApiError>
+where
+    R: Send + 'static,
+    S: FnOnce(&mut Out) -> Result<(), ApiError> + Send + 'static,
+{
+    let (parts, mut pieces) = mpsc::channel(PARTS_WAITING);
+    tokio::task::spawn_blocking(move || {
+        let _room = room;
+        let mut out = Out::new(frame, parts);
+        let result = scan(&mut out);
+        out.end(result);
+    });
+    match pieces.recv().await {
+        Some(Piece::Part(first)) => Ok(Parts { first: Some(first), rest: Some(pieces) }),
+        Some(Piece::End(whole)) => Ok(Parts { first: Some(whole?), rest: None }),
+        None => Err(ApiError::Failed("the scan ended without an answer".into())),
+    }
+}
+
+/// An answer of this kind.
+pub(super) fn of_frame(frame: Frame, body: Body) -> Response {
+    let media = match frame {
+        Frame::Document => "application/json",
+        Frame::Lines => "application/x-ndjson",
+        Frame::Events => "text/event-stream",
+    };
+    ([fixed(header::CONTENT_TYPE, media), fixed(header::CACHE_CONTROL, "no-store")], body).into_response()
+}
+
+fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
+    (name, HeaderValue::from_static(value))
+}
+
+/// The body of an answer.
+pub(super) struct Parts {
+    first: Option<Bytes>,
+    /// None once the last one was there.
+    rest: Option<mpsc::Receiver<Piece>>,
+}
+
+/// Ends the connection in the middle of an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer could not be completed")]
+pub(super) struct Broken;
+
+impl Stream for Parts {
+    type Item = Result<Bytes, Broken>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let piece = ready!(rest.poll_recv(context));
+        if !matches!(piece, Some(Piece::Part(_))) {
+            self.rest = None;
+        }
+        Poll::Ready(Some(match piece {
+            Some(Piece::Part(part) | Piece::End(Ok(part))) => Ok(part),
+            Some(Piece::End(Err(error))) => {
+                log_fault(&error);
+                Err(Broken)
+            }
+            None => Err(Broken),
+        }))
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        log_fault(&self);
+        let status = match &self {
+            ApiError::Parameter { .. } => StatusCode::BAD_REQUEST,
+            ApiError::NotFound(_) => StatusCode::NOT_FOUND,
+            ApiError::Refused(_) => StatusCode::CONFLICT,
+            ApiError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            ApiError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let mut response = refusal(status, &self.to_string());
+        if matches!(self, ApiError::Busy(_)) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
+        response
+    }
+}
+
+/// An answer that says why there is no other.
+pub(super) fn refusal(status: StatusCode, error: &str) -> Response {
+    (status, of_frame(Frame::Document, Body::from(error_json(error) + "\n"))).into_response()
+}
+
+fn error_json(error: &str) -> String {
+    serde_json::json!({ "error": error }).to_string()
+}
+
+fn log_fault(error: &ApiError) {
+    if let ApiError::Failed(error) = error {
+        tracing::error!(error, "failed to answer a request");
+    }
+}

@@ -1,0 +1,129 @@
+//! The token that reading over TCP asks for (RFC 6750).
+
+use super::answer::refusal;
+use super::routes::Door;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use subtle::ConstantTimeEq;
+
+/// A bearer token. Only its SHA-256 is kept, and digests are compared in constant time, so that neither its bytes nor
+/// its length show in how long a refusal takes.
+#[derive(Clone)]
+pub struct Token([u8; 32]);
+
+/// Why a text is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It is empty, or has characters that a header cannot carry.
+    #[error("the token must be one word of printable ASCII")]
+    Malformed,
+    /// It is in a file that cannot be read.
+    #[error("{path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Token {
+    /// A token; white space around it, such as a file's last newline, is not part of it.
+    pub fn new(text: &str) -> Result<Token, TokenError> {
+        let text = text.trim();
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(TokenError::Malformed);
+        }
+        Ok(Token(digest(text)))
+    }
+
+    /// The token that is the content of a file.
+    pub fn read(path: &Path) -> Result<Token, TokenError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| TokenError::Unreadable { path: path.to_owned(), source })?;
+        Token::new(&text)
+    }
+
+    /// Whether `headers` carry this token.
+    fn is_in(&self, headers: &HeaderMap) -> bool {
+        let Some(given) = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()) else {
+            return false;
+        };
+        match given.trim().split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+                digest(token.trim_start()).ct_eq(&self.0).into()
+            }
+            _ => false,
+        }
+    }
+}
+
+fn digest(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// Lets a request pass that may read.
+pub(super) async fn may_read(State(door): State<Door>, request: Request, next: Next) -> Response {
+    match &door {
+        Door::Unix => next.run(request).await,
+        Door::Tcp(None) => refusal(
+            StatusCode::FORBIDDEN,
+            "reading over TCP needs a token: set http.token_file in the configuration, or use the unix socket \
+             control.sock in the data folder",
+        ),
+        Door::Tcp(Some(token)) if token.is_in(request.headers()) => next.run(request).await,
+        Door::Tcp(Some(_)) => {
+            let mut response =
+                refusal(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is missing or wrong");
+            let challenge = HeaderValue::from_static("Bearer realm=\"daytable\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            response
+        }
+    }
+}
+
+/// Refuses what a browser sends: a page that somebody looks at must not act on this machine.
+pub(super) async fn no_browser(request: Request, next: Next) -> Response {
+    if request.headers().contains_key(header::ORIGIN) {
+        return refusal(StatusCode::FORBIDDEN, "this is not for web pages");
+    }
+    next.run(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn carries(token: &Token, value: &str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, value.parse().expect("a header"));
+        token.is_in(&headers)
+    }
+
+    #[test]
+    fn only_the_whole_token_after_its_scheme_passes() {
+        let token = Token::new("s3cret\n").expect("a token");
+        for right in ["Bearer s3cret", "bearer s3cret", "BEARER   s3cret"] {
+            assert!(carries(&token, right), "{right}");
+        }
+        for wrong in
+            ["s3cret", "Basic s3cret", "Bearer", "Bearer ", "Bearer s3cre", "Bearer s3crett", "Bearer s3cret x"]
+        {
+            assert!(!carries(&token, wrong), "{wrong}");
+        }
+        assert!(!token.is_in(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn an_empty_file_or_a_sentence_is_no_token() {
+        for text in ["", " \n", "two words", "grün"] {
+            assert!(Token::new(text).is_err(), "{text:?}");
+        }
+        let error = Token::read(Path::new("/nowhere/token")).err().expect("no such file");
+        assert!(error.to_string().starts_with("/nowhere/token: "), "{error}");
+    }
+}

@@ -1,0 +1,49 @@
+//! `/-/*`: what the command line asks of a running daemon. Over the unix socket alone.
+
+use super::answer::{Frame, answer};
+use super::api::ApiError;
+use super::params;
+use super::routes::Shared;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::time::timeout;
+
+/// The largest body of a request.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// The body of `/-/import`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Import {
+    paths: Vec<PathBuf>,
+}
+
+/// Waits for no scan: what scans the table is what dropping it ends.
+pub(super) async fn drop_table(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
+    let table = params::table(&uri)?;
+    answer(Frame::Document, (), move |out| (shared.api.drop_table)(&table, out)).await
+}
+
+/// One at a time: two would only share the one disk.
+pub(super) async fn import(State(shared): State<Arc<Shared>>, uri: Uri, body: Body) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    let body = timeout(shared.limits.header_read, to_bytes(body, BODY_BYTES_MAX)).await;
+    let body = body.map_err(|_| ApiError::parameter("body", "was too long in coming"))?;
+    let body = body.map_err(|error| ApiError::parameter("body", error.to_string()))?;
+    let import: Import =
+        serde_json::from_slice(&body).map_err(|error| ApiError::parameter("body", error.to_string()))?;
+    if import.paths.is_empty() {
+        return Err(ApiError::parameter("paths", "is empty"));
+    }
+    if let Some(path) = import.paths.iter().find(|path| !path.is_absolute()) {
+        return Err(ApiError::parameter("paths", format!("{} is not absolute", path.display())));
+    }
+    let room = shared.imports.clone().try_acquire_owned();
+    let room = room.map_err(|_| ApiError::Busy("another import is running".into()))?;
+    answer(Frame::Lines, room, move |out| (shared.api.import)(&import.paths, out)).await
+}

@@ -1,0 +1,179 @@
+//! Binding: a TCP port, or the control socket in the data folder.
+
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use std::fs::Metadata;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use tokio::net::{TcpListener, UnixListener};
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 256;
+
+/// A bound listener.
+pub enum Listener {
+    /// A port.
+    Tcp(TcpListener),
+    /// The control socket.
+    Unix(ControlSocket),
+}
+
+/// A unix socket of mode 0600, whose file goes with it.
+pub struct ControlSocket {
+    pub(super) listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode of the file, so that the file of a successor stays.
+    file: (u64, u64),
+}
+
+/// Why a listener is not bound.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another process answers there.
+    #[error("{0} is in use: another process answers there")]
+    InUse(PathBuf),
+    /// A file that is not ours to remove is in the way.
+    #[error("{0} is in the way: it is no socket")]
+    InTheWay(PathBuf),
+    /// The system says no.
+    #[error("{at}: {source}")]
+    Io {
+        /// The address or path.
+        at: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Listener {
+    /// Binds `address`, a host or an IP address with a port.
+    pub async fn tcp(address: &str) -> Result<Listener, BindError> {
+        TcpListener::bind(address)
+            .await
+            .map(Listener::Tcp)
+            .map_err(|source| BindError::Io { at: address.into(), source })
+    }
+
+    /// Binds the control socket at `path`. A socket file that nobody answers at is what a killed daemon left, and is
+    /// replaced; whoever calls this holds the lock of the data folder, so no other daemon is just about to listen.
+    pub fn unix(path: &Path) -> Result<Listener, BindError> {
+        clear(path)?;
+        let failed = |source| BindError::Io { at: path.display().to_string(), source };
+        let (listener, file) = listen_private(path).map_err(failed)?;
+        Ok(Listener::Unix(ControlSocket { listener, path: path.to_owned(), file }))
+    }
+
+    /// The address that a port is bound to, of use where the port was left to the system.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix(_) => None,
+        }
+    }
+}
+
+/// Removes the socket file of a process that is gone.
+fn clear(path: &Path) -> Result<(), BindError> {
+    let failed = |source| BindError::Io { at: path.display().to_string(), source };
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(there) if !there.file_type().is_socket() => return Err(BindError::InTheWay(path.into())),
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(BindError::InUse(path.into())),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(failed),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The mode is set before the file is there, so that at no time anybody else may connect.
+fn listen_private(path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    let listener = UnixListener::from_std(StdUnixListener::from(socket))?;
+    Ok((listener, identity(&path.symlink_metadata()?)))
+}
+
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        if self.path.symlink_metadata().is_ok_and(|file| identity(&file) == self.file) {
+            // Left behind it does no harm: the next daemon clears it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn bound(path: &Path) -> Listener {
+        Listener::unix(path).expect("bound")
+    }
+
+    #[tokio::test]
+    async fn the_socket_is_for_its_owner_alone_and_goes_with_the_listener() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("control.sock");
+        let listener = bound(&path);
+        assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_nobody_answers_at_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("control.sock");
+        drop(StdUnixListener::bind(&path).expect("what a killed daemon leaves"));
+        assert!(path.exists());
+        let _listener = bound(&path);
+        UnixStream::connect(&path).expect("somebody answers now");
+    }
+
+    #[tokio::test]
+    async fn what_is_alive_or_no_socket_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("control.sock");
+        let _alive = bound(&path);
+        assert!(matches!(Listener::unix(&path), Err(BindError::InUse(_))));
+        UnixStream::connect(&path).expect("the first still answers");
+
+        let file = folder.path().join("notes.txt");
+        std::fs::write(&file, "dear diary").expect("written");
+        assert!(matches!(Listener::unix(&file), Err(BindError::InTheWay(_))));
+        assert_eq!(std::fs::read(&file).expect("still there"), b"dear diary");
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_ends_late_leaves_its_successors_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("control.sock");
+        let first = bound(&path);
+        std::fs::remove_file(&path).expect("removed by hand");
+        let _second = bound(&path);
+        drop(first);
+        UnixStream::connect(&path).expect("the second answers");
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_is_named() {
+        let first = Listener::tcp("127.0.0.1:0").await.expect("bound");
+        let address = first.tcp_address().expect("a port").to_string();
+        let error = Listener::tcp(&address).await.err().expect("taken");
+        assert!(error.to_string().starts_with(&address), "{error}");
+    }
+}

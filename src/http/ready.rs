@@ -1,0 +1,79 @@
+//! Whether the daemon is ready, and the word that it is to drain.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::watch;
+
+/// What `/readyz` answers from; the daemon tells it how far it is.
+pub struct Readiness {
+    store_open: AtomicBool,
+    listeners_bound: AtomicBool,
+    draining: watch::Sender<bool>,
+}
+
+impl Default for Readiness {
+    fn default() -> Readiness {
+        Readiness {
+            store_open: AtomicBool::new(false),
+            listeners_bound: AtomicBool::new(false),
+            draining: watch::Sender::new(false),
+        }
+    }
+}
+
+impl Readiness {
+    /// The store takes records, or no longer does.
+    pub fn store_open(&self, open: bool) {
+        self.store_open.store(open, Ordering::Release);
+    }
+
+    /// Every listener of the configuration is bound.
+    pub fn listeners_bound(&self) {
+        self.listeners_bound.store(true, Ordering::Release);
+    }
+
+    /// Begins to drain, for good: listeners close, followers are sent away, open requests are answered.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Turns true when draining begins.
+    pub fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
+    }
+
+    /// Ready, or the reason why not.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if *self.draining.borrow() {
+            Err("draining")
+        } else if !self.store_open.load(Ordering::Acquire) {
+            Err("the store is not open")
+        } else if !self.listeners_bound.load(Ordering::Acquire) {
+            Err("not every listener is bound")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Waits until draining begins; an owner that is gone has begun.
+pub(super) async fn drained(draining: &mut watch::Receiver<bool>) {
+    // What it gives back is a lock, which must not be held across an await.
+    let _ = draining.wait_for(|begun| *begun).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_is_open_and_bound_and_not_draining() {
+        let readiness = Readiness::default();
+        assert_eq!(readiness.check(), Err("the store is not open"));
+        readiness.store_open(true);
+        assert_eq!(readiness.check(), Err("not every listener is bound"));
+        readiness.listeners_bound();
+        assert_eq!(readiness.check(), Ok(()));
+        readiness.drain();
+        assert_eq!(readiness.check(), Err("draining"));
+    }
+}

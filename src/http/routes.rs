@@ -1,0 +1,144 @@
+//! What is where.
+
+use super::answer::{Frame, answer, refusal};
+use super::api::{Api, ApiError, Lines};
+use super::auth::Token;
+use super::ready::Readiness;
+use super::{Limits, auth, control, follow, params};
+use crate::metrics::{self, Metrics};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+const METRICS: &str = "/metrics";
+const HEALTHZ: &str = "/healthz";
+const READYZ: &str = "/readyz";
+const QUERY: &str = "/api/query";
+const COUNT: &str = "/api/count";
+const TAIL: &str = "/api/tail";
+const TABLES: &str = "/api/tables";
+const SOURCES: &str = "/api/sources";
+const DROP: &str = "/-/drop";
+const IMPORT: &str = "/-/import";
+
+/// Paths that have a metric of their own; what clients make up has none.
+const ROUTES: [&str; 10] = [METRICS, HEALTHZ, READYZ, QUERY, COUNT, TAIL, TABLES, SOURCES, DROP, IMPORT];
+
+/// Which door a client came through, and so what it may do.
+#[derive(Clone)]
+pub enum Door {
+    /// TCP: reading asks for the token, without one nobody reads.
+    Tcp(Option<Token>),
+    /// The unix socket: whoever can open it may do everything.
+    Unix,
+}
+
+/// What all listeners share.
+pub struct Shared {
+    pub(super) api: Api,
+    pub(super) limits: Limits,
+    pub(super) imports: Arc<Semaphore>,
+    pub(super) readiness: Arc<Readiness>,
+    pub(super) followers: Arc<Semaphore>,
+    metrics: Arc<Metrics>,
+    scans: Arc<Semaphore>,
+}
+
+impl Shared {
+    /// Bounds that hold over all listeners are counted here.
+    pub fn new(api: Api, metrics: Arc<Metrics>, readiness: Arc<Readiness>, limits: Limits) -> Arc<Shared> {
+        Arc::new(Shared {
+            scans: Arc::new(Semaphore::new(limits.scans)),
+            followers: Arc::new(Semaphore::new(limits.followers)),
+            imports: Arc::new(Semaphore::new(1)),
+            api,
+            limits,
+            metrics,
+            readiness,
+        })
+    }
+
+    /// Waits a moment for room to scan.
+    pub(super) async fn scan_room(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        match timeout(self.limits.scan_wait, self.scans.clone().acquire_owned()).await {
+            Ok(Ok(room)) => Ok(room),
+            _ => Err(ApiError::Busy("too many scans are running".into())),
+        }
+    }
+}
+
+/// The routes of a door.
+pub fn router(shared: Arc<Shared>, door: Door) -> Router {
+    let mut api = Router::new()
+        .route(QUERY, get(query))
+        .route(COUNT, get(count))
+        .route(TAIL, get(follow::tail))
+        .route(TABLES, get(tables))
+        .route(SOURCES, get(sources))
+        .route_layer(from_fn_with_state(door.clone(), auth::may_read));
+    if matches!(door, Door::Unix) {
+        let control = Router::new().route(DROP, post(control::drop_table)).route(IMPORT, post(control::import));
+        api = api.merge(control.route_layer(from_fn(auth::no_browser)));
+    }
+    api.route(METRICS, get(metrics_text))
+        .route(HEALTHZ, get(async || "ok\n"))
+        .route(READYZ, get(readyz))
+        .fallback(async || refusal(StatusCode::NOT_FOUND, "there is nothing here"))
+        .method_not_allowed_fallback(async || refusal(StatusCode::METHOD_NOT_ALLOWED, "not with this method"))
+        .layer(from_fn_with_state(shared.clone(), counted))
+        .with_state(shared)
+}
+
+async fn counted(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let route = ROUTES.into_iter().find(|route| *route == request.uri().path()).unwrap_or("other");
+    let response = next.run(request).await;
+    shared.metrics.http_request(response.status().as_str(), route).inc();
+    response
+}
+
+async fn metrics_text(State(shared): State<Arc<Shared>>) -> Result<Response, ApiError> {
+    let rendered = tokio::task::spawn_blocking(move || shared.metrics.render()).await;
+    let text = rendered.map_err(|error| ApiError::Failed(format!("rendering the metrics: {error}")))?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}
+
+async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.readiness.check() {
+        Ok(()) => "ok\n".into_response(),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
+    }
+}
+
+/// Answers with the lines of one scan.
+async fn scan<P: Send + 'static>(
+    shared: Arc<Shared>,
+    frame: Frame,
+    pick: fn(&Api) -> &Lines<P>,
+    params: Result<P, ApiError>,
+) -> Result<Response, ApiError> {
+    let params = params?;
+    let room = shared.scan_room().await?;
+    answer(frame, room, move |out| pick(&shared.api)(&params, out)).await
+}
+
+async fn query(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
+    scan(shared, Frame::Lines, |api| &api.query, params::query(&uri)).await
+}
+
+async fn count(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
+    scan(shared, Frame::Document, |api| &api.count, params::count(&uri)).await
+}
+
+async fn tables(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
+    scan(shared, Frame::Lines, |api| &api.tables, params::none(&uri)).await
+}
+
+async fn sources(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
+    scan(shared, Frame::Lines, |api| &api.sources, params::none(&uri)).await
+}

@@ -1,0 +1,179 @@
+//! Accepting, bounded, until told to drain.
+//!
+//! `axum::serve` has no bound on connections and no timeout for a request's head, so the loop is our own, over
+//! hyper's HTTP/1 connection. A place is taken before a connection is accepted: what is too many waits in the
+//! kernel's queue. A failure to accept (no file descriptors left) is said once, tried again after a pause, and never
+//! ends the loop.
+//!
+//! Draining: the listener closes, idle connections close, open requests go on for [`Limits::drain`] at most; whatever
+//! is left then is cut.
+
+use super::Limits;
+use super::listen::Listener;
+use super::ready::drained;
+use super::stall::Stalls;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Bytes of a request's head; hyper answers 431 to a longer one.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Headers of a request.
+const HEADERS_MAX: usize = 64;
+/// How long accepting rests after it failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves `router` on `listener` until `draining` turns true and what was open then has ended.
+pub async fn serve(listener: Listener, router: Router, limits: Limits, draining: watch::Receiver<bool>) {
+    match listener {
+        Listener::Tcp(listener) => {
+            let accept = move |context: &mut Context<'_>| {
+                listener.poll_accept(context).map_ok(|(stream, _)| {
+                    tune(&stream, limits.write_stall);
+                    stream
+                })
+            };
+            accept_all(accept, router, &limits, draining).await;
+        }
+        Listener::Unix(socket) => {
+            let accept =
+                move |context: &mut Context<'_>| socket.listener.poll_accept(context).map_ok(|(stream, _)| stream);
+            accept_all(accept, router, &limits, draining).await;
+        }
+    }
+}
+
+/// A connection works without either of these, only not as well.
+fn tune(stream: &TcpStream, unacknowledged: Duration) {
+    // An answer in several parts must not wait for the client's delayed acknowledgement.
+    let _ = stream.set_nodelay(true);
+    // A follower's heartbeats are so small that they would fit the send buffer for hours after the client was unplugged.
+    let millis = u32::try_from(unacknowledged.as_millis()).unwrap_or(u32::MAX);
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, millis);
+}
+
+async fn accept_all<S>(
+    mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
+    router: Router,
+    limits: &Limits,
+    mut draining: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new());
+    http.header_read_timeout(limits.header_read).max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
+    let mut connections = JoinSet::new();
+    let mut failing = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = drained(&mut draining) => break,
+            Some(_) = connections.join_next() => {}
+            (place, accepted) = next(&places, &mut accept) => match accepted {
+                Ok(stream) => {
+                    failing = false;
+                    let stream = Stalls::new(stream, limits.write_stall);
+                    connections.spawn(connection(http.clone(), stream, router.clone(), draining.clone(), place));
+                }
+                Err(error) if is_the_clients(&error) => {}
+                Err(error) => {
+                    if !failing {
+                        tracing::warn!(%error, "failed to accept a connection, trying on");
+                    }
+                    failing = true;
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(accept);
+    let ended = timeout(limits.drain, async { while connections.join_next().await.is_some() {} }).await;
+    if ended.is_err() {
+        tracing::warn!(connections = connections.len(), "cut the connections that did not end in time");
+        connections.shutdown().await;
+    }
+}
+
+/// The next connection, once there is a place for it.
+async fn next<S>(
+    places: &Arc<Semaphore>,
+    accept: &mut impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
+) -> (Option<OwnedSemaphorePermit>, io::Result<S>) {
+    // The semaphore is never closed, so there is always a place in the end.
+    let place = places.clone().acquire_owned().await.ok();
+    (place, poll_fn(accept).await)
+}
+
+/// Whether the client gave up before it was accepted.
+fn is_the_clients(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
+}
+
+async fn connection<S>(
+    http: http1::Builder,
+    stream: Stalls<S>,
+    router: Router,
+    mut draining: watch::Receiver<bool>,
+    _place: Option<OwnedSemaphorePermit>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut served = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = drained(&mut draining) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use std::collections::VecDeque;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    /// No descriptors left, a client that gave up, then a client: the client is served.
+    #[tokio::test(start_paused = true)]
+    async fn failing_to_accept_never_ends_the_loop() {
+        let (mut client, server) = duplex(1 << 10);
+        let mut script: VecDeque<io::Result<DuplexStream>> = VecDeque::from([
+            Err(io::Error::from_raw_os_error(24)),
+            Err(io::Error::from_raw_os_error(24)),
+            Err(ErrorKind::ConnectionAborted.into()),
+            Ok(server),
+        ]);
+        let drain = watch::Sender::new(false);
+        let draining = drain.subscribe();
+        let serving = tokio::spawn(async move {
+            let accept = move |_: &mut Context<'_>| script.pop_front().map_or(Poll::Pending, Poll::Ready);
+            let router = Router::new().route("/", get(async || "here"));
+            accept_all(accept, router, &Limits::default(), draining).await;
+        });
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.expect("written");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.expect("answered");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("here"), "{answer}");
+        drain.send_replace(true);
+        serving.await.expect("no panic");
+    }
+}

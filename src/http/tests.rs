@@ -1,0 +1,456 @@
+//! The listeners over real sockets, with a client that shows every byte and an API of fakes.
+
+mod client;
+
+use super::*;
+use crate::metrics::Metrics;
+use client::{Client, Response};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Longer than anything here takes on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
+
+/// An API that answers everything with nothing.
+fn silent() -> Api {
+    Api {
+        query: Box::new(|_, _| Ok(())),
+        count: Box::new(|_, _| Ok(())),
+        tail: Box::new(|_, _| Ok(())),
+        tables: Box::new(|_, _| Ok(())),
+        sources: Box::new(|_, _| Ok(())),
+        drop_table: Box::new(|_, _| Ok(())),
+        import: Box::new(|_, _| Ok(())),
+    }
+}
+
+/// An API whose query is this.
+fn querying(query: impl Fn(&QueryParams, &mut Out) -> Result<(), ApiError> + Send + Sync + 'static) -> Api {
+    Api { query: Box::new(query), ..silent() }
+}
+
+/// An API whose tail takes its place, says `lines`, and then waits until nobody listens, which it tells.
+fn following(lines: usize) -> (Api, mpsc::Receiver<()>) {
+    let (ended, hears) = mpsc::channel();
+    let tail = move |_: &Filters, out: &mut Out| {
+        out.begin();
+        for line in 0..lines {
+            out.line(&format!("{{\"line\":{line}}}"));
+        }
+        while out.wanted() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        // The test may be over.
+        let _ = ended.send(());
+        Ok(())
+    };
+    (Api { tail: Box::new(tail), ..silent() }, hears)
+}
+
+/// Both doors of one daemon, served.
+struct Daemon {
+    tcp: std::net::SocketAddr,
+    socket: PathBuf,
+    metrics: Arc<Metrics>,
+    readiness: Arc<Readiness>,
+    serving: Vec<JoinHandle<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Daemon {
+    async fn start(api: Api, limits: Limits, token: Option<&str>) -> Daemon {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("control.sock");
+        let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::default()));
+        let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
+        let tcp = Listener::tcp("127.0.0.1:0").await.expect("bound");
+        let unix = Listener::unix(&socket).expect("bound");
+        let address = tcp.tcp_address().expect("a port");
+        let token = token.map(|token| Token::new(token).expect("a token"));
+        let doors = [(tcp, Door::Tcp(token)), (unix, Door::Unix)];
+        let serving = doors.map(|(listener, door)| {
+            tokio::spawn(serve(listener, router(shared.clone(), door), limits.clone(), readiness.draining()))
+        });
+        Daemon { tcp: address, socket, metrics, readiness, serving: serving.into(), _folder: folder }
+    }
+
+    async fn with(api: Api) -> Daemon {
+        Daemon::start(api, Limits::default(), None).await
+    }
+
+    async fn tcp(&self) -> Client {
+        Client::tcp(self.tcp).await
+    }
+
+    async fn unix(&self) -> Client {
+        Client::unix(&self.socket).await
+    }
+
+    /// One request over the socket.
+    async fn get(&self, path: &str) -> Response {
+        self.unix().await.get(path).await
+    }
+
+    /// Waits until both listeners have drained.
+    async fn stopped(self) {
+        for serving in self.serving {
+            timeout(LONG, serving).await.expect("in time").expect("no panic");
+        }
+    }
+}
+
+/// Waits for what a fake tells, off the runtime.
+async fn told(hears: mpsc::Receiver<()>) {
+    let heard = tokio::task::spawn_blocking(move || hears.recv_timeout(LONG)).await.expect("no panic");
+    heard.expect("the scan was stopped");
+}
+
+#[tokio::test]
+async fn who_may_read_what_through_which_door() {
+    let with_token = Daemon::start(silent(), Limits::default(), Some("s3cret")).await;
+    let without = Daemon::start(silent(), Limits::default(), None).await;
+    let right = "authorization: Bearer s3cret\r\n";
+    let wrong = "authorization: Bearer guess\r\n";
+    for api in ["/api/query", "/api/count", "/api/tail", "/api/tables", "/api/sources"] {
+        for (headers, status) in [("", 401), (wrong, 401), (right, 200)] {
+            let answer = with_token.tcp().await.send("GET", api, headers, "").await;
+            assert_eq!(answer.status, status, "{api} {headers}");
+            assert_eq!(answer.header("www-authenticate").is_some(), status == 401);
+        }
+        let answer = without.tcp().await.send("GET", api, right, "").await;
+        assert_eq!(answer.status, 403);
+        assert!(answer.body.contains("http.token_file"), "{}", answer.body);
+        assert_eq!(without.get(api).await.status, 200);
+        assert_eq!(with_token.get(api).await.status, 200);
+    }
+    for open in ["/metrics", "/healthz"] {
+        assert_eq!(without.tcp().await.get(open).await.status, 200);
+        assert_eq!(without.get(open).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn control_is_for_the_socket_and_not_for_browsers() {
+    let (said, hears) = mpsc::channel();
+    let drop_table = move |table: &String, out: &mut Out| {
+        said.send(table.clone()).expect("heard");
+        out.line("{\"dropped\":true}");
+        Ok(())
+    };
+    let api = Api { drop_table: Box::new(drop_table), ..silent() };
+    let daemon = Daemon::start(api, Limits::default(), Some("s3cret")).await;
+    let path = "/-/drop?table=Log20261121";
+    let right = "authorization: Bearer s3cret\r\n";
+    assert_eq!(daemon.tcp().await.send("POST", path, right, "").await.status, 404);
+    assert_eq!(daemon.unix().await.send("POST", path, "origin: http://evil\r\n", "").await.status, 403);
+    assert_eq!(daemon.get(path).await.status, 405);
+    assert_eq!(daemon.unix().await.send("POST", "/-/drop", "", "").await.status, 400);
+    assert!(hears.try_recv().is_err(), "none of these reached the store");
+    let answer = daemon.unix().await.send("POST", path, "", "").await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "{\"dropped\":true}\n"));
+    assert_eq!(hears.try_recv().as_deref(), Ok("Log20261121"));
+}
+
+#[tokio::test]
+async fn an_import_takes_absolute_paths_and_streams_its_progress() {
+    let import = |paths: &Vec<PathBuf>, out: &mut Out| {
+        for path in paths {
+            out.line(&format!("{:?}", path.display().to_string()));
+        }
+        Err(ApiError::Failed("the disk is full".into()))
+    };
+    let daemon = Daemon::with(Api { import: Box::new(import), ..silent() }).await;
+    let refused = ["", "{}", "{\"paths\":[]}", "{\"paths\":[\"app.log\"]}", "{\"paths\":[\"/a\"],\"force\":true}"];
+    for body in refused {
+        assert_eq!(daemon.unix().await.send("POST", "/-/import", "", body).await.status, 400, "{body}");
+    }
+    let long = format!("{{\"paths\":[\"/{}\"]}}", "x".repeat(1 << 20));
+    assert_eq!(daemon.unix().await.send("POST", "/-/import", "", &long).await.status, 400);
+    // It failed within the first part, so it is a status after all.
+    let answer = daemon.unix().await.send("POST", "/-/import", "", "{\"paths\":[\"/a.log\",\"/b.gz\"]}").await;
+    assert_eq!((answer.status, answer.body.as_str()), (500, "{\"error\":\"the disk is full\"}\n"));
+}
+
+#[tokio::test]
+async fn bad_parameters_are_400_and_named_before_anything_is_read() {
+    let daemon = Daemon::with(querying(|params, _| match &params.filters.level {
+        Some(level) => Err(ApiError::parameter("level", format!("{level} is no level"))),
+        None => panic!("read with bad parameters"),
+    }))
+    .await;
+    for (path, named) in [
+        ("/api/query?n=0", "parameter n"),
+        ("/api/query?n=1000001", "parameter n"),
+        ("/api/query?colour=red", "parameter colour"),
+        ("/api/query?level=loud", "parameter level: loud is no level"),
+        ("/api/count?n=5", "parameter n"),
+        ("/api/tail?n=5", "parameter n"),
+        ("/api/tables?x=1", "parameter x"),
+    ] {
+        let answer = daemon.get(path).await;
+        assert_eq!(answer.status, 400, "{path}");
+        let json: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+        assert!(json["error"].as_str().is_some_and(|error| error.starts_with(named)), "{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_before_the_first_byte_is_a_status() {
+    for (error, status) in [
+        (ApiError::NotFound("table Log20261121 is gone".into()), 404),
+        (ApiError::Refused("it is being archived".into()), 409),
+        (ApiError::Busy("too much".into()), 503),
+        (ApiError::Failed("a page is damaged".into()), 500),
+    ] {
+        let text = error.to_string();
+        let answer = Daemon::with(querying(move |_, _| Err(error.clone()))).await.get("/api/query").await;
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.body, format!("{{\"error\":\"{text}\"}}\n"));
+        assert_eq!(answer.header("retry-after").is_some(), status == 503);
+    }
+}
+
+/// `n` lines of about 100 bytes.
+fn lines(n: usize, out: &mut Out) {
+    let text = "x".repeat(90);
+    for line in 0..n {
+        out.line(&format!("{{\"{line}\":\"{text}\"}}"));
+    }
+}
+
+#[tokio::test]
+async fn a_small_answer_has_a_length_and_a_large_one_comes_whole_in_parts() {
+    let daemon = Daemon::with(querying(|params, out| {
+        lines(params.n, out);
+        Ok(())
+    }))
+    .await;
+    let mut client = daemon.unix().await;
+    for (n, parts) in [(1, false), (100, false), (100_000, true), (2, false)] {
+        let answer = client.get(&format!("/api/query?n={n}")).await;
+        assert_eq!((answer.status, answer.body.lines().count()), (200, n));
+        assert_eq!(answer.header("content-length").is_none(), parts);
+        assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
+    }
+}
+
+#[tokio::test]
+async fn an_error_in_the_middle_is_the_last_line() {
+    let daemon = Daemon::with(querying(|_, out| {
+        lines(1000, out);
+        Err(ApiError::NotFound("table Log20261121 is gone".into()))
+    }))
+    .await;
+    let answer = daemon.get("/api/query").await;
+    assert_eq!((answer.status, answer.body.lines().count()), (200, 1001));
+    assert_eq!(answer.body.lines().last(), Some("{\"error\":\"table Log20261121 is gone\"}"));
+}
+
+#[tokio::test]
+async fn a_scan_that_panics_breaks_its_own_answer_and_nothing_else() {
+    let daemon = Daemon::with(querying(|params, out| {
+        lines(params.n, out);
+        panic!("a fault of ours")
+    }))
+    .await;
+    assert_eq!(daemon.get("/api/query?n=1").await.status, 500);
+    let broken = daemon.unix().await.try_send("GET", "/api/query?n=1000", "", "").await;
+    assert!(broken.is_err(), "a part must not look like the whole");
+    assert_eq!(daemon.get("/api/tables").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_stops_its_scan_even_one_that_finds_nothing() {
+    for finds in [true, false] {
+        let (ended, hears) = mpsc::channel();
+        let (began, begins) = mpsc::channel();
+        let daemon = Daemon::with(querying(move |_, out| {
+            began.send(()).expect("heard");
+            while if finds { out.line("{}") } else { out.wanted() } {}
+            ended.send(()).expect("heard");
+            Ok(())
+        }))
+        .await;
+        let mut client = daemon.unix().await;
+        client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        told(begins).await;
+        drop(client);
+        told(hears).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
+    let (ended, hears) = mpsc::channel();
+    let api = querying(move |_, out| {
+        while out.line("{\"some\":\"line\"}") {}
+        ended.send(()).expect("heard");
+        Ok(())
+    });
+    let limits = Limits { write_stall: Duration::from_millis(50), ..Limits::default() };
+    let daemon = Daemon::start(api, limits, None).await;
+    let mut client = daemon.unix().await;
+    client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    told(hears).await;
+    drop(client);
+}
+
+#[tokio::test]
+async fn a_client_that_is_slow_with_its_head_is_cut() {
+    let limits = Limits { header_read: Duration::from_millis(50), ..Limits::default() };
+    let daemon = Daemon::start(silent(), limits, None).await;
+    for head in ["", "GET /healthz HTTP/1.1\r\nhost: x\r\n"] {
+        let mut client = daemon.tcp().await;
+        client.write(head).await;
+        assert_eq!(timeout(LONG, client.rest()).await.expect("cut"), "", "without an answer");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let daemon = Daemon::with(silent()).await;
+    let long = format!("x: {}\r\n", "y".repeat(64 << 10));
+    assert_eq!(daemon.tcp().await.send("GET", "/healthz", &long, "").await.status, 431);
+    let many = "x: y\r\n".repeat(65);
+    assert_eq!(daemon.tcp().await.send("GET", "/healthz", &many, "").await.status, 431);
+}
+
+#[tokio::test]
+async fn a_connection_above_the_limit_waits_for_a_place() {
+    let (said, hears) = mpsc::channel();
+    let api = querying(move |params, _| {
+        said.send(params.n).expect("heard");
+        Ok(())
+    });
+    let daemon = Daemon::start(api, Limits { connections: 1, ..Limits::default() }, None).await;
+    let mut first = daemon.unix().await;
+    first.get("/api/query?n=1").await;
+    let mut second = daemon.unix().await;
+    second.write("GET /api/query?n=2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    for _ in 0..50 {
+        first.get("/api/query?n=1").await;
+    }
+    drop(first);
+    assert!(second.rest().await.starts_with("HTTP/1.1 200"));
+    assert_eq!(hears.try_iter().collect::<Vec<_>>(), [[1; 51].as_slice(), &[2]].concat());
+}
+
+#[tokio::test]
+async fn too_many_scans_are_turned_away_and_come_again() {
+    let (began, begins) = mpsc::channel();
+    let go = Arc::new(AtomicBool::new(false));
+    let gone = go.clone();
+    let api = querying(move |_, _| {
+        began.send(()).expect("heard");
+        while !gone.load(Ordering::Acquire) {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        Ok(())
+    });
+    let limits = Limits { scans: 1, scan_wait: Duration::from_millis(20), ..Limits::default() };
+    let daemon = Daemon::start(api, limits, None).await;
+    let mut first = daemon.unix().await;
+    first.write("GET /api/query HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    told(begins).await;
+    let refused = daemon.get("/api/tables").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    go.store(true, Ordering::Release);
+    assert!(first.rest().await.starts_with("HTTP/1.1 200"));
+    assert_eq!(daemon.get("/api/tables").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_follower_gets_events_then_heartbeats_and_takes_its_place_with_it() {
+    let (api, hears) = following(2);
+    let limits = Limits { followers: 1, heartbeat: Duration::from_millis(20), ..Limits::default() };
+    let daemon = Daemon::start(api, limits, None).await;
+    let mut client = daemon.unix().await;
+    client.write("GET /api/tail?level=error HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let seen = timeout(LONG, client.until(":\n\n")).await.expect("a heartbeat");
+    assert!(seen.contains("content-type: text/event-stream"), "{seen}");
+    let (one, two) = (seen.find("data: {\"line\":0}\n\n"), seen.find("data: {\"line\":1}\n\n"));
+    assert!(one.is_some() && one < two, "{seen}");
+    let refused = daemon.get("/api/tail").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    drop(client);
+    told(hears).await;
+}
+
+#[tokio::test]
+async fn draining_sends_followers_away_and_answers_what_is_open() {
+    let (mut api, hears) = following(1);
+    let (began, begins) = mpsc::channel();
+    let go = Arc::new(AtomicBool::new(false));
+    let gone = go.clone();
+    api.query = Box::new(move |_, out| {
+        began.send(()).expect("heard");
+        while !gone.load(Ordering::Acquire) {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        out.line("{\"late\":1}");
+        Ok(())
+    });
+    let daemon = Daemon::with(api).await;
+    let (mut idle, mut open, mut follower) = (daemon.unix().await, daemon.unix().await, daemon.follower().await);
+    idle.get("/healthz").await;
+    open.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    told(begins).await;
+    follower.until("data: ").await;
+    daemon.readiness.drain();
+    assert!(timeout(LONG, follower.rest()).await.expect("sent away").ends_with("\r\n0\r\n\r\n"), "with a clean end");
+    told(hears).await;
+    assert_eq!(timeout(LONG, idle.rest()).await.expect("closed"), "");
+    go.store(true, Ordering::Release);
+    assert!(timeout(LONG, open.rest()).await.expect("answered").ends_with("{\"late\":1}\n"));
+    let (tcp, socket) = (daemon.tcp, daemon.socket.clone());
+    daemon.stopped().await;
+    assert!(tokio::net::TcpStream::connect(tcp).await.is_err() && !socket.exists());
+}
+
+#[tokio::test]
+async fn draining_has_an_end() {
+    let (ended, hears) = mpsc::channel();
+    let (began, begins) = mpsc::channel();
+    let api = querying(move |_, out| {
+        began.send(()).expect("heard");
+        while out.wanted() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        ended.send(()).expect("heard");
+        Ok(())
+    });
+    let daemon = Daemon::start(api, Limits { drain: Duration::from_millis(50), ..Limits::default() }, None).await;
+    let mut client = daemon.unix().await;
+    client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    told(begins).await;
+    daemon.readiness.drain();
+    daemon.stopped().await;
+    told(hears).await;
+    assert_eq!(client.rest().await, "");
+}
+
+#[tokio::test]
+async fn health_readiness_and_metrics_tell_what_is() {
+    let daemon = Daemon::with(silent()).await;
+    assert_eq!(daemon.get("/healthz").await.body, "ok\n");
+    let unready = daemon.get("/readyz").await;
+    assert_eq!((unready.status, unready.body.as_str()), (503, "the store is not open\n"));
+    daemon.readiness.store_open(true);
+    daemon.readiness.listeners_bound();
+    assert_eq!(daemon.get("/readyz").await.status, 200);
+    daemon.get("/made/up").await;
+    let metrics = daemon.get("/metrics").await;
+    assert_eq!(metrics.header("content-type"), Some(crate::metrics::CONTENT_TYPE));
+    for line in [
+        "daytable_http_requests_total{code=\"503\",route=\"/readyz\"} 1\n",
+        "daytable_http_requests_total{code=\"404\",route=\"other\"} 1\n",
+        "process_threads ",
+    ] {
+        assert!(metrics.body.contains(line), "{line} is not in\n{}", metrics.body);
+    }
+    assert_eq!(daemon.metrics.http_request("200", "/readyz").get(), 1);
+}
