@@ -32,8 +32,7 @@ pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError
     };
     let config = args.applied_to(config);
     log::init(level.unwrap_or(config.log.level));
-    // JOIN: crate::daemon::run(config).
-    Err(CliError::Unavailable(format!("no daemon in this build for {}", config.data_dir.display())))
+    Ok(crate::daemon::run(config)?)
 }
 
 impl Args {

@@ -393,6 +393,7 @@ impl Committer {
                         tracing::error!(%error, "failed to open the store again");
                         told = Instant::now();
                     }
+                    self.intake.beat();
                     std::thread::sleep(REOPEN_AFTER);
                 }
             }

@@ -9,6 +9,7 @@ use super::source::SourceState;
 use crate::batch::Batch;
 use crate::time::Ticks;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,8 @@ pub struct Intake {
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    beats: AtomicU64,
+    ended: AtomicBool,
 }
 
 #[derive(Default)]
@@ -123,7 +126,9 @@ impl Submission {
 impl Intake {
     pub(crate) fn new(sources: Vec<SourceState>) -> Intake {
         let state = State { sources: sources.into_iter().map(|s| (s.identity, s)).collect(), ..State::default() };
-        Intake { queue: Arc::new(Queue { state: Mutex::new(state), changed: Condvar::new() }) }
+        let beats = AtomicU64::new(0);
+        let ended = AtomicBool::new(false);
+        Intake { queue: Arc::new(Queue { state: Mutex::new(state), changed: Condvar::new(), beats, ended }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -183,6 +188,27 @@ impl Intake {
         self.lock().bytes
     }
 
+    /// Goes up whenever the committer comes round, which it does every second at least.
+    pub fn beats(&self) -> u64 {
+        self.queue.beats.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn beat(&self) {
+        self.queue.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the committer has ended, by itself or by a fault.
+    pub fn has_ended(&self) -> bool {
+        self.queue.ended.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn end(&self) {
+        self.queue.ended.store(true, Ordering::Release);
+        self.close();
+        // Whoever waits for a step hears that nobody will take it.
+        self.lock().work.clear();
+    }
+
     /// Whether nothing is queued.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().work.is_empty()
@@ -201,6 +227,7 @@ impl Intake {
 
     /// The next piece of work, or none after `timeout`. `Err` when the intake is closed and empty.
     pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Work>, Refused> {
+        self.beat();
         let until = Instant::now() + timeout;
         let mut state = self.lock();
         loop {

@@ -113,7 +113,11 @@ impl Store {
     pub fn open(data_dir: &Path, options: Options) -> Result<Store, StoreError> {
         let committer = Committer::open(open::Layout { data: data_dir.into() }, options)?;
         let intake = committer.intake();
-        let thread = std::thread::Builder::new().name("commit".into()).spawn(|| committer.run());
+        let ended = Ended(intake.clone());
+        let thread = std::thread::Builder::new().name("commit".into()).spawn(move || {
+            let _ended = ended;
+            committer.run()
+        });
         let thread = thread.map_err(StoreError::io("commit thread"))?;
         Ok(Store { intake, thread })
     }
@@ -133,10 +137,14 @@ impl Store {
         self.intake.close();
         self.thread.join().unwrap_or_else(|_| Err(StoreError::Refused("the committer ended early".into())))
     }
+}
 
-    /// Whether the committer still runs.
-    pub fn is_alive(&self) -> bool {
-        !self.thread.is_finished()
+/// Says that the committer ended, however it did.
+struct Ended(Intake);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

@@ -1,0 +1,175 @@
+//! What the routes answer: the queries of [`crate::query`], each over a reader from a pool.
+//!
+//! A reader keeps its connections and what SQLite has cached behind them, so the second query of a day is fast. There
+//! are as many as there were ever queries at one time, which the listeners bound.
+
+use crate::http::api::Lines;
+use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
+use crate::key::DayTable;
+use crate::query::{Filter, Follower, Grouping, ShownSource, ShownTable, count, select, when};
+use crate::record::Level;
+use crate::route::Router;
+use crate::store::{Reader, Store, StoreError};
+use crate::tail;
+use crate::time::{self, Ticks};
+use serde::Serialize;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often a follower looks for what was committed.
+const FOLLOW_EVERY: Duration = Duration::from_millis(100);
+
+/// The answers over the data folder at `data_dir`.
+pub(super) fn api(data_dir: PathBuf, store: &Store, router: Router) -> Api {
+    let readers = Arc::new(Readers { data_dir, idle: Mutex::default() });
+    let (steps, intake) = (store.steps(), store.intake());
+    let with = |answer: fn(&Reader, &mut Out) -> Result<(), ApiError>| -> Lines<()> {
+        let readers = readers.clone();
+        Box::new(move |(), out| readers.with(|reader| answer(reader, out)))
+    };
+    Api {
+        query: Box::new({
+            let readers = readers.clone();
+            move |params, out| readers.with(|reader| answer_query(reader, params, out))
+        }),
+        count: Box::new({
+            let readers = readers.clone();
+            move |params, out| readers.with(|reader| answer_count(reader, params, out))
+        }),
+        tail: Box::new({
+            let readers = readers.clone();
+            move |filters, out| readers.with(|reader| answer_tail(reader, filters, out))
+        }),
+        tables: with(|reader, out| {
+            let tables = reader.tables()?;
+            write_all(tables.iter().map(ShownTable::from), out)
+        }),
+        sources: with(|reader, out| {
+            let sources = reader.sources()?;
+            write_all(sources.iter().map(ShownSource::of), out)
+        }),
+        drop_table: Box::new(move |name, out| {
+            let table = DayTable::parse(name).map_err(|e| ApiError::parameter("table", e.to_string()))?;
+            steps.drop_table(&table)?;
+            tracing::info!(%table, "dropped, as asked for");
+            write(&serde_json::json!({ "dropped": name }), out);
+            Ok(())
+        }),
+        import: Box::new(move |paths, out| {
+            let progress = |progress: tail::Progress| {
+                write(&progress, out);
+            };
+            tail::import(paths, &router, &super::host(), &intake, progress).map_err(|e| ApiError::Refused(e.to_string()))
+        }),
+    }
+}
+
+struct Readers {
+    data_dir: PathBuf,
+    idle: Mutex<Vec<Reader>>,
+}
+
+impl Readers {
+    fn with(&self, answer: impl FnOnce(&Reader) -> Result<(), ApiError>) -> Result<(), ApiError> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().pop();
+        let reader = match kept {
+            Some(reader) => reader,
+            None => Reader::open(&self.data_dir)?,
+        };
+        let answered = answer(&reader);
+        idle().push(reader);
+        answered
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> ApiError {
+        match error {
+            StoreError::TableGone(_) => ApiError::NotFound(error.to_string()),
+            StoreError::Refused(_) => ApiError::Refused(error.to_string()),
+            StoreError::Closed => ApiError::Busy(error.to_string()),
+            _ => ApiError::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Writes a line. False when nobody listens.
+fn write(line: &impl Serialize, out: &mut Out) -> bool {
+    match serde_json::to_string(line) {
+        Ok(json) => out.line(&json),
+        Err(error) => {
+            tracing::error!(%error, "failed to write a line of an answer");
+            false
+        }
+    }
+}
+
+fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut Out) -> Result<(), ApiError> {
+    for line in lines {
+        if !write(&line, out) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
+    let now = time::now();
+    let time = |name: &str, text: &Option<String>| -> Result<Option<Ticks>, ApiError> {
+        let parsed = text.as_deref().map(str::parse::<when::When>).transpose();
+        Ok(parsed.map_err(|e| ApiError::parameter(name, e.to_string()))?.map(|when| when.at(now)))
+    };
+    let level = |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", "no level is called so"));
+    Ok(Filter {
+        instance: filters.instance.clone(),
+        since: time("since", &filters.since)?,
+        until: time("until", &filters.until)?,
+        level: filters.level.as_ref().map(level).transpose()?,
+        contains: filters.contains.clone(),
+        limit,
+    })
+}
+
+fn answer_query(reader: &Reader, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
+    let filter = filter(&params.filters, Some(params.n as u64))?;
+    select(reader, &filter, |record| if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })?;
+    Ok(())
+}
+
+fn answer_count(reader: &Reader, params: &CountParams, out: &mut Out) -> Result<(), ApiError> {
+    let mut grouping = Grouping::default();
+    for by in &params.by {
+        match by.as_str() {
+            "level" => grouping.level = true,
+            "instance" => grouping.instance = true,
+            _ => return Err(ApiError::parameter("by", "must be level, instance, or both with a comma between")),
+        }
+    }
+    if let Some(every) = &params.every {
+        let every = crate::config::units::parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
+        grouping.every = Some(every);
+    }
+    let counts = count(reader, &filter(&params.filters, None)?, grouping)?;
+    write(&counts, out);
+    Ok(())
+}
+
+fn answer_tail(reader: &Reader, filters: &Filters, out: &mut Out) -> Result<(), ApiError> {
+    let mut follower = Follower::from_now(reader, filter(filters, None)?)?;
+    if !out.begin() {
+        return Ok(());
+    }
+    while out.wanted() {
+        let flow = follower.step(reader, |record| {
+            if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        if flow.is_break() {
+            break;
+        }
+        std::thread::sleep(FOLLOW_EVERY);
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The parts put together: opened, started, watched, drained and closed.
+//!
+//! The order of the start is that of a record backwards: the store first, then the listeners, then the sources, so that
+//! nothing is read that cannot be kept. The order of the stop is that of a record: sources stop after the submission
+//! they are at, then the store commits what waits and closes. Nothing is lost by a stop that is cut short: a position
+//! moves only with the commit that holds its rows.
+//!
+//! * [`answers`]: what the routes of [`crate::http`] answer, from a pool of readers.
+//! * [`observe`]: what is counted elsewhere, brought to [`crate::metrics`].
+//! * [`watchdog`]: whether the commit loop goes round, and what the service manager hears of it.
+
+mod answers;
+mod observe;
+mod watchdog;
+
+use crate::config::{Config, Listen, TableConfig, When};
+use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
+use crate::lifecycle::Lifecycle;
+use crate::metrics::Metrics;
+use crate::route::{Condition, Route, Router};
+use crate::store::{Options, Store, StoreError};
+use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Why the daemon ended, or did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The data folder cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A listener cannot be bound.
+    #[error("failed to listen: {0}")]
+    Bind(#[from] BindError),
+    /// The token that the configuration names cannot be read.
+    #[error("failed to read http.token_file: {0}")]
+    Token(#[from] TokenError),
+    /// A thread cannot be started, or a signal not be caught.
+    #[error("failed to start: {0}")]
+    Start(#[from] std::io::Error),
+    /// The committer ended while it was needed.
+    #[error("the commit thread ended: what waits is read again at the next start")]
+    Died,
+}
+
+/// Runs until SIGTERM or SIGINT, then drains.
+///
+/// # Errors
+///
+/// Whatever keeps it from starting, or a store that is not whole at its end.
+pub fn run(config: Config) -> Result<(), DaemonError> {
+    raise_descriptor_limit();
+    let token = config.http.token_file.as_deref().map(Token::read).transpose()?;
+    let metrics = Arc::new(Metrics::new());
+    let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(serve(config, token, metrics, &store));
+    // Whatever kept it from serving, what was taken is committed.
+    let closed = store.close();
+    runtime.shutdown_background();
+    ended?;
+    Ok(closed?)
+}
+
+async fn serve(config: Config, token: Option<Token>, metrics: Arc<Metrics>, store: &Store) -> Result<(), DaemonError> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let readiness = Arc::new(Readiness::default());
+    readiness.store_open(true);
+
+    let router = router(&config.tables);
+    let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
+    let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
+    observe::fetch(&metrics, &counters, store.intake(), &config.data_dir);
+
+    let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
+    let api = answers::api(config.data_dir.clone(), store, router.clone());
+    let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
+    let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
+    if let Listen::Tcp(address) = config.http.listen {
+        let listener = Listener::tcp(&address.to_string()).await?;
+        tracing::info!(address = %listener.tcp_address().unwrap_or(address), reading = token.is_some(), "listening");
+        listeners.push((listener, Door::Tcp(token)));
+    }
+    let mut servers = tokio::task::JoinSet::new();
+    for (listener, door) in listeners {
+        servers.spawn(http::serve(listener, http::router(shared.clone(), door), limits.clone(), readiness.draining()));
+    }
+
+    let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
+    readiness.listeners_bound();
+    let (lifecycle_stop, stopped) = mpsc::channel::<()>();
+    let lifecycle = Lifecycle {
+        steps: store.steps(),
+        rules: config.tables.iter().map(|table| table.rule(None)).collect(),
+        schedule: config.lifecycle.schedule.clone(),
+        limits: config.lifecycle.limits,
+        on_run: observe::on_run(&metrics),
+    };
+    let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(&stopped))?;
+    let watchdog = watchdog::start(store.intake(), counters)?;
+    tracing::info!(data = %config.data_dir.display(), "ready");
+
+    let died = loop {
+        tokio::select! {
+            _ = terminate.recv() => break false,
+            _ = interrupt.recv() => break false,
+            _ = hang_up.recv() => tracing::warn!("SIGHUP: the configuration is read at start only"),
+            () = watchdog.died() => break true,
+        }
+    };
+    tracing::info!("draining");
+    watchdog.stop();
+    readiness.drain();
+    drop(lifecycle_stop);
+    let drained = tokio::task::spawn_blocking(move || {
+        TailHandle::stop(tailer);
+        // It ends within a step.
+        let _ = lifecycle.join();
+    });
+    let _ = drained.await;
+    while servers.join_next().await.is_some() {}
+    if died { Err(DaemonError::Died) } else { Ok(()) }
+}
+
+/// The tables of the configuration as routes.
+pub fn router(tables: &[TableConfig]) -> Router {
+    let route = |table: &TableConfig| Route {
+        table: table.name.clone(),
+        window: table.window,
+        buckets: table.buckets,
+        when: match &table.when {
+            None => Condition::Always,
+            Some(When::LevelAtMost(level)) => Condition::LevelAtMost(*level),
+            Some(When::LevelAtLeast(level)) => Condition::LevelAtLeast(*level),
+            Some(When::Instance(pattern)) => Condition::Instance(pattern.clone()),
+            Some(When::Source(pattern)) => Condition::Source(pattern.clone()),
+        },
+    };
+    // A configuration has one table at least; the last takes what is left.
+    Router::new(tables.iter().map(route).collect())
+}
+
+/// This host's name, what `{host}` stands for.
+pub fn host() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "localhost".into() } else { name }
+}
+
+/// As many descriptors as the system lets us have: thousands of files may be followed.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "failed to raise the limit of open files");
+    }
+}
+
+/// Where a daemon's control socket is.
+pub fn control_socket(data_dir: &std::path::Path) -> PathBuf {
+    data_dir.join("control.sock")
+}

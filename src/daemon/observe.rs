@@ -1,0 +1,81 @@
+//! What is counted elsewhere, brought to [`crate::metrics`].
+
+use crate::config::Config;
+use crate::lifecycle::Run;
+use crate::metrics::{Metrics, raise_to, size};
+use crate::parse::Format;
+use crate::store::{Intake, Options, Reader};
+use crate::tail::TailCounters;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A store that counts its commits.
+pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>) -> Options {
+    let (committed, failed) = (metrics.clone(), metrics.clone());
+    Options {
+        commit_interval: config.store.commit_interval,
+        on_commit: Box::new(move |report| {
+            let metrics = &committed;
+            metrics.commits.inc();
+            metrics.records_committed.inc_by(report.records);
+            metrics.batches.inc_by(report.batches);
+            if report.batches > 0 {
+                metrics.batch_records.observe(report.rows as f64 / report.batches as f64);
+            }
+            metrics.pages_written.inc_by(report.pages);
+            if report.pages > 0 {
+                metrics.page_bytes.observe(report.page_bytes as f64 / report.pages as f64);
+            }
+            metrics.commit_seconds.observe(report.took.as_secs_f64());
+            metrics.fsync_seconds.observe((report.took - report.days_written).as_secs_f64());
+        }),
+        on_failure: Box::new(move |_| failed.commit_failures.inc()),
+    }
+}
+
+/// Counts the lifecycle's runs.
+pub(super) fn on_run(metrics: &Arc<Metrics>) -> Box<dyn Fn(&Run) + Send> {
+    let metrics = metrics.clone();
+    Box::new(move |run| {
+        metrics.lifecycle_runs.inc();
+        metrics.tables_dropped.inc_by(run.dropped);
+        for step in &run.failed {
+            metrics.lifecycle_failures.with_label_values(&[step]).inc();
+        }
+        if run.failed.is_empty() {
+            metrics.lifecycle_last_success.set(run.at.unix_seconds() as f64);
+        }
+    })
+}
+
+/// Has the counts of the sources and the state of the store fetched when somebody asks.
+pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Intake, data_dir: &Path) {
+    // Series that stand at zero are there before the first event: a rate needs both ends.
+    let blocks: Vec<_> = counters.blocks.iter().map(|block| metrics.source(&block.name)).collect();
+    let (counters, data_dir) = (counters.clone(), data_dir.to_owned());
+    metrics.on_scrape(Box::new(move |metrics| {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let sum = |of: fn(&crate::tail::BlockCounters) -> &AtomicU64| counters.blocks.iter().map(|b| read(of(b))).sum::<u64>();
+        for (block, metrics) in counters.blocks.iter().zip(&blocks) {
+            raise_to(&metrics.records_received, read(&block.records));
+            raise_to(&metrics.bytes_received, read(&block.bytes));
+            raise_to(&metrics.invalid_utf8, read(&block.invalid_utf8));
+            raise_to(&metrics.bytes_dropped("destroyed", false), read(&block.lost_bytes));
+            raise_to(&metrics.bytes_dropped("skipped", true), read(&block.skipped_bytes));
+            metrics.lag_bytes.set(i64::try_from(read(&block.lag_bytes)).unwrap_or(i64::MAX));
+        }
+        for (at, format) in Format::ALL.into_iter().enumerate() {
+            let parsed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
+            raise_to(&metrics.format(format.label()), parsed);
+        }
+        raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
+        raise_to(&metrics.read_errors, sum(|b| &b.read_errors));
+        metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
+        metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
+        metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
+        if let Ok(tables) = Reader::open(&data_dir).and_then(|reader| reader.table_names()) {
+            metrics.tables.with_label_values(&["open"]).set(size(tables.len()));
+        }
+    }));
+}
