@@ -191,7 +191,7 @@ fn a_follower_gives_what_is_committed_after_it_began_and_once() {
     wanted.sort();
 
     let mut numbers = Vec::new();
-    let mut step = |follower: &mut Follower| {
+    let step = |follower: &mut Follower| {
         let mut step = Vec::new();
         let flow = follower.step(&reader, |record| {
             let (.., message) = self::record(record.row_key.position());
