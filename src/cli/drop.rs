@@ -5,6 +5,7 @@ use super::control::Control;
 use super::exit::CliError;
 use super::output::Output;
 use crate::key::{DayTable, KeyError};
+use crate::store::{Options, Reader, Store};
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
@@ -33,7 +34,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 
 /// Drops it where no daemon runs, under the folder's lock.
 fn drop_here(data_dir: &Path, table: &DayTable) -> Result<(), CliError> {
-    // JOIN: open the store in `data_dir` and drop `table`.
-    let data_dir = data_dir.display();
-    Err(CliError::Unavailable(format!("no daemon runs on {data_dir}, and this build cannot drop {table} without one")))
+    // Opening to write would make a folder where there is none.
+    std::mem::drop(Reader::open(data_dir)?);
+    let store = Store::open(data_dir, Options::default())?;
+    let dropped = store.steps().drop_table(table);
+    store.close()?;
+    Ok(dropped?)
 }

@@ -76,10 +76,10 @@ impl Cli {
     ///
     /// Whatever keeps it from being done; [`CliError::exit`] is what the process ends with.
     pub fn run(self) -> Result<(), CliError> {
-        if let Command::Run(args) = self.command {
-            return run::run(args, self.log);
+        // The daemon's level may stand in its configuration.
+        if !matches!(self.command, Command::Run(_)) {
+            log::init(self.log.unwrap_or(LevelFilter::WARN));
         }
-        log::init(self.log.unwrap_or(LevelFilter::WARN));
         match self.command {
             Command::Run(args) => run::run(args, self.log),
             Command::Check(args) => check::run(&args),

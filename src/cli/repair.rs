@@ -2,6 +2,8 @@
 
 use super::args::Data;
 use super::exit::CliError;
+use super::output::Output;
+use crate::store::repair;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -10,6 +12,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    // JOIN: crate::store::repair(&args.data.dir), and a line for what was accepted twice or is missing.
-    Err(CliError::Unavailable(format!("this build cannot repair {}", args.data.dir.display())))
+    let said = repair(&args.data.dir)?;
+    let mut output = Output::new();
+    if said.is_empty() {
+        output.line("the catalogue and the files agree")?;
+    }
+    said.iter().try_for_each(|line| output.line(line))?;
+    output.flush()
 }

@@ -229,6 +229,8 @@ pub(super) mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
         /// However large a record is, its text comes back whole, beside small records before and after it.
         #[test]
         fn what_was_written_as_items_is_read_as_one(pattern in "\\PC{1,9}", length in 0usize..300_000) {

@@ -30,6 +30,8 @@ pub mod select;
 pub mod count;
 pub mod follow;
 pub mod listing;
+#[cfg(test)]
+mod tests;
 
 pub use count::{Count, Grouping, count};
 pub use entity::{Entity, OwnedValue};

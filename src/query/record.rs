@@ -308,6 +308,8 @@ pub(super) mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
         /// Every field comes back with its value, however many there are and whatever they are called, and no name of
         /// the JSON object comes twice.
         #[test]

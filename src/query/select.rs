@@ -82,15 +82,12 @@ pub(super) fn tables_of(reader: &Reader, filter: &Filter) -> Result<Vec<Bounds>,
 
 /// What to read of a table; none where it has nothing of the wanted instance.
 pub(super) fn range_of(reader: &Reader, filter: &Filter, bounds: &Bounds) -> Result<Option<Range>, StoreError> {
-    let mut partitions = None;
-    if filter.instance.is_some() {
-        let all = unless_gone(reader.partitions(&bounds.table))?.unwrap_or_default();
-        let wanted: Vec<String> =
-            all.iter().filter(|partition| filter.wants_partition(partition)).map(|p| p.to_string()).collect();
-        if wanted.is_empty() {
-            return Ok(None);
-        }
-        partitions = Some(wanted);
+    let partitions = match &filter.instance {
+        Some(instance) => unless_gone(reader.partitions_of(&bounds.table, instance))?,
+        None => None,
+    };
+    if filter.instance.is_some() && partitions.as_ref().is_none_or(Vec::is_empty) {
+        return Ok(None);
     }
     Ok(Some(Range { partitions, from: bounds.from, to: bounds.to }))
 }
