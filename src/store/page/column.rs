@@ -60,6 +60,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Adds the value of `row`. Rows come in order; a second value of a row is left out.
+    #[inline]
     pub(super) fn push(&mut self, row: usize, value: Property<'a>) {
         if row < self.next {
             return;

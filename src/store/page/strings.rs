@@ -127,7 +127,7 @@ impl Entries {
 
     /// The number of `value`; none where there are too many already.
     fn index(&mut self, value: &[u8]) -> Option<u8> {
-        let mut slot = (xxh3_64(value) % self.slots.len() as u64) as usize;
+        let mut slot = (hash(value) % self.slots.len() as u64) as usize;
         loop {
             match usize::from(self.slots[slot]) {
                 0 if self.len() == ENTRIES_MAX => return None,
@@ -160,6 +160,21 @@ impl Entries {
         }
         out.strings.extend_from_slice(&self.text);
         pack(&mut out.packed, self.width(), indices.iter().map(|&index| u64::from(index)));
+    }
+}
+
+/// Of a short text from two words that overlap, as most values are short.
+#[inline]
+fn hash(value: &[u8]) -> u64 {
+    let mixed = |a: u64, b: u64| {
+        let product =
+            u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xbf58_476d_1ce4_e5b9 ^ value.len() as u64);
+        (product >> 64) as u64 ^ product as u64
+    };
+    match (value.first_chunk::<8>(), value.last_chunk::<8>()) {
+        (Some(head), Some(tail)) if value.len() <= 16 => mixed(u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+        (Some(_), _) => xxh3_64(value),
+        _ => mixed(value.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0),
     }
 }
 
@@ -236,33 +251,33 @@ impl Patterns {
 /// digits that writing the number gives back: without leading zeros. None for a text that has [`SLOT`] of its own.
 fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX]) -> Option<()> {
     pattern.clear();
-    let mut free = slots.iter_mut();
-    let mut rest = value;
-    while let Some((&byte, tail)) = rest.split_first() {
-        if byte == SLOT {
-            return None;
-        }
+    pattern.reserve(value.len());
+    let mut free = 0;
+    let mut at = 0;
+    while let Some(&byte) = value.get(at) {
         if !byte.is_ascii_digit() {
+            if byte == SLOT {
+                return None;
+            }
             pattern.push(byte);
-            rest = tail;
+            at += 1;
             continue;
         }
+        let start = at;
         let mut number = 0i64;
-        let mut digits = 0;
-        while let Some(digit) = rest.get(digits).filter(|byte| byte.is_ascii_digit()) {
+        while let Some(digit) = value.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
             // What wraps has too many digits and is not used.
-            number = number.wrapping_mul(10).wrapping_add(i64::from(digit - b'0'));
-            digits += 1;
+            number = number.wrapping_mul(10).wrapping_add(digit.into());
+            at += 1;
         }
-        let canonical = digits <= DIGITS_MAX && (byte != b'0' || digits == 1);
-        match if canonical { free.next() } else { None } {
-            Some(slot) => {
-                slot.push(number);
-                pattern.push(SLOT);
-            }
-            None => pattern.extend_from_slice(&rest[..digits]),
+        let canonical = at - start <= DIGITS_MAX && (byte != b'0' || at - start == 1);
+        if canonical && free < NUMBERS_MAX {
+            slots[free].push(number);
+            free += 1;
+            pattern.push(SLOT);
+        } else {
+            pattern.extend_from_slice(&value[start..at]);
         }
-        rest = &rest[digits..];
     }
     Some(())
 }
@@ -340,37 +355,32 @@ fn decode_entries(count: usize, cursor: &mut Cursor<'_>) -> Result<(Vec<Span>, B
 
 fn decode_patterns(count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, PageError> {
     let (entries, indices) = decode_entries(count, cursor)?;
-    let index_of = |index: usize, cursor: &Cursor<'_>| usize::try_from(indices.get(cursor.packed, index)).unwrap_or(0);
-    let slots_of = |span: &Span| cursor.text[span.range()].iter().filter(|&&byte| byte == SLOT).count();
-    let slots: Vec<usize> = entries.iter().map(slots_of).collect();
+    let patterns: Vec<Pattern> = entries.iter().map(|span| Pattern::new(&cursor.text[span.range()])).collect();
+    // `decode_entries` saw to it that they name a pattern; there are at most 256.
+    let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
 
     // How many values have a slot is how often the patterns with that many slots come.
-    let mut uses = vec![0usize; entries.len()];
-    for index in 0..count {
-        uses[index_of(index, cursor)] += 1;
+    let mut uses = [0usize; ENTRIES_MAX];
+    indices.iter().for_each(|&index| uses[usize::from(index)] += 1);
+    let slots = patterns.iter().map(|pattern| pattern.pieces.len()).max().unwrap_or(0);
+    if slots > NUMBERS_MAX {
+        return Err(PageError::Damaged("a pattern has too many numbers"));
     }
-    let mut numbers = Vec::new();
-    for slot in 0..slots.iter().copied().max().unwrap_or(0).min(NUMBERS_MAX) {
-        let having = uses.iter().zip(&slots).filter(|(_, slots)| **slots > slot).map(|(uses, _)| uses).sum();
-        numbers.push(Ints::decode(having, cursor)?);
+    let mut numbers = Vec::with_capacity(slots);
+    for slot in 0..slots {
+        let having = uses.iter().zip(&patterns).filter(|(_, pattern)| pattern.pieces.len() > slot);
+        numbers.push((0, Ints::decode(having.map(|(uses, _)| uses).sum(), cursor)?));
     }
-    let patterns: Vec<Vec<u8>> = entries.iter().map(|span| cursor.text[span.range()].to_vec()).collect();
-    let mut next = [0usize; NUMBERS_MAX];
     let start = Span::new(0, cursor.text.len())?.end;
     let mut ends = Vec::with_capacity(count);
-    for index in 0..count {
-        let mut free = numbers.iter().zip(&mut next);
-        let pattern = &patterns[index_of(index, cursor)];
-        let mut pieces = pattern.split(|&byte| byte == SLOT);
-        if let Some(piece) = pieces.next() {
-            cursor.text.extend_from_slice(piece);
-        }
-        for piece in pieces {
-            let (ints, at) = free.next().ok_or(PageError::Damaged("a pattern has too many numbers"))?;
-            let number = ints.get(cursor.packed, *at);
+    for index in indices {
+        let pattern = &patterns[usize::from(index)];
+        pattern.head.put(&mut cursor.text);
+        for (piece, (next, ints)) in pattern.pieces.iter().zip(&mut numbers) {
+            let number = ints.get(cursor.packed, *next);
+            *next += 1;
             put_decimal(&mut cursor.text, u64::try_from(number).unwrap_or(0));
-            *at += 1;
-            cursor.text.extend_from_slice(piece);
+            piece.put(&mut cursor.text);
         }
         cursor.check_growth(0)?;
         ends.push(Span::new(0, cursor.text.len())?.end);
@@ -378,16 +388,70 @@ fn decode_patterns(count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, Pag
     Ok(Strings::Plain { start, ends })
 }
 
+/// A pattern taken apart: what is before its first number, and behind each.
+struct Pattern {
+    head: Piece,
+    pieces: Vec<Piece>,
+}
+
+impl Pattern {
+    fn new(pattern: &[u8]) -> Pattern {
+        let mut pieces = pattern.split(|&byte| byte == SLOT).map(Piece::new);
+        let head = pieces.next().unwrap_or(Piece::Short([0; 16], 0));
+        Pattern { head, pieces: pieces.collect() }
+    }
+}
+
+/// A piece of text. Most are short, and a copy of fixed size costs a fraction of one of any size.
+enum Piece {
+    Short([u8; 16], usize),
+    Long(Vec<u8>),
+}
+
+impl Piece {
+    fn new(text: &[u8]) -> Piece {
+        let mut short = [0; 16];
+        match short.get_mut(..text.len()) {
+            Some(head) => {
+                head.copy_from_slice(text);
+                Piece::Short(short, text.len())
+            }
+            None => Piece::Long(text.to_vec()),
+        }
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Piece::Short(text, length) => {
+                let end = out.len() + length;
+                out.extend_from_slice(text);
+                out.truncate(end);
+            }
+            Piece::Long(text) => out.extend_from_slice(text),
+        }
+    }
+}
+
+#[inline]
 fn put_decimal(out: &mut Vec<u8>, mut number: u64) {
+    if number < 10_000 {
+        // All four digits at once, the leading zeros shifted out.
+        let (high, low) = (number as u32 / 100, number as u32 % 100);
+        let digits = high / 10 | high % 10 << 8 | low / 10 << 16 | low % 10 << 24;
+        let zeros = (digits.trailing_zeros() / 8).min(3);
+        let digits = (digits + 0x3030_3030) >> (8 * zeros);
+        let end = out.len() + 4 - zeros as usize;
+        out.extend_from_slice(&digits.to_le_bytes());
+        out.truncate(end);
+        return;
+    }
     let mut digits = [0; 20];
     let mut at = digits.len();
-    loop {
+    while number > 0 {
         at -= 1;
         digits[at] = b'0' + (number % 10) as u8;
         number /= 10;
-        if number == 0 {
-            break;
-        }
     }
     out.extend_from_slice(&digits[at..]);
 }
