@@ -228,6 +228,12 @@ fn page(c: &mut Criterion) {
     });
     group.finish();
 
+    let mut group = c.benchmark_group("one page, its rows in the cache");
+    let some = batches(600, &|_| true);
+    group.throughput(Throughput::Elements(600));
+    group.bench_function("build", |b| b.iter(|| build(black_box(&some))));
+    group.finish();
+
     let mut group = c.benchmark_group("page of one record");
     let one = batches(1, &|_| true);
     let encoded = build(&one);
