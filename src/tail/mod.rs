@@ -1,1 +1,12 @@
-//! (to be written)
+//! Files are found, told apart, followed through rotation, and cut into lines.
+
+mod content;
+mod counters;
+mod cursor;
+mod identity;
+mod lines;
+mod names;
+mod options;
+
+pub use counters::{BlockCounters, TailCounters};
+pub use options::{Instance, ReadFrom, TailOptions, Watch};
