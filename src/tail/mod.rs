@@ -3,10 +3,13 @@
 mod content;
 mod counters;
 mod cursor;
+mod discover;
+mod hints;
 mod identity;
 mod lines;
 mod names;
 mod options;
+mod patterns;
 
 pub use counters::{BlockCounters, TailCounters};
 pub use options::{Instance, ReadFrom, TailOptions, Watch};
