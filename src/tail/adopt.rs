@@ -129,8 +129,20 @@ impl Follower {
     /// Looks whether files that are parked have changed.
     pub(super) fn look_at_parked(&mut self) {
         let now = Instant::now();
-        let parked: Vec<(PathBuf, Parked)> = self.parked.iter().map(|(path, parked)| (path.clone(), *parked)).collect();
-        for (path, parked) in parked {
+        // There may be many compressed ones, and nobody waits for them.
+        let is_due = |parked: &Parked| {
+            parked.why != Why::Compressed || now.saturating_duration_since(parked.checked) >= self.pace.rescan
+        };
+        let due = self.parked.iter_mut().filter(|(_, parked)| is_due(parked));
+        let due: Vec<(PathBuf, Parked)> = due
+            .map(|(path, parked)| {
+                if parked.why == Why::Compressed {
+                    parked.checked = now;
+                }
+                (path.clone(), *parked)
+            })
+            .collect();
+        for (path, parked) in due {
             match Facts::at(&path) {
                 Ok(Some(facts)) if facts.is_same_file(&parked.facts) || !is_headless(&parked) => {
                     let next = parked.next(&facts, now, &self.pace);
