@@ -119,7 +119,10 @@ impl Follower {
             self.parked.remove(&found.path);
             return;
         }
-        let next = match self.parked.get(&found.path) {
+        let next = match self.parked.get(&found.path).copied() {
+            Some(parked) if is_headless(&parked) && !facts.is_same_file(&parked.facts) => {
+                return self.missed_parked(found.path, parked);
+            }
             Some(parked) => parked.next(&facts, Instant::now(), &self.pace),
             None => Next::Examine,
         };

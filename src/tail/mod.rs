@@ -22,6 +22,7 @@ mod follower;
 mod followed;
 mod hints;
 mod identity;
+mod import;
 mod known;
 mod lines;
 mod names;
@@ -32,6 +33,7 @@ mod rotation;
 mod search;
 
 pub use counters::{BlockCounters, TailCounters};
+pub use import::{ImportError, Imported, Progress, import};
 pub use options::{Instance, ReadFrom, TailOptions, Watch};
 
 use crate::route::Router;

@@ -1,6 +1,7 @@
 //! The tailer on real files, with a [`Sink`] for a store. A test a case, in the words of the issue.
 
 mod identity;
+mod import;
 mod reading;
 mod rotation;
 
@@ -11,7 +12,7 @@ use crate::key::{Period, TableName};
 use crate::property::Property;
 use crate::route::{Condition, Route, Router};
 use crate::store::intake::Sink;
-use crate::store::{SourceState, SourceStatus};
+use crate::store::{Refused, SourceState, SourceStatus};
 use crate::time::Ticks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};

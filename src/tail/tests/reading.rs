@@ -129,7 +129,7 @@ fn read_from_end() {
     bench.options.read_from = ReadFrom::End;
     bench.append("old.log", "old one\nold two\nunfin");
     bench.start();
-    bench.settle();
+    bench.until("the first look", |bench| !bench.intake.sources().1.is_empty());
     bench.append("old.log", "ished\nappended\n");
     bench.append("new.log", "a new file is read from its start\n");
     bench.expect(&["unfinished", "appended", "a new file is read from its start"]);
