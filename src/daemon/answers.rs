@@ -62,7 +62,9 @@ pub(super) fn api(data_dir: PathBuf, store: &Store, router: Router) -> Api {
             let instance = instance
                 .map_err(|e: crate::config::template::TemplateError| ApiError::parameter("instance", e.to_string()))?;
             let options = TailOptions { instance, ..TailOptions::new("import", Vec::new()) };
-            let progress = |progress| drop(write(&progress, out));
+            let progress = |progress| {
+                write(&progress, out);
+            };
             let imported = tail::import(&import.paths, &options, &router, &super::host(), &intake, progress);
             let complete = imported.and_then(tail::Imported::complete);
             complete.map(drop).map_err(|error| match error {

@@ -1,6 +1,7 @@
 //! Lines, limits, descriptors, failed commits.
 
 use super::*;
+use crate::config::{ReadFrom, Watch};
 use std::sync::atomic::Ordering;
 
 #[test]
