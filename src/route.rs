@@ -235,7 +235,14 @@ mod tests {
         Ticks::from_date(2026, 11, day).expect("a date").plus(Duration::from_secs(3600))
     }
 
-    fn push(router: &Router, lane: &mut Lane, batcher: &mut Batcher, level: Option<Level>, time: Ticks, n: u64) -> Admission {
+    fn push(
+        router: &Router,
+        lane: &mut Lane,
+        batcher: &mut Batcher,
+        level: Option<Level>,
+        time: Ticks,
+        n: u64,
+    ) -> Admission {
         let origin = Origin { identity: 7, position: n, source: "/var/log/app.log" };
         lane.push(router, batcher, &Record { level, ..Record::default() }, time, origin, at(21))
     }

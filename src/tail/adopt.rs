@@ -4,28 +4,36 @@ use super::content::{Content, Facts};
 use super::counters::count;
 use super::cursor::{Cursor, last_newline_end};
 use super::discover::Found;
-use super::follower::{Follower, is_gone};
 use super::followed::{Followed, Hold};
+use super::follower::{Follower, is_gone};
 use super::identity::{Kinship, Likeness, head_of, kinship, mark_at, resume_after_loss};
 use super::known::NO_INODE;
 use super::names::{is_made_from, is_next_of};
 use super::options::ReadFrom;
 use super::parked::{Next, Parked, Why};
-use super::search::{Candidate, compare, copied, renamed};
+use super::search::{Candidate, compare, copied, renamed, rotated_since};
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
+use crate::time::Ticks;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What is expected of a file that is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expect {
+enum Expect<'a> {
     Anything,
     /// It is no copy, whatever it looks like.
     Own,
     /// It gets nothing more: what it has is its whole first line.
     Complete,
+    /// It was rotated away from `home` before it was found.
+    Between {
+        home: &'a Path,
+    },
 }
+
+/// How far the clock of a file system may be behind this one, in seconds.
+const CLOCKS_APART: i64 = 2;
 
 impl Follower {
     /// Finds the files of the sources that were followed before, whatever became of them meanwhile.
@@ -38,8 +46,27 @@ impl Follower {
             .collect();
         // Those whose own file is as it was take it before others look for a copy of theirs.
         open.sort_by_key(|state| (!self.is_in_place(state), state.identity));
-        for state in open {
-            self.resume(state);
+        for state in &open {
+            self.resume(state.clone());
+        }
+        // Only now is known which files are not new.
+        for state in open.into_iter().filter(|state| state.status == SourceStatus::Live) {
+            let is_elsewhere = self.files.place(state.identity).is_none_or(|(path, _)| path != state.path);
+            if let Some(block) = self.block_of_source(&state).filter(|_| is_elsewhere) {
+                self.find_between(&state.path, state.seen, block);
+            }
+        }
+    }
+
+    /// A file that was at `home` is rotated away. Others may have been there since and be rotated away as well, before
+    /// they were found: they are read, too, though their names may be none to look for.
+    pub(super) fn find_between(&mut self, home: &Path, since: Ticks, block: usize) {
+        for (path, facts) in rotated_since(home, since.unix_seconds() - CLOCKS_APART) {
+            let is_found_anyway = self.discovery.block_of(&path).is_some() || self.parked.contains_key(&path);
+            let is_known = !self.known.of_file(facts.device, facts.inode).is_empty();
+            if !is_found_anyway && !is_known && self.files.of_file(&facts).is_none() {
+                self.examine_as(Found { path, block }, Expect::Between { home });
+            }
         }
     }
 
@@ -126,7 +153,7 @@ impl Follower {
             Some(parked) => parked.next(&facts, Instant::now(), &self.pace),
             None => Next::Examine,
         };
-        self.examine_as(found, next);
+        self.examine_next(found, next);
     }
 
     /// Looks whether files that are parked have changed.
@@ -149,7 +176,7 @@ impl Follower {
             match Facts::at(&path) {
                 Ok(Some(facts)) if facts.is_same_file(&parked.facts) || !is_headless(&parked) => {
                     let next = parked.next(&facts, now, &self.pace);
-                    self.examine_as(Found { path, block: parked.block }, next);
+                    self.examine_next(Found { path, block: parked.block }, next);
                 }
                 Err(error) if !is_gone(&error) => {}
                 _ => self.missed_parked(path, parked),
@@ -174,13 +201,17 @@ impl Follower {
         }
     }
 
-    fn examine_as(&mut self, found: Found, next: Next) {
+    fn examine_next(&mut self, found: Found, next: Next) {
         let expect = match next {
             Next::Leave => return,
             Next::Examine => Expect::Anything,
             Next::Own => Expect::Own,
             Next::Complete => Expect::Complete,
         };
+        self.examine_as(found, expect);
+    }
+
+    fn examine_as(&mut self, found: Found, expect: Expect<'_>) {
         let path = found.path.clone();
         let block = found.block;
         if let Err(error) = self.examine(found, expect) {
@@ -196,14 +227,15 @@ impl Follower {
         }
     }
 
-    fn examine(&mut self, found: Found, expect: Expect) -> io::Result<()> {
+    fn examine(&mut self, found: Found, expect: Expect<'_>) -> io::Result<()> {
         let Found { path, block } = found;
         let (mut content, facts) = self.files.open_at(&path)?;
         if self.files.of_file(&facts).is_some() {
             return Ok(());
         }
         for identity in self.known.of_file(facts.device, facts.inode) {
-            let Some(state) = self.known.source(identity).filter(|_| self.files.file(identity).is_none()).cloned() else {
+            let Some(state) = self.known.source(identity).filter(|_| self.files.file(identity).is_none()).cloned()
+            else {
                 continue;
             };
             if compare(&mut content, &state)? == Likeness::Same {
@@ -222,17 +254,19 @@ impl Follower {
         let beginning = content.beginning()?;
         let is_complete = expect == Expect::Complete || content.is_compressed();
         let Some(head) = head_of(&beginning, is_complete) else {
-            let is_rotated = matches!(self.parked.get(&path), Some(Parked { why: Why::Headless { is_rotated: true }, .. }));
+            let was_rotated = Why::Headless { is_rotated: true };
+            let is_rotated = matches!(expect, Expect::Between { .. })
+                || self.parked.get(&path).is_some_and(|parked| parked.why == was_rotated);
             self.park(path, block, facts, Why::Headless { is_rotated }, None);
             return Ok(());
         };
-        if expect == Expect::Anything
+        if matches!(expect, Expect::Anything | Expect::Between { .. })
             && let Some((identity, kinship)) = self.kin_of(&path, &mut content, &facts, head)?
         {
             self.join(identity, kinship, block, path, content, facts);
             return Ok(());
         }
-        if content.is_compressed() {
+        if content.is_compressed() && !matches!(expect, Expect::Between { .. }) {
             self.park(path, block, facts, Why::Compressed, None);
             return Ok(());
         }
@@ -338,17 +372,19 @@ impl Follower {
         content: Content,
         facts: Facts,
         head: &[u8],
-        expect: Expect,
+        expect: Expect<'_>,
     ) -> io::Result<()> {
         let (generation, identity) = self.known.next_identity(facts.device, facts.inode, head);
         let options = &self.blocks[block];
         let now = crate::time::now();
-        let status = if expect == Expect::Complete { SourceStatus::Rotated } else { SourceStatus::Live };
+        let is_rotated = matches!(expect, Expect::Complete | Expect::Between { .. });
+        let home = if let Expect::Between { home } = expect { home.to_path_buf() } else { path.clone() };
+        let status = if is_rotated { SourceStatus::Rotated } else { SourceStatus::Live };
         let state = SourceState {
             identity,
             block: options.name.clone(),
             kind: SourceKind::Tail,
-            path: path.clone(),
+            path: home,
             device: facts.device,
             inode: facts.inode,
             generation,
@@ -362,7 +398,7 @@ impl Follower {
         };
         let age = now.unix_seconds() - facts.modified.0;
         let is_old = options.ignore_older.is_some_and(|older| age > i64::try_from(older.as_secs()).unwrap_or(i64::MAX));
-        let is_at_end = options.read_from == ReadFrom::End && self.is_first_look;
+        let is_at_end = options.read_from == ReadFrom::End && self.is_first_look && self.is_first_run[block];
         let mut cursor = Cursor::new(state, Some(content));
         if is_old || is_at_end {
             let skipped = cursor.skip_to_end(facts.size)?;

@@ -272,4 +272,3 @@ impl Lanes {
         self.by_instance.entry(instance.as_ref().into()).or_insert_with(|| desk.router.lane(&instance, source))
     }
 }
-

@@ -45,6 +45,8 @@ pub(super) struct Follower {
     pub(super) loose: Vec<SourceState>,
     /// Whether every file that is found was there before the daemon.
     pub(super) is_first_look: bool,
+    /// Of each block, whether it has no source from an earlier run.
+    pub(super) is_first_run: Vec<bool>,
     host: String,
     router: Router,
     intake: Intake,
@@ -78,7 +80,9 @@ impl Follower {
         let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
         let open_max = blocks.iter().map(|block| block.open_files_max).max().unwrap_or(1);
         let (epoch, sources) = intake.sources();
+        let is_new = |block: &TailOptions| !sources.iter().any(|state| is_tailed(state) && state.block == block.name);
         Ok(Follower {
+            is_first_run: blocks.iter().map(is_new).collect(),
             counters,
             pace,
             discovery: Discovery::new(patterns, hints.clone(), with_events),

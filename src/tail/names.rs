@@ -22,6 +22,25 @@ pub(super) fn is_made_from(old: &OsStr, name: &OsStr) -> bool {
     matches!(between, Some([b'.' | b'-' | b'_', b'0'..=b'9', ..]))
 }
 
+/// Whether `name` is `old` with nothing but a number or a date in it, and perhaps compressed: a name that only a
+/// rotation makes.
+pub(super) fn is_numbered_from(old: &OsStr, name: &OsStr) -> bool {
+    if !is_made_from(old, name) {
+        return false;
+    }
+    let (old, name) = (old.as_bytes(), without_compression(name.as_bytes()));
+    let dot = old.iter().rposition(|&byte| byte == b'.').unwrap_or(old.len());
+    let between = || name.strip_prefix(&old[..dot])?.strip_suffix(&old[dot..]);
+    let is_number = |rest: &[u8]| match rest {
+        [b'.' | b'-' | b'_', rest @ ..] => {
+            rest.iter().any(u8::is_ascii_digit)
+                && rest.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'T'))
+        }
+        _ => false,
+    };
+    name.strip_prefix(old).is_some_and(is_number) || between().is_some_and(is_number)
+}
+
 /// Whether both may have been made from one name by a number at their end (`app.log.1` and `app.log.2.gz`): a file
 /// that was rotated before moves on by this.
 pub(super) fn is_next_of(old: &OsStr, name: &OsStr) -> bool {
@@ -69,6 +88,25 @@ mod tests {
             ("", ".1", false),
         ] {
             assert_eq!(is_made_from(old.as_ref(), name.as_ref()), made, "{old} {name}");
+        }
+    }
+
+    #[test]
+    fn names_that_only_rotation_makes() {
+        for (old, name, only) in [
+            ("app.log", "app.log.1", true),
+            ("app.log", "app.log.12.gz", true),
+            ("app.log", "app.log-20261121T10:00.zst", true),
+            ("app.log", "app-2026-11-21.log", true),
+            ("syslog", "syslog.1", true),
+            ("app.log", "app.log", false),
+            ("app.log", "app.log.bak", false),
+            ("app.log", "app.log.gz", false),
+            ("app.log", "app.log.1.txt", false),
+            ("app.log", "app-1-errors.log", false),
+            ("app.log", "app.log~", false),
+        ] {
+            assert_eq!(is_numbered_from(old.as_ref(), name.as_ref()), only, "{old} {name}");
         }
     }
 

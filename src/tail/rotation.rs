@@ -7,8 +7,8 @@
 use super::counters::count;
 use super::cursor::Cursor;
 use super::discover::Found;
-use super::follower::Follower;
 use super::followed::Hold;
+use super::follower::Follower;
 use super::known::NO_INODE;
 use super::search::{Candidate, copied, renamed};
 use crate::store::SourceStatus;
@@ -19,6 +19,8 @@ impl Follower {
     pub(super) fn missed(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (path, facts) = (file.path.clone(), file.facts);
+        let was_live = file.status() == SourceStatus::Live;
+        let (seen, block) = (file.state().seen, file.block);
         if let Some((path, _)) = renamed(&path, facts.device, facts.inode) {
             tracing::debug!(from = %file.path.display(), to = %path.display(), "file was renamed");
             file.path = path;
@@ -32,6 +34,9 @@ impl Follower {
         } else if !self.go_on_in_copy(identity) {
             self.lose(identity, unread);
         }
+        if was_live {
+            self.find_between(&path, seen, block);
+        }
         self.meet_at(path);
     }
 
@@ -39,11 +44,13 @@ impl Follower {
     pub(super) fn rewritten(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
+        let (seen, block) = (file.state().seen, file.block);
         tracing::debug!(path = %path.display(), "file was truncated");
         file.cursor.content = None;
         if !self.go_on_in_copy(identity) {
             self.lose(identity, unread);
         }
+        self.find_between(&path, seen, block);
         self.meet_at(path);
     }
 

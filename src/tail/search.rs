@@ -3,7 +3,7 @@
 
 use super::content::{Content, Facts};
 use super::identity::{Likeness, likeness};
-use super::names::{is_made_from, is_next_of};
+use super::names::{is_made_from, is_next_of, is_numbered_from};
 use crate::store::SourceState;
 use std::collections::BTreeSet;
 use std::io;
@@ -53,6 +53,18 @@ pub(super) fn copied(state: &SourceState, path: &Path, is_taken: impl Fn(&Facts)
     best
 }
 
+/// Files beside `home` with names that only a rotation of it makes, which were written to at `since` (in seconds since
+/// the Unix epoch) or later.
+pub(super) fn rotated_since(home: &Path, since: i64) -> Vec<(PathBuf, Facts)> {
+    let entries = folders(home).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+    let name = home.file_name().unwrap_or_default();
+    entries
+        .filter(|entry| is_numbered_from(name, &entry.file_name()))
+        .filter_map(|entry| Some((entry.path(), Facts::at(&entry.path()).ok().flatten()?)))
+        .filter(|(_, facts)| facts.modified.0 >= since && facts.size > 0)
+        .collect()
+}
+
 /// Files in the folders of `path` whose names may have been made from the source's.
 fn relatives(state: &SourceState, path: &Path) -> Vec<PathBuf> {
     let names: BTreeSet<_> = [state.path.file_name(), path.file_name()].into_iter().flatten().collect();
@@ -64,5 +76,9 @@ fn relatives(state: &SourceState, path: &Path) -> Vec<PathBuf> {
 /// The folder of a path, and that of what it links to.
 fn folders(path: &Path) -> BTreeSet<PathBuf> {
     let real = std::fs::canonicalize(path).ok();
-    [Some(path.to_path_buf()), real].into_iter().flatten().filter_map(|path| path.parent().map(Path::to_path_buf)).collect()
+    [Some(path.to_path_buf()), real]
+        .into_iter()
+        .flatten()
+        .filter_map(|path| path.parent().map(Path::to_path_buf))
+        .collect()
 }

@@ -1,0 +1,121 @@
+//! Everything at once, in random order: each line is exactly one record.
+
+use super::*;
+
+/// A small generator of its own, so that a failure is repeated by its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+#[derive(Default)]
+struct Writer {
+    lines: Vec<String>,
+    generation: [usize; 2],
+}
+
+impl Writer {
+    fn write(&mut self, bench: &Bench, name: &str, random: &mut Random) {
+        let mut text = String::new();
+        for _ in 0..=random.below(50) {
+            let line = format!("{name} {}{}", self.lines.len(), " and more".repeat(random.below(20) as usize));
+            text += &line;
+            text += "\n";
+            self.lines.push(line);
+        }
+        // In two parts, cut anywhere.
+        let cut = random.below(text.len() as u64) as usize;
+        bench.append(name, &text[..cut]);
+        std::thread::yield_now();
+        bench.append(name, &text[cut..]);
+    }
+
+    fn rotate(&mut self, bench: &Bench, at: usize, name: &str, random: &mut Random) {
+        if !bench.path(name).exists() {
+            return;
+        }
+        let n = self.generation[at];
+        self.generation[at] += 1;
+        match random.below(3) {
+            0 => bench.rename(name, &format!("{name}.{n}")),
+            1 => {
+                bench.rename(name, &format!("{name}.{n}"));
+                if n > 0 && bench.path(&format!("{name}.{}", n - 1)).exists() {
+                    bench.gzip(&format!("{name}.{}", n - 1), &format!("{name}.{}.gz", n - 1));
+                }
+            }
+            _ => {
+                fs::copy(bench.path(name), bench.path(&format!("{name}.{n}"))).expect("copied");
+                bench.truncate(name);
+            }
+        }
+    }
+}
+
+fn churn(seed: u64, includes_rotated: bool) {
+    let mut bench = if includes_rotated { Bench::of_all_names() } else { Bench::new() };
+    bench.options.open_files_max = 3;
+    let mut random = Random(seed);
+    let mut writer = Writer::default();
+    bench.start();
+    for _ in 0..60 {
+        let at = random.below(2) as usize;
+        let name = ["a.log", "b.log"][at];
+        match random.below(10) {
+            0..=4 => writer.write(&bench, name, &mut random),
+            5 => writer.rotate(&bench, at, name, &mut random),
+            6 => bench.sink.fail(),
+            7 => {
+                let step = |bench: &Bench| {
+                    for _ in 0..random.below(4) {
+                        match random.below(3) {
+                            0 => writer.rotate(bench, at, name, &mut random),
+                            _ => writer.write(bench, name, &mut random),
+                        }
+                    }
+                };
+                bench.restart(step);
+            }
+            _ => {
+                bench.take(Duration::from_millis(20));
+            }
+        }
+    }
+    let lines = writer.lines.len();
+    bench.until(&format!("seed {seed}"), |bench| bench.records().len() >= lines);
+    bench.settle();
+    let mut expected = writer.lines;
+    expected.sort();
+    assert!(bench.messages() == expected, "seed {seed}: {}", difference(&bench.messages(), &expected));
+}
+
+fn difference(got: &[String], expected: &[String]) -> String {
+    let count = |lines: &[String]| {
+        let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+        lines.iter().for_each(|line| *counts.entry(line.clone()).or_default() += 1);
+        counts
+    };
+    let (got, expected) = (count(got), count(expected));
+    let names: BTreeSet<_> = got.keys().chain(expected.keys()).collect();
+    let of = |counts: &BTreeMap<String, i64>, name: &String| counts.get(name).copied().unwrap_or(0);
+    let wrong = names.into_iter().filter(|name| of(&got, name) != of(&expected, name));
+    wrong.map(|name| format!("{} times: {name}\n", of(&got, name))).collect()
+}
+
+#[test]
+fn each_line_is_one_record_whatever_happens() {
+    for seed in 0..6 {
+        churn(seed, false);
+    }
+}
+
+#[test]
+fn each_line_is_one_record_when_rotated_files_are_included() {
+    for seed in 100..106 {
+        churn(seed, true);
+    }
+}
