@@ -33,7 +33,7 @@ enum Expect<'a> {
 }
 
 /// How far the clock of a file system may be behind this one, in seconds.
-const CLOCKS_APART: i64 = 2;
+const CLOCKS_APART: i64 = 10;
 
 impl Follower {
     /// Finds the files of the sources that were followed before, whatever became of them meanwhile.
@@ -63,8 +63,7 @@ impl Follower {
     pub(super) fn find_between(&mut self, home: &Path, since: Ticks, block: usize) {
         for (path, facts) in rotated_since(home, since.unix_seconds() - CLOCKS_APART) {
             let is_found_anyway = self.discovery.block_of(&path).is_some() || self.parked.contains_key(&path);
-            let is_known = !self.known.of_file(facts.device, facts.inode).is_empty();
-            if !is_found_anyway && !is_known && self.files.of_file(&facts).is_none() {
+            if !is_found_anyway && self.files.of_file(&facts).is_none() {
                 self.examine_as(Found { path, block }, Expect::Between { home });
             }
         }
@@ -99,9 +98,7 @@ impl Follower {
                 Err(error) => return self.park(path, block, Facts::default(), Why::Failed(error.kind()), Some(error)),
             }
         }
-        if let Some(Candidate { path, content, facts }) =
-            copied(&state, &state.path, |facts| self.files.of_file(facts).is_some())
-        {
+        if let Some(Candidate { path, content, facts }) = self.copy_of(&state, &state.path) {
             return self.follow(state, block, path, content, facts);
         }
         let was_rewritten = left.is_some();
@@ -123,6 +120,17 @@ impl Follower {
         }
         self.known.put(state.clone());
         self.loose.push(state);
+    }
+
+    /// The copy of a source beside `path`, if it is no one else's file.
+    pub(super) fn copy_of(&self, state: &SourceState, path: &Path) -> Option<Candidate> {
+        copied(state, path, |content, facts| {
+            let is_rival = |identity: &u64| {
+                let rival = self.state_of(*identity).filter(|rival| rival.position > state.position);
+                rival.is_some_and(|rival| matches!(compare(content, rival), Ok(Likeness::Same)))
+            };
+            self.files.of_file(facts).is_some() || self.known.of_file(facts.device, facts.inode).iter().any(is_rival)
+        })
     }
 
     /// The block that a source belongs to: the one it had, else the one that follows its path now.
@@ -176,6 +184,10 @@ impl Follower {
             match Facts::at(&path) {
                 Ok(Some(facts)) if facts.is_same_file(&parked.facts) || !is_headless(&parked) => {
                     let next = parked.next(&facts, now, &self.pace);
+                    if next == Next::Own && self.discovery.block_of(&path).is_none() {
+                        self.parked.remove(&path);
+                        continue;
+                    }
                     self.examine_next(Found { path, block: parked.block }, next);
                 }
                 Err(error) if !is_gone(&error) => {}
@@ -300,7 +312,7 @@ impl Follower {
                 continue;
             }
             let size = (!content.is_compressed()).then_some(facts.size);
-            if likeness == Likeness::Shorter && !self.is_beginning_of(content, size, &state)? {
+            if (stands || likeness == Likeness::Shorter) && !self.is_beginning_of(content, size, &state)? {
                 continue;
             }
             match kinship(likeness, stands, size) {
@@ -324,8 +336,8 @@ impl Follower {
             && matches!(compare(&mut content, state), Ok(Likeness::Same))
     }
 
-    /// Whether a shorter file is the beginning of a source's file, by the last bytes that it has. Where that is gone or
-    /// either is compressed, marks are all there is to go by.
+    /// Whether a file is the beginning of a source's file, or all of it, by its first and last bytes. Where that is gone
+    /// or either is compressed, marks are all there is to go by.
     fn is_beginning_of(&self, content: &mut Content, size: Option<u64>, state: &SourceState) -> io::Result<bool> {
         const COMPARED: usize = 64 << 10;
         let path = self.files.place(state.identity).map_or(state.path.as_path(), |(path, _)| path);
@@ -398,6 +410,7 @@ impl Follower {
         };
         let age = now.unix_seconds() - facts.modified.0;
         let is_old = options.ignore_older.is_some_and(|older| age > i64::try_from(older.as_secs()).unwrap_or(i64::MAX));
+        let is_at_home = status == SourceStatus::Live;
         let is_at_end = options.read_from == ReadFrom::End && self.is_first_look && self.is_first_run[block];
         let mut cursor = Cursor::new(state, Some(content));
         if is_old || is_at_end {
@@ -405,7 +418,12 @@ impl Follower {
             count(&self.counters_of(block).skipped_bytes, skipped);
         }
         tracing::debug!(path = %path.display(), identity = format!("{identity:016x}"), "file is followed");
-        self.follow_cursor(cursor, block, path, facts);
+        let earlier = self.known.of_path(&path).into_iter().filter_map(|identity| self.state_of(identity));
+        let since = earlier.map(|state| state.seen).max().filter(|_| is_at_home);
+        self.follow_cursor(cursor, block, path.clone(), facts);
+        if let Some(since) = since {
+            self.find_between(&path, since, block);
+        }
         Ok(())
     }
 

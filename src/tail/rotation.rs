@@ -10,7 +10,7 @@ use super::discover::Found;
 use super::followed::Hold;
 use super::follower::Follower;
 use super::known::NO_INODE;
-use super::search::{Candidate, copied, renamed};
+use super::search::{Candidate, renamed};
 use crate::store::SourceStatus;
 use std::time::Instant;
 
@@ -34,24 +34,24 @@ impl Follower {
         } else if !self.go_on_in_copy(identity) {
             self.lose(identity, unread);
         }
+        self.meet_at(path.clone());
         if was_live {
             self.find_between(&path, seen, block);
         }
-        self.meet_at(path);
     }
 
     /// A file does not have the bytes any more that were read from it: it was truncated, and perhaps written anew.
     pub(super) fn rewritten(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
-        let (seen, block) = (file.state().seen, file.block);
+        let (home, seen, block) = (file.state().path.clone(), file.state().seen, file.block);
         tracing::debug!(path = %path.display(), "file was truncated");
         file.cursor.content = None;
         if !self.go_on_in_copy(identity) {
             self.lose(identity, unread);
         }
-        self.find_between(&path, seen, block);
         self.meet_at(path);
+        self.find_between(&home, seen, block);
     }
 
     /// What the path of a file that moved away leads to now is a file of its own.
@@ -73,7 +73,7 @@ impl Follower {
     /// Goes on in a copy of the file, if there is one beside it.
     fn go_on_in_copy(&mut self, identity: u64) -> bool {
         let Some(file) = self.files.file(identity) else { return false };
-        let found = copied(file.state(), &file.path, |facts| self.files.of_file(facts).is_some());
+        let found = self.copy_of(file.state(), &file.path);
         let Some(Candidate { path, content, facts }) = found else { return false };
         tracing::debug!(from = %file.path.display(), to = %path.display(), "file goes on in its copy");
         let old = file.facts;
