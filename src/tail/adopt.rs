@@ -8,12 +8,11 @@ use super::followed::{Followed, Hold};
 use super::follower::{Follower, is_gone};
 use super::identity::{Kinship, Likeness, head_of, kinship, mark_at, resume_after_loss};
 use super::known::NO_INODE;
-use super::names::{is_made_from, is_next_of};
+use super::names::{homes_of, is_made_from, is_next_of};
 use super::options::ReadFrom;
 use super::parked::{Next, Parked, Why};
-use super::search::{Candidate, compare, copied, renamed, rotated_since};
+use super::search::{Candidate, compare, copied, renamed};
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
-use crate::time::Ticks;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -46,26 +45,8 @@ impl Follower {
             .collect();
         // Those whose own file is as it was take it before others look for a copy of theirs.
         open.sort_by_key(|state| (!self.is_in_place(state), state.identity));
-        for state in &open {
-            self.resume(state.clone());
-        }
-        // Only now is known which files are not new.
-        for state in open.into_iter().filter(|state| state.status == SourceStatus::Live) {
-            let is_elsewhere = self.files.place(state.identity).is_none_or(|(path, _)| path != state.path);
-            if let Some(block) = self.block_of_source(&state).filter(|_| is_elsewhere) {
-                self.find_between(&state.path, state.seen, block);
-            }
-        }
-    }
-
-    /// A file that was at `home` is rotated away. Others may have been there since and be rotated away as well, before
-    /// they were found: they are read, too, though their names may be none to look for.
-    pub(super) fn find_between(&mut self, home: &Path, since: Ticks, block: usize) {
-        for (path, facts) in rotated_since(home, since.unix_seconds() - CLOCKS_APART) {
-            let is_found_anyway = self.discovery.block_of(&path).is_some() || self.parked.contains_key(&path);
-            if !is_found_anyway && self.files.of_file(&facts).is_none() {
-                self.examine_as(Found { path, block }, Expect::Between { home });
-            }
+        for state in open {
+            self.resume(state);
         }
     }
 
@@ -139,6 +120,42 @@ impl Follower {
         named.or_else(|| self.discovery.block_of(&state.path))
     }
 
+    /// A file was found that no block follows, under a name that rotation makes. If it comes from a path of a known
+    /// source, and was written to since, it was there between two files that were found: it is read, too.
+    pub(super) fn meet_rotated(&mut self, path: PathBuf) {
+        let Ok(Some(facts)) = Facts::at(&path) else { return };
+        if self.files.of_file(&facts).is_some() || self.rotated_from(&path, &facts).is_none() {
+            return;
+        }
+        let known = self.homes_of(&path).into_iter().next();
+        let Some(state) = known.and_then(|(_, identity)| self.state_of(identity)) else { return };
+        let Some(block) = self.block_of_source(state) else { return };
+        self.meet(Found { path, block });
+    }
+
+    /// Paths that a file may have been rotated away from, with the sources that were there last.
+    fn homes_of(&self, path: &Path) -> Vec<(PathBuf, u64)> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let homes = path.file_name().map(homes_of).unwrap_or_default().into_iter().map(|name| folder.join(name));
+        let last = |home: PathBuf| {
+            let seen = |identity: &u64| self.state_of(*identity).map(|state| state.seen);
+            self.known.of_path(&home).into_iter().max_by_key(seen).map(|identity| (home, identity))
+        };
+        homes.filter_map(last).collect()
+    }
+
+    /// The path that a file was at before it was rotated away, if that was since a source was seen there.
+    fn rotated_from(&self, path: &Path, facts: &Facts) -> Option<PathBuf> {
+        if let Some(home) = self.parked.get(path).and_then(|parked| parked.home.clone()) {
+            return Some(home);
+        }
+        let is_since = |(_, identity): &(PathBuf, u64)| {
+            let seen = self.state_of(*identity).map(|state| state.seen.unix_seconds());
+            seen.is_some_and(|seen| facts.modified.0 >= seen - CLOCKS_APART)
+        };
+        self.homes_of(path).into_iter().find(is_since).map(|(home, _)| home)
+    }
+
     /// A path that a block follows was found.
     pub(super) fn meet(&mut self, found: Found) {
         let facts = match Facts::at(&found.path) {
@@ -154,14 +171,14 @@ impl Follower {
             self.parked.remove(&found.path);
             return;
         }
-        let next = match self.parked.get(&found.path).copied() {
+        let next = match self.parked.get(&found.path).cloned() {
             Some(parked) if is_headless(&parked) && !facts.is_same_file(&parked.facts) => {
                 return self.missed_parked(found.path, parked);
             }
             Some(parked) => parked.next(&facts, Instant::now(), &self.pace),
             None => Next::Examine,
         };
-        self.examine_next(found, next);
+        self.examine_next(found, &facts, next);
     }
 
     /// Looks whether files that are parked have changed.
@@ -177,7 +194,7 @@ impl Follower {
                 if parked.why == Why::Compressed {
                     parked.checked = now;
                 }
-                (path.clone(), *parked)
+                (path.clone(), parked.clone())
             })
             .collect();
         for (path, parked) in due {
@@ -188,7 +205,7 @@ impl Follower {
                         self.parked.remove(&path);
                         continue;
                     }
-                    self.examine_next(Found { path, block: parked.block }, next);
+                    self.examine_next(Found { path, block: parked.block }, &facts, next);
                 }
                 Err(error) if !is_gone(&error) => {}
                 _ => self.missed_parked(path, parked),
@@ -213,12 +230,14 @@ impl Follower {
         }
     }
 
-    fn examine_next(&mut self, found: Found, next: Next) {
-        let expect = match next {
-            Next::Leave => return,
-            Next::Examine => Expect::Anything,
-            Next::Own => Expect::Own,
-            Next::Complete => Expect::Complete,
+    fn examine_next(&mut self, found: Found, facts: &Facts, next: Next) {
+        let home = self.rotated_from(&found.path, facts);
+        let expect = match (next, &home) {
+            (Next::Leave, _) => return,
+            (Next::Examine, Some(home)) => Expect::Between { home },
+            (Next::Examine, None) => Expect::Anything,
+            (Next::Own, _) => Expect::Own,
+            (Next::Complete, _) => Expect::Complete,
         };
         self.examine_as(found, expect);
     }
@@ -232,10 +251,13 @@ impl Follower {
                 // A compressed file that is not complete.
                 io::ErrorKind::UnexpectedEof => {
                     let facts = Facts::at(&path).ok().flatten().unwrap_or_default();
-                    self.park(path, block, facts, Why::Compressed, None);
+                    self.park(path.clone(), block, facts, Why::Compressed, None);
                 }
-                kind => self.park(path, block, Facts::default(), Why::Failed(kind), Some(error)),
+                kind => self.park(path.clone(), block, Facts::default(), Why::Failed(kind), Some(error)),
             }
+        }
+        if let (Expect::Between { home }, Some(parked)) = (expect, self.parked.get_mut(&path)) {
+            parked.home = Some(home.to_path_buf());
         }
     }
 
@@ -390,7 +412,11 @@ impl Follower {
         let options = &self.blocks[block];
         let now = crate::time::now();
         let is_rotated = matches!(expect, Expect::Complete | Expect::Between { .. });
-        let home = if let Expect::Between { home } = expect { home.to_path_buf() } else { path.clone() };
+        let parked_home = || self.parked.get(&path).and_then(|parked| parked.home.clone());
+        let home = match expect {
+            Expect::Between { home } => home.to_path_buf(),
+            _ => parked_home().unwrap_or_else(|| path.clone()),
+        };
         let status = if is_rotated { SourceStatus::Rotated } else { SourceStatus::Live };
         let state = SourceState {
             identity,
@@ -410,7 +436,6 @@ impl Follower {
         };
         let age = now.unix_seconds() - facts.modified.0;
         let is_old = options.ignore_older.is_some_and(|older| age > i64::try_from(older.as_secs()).unwrap_or(i64::MAX));
-        let is_at_home = status == SourceStatus::Live;
         let is_at_end = options.read_from == ReadFrom::End && self.is_first_look && self.is_first_run[block];
         let mut cursor = Cursor::new(state, Some(content));
         if is_old || is_at_end {
@@ -418,12 +443,7 @@ impl Follower {
             count(&self.counters_of(block).skipped_bytes, skipped);
         }
         tracing::debug!(path = %path.display(), identity = format!("{identity:016x}"), "file is followed");
-        let earlier = self.known.of_path(&path).into_iter().filter_map(|identity| self.state_of(identity));
-        let since = earlier.map(|state| state.seen).max().filter(|_| is_at_home);
-        self.follow_cursor(cursor, block, path.clone(), facts);
-        if let Some(since) = since {
-            self.find_between(&path, since, block);
-        }
+        self.follow_cursor(cursor, block, path, facts);
         Ok(())
     }
 
@@ -464,7 +484,8 @@ impl Follower {
         }
         let is_same = |before: &&Parked| before.facts == Facts { links: before.facts.links, ..facts };
         let changed = before.filter(is_same).map_or(now, |before| before.changed);
-        self.parked.insert(path, Parked { why, block, facts, changed, checked: now });
+        let home = before.and_then(|before| before.home.clone());
+        self.parked.insert(path, Parked { why, block, facts, changed, checked: now, home });
     }
 }
 

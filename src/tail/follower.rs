@@ -165,8 +165,12 @@ impl Follower {
         let now = Instant::now();
         let errors = self.discovery.errors();
         let is_poll = self.discovery.is_due(now, &self.pace);
-        for found in self.discovery.look(now, &self.pace) {
+        let listed = self.discovery.look(now, &self.pace);
+        for found in listed.found {
             self.meet(found);
+        }
+        for path in listed.rotated {
+            self.meet_rotated(path);
         }
         if let Some(block) = self.counters.blocks.first() {
             count(&block.read_errors, self.discovery.errors() - errors);

@@ -2,8 +2,8 @@
 //!
 //! The name alone never decides; it only says where to look.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Whether `name` is a name that `old` may have been rotated, copied or compressed to: `old` and something behind it
 /// (`app.log.1`, `app.log-20261121.gz`, `app.log~`), or a number before its extension (`app-20261121.log`, `app.1.log.gz`).
@@ -22,23 +22,26 @@ pub(super) fn is_made_from(old: &OsStr, name: &OsStr) -> bool {
     matches!(between, Some([b'.' | b'-' | b'_', b'0'..=b'9', ..]))
 }
 
-/// Whether `name` is `old` with nothing but a number or a date in it, and perhaps compressed: a name that only a
-/// rotation makes.
-pub(super) fn is_numbered_from(old: &OsStr, name: &OsStr) -> bool {
-    if !is_made_from(old, name) {
-        return false;
+/// The names that `name` may be a rotated one of, with nothing but a number or a date in it, and perhaps compressed:
+/// `app.log` for `app.log.1`, `app.log-20261121.gz` and `app-20261121.log`. None for names that people give to files.
+pub(super) fn homes_of(name: &OsStr) -> Vec<OsString> {
+    let name = without_compression(name.as_bytes());
+    let mut homes: Vec<OsString> = without_numbers(name).map(|home| OsStr::from_bytes(home).to_os_string()).collect();
+    if let Some(dot) = name.iter().rposition(|&byte| byte == b'.') {
+        let (stem, extension) = name.split_at(dot);
+        homes.extend(without_numbers(stem).map(|stem| OsString::from_vec([stem, extension].concat())));
     }
-    let (old, name) = (old.as_bytes(), without_compression(name.as_bytes()));
-    let dot = old.iter().rposition(|&byte| byte == b'.').unwrap_or(old.len());
-    let between = || name.strip_prefix(&old[..dot])?.strip_suffix(&old[dot..]);
-    let is_number = |rest: &[u8]| match rest {
-        [b'.' | b'-' | b'_', rest @ ..] => {
-            rest.iter().any(u8::is_ascii_digit)
-                && rest.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'T'))
-        }
-        _ => false,
+    homes
+}
+
+/// What is left of a name without a number or date at its end; several where that has several parts.
+fn without_numbers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_part = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'T');
+    let end = name.len() - name.iter().rev().take_while(is_part).count();
+    let is_separator = move |at: &usize| {
+        matches!(name[*at], b'.' | b'-' | b'_') && name[*at..].iter().any(u8::is_ascii_digit)
     };
-    name.strip_prefix(old).is_some_and(is_number) || between().is_some_and(is_number)
+    (end.max(1)..name.len()).filter(is_separator).map(|at| &name[..at])
 }
 
 /// Whether both may have been made from one name by a number at their end (`app.log.1` and `app.log.2.gz`): a file
@@ -93,20 +96,22 @@ mod tests {
 
     #[test]
     fn names_that_only_rotation_makes() {
-        for (old, name, only) in [
-            ("app.log", "app.log.1", true),
-            ("app.log", "app.log.12.gz", true),
-            ("app.log", "app.log-20261121T10:00.zst", true),
-            ("app.log", "app-2026-11-21.log", true),
-            ("syslog", "syslog.1", true),
-            ("app.log", "app.log", false),
-            ("app.log", "app.log.bak", false),
-            ("app.log", "app.log.gz", false),
-            ("app.log", "app.log.1.txt", false),
-            ("app.log", "app-1-errors.log", false),
-            ("app.log", "app.log~", false),
+        for (name, homes) in [
+            ("app.log.1", &["app.log"][..]),
+            ("app.log.12.gz", &["app.log"]),
+            ("app.log-20261121T10:00.zst", &["app.log"]),
+            ("app-2026-11-21.log", &["app.log", "app-2026.log", "app-2026-11.log"]),
+            ("syslog.1", &["syslog"]),
+            ("app.1.2", &["app", "app.1", "app.2"]),
+            ("app.log", &[]),
+            ("app.log.bak", &[]),
+            ("app.log.gz", &[]),
+            ("app.log.1.txt", &["app.log.txt"]),
+            ("app-1-errors.log", &[]),
+            (".1", &[]),
+            ("", &[]),
         ] {
-            assert_eq!(is_numbered_from(old.as_ref(), name.as_ref()), only, "{old} {name}");
+            assert_eq!(homes_of(name.as_ref()), homes, "{name}");
         }
     }
 

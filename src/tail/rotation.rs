@@ -12,6 +12,7 @@ use super::follower::Follower;
 use super::known::NO_INODE;
 use super::search::{Candidate, renamed};
 use crate::store::SourceStatus;
+use std::path::PathBuf;
 use std::time::Instant;
 
 impl Follower {
@@ -19,8 +20,6 @@ impl Follower {
     pub(super) fn missed(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (path, facts) = (file.path.clone(), file.facts);
-        let was_live = file.status() == SourceStatus::Live;
-        let (seen, block) = (file.state().seen, file.block);
         if let Some((path, _)) = renamed(&path, facts.device, facts.inode) {
             tracing::debug!(from = %file.path.display(), to = %path.display(), "file was renamed");
             file.path = path;
@@ -34,30 +33,26 @@ impl Follower {
         } else if !self.go_on_in_copy(identity) {
             self.lose(identity, unread);
         }
-        self.meet_at(path.clone());
-        if was_live {
-            self.find_between(&path, seen, block);
-        }
+        self.meet_at(path);
     }
 
     /// A file does not have the bytes any more that were read from it: it was truncated, and perhaps written anew.
     pub(super) fn rewritten(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
-        let (home, seen, block) = (file.state().path.clone(), file.state().seen, file.block);
         tracing::debug!(path = %path.display(), "file was truncated");
         file.cursor.content = None;
         if !self.go_on_in_copy(identity) {
             self.lose(identity, unread);
         }
         self.meet_at(path);
-        self.find_between(&home, seen, block);
     }
 
     /// What the path of a file that moved away leads to now is a file of its own.
-    fn meet_at(&mut self, path: std::path::PathBuf) {
-        if let Some(block) = self.discovery.block_of(&path) {
-            self.meet(Found { path, block });
+    fn meet_at(&mut self, path: PathBuf) {
+        match self.discovery.block_of(&path) {
+            Some(block) => self.meet(Found { path, block }),
+            None => self.meet_rotated(path),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::content::{Content, Facts};
 use super::identity::{Likeness, likeness};
-use super::names::{is_made_from, is_next_of, is_numbered_from};
+use super::names::{is_made_from, is_next_of};
 use crate::store::SourceState;
 use std::collections::BTreeSet;
 use std::io;
@@ -54,18 +54,6 @@ pub(super) fn copied(
         }
     }
     best
-}
-
-/// Files beside `home` with names that only a rotation of it makes, which were written to at `since` (in seconds since
-/// the Unix epoch) or later.
-pub(super) fn rotated_since(home: &Path, since: i64) -> Vec<(PathBuf, Facts)> {
-    let entries = folders(home).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    let name = home.file_name().unwrap_or_default();
-    entries
-        .filter(|entry| is_numbered_from(name, &entry.file_name()))
-        .filter_map(|entry| Some((entry.path(), Facts::at(&entry.path()).ok().flatten()?)))
-        .filter(|(_, facts)| facts.modified.0 >= since && facts.size > 0)
-        .collect()
 }
 
 /// Files in the folders of `path` whose names may have been made from the source's.

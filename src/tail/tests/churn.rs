@@ -15,6 +15,8 @@ impl Random {
 #[derive(Default)]
 struct Writer {
     lines: Vec<String>,
+    /// What was done, for who has to find out why a seed fails.
+    journal: Vec<String>,
     generation: [usize; 2],
 }
 
@@ -27,6 +29,7 @@ impl Writer {
             text += "\n";
             self.lines.push(line);
         }
+        self.journal.push(format!("write {} to {name} up to {}", text.len(), self.lines.len() - 1));
         // In two parts, cut anywhere.
         let cut = random.below(text.len() as u64) as usize;
         bench.append(name, &text[..cut]);
@@ -40,7 +43,9 @@ impl Writer {
         }
         let n = self.generation[at];
         self.generation[at] += 1;
-        match random.below(3) {
+        let how = random.below(3);
+        self.journal.push(format!("rotate {name} to {n}, {}", ["rename", "rename and gzip", "copytruncate"][how as usize]));
+        match how {
             0 => bench.rename(name, &format!("{name}.{n}")),
             1 => {
                 bench.rename(name, &format!("{name}.{n}"));
@@ -72,8 +77,12 @@ fn churn(seed: u64, includes_rotated: bool) {
         match random.below(10) {
             0..=4 => writer.write(&bench, name, &mut random),
             5 => writer.rotate(&bench, at, name, &mut random),
-            6 => bench.sink.fail(),
+            6 => {
+                writer.journal.push("fail".into());
+                bench.sink.fail();
+            }
             7 => {
+                writer.journal.push("stop".into());
                 let step = |bench: &Bench| {
                     for _ in 0..random.below(4) {
                         match random.below(3) {
@@ -83,18 +92,32 @@ fn churn(seed: u64, includes_rotated: bool) {
                     }
                 };
                 bench.restart(step);
+                writer.journal.push("start".into());
             }
             _ => {
+                writer.journal.push("take".into());
                 bench.take(Duration::from_millis(20));
             }
         }
     }
-    let lines = writer.lines.len();
-    bench.until(&format!("seed {seed}"), |bench| bench.records().len() >= lines);
-    bench.settle();
-    let mut expected = writer.lines;
+    let mut expected = std::mem::take(&mut writer.lines);
     expected.sort();
-    assert!(bench.messages() == expected, "seed {seed}: {}", difference(&bench.messages(), &expected));
+    let deadline = Instant::now() + PATIENCE;
+    while bench.records().len() < expected.len() && Instant::now() < deadline {
+        bench.take(Duration::from_millis(2));
+    }
+    if bench.records().len() >= expected.len() {
+        bench.settle();
+    }
+    if bench.messages() != expected {
+        let sources = bench.intake.sources().1;
+        let source = |state: SourceState| {
+            format!("{:016x} {:?} {:?} inode {} at {}", state.identity, state.path, state.status, state.inode, state.position)
+        };
+        let sources: Vec<_> = sources.into_iter().map(source).collect();
+        let difference = difference(&bench.messages(), &expected);
+        panic!("seed {seed}:\n{difference}\n{}\n{}", writer.journal.join("\n"), sources.join("\n"));
+    }
 }
 
 fn difference(got: &[String], expected: &[String]) -> String {
@@ -110,18 +133,21 @@ fn difference(got: &[String], expected: &[String]) -> String {
     wrong.map(|name| format!("{} times: {name}\n", of(&got, name))).collect()
 }
 
-const SEEDS: u64 = 6;
+/// Few enough for every day; `CHURN_SEEDS=1000` is for a night.
+fn seeds() -> u64 {
+    std::env::var("CHURN_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(6)
+}
 
 #[test]
 fn each_line_is_one_record_whatever_happens() {
-    for seed in 0..SEEDS {
+    for seed in 0..seeds() {
         churn(seed, false);
     }
 }
 
 #[test]
 fn each_line_is_one_record_when_rotated_files_are_included() {
-    for seed in 100..100 + SEEDS {
+    for seed in 1_000_000..1_000_000 + seeds() {
         churn(seed, true);
     }
 }
