@@ -37,6 +37,7 @@ impl Hints {
     }
 
     /// Notes that the entries of a folder changed.
+    #[cfg(test)]
     pub(super) fn note(&self, folder: &Path) {
         self.lock().folders.insert(folder.into());
         self.0.1.notify_all();
