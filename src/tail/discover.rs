@@ -202,8 +202,9 @@ mod tests {
         }
         let mut discovery = discovery(&path("**/*.log"));
         let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
-        let mut look =
-            || -> Vec<PathBuf> { discovery.look(Instant::now(), &pace).found.into_iter().map(|found| found.path).collect() };
+        let mut look = || -> Vec<PathBuf> {
+            discovery.look(Instant::now(), &pace).found.into_iter().map(|found| found.path).collect()
+        };
         assert_eq!(look(), [path("a/b/two.log"), path("a/one.log"), path("c/three.log")]);
         let deadline = Instant::now() + Duration::from_secs(10);
         while !look().is_empty() {

@@ -38,9 +38,8 @@ pub(super) fn homes_of(name: &OsStr) -> Vec<OsString> {
 fn without_numbers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_part = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'T');
     let end = name.len() - name.iter().rev().take_while(is_part).count();
-    let is_separator = move |at: &usize| {
-        matches!(name[*at], b'.' | b'-' | b'_') && name[*at..].iter().any(u8::is_ascii_digit)
-    };
+    let is_separator =
+        move |at: &usize| matches!(name[*at], b'.' | b'-' | b'_') && name[*at..].iter().any(u8::is_ascii_digit);
     (end.max(1)..name.len()).filter(is_separator).map(|at| &name[..at])
 }
 

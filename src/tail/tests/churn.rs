@@ -44,7 +44,8 @@ impl Writer {
         let n = self.generation[at];
         self.generation[at] += 1;
         let how = random.below(3);
-        self.journal.push(format!("rotate {name} to {n}, {}", ["rename", "rename and gzip", "copytruncate"][how as usize]));
+        self.journal
+            .push(format!("rotate {name} to {n}, {}", ["rename", "rename and gzip", "copytruncate"][how as usize]));
         match how {
             0 => bench.rename(name, &format!("{name}.{n}")),
             1 => {
@@ -112,7 +113,10 @@ fn churn(seed: u64, includes_rotated: bool) {
     if bench.messages() != expected {
         let sources = bench.intake.sources().1;
         let source = |state: SourceState| {
-            format!("{:016x} {:?} {:?} inode {} at {}", state.identity, state.path, state.status, state.inode, state.position)
+            format!(
+                "{:016x} {:?} {:?} inode {} at {}",
+                state.identity, state.path, state.status, state.inode, state.position
+            )
         };
         let sources: Vec<_> = sources.into_iter().map(source).collect();
         let difference = difference(&bench.messages(), &expected);
