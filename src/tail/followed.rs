@@ -60,7 +60,7 @@ impl Look {
     /// It changed: look again the sooner, the more often it does. One that changes once in a while is looked at twice
     /// for each change, about: of a thousand such files, looking is most of the work.
     pub(super) fn after_change(&mut self, now: Instant, pace: &Pace) {
-        let is_slow = self.quiet_for(now) >= pace.look_max / 2;
+        let is_slow = self.quiet_for(now) > pace.look_max / 4 * 3;
         self.changed = now;
         self.every = if is_slow { pace.look_max / 2 } else { self.every / 2 }.max(pace.look_min);
         self.next = now + self.every;
