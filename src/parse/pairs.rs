@@ -4,6 +4,7 @@
 //! `=`), or in double quotes with the escapes of JSON. A value is typed only where its text can be had back from the
 //! type, so that `007`, `1.50` and `1e3` stay text; a value in quotes is always text.
 
+use super::scan;
 use crate::record::Value;
 use memchr::{memchr, memchr2};
 use std::borrow::Cow;
@@ -41,7 +42,7 @@ impl<'a> Written<'a> {
     }
 
     /// The value, typed by its looks.
-    #[inline]
+    #[inline(always)]
     pub(super) fn value(self) -> Value<'a> {
         match self {
             Written::Bare(text) => typed(text),
@@ -69,7 +70,7 @@ pub(super) fn pair_at(line: &str, at: usize) -> Option<Pair<'_>> {
     let start = equals + 1;
     let (end, quoted) = match bytes.get(start) {
         Some(b'"') => (quoted_end(bytes, start)?, true),
-        _ => (memchr2(b' ', b'\t', bytes.get(start..)?).map_or(bytes.len(), |length| start + length), false),
+        _ => (scan::space(bytes, start), false),
     };
     if quoted && !bytes.get(end).is_none_or(|byte| is_space(*byte)) {
         return None;
@@ -124,7 +125,7 @@ pub(super) fn unquote(quoted: &str) -> Cow<'_, str> {
 }
 
 /// A bare value by its looks: only what prints as it was written becomes anything but text.
-#[inline]
+#[inline(always)]
 pub(super) fn typed(text: &str) -> Value<'_> {
     match text.as_bytes() {
         [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..] => number(text).unwrap_or(Value::String(Cow::Borrowed(text))),
