@@ -3,19 +3,16 @@
 //! It takes names without escapes, and all values; members are added as they are met. Whatever else it meets, be it an
 //! escape in a name, a control character or a comma too many, it gives up without a verdict, and `json` starts again.
 //! So serde_json remains the only judge of what is JSON: this way may be taken, or not, and nobody can tell but by the
-//! clock. What holds that up is the property at the end of the file: where this way gives a record, the other gives the
+//! clock. What holds that up are the properties at the end of the file: where this way gives a record, the other gives the
 //! same one.
 
 use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
 use super::names::Draft;
-use super::pairs::unquote;
+use super::pairs::{unquote, whole};
 use super::scan::special;
 use crate::record::{Record, Value};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-
-/// The most digits that cannot exceed an i64.
-const DIGITS_MAX: usize = 18;
 
 /// Reads a line that is one object and nothing else; none where that is for serde_json to say.
 pub(super) fn read(line: &str) -> Option<Record<'_>> {
@@ -187,30 +184,6 @@ fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
             _ => return None,
         }
     }
-}
-
-/// The whole number that begins at `at` and the place after it; none where it is no whole number or not surely one that
-/// an i64 holds.
-#[inline]
-fn whole(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
-    let negative = bytes.get(at) == Some(&b'-');
-    let start = at + usize::from(negative);
-    let (mut number, mut end) = (0i64, start);
-    while let Some(byte @ b'0'..=b'9') = bytes.get(end) {
-        if end - start == DIGITS_MAX {
-            return None;
-        }
-        number = number * 10 + i64::from(byte - b'0');
-        end += 1;
-    }
-    let is_whole = match bytes.get(start..)? {
-        [b'0', ..] => end == start + 1,
-        _ => end > start,
-    };
-    if !is_whole || matches!(bytes.get(end), Some(b'.' | b'e' | b'E')) {
-        return None;
-    }
-    Some((if negative { -number } else { number }, end))
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ use std::borrow::Cow;
 /// The most digits that an f64 always gives back.
 const DOUBLE_DIGITS: usize = 15;
 
+/// The most digits that cannot exceed an i64.
+const DIGITS_MAX: usize = 18;
+
 /// Which bytes may follow the first one of a key; a table, because each byte of each key is asked about.
 const IN_KEY: [bool; 256] = {
     let mut table = [false; 256];
@@ -128,11 +131,39 @@ pub(super) fn unquote(quoted: &str) -> Cow<'_, str> {
 #[inline(always)]
 pub(super) fn typed(text: &str) -> Value<'_> {
     match text.as_bytes() {
-        [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..] => number(text).unwrap_or(Value::String(Cow::Borrowed(text))),
+        bytes @ ([b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]) => match whole(bytes, 0) {
+            // There is no negative zero to have its sign back from.
+            Some((number, end)) if end == bytes.len() && (number != 0 || end == 1) => Value::Int64(number),
+            _ => number(text).unwrap_or(Value::String(Cow::Borrowed(text))),
+        },
         b"true" => Value::Boolean(true),
         b"false" => Value::Boolean(false),
         _ => Value::String(Cow::Borrowed(text)),
     }
+}
+
+/// The whole number that begins at `at` and the place after it; none where it is no whole number or not surely one that
+/// an i64 holds.
+#[inline]
+pub(super) fn whole(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    let negative = bytes.get(at) == Some(&b'-');
+    let start = at + usize::from(negative);
+    let (mut number, mut end) = (0i64, start);
+    while let Some(byte @ b'0'..=b'9') = bytes.get(end) {
+        if end - start == DIGITS_MAX {
+            return None;
+        }
+        number = number * 10 + i64::from(byte - b'0');
+        end += 1;
+    }
+    let is_whole = match bytes.get(start..)? {
+        [b'0', ..] => end == start + 1,
+        _ => end > start,
+    };
+    if !is_whole || matches!(bytes.get(end), Some(b'.' | b'e' | b'E')) {
+        return None;
+    }
+    Some((if negative { -number } else { number }, end))
 }
 
 fn number(text: &str) -> Option<Value<'_>> {
@@ -145,7 +176,7 @@ fn number(text: &str) -> Option<Value<'_>> {
         return None;
     }
     match unsigned.get(whole..)? {
-        // There is no negative zero to have its sign back from.
+        // A negative zero.
         [] if unsigned[0] == b'0' && text.len() > 1 => None,
         [] => text.parse().ok().map(Value::Int64),
         [b'.', fraction @ ..] => {
