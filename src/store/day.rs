@@ -12,6 +12,7 @@ use super::page::{Encoded, Header};
 use super::sqlite;
 use crate::key::RowKey;
 use crate::time::Ticks;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -229,6 +230,12 @@ impl DayFile {
             self.journaled = 0;
         }
         is_full
+    }
+
+    /// Closes it as it is: it is no data any more, so its journal need not be moved.
+    pub(crate) fn abandon(self) {
+        // Where the setting fails the journal is moved for nothing.
+        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     }
 
     /// Moves the journal into the file and closes both, so that the file is whole without its journal.
