@@ -322,7 +322,10 @@ impl Reader {
         // Read before the snapshots: every page up to it is in them.
         let committed = self.catalogue.committed()?;
         let files = self.catalogue.files()?;
-        followed.pages.retain(|name, _| files.iter().any(|file| file.name == *name));
+        // What was dropped is let go, so that its space is free.
+        let is_live = |name: &String| files.iter().any(|file| file.name == *name);
+        followed.pages.retain(|name, _| is_live(name));
+        self.connections.borrow_mut().retain(|name, _| is_live(name));
         for file in files {
             if file.last_seq <= followed.seq && followed.pages.contains_key(&file.name) {
                 continue;
