@@ -158,6 +158,12 @@ impl Place {
         }
     }
 
+    /// Waits until the messages of all records are no others than `expected`: what is there besides goes away.
+    pub fn wait_until_messages(&self, expected: &[&str]) {
+        let expected = counted(expected.iter().map(|&message| message.to_owned()));
+        wait_for("the rest is gone", PATIENCE, || (self.messages() == expected).then_some(()));
+    }
+
     /// The messages of all records, and how often each is there.
     pub fn messages(&self) -> BTreeMap<String, usize> {
         counted(self.records().iter().map(message_of))
