@@ -206,7 +206,14 @@ mod tests {
         Ticks::from_date(2026, 11, day).expect("a date").plus(Duration::from_secs(3600))
     }
 
-    fn push(router: &Router, lane: &mut Lane, batcher: &mut Batcher, level: Option<Level>, time: Ticks, n: u64) -> Admission {
+    fn push(
+        router: &Router,
+        lane: &mut Lane,
+        batcher: &mut Batcher,
+        level: Option<Level>,
+        time: Ticks,
+        n: u64,
+    ) -> Admission {
         let origin = Origin { identity: 7, position: n, source: "/var/log/app.log" };
         lane.push(router, batcher, &Record { level, ..Record::default() }, time, origin, at(21))
     }
@@ -214,10 +221,10 @@ mod tests {
     #[test]
     fn the_first_table_whose_condition_holds_takes_the_record() {
         let router = Router::new(vec![
-                route("Debug", Condition::LevelAtMost(Level::Debug)),
-                route("Audit", Condition::Instance(Pattern::instance("audit-*").expect("a glob"))),
-                route("Nginx", Condition::Source(Pattern::source("/var/log/nginx/*").expect("a glob"))),
-                route("Errors", Condition::LevelAtLeast(Level::Error)),
+            route("Debug", Condition::LevelAtMost(Level::Debug)),
+            route("Audit", Condition::Instance(Pattern::instance("audit-*").expect("a glob"))),
+            route("Nginx", Condition::Source(Pattern::source("/var/log/nginx/*").expect("a glob"))),
+            route("Errors", Condition::LevelAtLeast(Level::Error)),
             route("Log", Condition::Always),
         ]);
         for (level, instance, source, table) in [

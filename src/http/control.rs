@@ -14,7 +14,6 @@ use tokio::time::timeout;
 /// The largest body of a request.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-
 /// Waits for no scan: what scans the table is what dropping it ends.
 pub(super) async fn drop_table(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
     let table = params::table(&uri)?;

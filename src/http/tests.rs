@@ -158,7 +158,7 @@ async fn control_is_for_the_socket_and_not_for_browsers() {
 #[tokio::test]
 async fn an_import_takes_absolute_paths_and_streams_its_progress() {
     let import = |import: &Import, out: &mut Out| {
-        for path in paths {
+        for path in &import.paths {
             out.line(&format!("{:?}", path.display().to_string()));
         }
         Err(ApiError::Failed("the disk is full".into()))

@@ -293,7 +293,9 @@ mod tests {
             std::fs::write(&path, bytes).expect("written");
             let (mut content, _) = Content::open(&path).expect("opened");
             assert_eq!(content.is_compressed(), name != "plain");
-            for (offset, length) in [(0, 10), (5, 1000), (500_000, 70_000), (499_000, 5000), (text.len() - 3, 10), (1, 1)] {
+            for (offset, length) in
+                [(0, 10), (5, 1000), (500_000, 70_000), (499_000, 5000), (text.len() - 3, 10), (1, 1)]
+            {
                 let mut buffer = vec![0; length];
                 let n = content.read_at(offset as u64, &mut buffer).expect("read");
                 let end = (offset + length).min(text.len());

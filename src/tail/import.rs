@@ -15,6 +15,8 @@ use super::search::compare;
 use crate::batcher::Batcher;
 use crate::route::Router;
 use crate::store::{Done, Intake, Ledger, Refused, SourceKind, SourceState, SourceStatus, Submission};
+use crate::time::Ticks;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,7 +25,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 const SUBMISSION_BYTES: usize = 4 << 20;
 
 /// How far an import is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Progress {
     /// Files that are done, and how many there are.
     pub files: usize,
@@ -46,12 +49,31 @@ pub struct Imported {
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 
+impl Imported {
+    /// How far it came, or the first file that could not be read; the others were.
+    pub fn complete(mut self) -> Result<Progress, ImportError> {
+        if self.failed.is_empty() {
+            return Ok(self.progress);
+        }
+        let (path, source) = self.failed.swap_remove(0);
+        Err(ImportError::Read { path, source })
+    }
+}
+
 /// Why an import ended before its time. What is on disk stays; the same import again goes on from there.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// A commit failed, as on a full disk, or the store closed.
-    #[error("the store did not take the records")]
+    #[error("the store did not take the records: {0}")]
     Refused(#[from] Refused),
+    /// A file could not be read to its end.
+    #[error("failed to read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 /// Reads files to their end and waits until all of it is on disk. `options` says how lines are read; its patterns are
@@ -75,6 +97,7 @@ pub fn import(
         epoch,
         known: Known::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import).collect()),
         batcher: Batcher::default(),
+        newest: None,
         buffer: Vec::new(),
         counters: BlockCounters::default(),
         told,
@@ -108,6 +131,7 @@ struct Import<'a> {
     epoch: u64,
     known: Known,
     batcher: Batcher,
+    newest: Option<Ticks>,
     buffer: Vec<u8>,
     counters: BlockCounters,
     told: Sender<bool>,
@@ -151,6 +175,7 @@ impl Import<'_> {
                 counters: &self.counters,
                 host: self.host,
                 now: crate::time::now(),
+                newest: &mut self.newest,
             };
             let turn = cursor.turn(true, &mut desk);
             let position = cursor.state.position;
@@ -222,7 +247,7 @@ impl Import<'_> {
             let _ = told.send(is_committed);
         });
         let (batches, epoch) = (self.batcher.take(), self.epoch);
-        self.intake.submit(Submission { batches, advances: vec![state], epoch, done })?;
+        self.intake.submit(Submission { batches, advances: vec![state], newest: self.newest.take(), epoch, done })?;
         self.waiting += 1;
         Ok(())
     }

@@ -34,7 +34,7 @@ mod search;
 
 pub use counters::{BlockCounters, TailCounters};
 pub use import::{ImportError, Imported, Progress, import};
-pub use options::{Instance, ReadFrom, TailOptions, Watch};
+pub use options::TailOptions;
 
 use crate::route::Router;
 use crate::store::Intake;

@@ -1,6 +1,7 @@
 //! Lines, limits, descriptors, failed commits.
 
 use super::*;
+use crate::config::{ReadFrom, Watch};
 use std::sync::atomic::Ordering;
 
 #[test]
@@ -212,7 +213,10 @@ fn many_files_few_descriptors() {
 
 fn open_descriptors(folder: &std::path::Path) -> usize {
     let links = fs::read_dir("/proc/self/fd").expect("listed").flatten();
-    links.filter_map(|link| fs::read_link(link.path()).ok()).filter(|target| target.starts_with(folder) && target != folder).count()
+    links
+        .filter_map(|link| fs::read_link(link.path()).ok())
+        .filter(|target| target.starts_with(folder) && target != folder)
+        .count()
 }
 
 #[test]
