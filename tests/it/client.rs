@@ -11,30 +11,30 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// An answer, read to its end.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// Its header lines, in lower case.
-    pub head: String,
+    pub(crate) head: String,
     /// Its body, without the marks between chunks.
-    pub body: String,
+    pub(crate) body: String,
 }
 
 /// Asks over a unix socket.
-pub fn over_unix(socket: &Path, method: &str, target: &str, body: &str) -> io::Result<Answer> {
+pub(crate) fn over_unix(socket: &Path, method: &str, target: &str, body: &str) -> io::Result<Answer> {
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     ask(stream, method, target, "", body)
 }
 
 /// Asks over TCP, with header lines of one's own, each ended by CRLF.
-pub fn over_tcp(address: SocketAddr, method: &str, target: &str, headers: &str) -> io::Result<Answer> {
+pub(crate) fn over_tcp(address: SocketAddr, method: &str, target: &str, headers: &str) -> io::Result<Answer> {
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     ask(stream, method, target, headers, "")
 }
 
 /// Opens a stream that does not end: gives its head, and what comes after it line by line.
-pub fn follow(socket: &Path, target: &str) -> io::Result<(String, impl Iterator<Item = String>)> {
+pub(crate) fn follow(socket: &Path, target: &str) -> io::Result<(String, impl Iterator<Item = String>)> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;

@@ -54,7 +54,7 @@ fn query_filters() {
     assert_eq!(numbers(&["-n", "1000"]), all);
     assert_eq!(numbers(&["-n", "7"]), all[..7]);
     assert_eq!(numbers(&["--instance", "db"]), only(&|n| n % 2 == 1));
-    assert_eq!(numbers(&["--instance", "d"]), []);
+    assert!(numbers(&["--instance", "d"]).is_empty());
     assert_eq!(numbers(&["--level", "error"]), only(&|n| n % 3 == 2));
     assert_eq!(numbers(&["--level", "warn", "--instance", "web", "-n", "3"]), only(&|n| n % 3 > 0 && n % 2 == 0)[..3]);
     assert_eq!(numbers(&["--contains", "web 1"]), only(&|n| n % 2 == 0 && (n == 1 || n / 10 == 1)));

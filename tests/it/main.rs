@@ -9,12 +9,12 @@
 mod client;
 mod place;
 
-//mod commands;
+mod commands;
 mod http;
 mod kill;
-//mod lifecycle;
+mod lifecycle;
 //mod readme;
 mod rotation;
 mod service;
 //mod tidy;
-//mod trouble;
+mod trouble;

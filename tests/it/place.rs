@@ -12,14 +12,14 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// The binary under test.
-pub const DAYTABLE: &str = env!("CARGO_BIN_EXE_daytable");
+pub(crate) const DAYTABLE: &str = env!("CARGO_BIN_EXE_daytable");
 /// How long anything may take that takes milliseconds: the machine may be busy with other tests.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The `[[tail]]` block of most tests. `LOGS` stands for the folder of logs.
-pub const TAIL: &str = "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"test\"\n";
+pub(crate) const TAIL: &str = "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"test\"\n";
 
 /// Waits until `look` gives something; `what` is said when it does not.
-pub fn wait_for<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = look() {
@@ -31,40 +31,40 @@ pub fn wait_for<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Opt
 }
 
 /// The folder of one test, removed with it.
-pub struct Place {
+pub(crate) struct Place {
     root: tempfile::TempDir,
 }
 
 impl Place {
     /// An empty one, with a folder for logs.
-    pub fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let place = Place { root: tempfile::tempdir().expect("a folder") };
         fs::create_dir(place.path("logs")).expect("a folder for logs");
         place
     }
 
     /// A path in it.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
     /// The data folder.
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.path("data")
     }
 
     /// A file that is read.
-    pub fn log(&self, name: &str) -> PathBuf {
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.path("logs").join(name)
     }
 
     /// Adds lines to a file that is read.
-    pub fn write(&self, name: &str, lines: &[String]) {
+    pub(crate) fn write(&self, name: &str, lines: &[String]) {
         append(&self.log(name), lines.concat_lines().as_bytes());
     }
 
     /// Writes the configuration: the data folder, a free port, and `more`.
-    pub fn configure(&self, more: &str) -> PathBuf {
+    pub(crate) fn configure(&self, more: &str) -> PathBuf {
         let (data, logs) = (self.data(), self.path("logs"));
         let listen = if more.contains("[http]") { "" } else { "[http]\nlisten = \"127.0.0.1:0\"\n" };
         let text = format!("data_dir = \"{}\"\n{listen}[log]\nlevel = \"debug\"\n{more}", data.display());
@@ -74,19 +74,19 @@ impl Place {
     }
 
     /// `daytable COMMAND --data DATA`.
-    pub fn command(&self, command: &str) -> Command {
+    pub(crate) fn command(&self, command: &str) -> Command {
         let mut daytable = Command::new(DAYTABLE);
         daytable.arg(command).arg("--data").arg(self.data()).env_remove("DAYTABLE_DATA").stdin(Stdio::null());
         daytable
     }
 
     /// Runs a command on the data folder to its end.
-    pub fn ask(&self, command: &str, args: &[&str]) -> Output {
+    pub(crate) fn ask(&self, command: &str, args: &[&str]) -> Output {
         self.command(command).args(args).output().expect("daytable can be run")
     }
 
     /// What a command prints; it must end well.
-    pub fn said(&self, command: &str, args: &[&str]) -> String {
+    pub(crate) fn said(&self, command: &str, args: &[&str]) -> String {
         let output = self.ask(command, args);
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "daytable {command} {args:?}: {}\n{error}", output.status);
@@ -94,18 +94,18 @@ impl Place {
     }
 
     /// The objects that a command prints with `--json`.
-    pub fn json(&self, command: &str, args: &[&str]) -> Vec<Value> {
+    pub(crate) fn json(&self, command: &str, args: &[&str]) -> Vec<Value> {
         let said = self.said(command, &[args, &["--json"]].concat());
         said.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
     }
 
     /// Every record there is.
-    pub fn records(&self) -> Vec<Value> {
+    pub(crate) fn records(&self) -> Vec<Value> {
         self.json("query", &["-n", "1000000000"])
     }
 
     /// What of `source`'s file name the ledger says.
-    pub fn ledger(&self, name: &str) -> Value {
+    pub(crate) fn ledger(&self, name: &str) -> Value {
         let path = self.log(name).display().to_string();
         let sources = self.json("sources", &[]);
         let found = sources.iter().find(|source| source["path"] == path);
@@ -113,19 +113,19 @@ impl Place {
     }
 
     /// Starts the daemon on the usual [`TAIL`] block, and waits until it is ready.
-    pub fn start(&self) -> Daemon {
+    pub(crate) fn start(&self) -> Daemon {
         self.start_with(TAIL)
     }
 
     /// Starts the daemon with a configuration, and waits until it is ready.
-    pub fn start_with(&self, config: &str) -> Daemon {
+    pub(crate) fn start_with(&self, config: &str) -> Daemon {
         let daemon = self.spawn(config);
         daemon.wait_ready();
         daemon
     }
 
     /// Starts the daemon with a configuration.
-    pub fn spawn(&self, config: &str) -> Daemon {
+    pub(crate) fn spawn(&self, config: &str) -> Daemon {
         let config = self.configure(config);
         let mut command = Command::new(DAYTABLE);
         command.arg("run").arg("--config").arg(config);
@@ -133,7 +133,7 @@ impl Place {
     }
 
     /// Starts a daemon on this folder by a command of the test's own.
-    pub fn spawn_command(&self, mut command: Command) -> Daemon {
+    pub(crate) fn spawn_command(&self, mut command: Command) -> Daemon {
         let number = (0..).find(|n| !self.path(&format!("daemon-{n}.log")).exists()).expect("a free name");
         let log = self.path(&format!("daemon-{number}.log"));
         let stderr = File::create(&log).expect("a file for what the daemon says");
@@ -143,7 +143,7 @@ impl Place {
     }
 
     /// Waits until the messages of all records are `expected`, each as often as it is there.
-    pub fn wait_for_messages(&self, expected: &[String]) {
+    pub(crate) fn wait_for_messages(&self, expected: &[String]) {
         let expected = counted(expected.iter().cloned());
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -159,19 +159,19 @@ impl Place {
     }
 
     /// Waits until the messages of all records are no others than `expected`: what is there besides goes away.
-    pub fn wait_until_messages(&self, expected: &[&str]) {
+    pub(crate) fn wait_until_messages(&self, expected: &[&str]) {
         let expected = counted(expected.iter().map(|&message| message.to_owned()));
         wait_for("the rest is gone", PATIENCE, || (self.messages() == expected).then_some(()));
     }
 
     /// The messages of all records, and how often each is there.
-    pub fn messages(&self) -> BTreeMap<String, usize> {
+    pub(crate) fn messages(&self) -> BTreeMap<String, usize> {
         counted(self.records().iter().map(message_of))
     }
 
     /// The end of a test: all of `expected` is there, once each, and stays so over a stop and another start, which
     /// reads everything that it wrongly believes to be new.
-    pub fn finish(&self, daemon: Daemon, config: &str, expected: &[String]) {
+    pub(crate) fn finish(&self, daemon: Daemon, config: &str, expected: &[String]) {
         self.wait_for_messages(expected);
         daemon.stop();
         self.wait_for_messages(expected);
@@ -186,7 +186,7 @@ impl Place {
     }
 
     /// No two records have the same three keys.
-    pub fn assert_no_key_twice(&self) {
+    pub(crate) fn assert_no_key_twice(&self) {
         let mut keys = HashSet::new();
         for record in self.records() {
             let key = [&record["table"], &record["partition_key"], &record["row_key"]].map(Value::to_string);
@@ -196,7 +196,7 @@ impl Place {
 }
 
 /// A daemon that runs; killed when it is forgotten.
-pub struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     log: PathBuf,
     socket: PathBuf,
@@ -204,27 +204,27 @@ pub struct Daemon {
 
 impl Daemon {
     /// Its process.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Its control socket.
-    pub fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// What it said so far.
-    pub fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.log).expect("what the daemon says")
     }
 
     /// Waits until it says `text`.
-    pub fn wait_said(&self, text: &str) {
+    pub(crate) fn wait_said(&self, text: &str) {
         wait_for(&format!("the daemon says \"{text}\""), PATIENCE, || self.said().contains(text).then_some(()));
     }
 
     /// Waits until it answers that it is ready.
-    pub fn wait_ready(&self) {
+    pub(crate) fn wait_ready(&self) {
         wait_for("the daemon is ready", PATIENCE, || {
             let answer = client::over_unix(&self.socket, "GET", "/readyz", "").ok()?;
             (answer.status == 200).then_some(())
@@ -232,7 +232,7 @@ impl Daemon {
     }
 
     /// Where it listens over TCP.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         wait_for("the daemon listens over TCP", PATIENCE, || {
             let said = self.said();
             let address = said.split_once("listening address=")?.1.split_whitespace().next()?;
@@ -241,32 +241,32 @@ impl Daemon {
     }
 
     /// A metric without labels, or with its labels as they are written.
-    pub fn metric(&self, name: &str) -> Option<f64> {
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let answer = client::over_unix(&self.socket, "GET", "/metrics", "").ok()?;
         answer.body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
         rustix::process::kill_process(pid, signal).expect("a signal can be sent");
     }
 
     /// Kills it as a power cut would.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("ended");
     }
 
     /// Asks it to stop, and waits until it did: within seconds, and with success.
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.signal(rustix::process::Signal::TERM);
         let status = self.ended();
         assert!(status.success(), "the daemon ended with {status}, signal {:?}\n{}", status.signal(), self.said());
     }
 
     /// Waits until it ended by itself.
-    pub fn ended(&mut self) -> ExitStatus {
+    pub(crate) fn ended(&mut self) -> ExitStatus {
         wait_for("the daemon ends", PATIENCE, || self.child.try_wait().expect("a child"))
     }
 }
@@ -285,18 +285,18 @@ impl Drop for Daemon {
 }
 
 /// `prefix 0`, `prefix 1`, …: messages that no format takes apart.
-pub fn numbered(prefix: &str, count: usize) -> Vec<String> {
+pub(crate) fn numbered(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|n| format!("{prefix} {n}")).collect()
 }
 
 /// Adds bytes to a file, as a writer does that opens it anew each time.
-pub fn append(path: &Path, bytes: &[u8]) {
+pub(crate) fn append(path: &Path, bytes: &[u8]) {
     let mut file = File::options().create(true).append(true).open(path).expect("a file to write to");
     file.write_all(bytes).expect("written");
 }
 
 /// Compresses a file as logrotate does: the whole copy first, then the original goes.
-pub fn gzip(from: &Path, to: &Path) {
+pub(crate) fn gzip(from: &Path, to: &Path) {
     let mut encoder = flate2::write::GzEncoder::new(File::create(to).expect("a file"), flate2::Compression::fast());
     encoder.write_all(&fs::read(from).expect("read")).expect("compressed");
     encoder.finish().expect("finished");
@@ -304,12 +304,12 @@ pub fn gzip(from: &Path, to: &Path) {
 }
 
 /// The message of a record.
-pub fn message_of(record: &Value) -> String {
+pub(crate) fn message_of(record: &Value) -> String {
     record["message"].as_str().expect("a message").to_owned()
 }
 
 /// Lines, each with its newline.
-pub trait Lines {
+pub(crate) trait Lines {
     /// The text that they make.
     fn concat_lines(&self) -> String;
 }
