@@ -292,13 +292,11 @@ impl Committer {
             let live = self.catalogue.files()?.into_iter().find(|f| f.day == *day);
             let open = match live {
                 Some(live) => {
+                    // Checked before it is marked: else the next opening takes what does not belong for a torn commit.
+                    let file = open::open_day(&self.layout, &live, self.seq)?;
                     // Marked before it is written to: a crash must find it when it opens the folder.
                     self.catalogue.set_writable(&live.name, true)?;
-                    OpenDay {
-                        file: open::open_day(&self.layout, &live, self.seq)?,
-                        name: live.name,
-                        used: Instant::now(),
-                    }
+                    OpenDay { file, name: live.name, used: Instant::now() }
                 }
                 None => self.create(day)?,
             };
