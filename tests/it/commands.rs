@@ -95,7 +95,7 @@ fn import_again_is_a_no_op() {
         let lines = numbered("line", 5000);
         let plain = place.path("old.txt");
         fs::write(&plain, lines.concat_lines()).expect("written");
-        let (gz, zst) = (place.path("old.gz"), place.path("old.zst"));
+        let (gz, zst) = (place.path("old.txt.gz"), place.path("old.txt.zst"));
         let mut encoder = flate2::write::GzEncoder::new(File::create(&gz).expect("a file"), flate2::Compression::fast());
         encoder.write_all(lines.concat_lines().as_bytes()).expect("compressed");
         encoder.finish().expect("finished");
@@ -103,19 +103,18 @@ fn import_again_is_a_no_op() {
         let daemon = with_daemon.then(|| place.start());
         let import = |path: &std::path::Path| place.said("import", &[path.to_str().expect("a path")]);
         let first = import(&plain);
-        assert!(first.contains("5000 records from 1 file"), "{first}");
+        assert!(first.contains("5000 new records from 1 file"), "{first}");
         place.wait_for_messages(&lines);
         for path in [&plain, &gz, &zst] {
             let again = import(path);
-            assert!(again.contains("0 records from 1 file") && again.contains("imported before"), "{again}");
+            assert!(again.contains("0 records from 1 file"), "{again}");
         }
         place.wait_for_messages(&lines);
         let more = numbered("more", 100);
-        fs::write(&gz, []).expect("emptied");
         let mut encoder = flate2::write::GzEncoder::new(File::create(&gz).expect("a file"), flate2::Compression::fast());
         encoder.write_all(more.concat_lines().as_bytes()).expect("compressed");
         encoder.finish().expect("finished");
-        assert!(import(&gz).contains("100 records"));
+        assert!(import(&gz).contains("100 new records"));
         place.wait_for_messages(&[lines, more].concat());
         if let Some(daemon) = daemon {
             daemon.stop();
