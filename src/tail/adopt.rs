@@ -8,7 +8,7 @@ use super::followed::{Followed, Hold};
 use super::follower::{Follower, is_gone};
 use super::identity::{Kinship, Likeness, head_of, kinship, mark_at, resume_after_loss};
 use super::known::NO_INODE;
-use super::names::{is_made_from, is_next_of};
+use super::names::{homes_of, is_made_from, is_next_of};
 use super::parked::{Next, Parked, Why};
 use super::search::{Candidate, compare, copied, renamed};
 use crate::config::ReadFrom;
@@ -19,13 +19,20 @@ use std::time::Instant;
 
 /// What is expected of a file that is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expect {
+enum Expect<'a> {
     Anything,
     /// It is no copy, whatever it looks like.
     Own,
     /// It gets nothing more: what it has is its whole first line.
     Complete,
+    /// It was rotated away from `home` before it was found.
+    Between {
+        home: &'a Path,
+    },
 }
+
+/// How far the clock of a file system may be behind this one, in seconds.
+const CLOCKS_APART: i64 = 10;
 
 impl Follower {
     /// Finds the files of the sources that were followed before, whatever became of them meanwhile.
@@ -72,9 +79,7 @@ impl Follower {
                 Err(error) => return self.park(path, block, Facts::default(), Why::Failed(error.kind()), Some(error)),
             }
         }
-        if let Some(Candidate { path, content, facts }) =
-            copied(&state, &state.path, |facts| self.files.of_file(facts).is_some())
-        {
+        if let Some(Candidate { path, content, facts }) = self.copy_of(&state, &state.path) {
             return self.follow(state, block, path, content, facts);
         }
         let was_rewritten = left.is_some();
@@ -98,10 +103,57 @@ impl Follower {
         self.loose.push(state);
     }
 
+    /// The copy of a source beside `path`, if it is no one else's file.
+    pub(super) fn copy_of(&self, state: &SourceState, path: &Path) -> Option<Candidate> {
+        copied(state, path, |content, facts| {
+            let is_rival = |identity: &u64| {
+                let rival = self.state_of(*identity).filter(|rival| rival.position > state.position);
+                rival.is_some_and(|rival| matches!(compare(content, rival), Ok(Likeness::Same)))
+            };
+            self.files.of_file(facts).is_some() || self.known.of_file(facts.device, facts.inode).iter().any(is_rival)
+        })
+    }
+
     /// The block that a source belongs to: the one it had, else the one that follows its path now.
     fn block_of_source(&self, state: &SourceState) -> Option<usize> {
         let named = self.blocks.iter().position(|block| block.name == state.block);
         named.or_else(|| self.discovery.block_of(&state.path))
+    }
+
+    /// A file was found that no block follows, under a name that rotation makes. If it comes from a path of a known
+    /// source, and was written to since, it was there between two files that were found: it is read, too.
+    pub(super) fn meet_rotated(&mut self, path: PathBuf) {
+        let Ok(Some(facts)) = Facts::at(&path) else { return };
+        if self.files.of_file(&facts).is_some() || self.rotated_from(&path, &facts).is_none() {
+            return;
+        }
+        let known = self.homes_of(&path).into_iter().next();
+        let Some(state) = known.and_then(|(_, identity)| self.state_of(identity)) else { return };
+        let Some(block) = self.block_of_source(state) else { return };
+        self.meet(Found { path, block });
+    }
+
+    /// Paths that a file may have been rotated away from, with the sources that were there last.
+    fn homes_of(&self, path: &Path) -> Vec<(PathBuf, u64)> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let homes = path.file_name().map(homes_of).unwrap_or_default().into_iter().map(|name| folder.join(name));
+        let last = |home: PathBuf| {
+            let seen = |identity: &u64| self.state_of(*identity).map(|state| state.seen);
+            self.known.of_path(&home).into_iter().max_by_key(seen).map(|identity| (home, identity))
+        };
+        homes.filter_map(last).collect()
+    }
+
+    /// The path that a file was at before it was rotated away, if that was since a source was seen there.
+    fn rotated_from(&self, path: &Path, facts: &Facts) -> Option<PathBuf> {
+        if let Some(home) = self.parked.get(path).and_then(|parked| parked.home.clone()) {
+            return Some(home);
+        }
+        let is_since = |(_, identity): &(PathBuf, u64)| {
+            let seen = self.state_of(*identity).map(|state| state.seen.unix_seconds());
+            seen.is_some_and(|seen| facts.modified.0 >= seen - CLOCKS_APART)
+        };
+        self.homes_of(path).into_iter().find(is_since).map(|(home, _)| home)
     }
 
     /// A path that a block follows was found.
@@ -119,14 +171,14 @@ impl Follower {
             self.parked.remove(&found.path);
             return;
         }
-        let next = match self.parked.get(&found.path).copied() {
+        let next = match self.parked.get(&found.path).cloned() {
             Some(parked) if is_headless(&parked) && !facts.is_same_file(&parked.facts) => {
                 return self.missed_parked(found.path, parked);
             }
             Some(parked) => parked.next(&facts, Instant::now(), &self.pace),
             None => Next::Examine,
         };
-        self.examine_as(found, next);
+        self.examine_next(found, &facts, next);
     }
 
     /// Looks whether files that are parked have changed.
@@ -142,14 +194,18 @@ impl Follower {
                 if parked.why == Why::Compressed {
                     parked.checked = now;
                 }
-                (path.clone(), *parked)
+                (path.clone(), parked.clone())
             })
             .collect();
         for (path, parked) in due {
             match Facts::at(&path) {
                 Ok(Some(facts)) if facts.is_same_file(&parked.facts) || !is_headless(&parked) => {
                     let next = parked.next(&facts, now, &self.pace);
-                    self.examine_as(Found { path, block: parked.block }, next);
+                    if next == Next::Own && self.discovery.block_of(&path).is_none() {
+                        self.parked.remove(&path);
+                        continue;
+                    }
+                    self.examine_next(Found { path, block: parked.block }, &facts, next);
                 }
                 Err(error) if !is_gone(&error) => {}
                 _ => self.missed_parked(path, parked),
@@ -174,13 +230,19 @@ impl Follower {
         }
     }
 
-    fn examine_as(&mut self, found: Found, next: Next) {
-        let expect = match next {
-            Next::Leave => return,
-            Next::Examine => Expect::Anything,
-            Next::Own => Expect::Own,
-            Next::Complete => Expect::Complete,
+    fn examine_next(&mut self, found: Found, facts: &Facts, next: Next) {
+        let home = self.rotated_from(&found.path, facts);
+        let expect = match (next, &home) {
+            (Next::Leave, _) => return,
+            (Next::Examine, Some(home)) => Expect::Between { home },
+            (Next::Examine, None) => Expect::Anything,
+            (Next::Own, _) => Expect::Own,
+            (Next::Complete, _) => Expect::Complete,
         };
+        self.examine_as(found, expect);
+    }
+
+    fn examine_as(&mut self, found: Found, expect: Expect<'_>) {
         let path = found.path.clone();
         let block = found.block;
         if let Err(error) = self.examine(found, expect) {
@@ -189,14 +251,17 @@ impl Follower {
                 // A compressed file that is not complete.
                 io::ErrorKind::UnexpectedEof => {
                     let facts = Facts::at(&path).ok().flatten().unwrap_or_default();
-                    self.park(path, block, facts, Why::Compressed, None);
+                    self.park(path.clone(), block, facts, Why::Compressed, None);
                 }
-                kind => self.park(path, block, Facts::default(), Why::Failed(kind), Some(error)),
+                kind => self.park(path.clone(), block, Facts::default(), Why::Failed(kind), Some(error)),
             }
+        }
+        if let (Expect::Between { home }, Some(parked)) = (expect, self.parked.get_mut(&path)) {
+            parked.home = Some(home.to_path_buf());
         }
     }
 
-    fn examine(&mut self, found: Found, expect: Expect) -> io::Result<()> {
+    fn examine(&mut self, found: Found, expect: Expect<'_>) -> io::Result<()> {
         let Found { path, block } = found;
         let (mut content, facts) = self.files.open_at(&path)?;
         if self.files.of_file(&facts).is_some() {
@@ -223,18 +288,19 @@ impl Follower {
         let beginning = content.beginning()?;
         let is_complete = expect == Expect::Complete || content.is_compressed();
         let Some(head) = head_of(&beginning, is_complete) else {
-            let is_rotated =
-                matches!(self.parked.get(&path), Some(Parked { why: Why::Headless { is_rotated: true }, .. }));
+            let was_rotated = Why::Headless { is_rotated: true };
+            let is_rotated = matches!(expect, Expect::Between { .. })
+                || self.parked.get(&path).is_some_and(|parked| parked.why == was_rotated);
             self.park(path, block, facts, Why::Headless { is_rotated }, None);
             return Ok(());
         };
-        if expect == Expect::Anything
+        if matches!(expect, Expect::Anything | Expect::Between { .. })
             && let Some((identity, kinship)) = self.kin_of(&path, &mut content, &facts, head)?
         {
             self.join(identity, kinship, block, path, content, facts);
             return Ok(());
         }
-        if content.is_compressed() {
+        if content.is_compressed() && !matches!(expect, Expect::Between { .. }) {
             self.park(path, block, facts, Why::Compressed, None);
             return Ok(());
         }
@@ -268,7 +334,7 @@ impl Follower {
                 continue;
             }
             let size = (!content.is_compressed()).then_some(facts.size);
-            if likeness == Likeness::Shorter && !self.is_beginning_of(content, size, &state)? {
+            if (stands || likeness == Likeness::Shorter) && !self.is_beginning_of(content, size, &state)? {
                 continue;
             }
             match kinship(likeness, stands, size) {
@@ -292,8 +358,8 @@ impl Follower {
             && matches!(compare(&mut content, state), Ok(Likeness::Same))
     }
 
-    /// Whether a shorter file is the beginning of a source's file, by the last bytes that it has. Where that is gone or
-    /// either is compressed, marks are all there is to go by.
+    /// Whether a file is the beginning of a source's file, or all of it, by its first and last bytes. Where that is gone
+    /// or either is compressed, marks are all there is to go by.
     fn is_beginning_of(&self, content: &mut Content, size: Option<u64>, state: &SourceState) -> io::Result<bool> {
         const COMPARED: usize = 64 << 10;
         let path = self.files.place(state.identity).map_or(state.path.as_path(), |(path, _)| path);
@@ -340,17 +406,23 @@ impl Follower {
         content: Content,
         facts: Facts,
         head: &[u8],
-        expect: Expect,
+        expect: Expect<'_>,
     ) -> io::Result<()> {
         let (generation, identity) = self.known.next_identity(facts.device, facts.inode, head);
         let options = &self.blocks[block];
         let now = crate::time::now();
-        let status = if expect == Expect::Complete { SourceStatus::Rotated } else { SourceStatus::Live };
+        let is_rotated = matches!(expect, Expect::Complete | Expect::Between { .. });
+        let parked_home = || self.parked.get(&path).and_then(|parked| parked.home.clone());
+        let home = match expect {
+            Expect::Between { home } => home.to_path_buf(),
+            _ => parked_home().unwrap_or_else(|| path.clone()),
+        };
+        let status = if is_rotated { SourceStatus::Rotated } else { SourceStatus::Live };
         let state = SourceState {
             identity,
             block: options.name.clone(),
             kind: SourceKind::Tail,
-            path: path.clone(),
+            path: home,
             device: facts.device,
             inode: facts.inode,
             generation,
@@ -364,7 +436,7 @@ impl Follower {
         };
         let age = now.unix_seconds() - facts.modified.0;
         let is_old = options.ignore_older.is_some_and(|older| age > i64::try_from(older.as_secs()).unwrap_or(i64::MAX));
-        let is_at_end = options.read_from == ReadFrom::End && self.is_first_look;
+        let is_at_end = options.read_from == ReadFrom::End && self.is_first_look && self.is_first_run[block];
         let mut cursor = Cursor::new(state, Some(content));
         if is_old || is_at_end {
             let skipped = cursor.skip_to_end(facts.size)?;
@@ -412,7 +484,8 @@ impl Follower {
         }
         let is_same = |before: &&Parked| before.facts == Facts { links: before.facts.links, ..facts };
         let changed = before.filter(is_same).map_or(now, |before| before.changed);
-        self.parked.insert(path, Parked { why, block, facts, changed, checked: now });
+        let home = before.and_then(|before| before.home.clone());
+        self.parked.insert(path, Parked { why, block, facts, changed, checked: now, home });
     }
 }
 

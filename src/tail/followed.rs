@@ -144,6 +144,8 @@ impl Followed {
     /// A commit failed: reads again from what is committed of it, if anything is.
     pub(super) fn rewind(&mut self, committed: Option<SourceState>, now: Instant) {
         self.cursor.rewind(committed.unwrap_or_else(|| self.begun.clone()));
+        // What was found out about its file is still so.
+        (self.cursor.state.device, self.cursor.state.inode) = (self.facts.device, self.facts.inode);
         self.has_more = true;
         self.is_final = false;
         self.is_changed = true;

@@ -2,6 +2,7 @@
 
 use super::content::Facts;
 use super::options::Pace;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Why a file is not read.
@@ -20,7 +21,7 @@ pub(super) enum Why {
 }
 
 /// A file that is not read, as it was when that was decided.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Parked {
     pub(super) why: Why,
     pub(super) block: usize,
@@ -28,6 +29,8 @@ pub(super) struct Parked {
     /// When it was seen to change last.
     pub(super) changed: Instant,
     pub(super) checked: Instant,
+    /// Where it was rotated away from, if that was before it was found.
+    pub(super) home: Option<PathBuf>,
 }
 
 /// What to do about a parked file.
@@ -88,7 +91,7 @@ mod tests {
             (Why::Failed(std::io::ErrorKind::PermissionDenied), grown, 9, Next::Leave),
             (Why::Failed(std::io::ErrorKind::PermissionDenied), facts, 10, Next::Examine),
         ] {
-            let parked = Parked { why, block: 0, facts, changed: start, checked: start };
+            let parked = Parked { why, block: 0, facts, changed: start, checked: start, home: None };
             let now = start + Duration::from_secs(seconds);
             assert_eq!(parked.next(&facts_now, now, &pace), next, "{why:?} after {seconds} s");
         }
