@@ -107,7 +107,7 @@ fn import_again_is_a_no_op() {
         place.wait_for_messages(&lines);
         for path in [&plain, &gz, &zst] {
             let again = import(path);
-            assert!(again.contains("0 records from 1 file"), "{again}");
+            assert!(again.contains("0 new records from 1 file"), "{again}");
         }
         place.wait_for_messages(&lines);
         let more = numbered("more", 100);
