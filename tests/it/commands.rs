@@ -12,7 +12,9 @@ fn write_day(place: &Place, records: u64) {
     let line = |n: u64| {
         let time = now.minus(std::time::Duration::from_secs(records - n));
         let (host, level) = (["web", "db"][n as usize % 2], ["info", "warn", "error"][n as usize % 3]);
-        format!("{{\"time\":\"{time}\",\"level\":\"{level}\",\"host\":\"{host}\",\"message\":\"{host} {n}\",\"n\":{n}}}")
+        format!(
+            "{{\"time\":\"{time}\",\"level\":\"{level}\",\"host\":\"{host}\",\"message\":\"{host} {n}\",\"n\":{n}}}"
+        )
     };
     place.write("app.log", &(0..records).map(line).collect::<Vec<_>>());
 }
@@ -29,7 +31,12 @@ fn reading_is_the_same_beside_a_daemon_and_without_one() {
     let answers = || {
         let said = |command: &str, args: &[&str]| place.said(command, args);
         let tables: Vec<Value> = place.json("tables", &[]).into_iter().map(|table| table["rows"].clone()).collect();
-        (said("query", &["--json"]), said("count", &["--by", "level,instance"]), tables, place.ledger("app.log")["records"].clone())
+        (
+            said("query", &["--json"]),
+            said("count", &["--by", "level,instance"]),
+            tables,
+            place.ledger("app.log")["records"].clone(),
+        )
     };
     let beside = answers();
     daemon.stop();
@@ -58,12 +65,24 @@ fn query_filters() {
     assert_eq!(numbers(&["--level", "error"]), only(&|n| n % 3 == 2));
     assert_eq!(numbers(&["--level", "warn", "--instance", "web", "-n", "3"]), only(&|n| n % 3 > 0 && n % 2 == 0)[..3]);
     assert_eq!(numbers(&["--contains", "web 1"]), only(&|n| n % 2 == 0 && (n == 1 || n / 10 == 1)));
-    let time = |n: u64| place.json("query", &["--contains", &format!(" {n}"), "-n", "1000"])
-        .iter().find(|record| record["n"] == n).expect("there")["time"].as_str().expect("a time").to_owned();
+    let time = |n: u64| {
+        place
+            .json("query", &["--contains", &format!(" {n}"), "-n", "1000"])
+            .iter()
+            .find(|record| record["n"] == n)
+            .expect("there")["time"]
+            .as_str()
+            .expect("a time")
+            .to_owned()
+    };
     assert_eq!(numbers(&["--since", &time(50)]), only(&|n| n >= 50));
     assert_eq!(numbers(&["--until", &time(50), "--since", &time(40)]), only(&|n| (40..50).contains(&n)));
     let counts = place.json("count", &["--by", "level"]);
-    assert_eq!(counts.iter().filter_map(|count| count["records"].as_u64()).collect::<Vec<_>>(), [20, 20, 20], "{counts:?}");
+    assert_eq!(
+        counts.iter().filter_map(|count| count["records"].as_u64()).collect::<Vec<_>>(),
+        [20, 20, 20],
+        "{counts:?}"
+    );
     assert_eq!(place.json("count", &["--instance", "web"])[0]["records"], 30);
     let every = place.json("count", &["--every", "10s"]);
     assert_eq!(every.iter().filter_map(|count| count["records"].as_u64()).sum::<u64>(), 60, "{every:?}");
@@ -96,7 +115,8 @@ fn import_again_is_a_no_op() {
         let plain = place.path("old.txt");
         fs::write(&plain, lines.concat_lines()).expect("written");
         let (gz, zst) = (place.path("old.txt.gz"), place.path("old.txt.zst"));
-        let mut encoder = flate2::write::GzEncoder::new(File::create(&gz).expect("a file"), flate2::Compression::fast());
+        let mut encoder =
+            flate2::write::GzEncoder::new(File::create(&gz).expect("a file"), flate2::Compression::fast());
         encoder.write_all(lines.concat_lines().as_bytes()).expect("compressed");
         encoder.finish().expect("finished");
         fs::write(&zst, zstd::encode_all(lines.concat_lines().as_bytes(), 1).expect("compressed")).expect("written");
@@ -111,7 +131,8 @@ fn import_again_is_a_no_op() {
         }
         place.wait_for_messages(&lines);
         let more = numbered("more", 100);
-        let mut encoder = flate2::write::GzEncoder::new(File::create(&gz).expect("a file"), flate2::Compression::fast());
+        let mut encoder =
+            flate2::write::GzEncoder::new(File::create(&gz).expect("a file"), flate2::Compression::fast());
         encoder.write_all(more.concat_lines().as_bytes()).expect("compressed");
         encoder.finish().expect("finished");
         assert!(import(&gz).contains("100 new records"));
@@ -206,7 +227,9 @@ fn a_closed_pipe_is_no_error() {
     let daemon = place.start();
     let lines = numbered("line", 20_000);
     place.write("app.log", &lines);
-    wait_for("all is read", PATIENCE, || (daemon.metric("daytable_records_committed_total") == Some(20_000.0)).then_some(()));
+    wait_for("all is read", PATIENCE, || {
+        (daemon.metric("daytable_records_committed_total") == Some(20_000.0)).then_some(())
+    });
     daemon.stop();
     for args in [&["-n", "20000"][..], &["-n", "20000", "--json"]] {
         let mut child =
@@ -224,7 +247,11 @@ fn a_closed_pipe_is_no_error() {
 fn parse_shows_what_a_line_gives() {
     let place = Place::new();
     let file = place.path("lines");
-    fs::write(&file, "2026-11-21T08:00:00Z ERROR disk full\n{\"level\":\"warn\",\"message\":\"hot\",\"c\":81}\nplain\n").expect("written");
+    fs::write(
+        &file,
+        "2026-11-21T08:00:00Z ERROR disk full\n{\"level\":\"warn\",\"message\":\"hot\",\"c\":81}\nplain\n",
+    )
+    .expect("written");
     let output = Command::new(DAYTABLE).arg("parse").arg(&file).output().expect("run");
     assert!(output.status.success());
     let said = String::from_utf8(output.stdout).expect("text");

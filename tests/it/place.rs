@@ -153,7 +153,14 @@ impl Place {
             }
             let (missing, surplus) = (without(&expected, &found), without(&found, &expected));
             let is_over = !surplus.is_empty() || Instant::now() >= deadline;
-            assert!(!is_over, "{} missing: {}\n{} too many: {}", missing.len(), few(&missing), surplus.len(), few(&surplus));
+            assert!(
+                !is_over,
+                "{} missing: {}\n{} too many: {}",
+                missing.len(),
+                few(&missing),
+                surplus.len(),
+                few(&surplus)
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -46,7 +46,11 @@ fn blocks(readme: &str) -> Vec<Block> {
 #[test]
 fn blocks_are_found_with_the_reason_why_they_are_not_run() {
     let readme = "text\n```sh\na\nb\n```\n<!-- not run: needs a user -->\n```sh\nc\n```\n```text\nd\n```\n";
-    let block = |line, text: &str, not_run: Option<&str>| Block { line, text: text.into(), not_run: not_run.map(str::to_owned) };
+    let block = |line, text: &str, not_run: Option<&str>| Block {
+        line,
+        text: text.into(),
+        not_run: not_run.map(str::to_owned),
+    };
     assert_eq!(blocks(readme), [block(3, "a\nb\n", None), block(8, "c\n", Some("needs a user"))]);
 }
 
@@ -83,7 +87,8 @@ fn every_command_of_the_readme_works() {
             .expect("sh");
         let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
         let _end = EndOfGroup(group);
-        let status = wait_for(&format!("README.md:{} ends", block.line), PATIENCE, || child.try_wait().expect("a child"));
+        let status =
+            wait_for(&format!("README.md:{} ends", block.line), PATIENCE, || child.try_wait().expect("a child"));
         let said = fs::read_to_string(&said_to).expect("text");
         assert!(status.success(), "README.md:{}: {status}\n{}\n{said}", block.line, block.text);
     }

@@ -61,8 +61,18 @@ fn broken(folder: &str, allowed: &[&str], is_broken: impl Fn(&str) -> bool) -> V
 
 /// What of `crate::store` a source may name: what it hands over, and what the catalogue knows of it.
 const SEAM: [&str; 12] = [
-    "Advance", "Done", "Intake", "Ledger", "MARKS_MAX", "Mark", "Refused", "SourceKind", "SourceState", "SourceStatus",
-    "Submission", "source",
+    "Advance",
+    "Done",
+    "Intake",
+    "Ledger",
+    "MARKS_MAX",
+    "Mark",
+    "Refused",
+    "SourceKind",
+    "SourceState",
+    "SourceStatus",
+    "Submission",
+    "source",
 ];
 
 #[test]
@@ -72,7 +82,8 @@ fn sources_know_of_the_store_only_what_they_hand_over() {
         let named = named.trim_start_matches('{').split([',', '}', ';']);
         let first = |name: &str| name.trim().split("::").next().unwrap_or_default().trim().to_owned();
         named.map(|name| first(name)).any(|name| {
-            name.chars().next().is_some_and(char::is_alphabetic) && !SEAM.contains(&name.split(' ').next().unwrap_or_default())
+            name.chars().next().is_some_and(char::is_alphabetic)
+                && !SEAM.contains(&name.split(' ').next().unwrap_or_default())
         })
     };
     assert_none("a source names more of the store than the seam", broken("src/tail", &[], beyond));
@@ -83,7 +94,8 @@ fn sources_know_of_the_store_only_what_they_hand_over() {
 
 #[test]
 fn only_the_module_time_reads_the_wall_clock() {
-    let reads = |line: &str| line.contains("SystemTime::now") || line.contains("Utc::now") || line.contains("Local::now");
+    let reads =
+        |line: &str| line.contains("SystemTime::now") || line.contains("Utc::now") || line.contains("Local::now");
     assert_none("reads the wall clock", broken("src", &["src/time.rs"], reads));
 }
 
@@ -132,11 +144,13 @@ fn the_map_names_every_module() {
 fn names_in_the_documents_exist() {
     let mut missing = Vec::new();
     for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
-        let text = fs::read_to_string(Path::new(ROOT).join(document)).unwrap_or_else(|error| panic!("{document}: {error}"));
+        let text =
+            fs::read_to_string(Path::new(ROOT).join(document)).unwrap_or_else(|error| panic!("{document}: {error}"));
         let words = text.split(|c: char| c.is_whitespace() || "`()[]<>\",;".contains(c));
         for word in words {
             let word = word.split('#').next().unwrap_or_default().trim_end_matches(['.', ':', '/']);
-            let is_ours = ["src/", "tests/", "benches/", "config/", "systemd/", ".ci/"].iter().any(|top| word.starts_with(top));
+            let is_ours =
+                ["src/", "tests/", "benches/", "config/", "systemd/", ".ci/"].iter().any(|top| word.starts_with(top));
             if is_ours && !word.contains(['*', '{', '$', '\u{2026}']) && !PathBuf::from(ROOT).join(word).exists() {
                 missing.push(format!("{document}: {word}"));
             }

@@ -31,7 +31,8 @@ fn a_bad_configuration_names_key_line_and_fix() {
         // `data_dir`, `[http]` and `listen` stand above.
         let path = place.path("daytable.toml");
         let data = place.data();
-        fs::write(&path, format!("data_dir = \"{}\"\n[http]\nlisten = \"off\"\n{text}", data.display())).expect("written");
+        fs::write(&path, format!("data_dir = \"{}\"\n[http]\nlisten = \"off\"\n{text}", data.display()))
+            .expect("written");
         for command in ["check", "run"] {
             let output = Command::new(DAYTABLE).arg(command).arg("--config").arg(&path).output().expect("run");
             let error = error_of(&output);
@@ -201,10 +202,17 @@ fn a_second_daemon_is_told_who_is_there() {
 /// The files of a data folder that are day-tables.
 fn tables_with_rows(place: &Place) -> Vec<PathBuf> {
     let tables = place.json("tables", &[]);
-    let has_rows = |name: &str| tables.iter().any(|table| name.starts_with(table["table"].as_str().unwrap_or("-")) && table["rows"] != 0);
+    let has_rows = |name: &str| {
+        tables.iter().any(|table| name.starts_with(table["table"].as_str().unwrap_or("-")) && table["rows"] != 0)
+    };
     let files = fs::read_dir(place.data().join("tables")).expect("a folder");
     let files = files.map(|file| file.expect("a file").path());
-    files.filter(|path| path.extension().is_some_and(|end| end == "db") && has_rows(&path.file_name().expect("a name").to_string_lossy())).collect()
+    files
+        .filter(|path| {
+            path.extension().is_some_and(|end| end == "db")
+                && has_rows(&path.file_name().expect("a name").to_string_lossy())
+        })
+        .collect()
 }
 
 /// A wrong byte is an error that names the page and the file, never a wrong row; other days are not touched by it.
@@ -229,14 +237,17 @@ fn a_damaged_page_is_named() {
     place.said("tables", &[]);
     let daemon = place.start();
     place.write("app.log", &["more".into()]);
-    wait_for("more is committed", PATIENCE, || (daemon.metric("daytable_records_committed_total") == Some(1.0)).then_some(()));
+    wait_for("more is committed", PATIENCE, || {
+        (daemon.metric("daytable_records_committed_total") == Some(1.0)).then_some(())
+    });
     daemon.stop();
 }
 
 /// Turns one bit of a page's body around, behind SQLite's back.
 fn damage_a_body(file: &Path) {
     let connection = rusqlite::Connection::open(file).expect("a database");
-    let body: Vec<u8> = connection.query_row("SELECT bytes FROM body WHERE page = 1", [], |row| row.get(0)).expect("a body");
+    let body: Vec<u8> =
+        connection.query_row("SELECT bytes FROM body WHERE page = 1", [], |row| row.get(0)).expect("a body");
     drop(connection);
     let bytes = fs::read(file).expect("read");
     let places: Vec<usize> = (0..=bytes.len() - body.len()).filter(|at| bytes[*at..].starts_with(&body)).collect();
