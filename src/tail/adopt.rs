@@ -2,15 +2,13 @@
 
 use super::content::{Content, Facts};
 use super::counters::count;
-use super::cursor::{Cursor, last_newline_end};
+use super::cursor::Cursor;
 use super::discover::Found;
-use super::followed::{Followed, Hold};
+use super::followed::Followed;
 use super::follower::{Follower, is_gone};
-use super::identity::{Kinship, Likeness, head_of, kinship, mark_at, resume_after_loss};
-use super::known::NO_INODE;
-use super::names::{homes_of, is_made_from, is_next_of};
-use super::parked::{Next, Parked, Why};
-use super::search::{Candidate, compare, copied, renamed};
+use super::identity::{Likeness, head_of, mark_at};
+use super::parked::{Next, Why};
+use super::search::compare;
 use crate::config::ReadFrom;
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
 use std::io;
@@ -31,95 +29,7 @@ enum Expect<'a> {
     },
 }
 
-/// How far the clock of a file system may be behind this one, in seconds.
-const CLOCKS_APART: i64 = 10;
-
 impl Follower {
-    /// Finds the files of the sources that were followed before, whatever became of them meanwhile.
-    pub(super) fn resume_all(&mut self) {
-        let mut open: Vec<SourceState> = self
-            .known
-            .sources()
-            .filter(|state| state.status != SourceStatus::Ended && self.files.file(state.identity).is_none())
-            .cloned()
-            .collect();
-        // Those whose own file is as it was take it before others look for a copy of theirs.
-        open.sort_by_key(|state| (!self.is_in_place(state), state.identity));
-        for state in open {
-            self.resume(state);
-        }
-    }
-
-    fn is_in_place(&self, state: &SourceState) -> bool {
-        let facts = Facts::at(&state.path).ok().flatten();
-        facts.is_some_and(|facts| (facts.device, facts.inode) == (state.device, state.inode))
-    }
-
-    fn resume(&mut self, mut state: SourceState) {
-        let Some(block) = self.block_of_source(&state) else { return };
-        let own = Facts::at(&state.path).ok().flatten();
-        let own = own.filter(|facts| (facts.device, facts.inode) == (state.device, state.inode));
-        let place = match own {
-            Some(_) => Some(state.path.clone()),
-            None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
-        };
-        let mut left = None;
-        if let Some(path) = place {
-            let opened = self.files.open_at(&path).and_then(|(mut content, facts)| {
-                let likeness = compare(&mut content, &state)?;
-                Ok((content, facts, likeness))
-            });
-            match opened {
-                Ok((content, facts, Likeness::Same)) if self.files.of_file(&facts).is_none() => {
-                    return self.follow(state, block, path, content, facts);
-                }
-                Ok((content, facts, likeness)) => left = Some((path, content, facts, likeness)),
-                Err(error) if is_gone(&error) => {}
-                // It is tried again when the path is found again.
-                Err(error) => return self.park(path, block, Facts::default(), Why::Failed(error.kind()), Some(error)),
-            }
-        }
-        if let Some(Candidate { path, content, facts }) = self.copy_of(&state, &state.path) {
-            return self.follow(state, block, path, content, facts);
-        }
-        let was_rewritten = left.is_some();
-        if let Some((path, content, facts, likeness)) = left.filter(|(_, content, ..)| !content.is_compressed()) {
-            let mut cursor = Cursor::new(state.clone(), Some(content));
-            match go_on_after_loss(&mut cursor, likeness, &facts) {
-                Ok(true) => {
-                    tracing::warn!(path = %path.display(), position = cursor.state.position, "file lost its tail");
-                    return self.follow_cursor(cursor, block, path, facts);
-                }
-                Ok(false) => {}
-                Err(error) => tracing::warn!(path = %path.display(), %error, "cannot read file"),
-            }
-        }
-        tracing::debug!(path = %state.path.display(), "file of an earlier run is gone");
-        state.status = SourceStatus::Ended;
-        if was_rewritten {
-            state.inode = NO_INODE;
-        }
-        self.known.put(state.clone());
-        self.loose.push(state);
-    }
-
-    /// The copy of a source beside `path`, if it is no one else's file.
-    pub(super) fn copy_of(&self, state: &SourceState, path: &Path) -> Option<Candidate> {
-        copied(state, path, |content, facts| {
-            let is_rival = |identity: &u64| {
-                let rival = self.state_of(*identity).filter(|rival| rival.position > state.position);
-                rival.is_some_and(|rival| matches!(compare(content, rival), Ok(Likeness::Same)))
-            };
-            self.files.of_file(facts).is_some() || self.known.of_file(facts.device, facts.inode).iter().any(is_rival)
-        })
-    }
-
-    /// The block that a source belongs to: the one it had, else the one that follows its path now.
-    fn block_of_source(&self, state: &SourceState) -> Option<usize> {
-        let named = self.blocks.iter().position(|block| block.name == state.block);
-        named.or_else(|| self.discovery.block_of(&state.path))
-    }
-
     /// A file was found that no block follows, under a name that rotation makes. If it comes from a path of a known
     /// source, and was written to since, it was there between two files that were found: it is read, too.
     pub(super) fn meet_rotated(&mut self, path: PathBuf) {
@@ -131,29 +41,6 @@ impl Follower {
         let Some(state) = known.and_then(|(_, identity)| self.state_of(identity)) else { return };
         let Some(block) = self.block_of_source(state) else { return };
         self.meet(Found { path, block });
-    }
-
-    /// Paths that a file may have been rotated away from, with the sources that were there last.
-    fn homes_of(&self, path: &Path) -> Vec<(PathBuf, u64)> {
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        let homes = path.file_name().map(homes_of).unwrap_or_default().into_iter().map(|name| folder.join(name));
-        let last = |home: PathBuf| {
-            let seen = |identity: &u64| self.state_of(*identity).map(|state| state.seen);
-            self.known.of_path(&home).into_iter().max_by_key(seen).map(|identity| (home, identity))
-        };
-        homes.filter_map(last).collect()
-    }
-
-    /// The path that a file was at before it was rotated away, if that was since a source was seen there.
-    fn rotated_from(&self, path: &Path, facts: &Facts) -> Option<PathBuf> {
-        if let Some(home) = self.parked.get(path).and_then(|parked| parked.home.clone()) {
-            return Some(home);
-        }
-        let is_since = |(_, identity): &(PathBuf, u64)| {
-            let seen = self.state_of(*identity).map(|state| state.seen.unix_seconds());
-            seen.is_some_and(|seen| facts.modified.0 >= seen - CLOCKS_APART)
-        };
-        self.homes_of(path).into_iter().find(is_since).map(|(home, _)| home)
     }
 
     /// A path that a block follows was found.
@@ -172,7 +59,7 @@ impl Follower {
             return;
         }
         let next = match self.parked.get(&found.path).cloned() {
-            Some(parked) if is_headless(&parked) && !facts.is_same_file(&parked.facts) => {
+            Some(parked) if parked.is_headless() && !facts.is_same_file(&parked.facts) => {
                 return self.missed_parked(found.path, parked);
             }
             Some(parked) => parked.next(&facts, Instant::now(), &self.pace),
@@ -181,56 +68,7 @@ impl Follower {
         self.examine_next(found, &facts, next);
     }
 
-    /// Looks whether files that are parked have changed.
-    pub(super) fn look_at_parked(&mut self) {
-        let now = Instant::now();
-        // There may be many compressed ones, and nobody waits for them.
-        let is_due = |parked: &Parked| {
-            parked.why != Why::Compressed || now.saturating_duration_since(parked.checked) >= self.pace.rescan
-        };
-        let due = self.parked.iter_mut().filter(|(_, parked)| is_due(parked));
-        let due: Vec<(PathBuf, Parked)> = due
-            .map(|(path, parked)| {
-                if parked.why == Why::Compressed {
-                    parked.checked = now;
-                }
-                (path.clone(), parked.clone())
-            })
-            .collect();
-        for (path, parked) in due {
-            match Facts::at(&path) {
-                Ok(Some(facts)) if facts.is_same_file(&parked.facts) || !is_headless(&parked) => {
-                    let next = parked.next(&facts, now, &self.pace);
-                    if next == Next::Own && self.discovery.block_of(&path).is_none() {
-                        self.parked.remove(&path);
-                        continue;
-                    }
-                    self.examine_next(Found { path, block: parked.block }, &facts, next);
-                }
-                Err(error) if !is_gone(&error) => {}
-                _ => self.missed_parked(path, parked),
-            }
-        }
-    }
-
-    /// A parked file is no longer where it was. One without a whole line may have been rotated away like that.
-    fn missed_parked(&mut self, path: PathBuf, parked: Parked) {
-        self.parked.remove(&path);
-        if is_headless(&parked) && parked.facts.size > 0 {
-            match renamed(&path, parked.facts.device, parked.facts.inode) {
-                Some((path, facts)) => {
-                    let why = Why::Headless { is_rotated: true };
-                    self.parked.insert(path, Parked { why, facts, changed: Instant::now(), ..parked });
-                }
-                None => count(&self.counters_of(parked.block).lost_bytes, parked.facts.size),
-            }
-        }
-        if let Some(block) = self.discovery.block_of(&path) {
-            self.meet(Found { path, block });
-        }
-    }
-
-    fn examine_next(&mut self, found: Found, facts: &Facts, next: Next) {
+    pub(super) fn examine_next(&mut self, found: Found, facts: &Facts, next: Next) {
         let home = self.rotated_from(&found.path, facts);
         let expect = match (next, &home) {
             (Next::Leave, _) => return,
@@ -307,97 +145,6 @@ impl Follower {
         self.begin(block, path, content, facts, head, expect)
     }
 
-    /// The source beside a file that it may be a copy of.
-    fn kin_of(
-        &mut self,
-        path: &Path,
-        content: &mut Content,
-        facts: &Facts,
-        head: &[u8],
-    ) -> io::Result<Option<(u64, Kinship)>> {
-        let head = mark_at(head.len() as u64, head);
-        let name = path.file_name().unwrap_or_default();
-        for identity in self.known.of_head(head.hash) {
-            let Some(state) = self.state_of(identity) else { continue };
-            let old = state.path.file_name().unwrap_or_default();
-            let (is_made, is_next) = (is_made_from(old, name), is_next_of(old, name));
-            if state.path.parent() != path.parent() || !is_made && !is_next {
-                continue;
-            }
-            let state = state.clone();
-            let likeness = compare(content, &state)?;
-            if !matches!(likeness, Likeness::Same | Likeness::Shorter) {
-                continue;
-            }
-            let stands = self.stands(&state);
-            if stands && !is_made {
-                continue;
-            }
-            let size = (!content.is_compressed()).then_some(facts.size);
-            if (stands || likeness == Likeness::Shorter) && !self.is_beginning_of(content, size, &state)? {
-                continue;
-            }
-            match kinship(likeness, stands, size) {
-                Kinship::Stranger => {}
-                kinship => return Ok(Some((identity, kinship))),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether a source's own file is where it was, with all that was read from it.
-    fn stands(&mut self, state: &SourceState) -> bool {
-        let path = match self.files.place(state.identity) {
-            // It is read through the descriptor, which has everything.
-            Some((_, Hold::Descriptor)) => return true,
-            Some((path, Hold::Path)) => path.to_path_buf(),
-            None => state.path.clone(),
-        };
-        let Ok((mut content, facts)) = Content::open(&path) else { return false };
-        (facts.device, facts.inode) == (state.device, state.inode)
-            && matches!(compare(&mut content, state), Ok(Likeness::Same))
-    }
-
-    /// Whether a file is the beginning of a source's file, or all of it, by its first and last bytes. Where that is gone
-    /// or either is compressed, marks are all there is to go by.
-    fn is_beginning_of(&self, content: &mut Content, size: Option<u64>, state: &SourceState) -> io::Result<bool> {
-        const COMPARED: usize = 64 << 10;
-        let path = self.files.place(state.identity).map_or(state.path.as_path(), |(path, _)| path);
-        let (Some(size), Ok((mut original, facts))) = (size, Content::open(path)) else { return Ok(true) };
-        if (facts.device, facts.inode) != (state.device, state.inode) || original.is_compressed() {
-            return Ok(true);
-        }
-        let (mut one, mut two) = (vec![0; COMPARED], vec![0; COMPARED]);
-        for offset in [0, size.saturating_sub(COMPARED as u64)] {
-            let n = content.read_at(offset, &mut one)?;
-            let m = original.read_at(offset, &mut two)?;
-            if m < n || one[..n] != two[..n] {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn join(&mut self, identity: u64, kinship: Kinship, block: usize, path: PathBuf, content: Content, facts: Facts) {
-        match kinship {
-            Kinship::Continues if self.files.file(identity).is_some() => {
-                // It does not know yet that its file has gone.
-                if let Some(file) = self.files.file_mut(identity) {
-                    file.has_more = false;
-                }
-                self.park(path, block, facts, Why::Unfinished, None);
-                self.look(identity);
-            }
-            Kinship::Continues => {
-                if let Some(state) = self.known.source(identity).cloned() {
-                    self.follow(state, block, path, content, facts);
-                }
-            }
-            Kinship::Copy => self.park(path, block, facts, Why::Copy, None),
-            Kinship::Unfinished | Kinship::Stranger => self.park(path, block, facts, Why::Unfinished, None),
-        }
-    }
-
     /// Begins a new source.
     fn begin(
         &mut self,
@@ -448,7 +195,14 @@ impl Follower {
     }
 
     /// Goes on with a known source in the file at `path`.
-    fn follow(&mut self, mut state: SourceState, block: usize, path: PathBuf, content: Content, facts: Facts) {
+    pub(super) fn follow(
+        &mut self,
+        mut state: SourceState,
+        block: usize,
+        path: PathBuf,
+        content: Content,
+        facts: Facts,
+    ) {
         let is_its_own = path == state.path && (facts.device, facts.inode) == (state.device, state.inode);
         state.status = match state.status {
             SourceStatus::Rotated => SourceStatus::Rotated,
@@ -460,44 +214,13 @@ impl Follower {
         self.follow_cursor(Cursor::new(state, Some(content)), block, path, facts);
     }
 
-    fn follow_cursor(&mut self, cursor: Cursor, block: usize, path: PathBuf, facts: Facts) {
+    pub(super) fn follow_cursor(&mut self, cursor: Cursor, block: usize, path: PathBuf, facts: Facts) {
         self.parked.remove(&path);
         self.known.put(cursor.state.clone());
         self.files.insert(Followed::new(cursor, block, path, facts, Instant::now(), &self.pace));
     }
 
-    fn state_of(&self, identity: u64) -> Option<&SourceState> {
+    pub(super) fn state_of(&self, identity: u64) -> Option<&SourceState> {
         self.files.file(identity).map(Followed::state).or_else(|| self.known.source(identity))
     }
-
-    /// Leaves a file for later, or for good.
-    fn park(&mut self, path: PathBuf, block: usize, facts: Facts, why: Why, error: Option<io::Error>) {
-        let now = Instant::now();
-        let before = self.parked.get(&path);
-        if let Some(error) = error {
-            count(&self.counters_of(block).read_errors, 1);
-            if before.is_none_or(|before| before.why != why) {
-                tracing::warn!(path = %path.display(), %error, "cannot read file");
-            }
-        } else if before.is_none() {
-            tracing::debug!(path = %path.display(), ?why, "file is not read");
-        }
-        let is_same = |before: &&Parked| before.facts == Facts { links: before.facts.links, ..facts };
-        let changed = before.filter(is_same).map_or(now, |before| before.changed);
-        let home = before.and_then(|before| before.home.clone());
-        self.parked.insert(path, Parked { why, block, facts, changed, checked: now, home });
-    }
-}
-
-fn is_headless(parked: &Parked) -> bool {
-    matches!(parked.why, Why::Headless { .. })
-}
-
-/// Finds where a file goes on that lost its tail; false where it is another file.
-fn go_on_after_loss(cursor: &mut Cursor, likeness: Likeness, facts: &Facts) -> io::Result<bool> {
-    let Some(content) = &mut cursor.content else { return Ok(false) };
-    let end = last_newline_end(content, facts.size)?.unwrap_or(0);
-    let Some(position) = resume_after_loss(&cursor.state, likeness, end) else { return Ok(false) };
-    cursor.go_to(position)?;
-    Ok(true)
 }

@@ -161,7 +161,7 @@ impl Follower {
     fn rest(&self) {
         let now = Instant::now();
         let looked_at = self.files.iter().filter(|file| file.status() != SourceStatus::Ended);
-        let next = looked_at.map(|file| if file.has_more { now } else { file.look.next }).min();
+        let next = looked_at.map(|file| if file.has_more { now } else { file.look.latest() }).min();
         let wait = next.map_or(self.pace.folders, |next| next.saturating_duration_since(now)).min(self.pace.folders);
         if !wait.is_zero() || next.is_some_and(|next| next > now) {
             // Files that are due at about the same time are served by one round.
