@@ -30,7 +30,9 @@ fn reading_is_the_same_beside_a_daemon_and_without_one() {
     wait_for("all is read", PATIENCE, || (place.records().len() == 60).then_some(()));
     let answers = || {
         let said = |command: &str, args: &[&str]| place.said(command, args);
-        let tables: Vec<Value> = place.json("tables", &[]).into_iter().map(|table| table["rows"].clone()).collect();
+        // Of the tables that have rows: tomorrow's is made meanwhile.
+        let rows = place.json("tables", &[]).into_iter().map(|table| table["rows"].clone());
+        let tables: Vec<Value> = rows.filter(|rows| *rows != 0).collect();
         (
             said("query", &["--json"]),
             said("count", &["--by", "level,instance"]),
