@@ -76,7 +76,7 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
         metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
-        if let Ok(tables) = Reader::open(&data_dir).and_then(|reader| reader.table_names()) {
+        if let Ok(tables) = Reader::open(&data_dir).and_then(|reader| reader.table_times()) {
             metrics.tables.with_label_values(&["open"]).set(size(tables.len()));
         }
     }));

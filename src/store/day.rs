@@ -11,6 +11,7 @@ use super::StoreError;
 use super::page::{Encoded, Header};
 use super::sqlite;
 use crate::key::RowKey;
+use crate::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,15 @@ pub(crate) struct Total {
     pub(crate) merged: i64,
     pub(crate) seq_before: i64,
     pub(crate) entities_before: i64,
+}
+
+/// What the pages of a file say of it.
+pub(crate) struct Recounted {
+    pub(crate) last_seq: i64,
+    /// Duplicates included.
+    pub(crate) entities: i64,
+    /// The oldest and the newest time.
+    pub(crate) times: Option<(Ticks, Ticks)>,
 }
 
 /// A page that is ready to be inserted.
@@ -195,16 +205,19 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Makes `total` say what the pages say. Gives the last commit and the entities, duplicates included.
-    pub(crate) fn recount(&mut self) -> Result<(i64, i64), StoreError> {
+    /// Makes `total` say what the pages say.
+    pub(crate) fn recount(&mut self) -> Result<Recounted, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             let update = "UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM page),
                           entities = merged + (SELECT coalesce(sum(entities), 0) FROM page)
                           RETURNING last_seq, entities";
-            let counted = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let (last_seq, entities) = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let ends = "SELECT max(last), min(first) FROM page";
+            let time = |bytes: Option<Vec<u8>>| bytes.and_then(|b| RowKey::from_bytes(&b)).map(|key| key.time());
+            let times = transaction.query_row(ends, [], |row| Ok(time(row.get(0)?).zip(time(row.get(1)?))))?;
             transaction.commit()?;
-            Ok(counted)
+            Ok(Recounted { last_seq, entities, times })
         })();
         self.sql(result)
     }
