@@ -45,6 +45,8 @@ fn reading_over_tcp_needs_the_token() {
             for target in API {
                 let answer = over_tcp(address, "GET", target, header).expect("an answer");
                 assert_eq!(answer.status, *status, "{target} {header:?} with token {token:?}: {}", answer.body);
+                let challenges = answer.head.contains("www-authenticate: bearer");
+                assert_eq!(challenges, *status == 401, "{}", answer.head);
             }
         }
         for target in ["/metrics", "/healthz", "/readyz"] {
