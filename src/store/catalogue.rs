@@ -34,13 +34,14 @@ const SCHEMA: &str = "
     ) WITHOUT ROWID;
     CREATE TABLE file(                       -- live files
         name TEXT PRIMARY KEY,               -- below tables/
-        day TEXT NOT NULL UNIQUE,
+        day TEXT NOT NULL,
         last_seq INTEGER NOT NULL,           -- the last commit that wrote to it
         entities INTEGER NOT NULL,           -- all that commits wrote to it, duplicates included
         writable INTEGER NOT NULL,           -- whether a journal may belong to it
         oldest INTEGER,                      -- ticks of the oldest and the newest time in it
         newest INTEGER
     ) WITHOUT ROWID;
+    CREATE INDEX file_of_day ON file(day);
     CREATE TABLE rule(                       -- the configured tables, as the last daemon knew them
         name TEXT PRIMARY KEY,
         keep_seconds INTEGER NOT NULL,

@@ -384,6 +384,8 @@ impl Committer {
             match opened {
                 Ok(sources) => {
                     self.intake.committed(sources);
+                    (self.options.on_reopened)();
+                    tracing::info!("the store was opened again");
                     break;
                 }
                 Err(error) if self.intake.is_closed() => {
