@@ -1,5 +1,6 @@
 //! The commands on a data folder, beside a running daemon and without one.
 
+use crate::client::over_unix;
 use crate::place::{DAYTABLE, Lines, PATIENCE, Place, message_of, numbered, wait_for};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -144,6 +145,26 @@ fn import_again_is_a_no_op() {
         }
         place.assert_no_key_twice();
     }
+}
+
+/// The daemon that imports says how far it is: never backwards, and at the end all of it.
+#[test]
+fn import_tells_how_far_it_is() {
+    let place = Place::new();
+    let lines = numbered("a line of a file that takes more than one chunk to be read", 100_000);
+    let file = place.path("old.txt");
+    fs::write(&file, lines.concat_lines()).expect("written");
+    let daemon = place.start();
+    let body = serde_json::json!({ "paths": [file] }).to_string();
+    let answer = over_unix(daemon.socket(), "POST", "/-/import", &body).expect("an answer");
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let told: Vec<Value> = answer.body.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let read: Vec<u64> = told.iter().map(|told| told["bytes"].as_u64().expect("bytes")).collect();
+    assert!(told.len() > 2 && read.is_sorted(), "{read:?}");
+    let (last, size) = (&told[told.len() - 1], lines.concat_lines().len());
+    assert_eq!((&last["bytes"], &last["bytes_total"], &last["records"]), (&size.into(), &size.into(), &100_000.into()));
+    assert_eq!(place.json("count", &[])[0]["records"], 100_000, "the answer ends when all of it is committed");
+    daemon.stop();
 }
 
 /// A file that is not there is named, and nothing is imported.

@@ -214,7 +214,7 @@ fn a_kill_at_each_failpoint_loses_and_doubles_nothing() {
             let lines = numbered(point, 500);
             for batch in lines.chunks(50) {
                 place.write("app.log", batch);
-                std::thread::sleep(Duration::from_millis(60));
+                std::thread::sleep(Duration::from_millis(100));
             }
             if point.starts_with("commit") {
                 assert!(!daemon.ended().success(), "{point} was not reached");
