@@ -345,10 +345,12 @@ impl Committer {
         if self.catalogue.file_of(day)?.is_none() {
             return Err(StoreError::TableGone(day.to_string()));
         }
-        self.days.remove(day);
-        self.tidy.forget(day);
         let files = self.catalogue.drop_day(day, time::now())?;
         self.dropped.insert(day.clone());
+        self.tidy.forget(day);
+        if let Some(OpenDay { file, .. }) = self.days.remove(day) {
+            file.abandon();
+        }
         crate::failpoint!("drop-after");
         for name in files {
             open::discard(&self.layout, &name)?;

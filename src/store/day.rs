@@ -12,6 +12,7 @@ use super::page::{Encoded, Header};
 use super::sqlite;
 use crate::key::RowKey;
 use crate::time::Ticks;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -231,6 +232,12 @@ impl DayFile {
         is_full
     }
 
+    /// Closes it as it is: it is no data any more, so its journal need not be moved.
+    pub(crate) fn abandon(self) {
+        // Where the setting fails the journal is moved for nothing.
+        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    }
+
     /// Moves the journal into the file and closes both, so that the file is whole without its journal.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         let DayFile { connection, path, .. } = self;
@@ -325,7 +332,8 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
 }
 
 pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
-    connection.query_row("SELECT last_seq, entities, merged, seq_before, entities_before FROM total", [], |row| {
+    let select = "SELECT last_seq, entities, merged, seq_before, entities_before FROM total";
+    connection.prepare_cached(select)?.query_row([], |row| {
         Ok(Total {
             last_seq: row.get(0)?,
             entities: row.get(1)?,
