@@ -1,11 +1,11 @@
 //! The committer: one thread through which everything that changes the store goes.
 //!
 //! It takes what waits in the [`Intake`], makes pages of each partition's batches as soon as they fill one, and writes
-//! it all in one commit: when enough has gathered, or when [`Options::commit_interval`] has passed. Steps of the lifecycle run between two commits, and [`tidy`] in the
+//! it all in one commit: when enough has gathered, or when [`Options::commit_interval`] has passed. Steps of the lifecycle run between two commits, and `tidy` in the
 //! time that is left.
 //!
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
-//! aside what was written of it, see [`open`]), and only then is more accepted.
+//! aside what was written of it, see `open`), and only then is more accepted.
 
 use super::catalogue::{Catalogue, Touched};
 use super::day::{DayFile, Insert};
