@@ -72,7 +72,7 @@ fn batches(records: usize, wanted: Wanted<'_>) -> Vec<Batch> {
     for _ in 0..records {
         let skipped = {
             let mut n = 1;
-            while random.next() % INSTANCES != 0 {
+            while !random.next().is_multiple_of(INSTANCES) {
                 n += 1;
             }
             n
@@ -98,11 +98,11 @@ fn append(batch: &mut Batch, key: RowKey, random: &mut Random, wanted: Wanted<'_
         51..256 => Level::Debug,
         _ => Level::Info,
     };
-    let component = if random.next() % 2 == 0 { COMPONENTS[0] } else { random.pick(&COMPONENTS) };
+    let component = if random.next().is_multiple_of(2) { COMPONENTS[0] } else { random.pick(&COMPONENTS) };
     let path = format!("/api/v1/{}/{}", random.pick(&RESOURCES), random.next() & 0xfff);
     let mut status = if random.next() % 32 < 26 { 200 } else { random.pick(&RARE_STATUSES) };
     let mut took = (random.next() & 127).cast_signed() + 1;
-    if random.next() % 16 == 0 {
+    if random.next().is_multiple_of(16) {
         took *= 23;
     }
     let r = random.next();
@@ -226,6 +226,12 @@ fn page(c: &mut Criterion) {
             BatchSize::LargeInput,
         )
     });
+    group.finish();
+
+    let mut group = c.benchmark_group("one page, its rows in the cache");
+    let some = batches(600, &|_| true);
+    group.throughput(Throughput::Elements(600));
+    group.bench_function("build", |b| b.iter(|| build(black_box(&some))));
     group.finish();
 
     let mut group = c.benchmark_group("page of one record");

@@ -4,9 +4,10 @@
 //! that a store behind an outbox can send it as it is. Its rows lie one behind the other in one buffer:
 //!
 //! ```text
-//! row      := property*                        key, level and extent stand in `rows`
+//! row      := property*                        key, level and extents stand in `rows`
 //! property := name u16 | tag u8 | value        name: index into the batch's own list of names
-//! value    := String, Binary: length u32, bytes | Int64, Double, DateTime: 8 | Int32: 4 | Guid: 16 | Boolean: in the tag
+//! value    := String: length u32, the text itself in `text` | Binary: length u32, bytes
+//!           | Int64, Double, DateTime: 8 | Int32: 4 | Guid: 16 | Boolean: in the tag
 //! ```
 //!
 //! all little-endian. Nothing but this module reads or writes that layout, and it never reaches a disk.
@@ -33,13 +34,15 @@ pub struct Batch {
     names: Names,
     rows: Vec<Row>,
     bytes: Vec<u8>,
+    text: String,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     key: RowKey,
     level: Option<Level>,
-    end: usize,
+    bytes_end: u32,
+    text_end: u32,
 }
 
 /// One row of a batch, as it is read.
@@ -50,17 +53,18 @@ pub struct RowRef<'a> {
     /// Its level; items have none.
     pub level: Option<Level>,
     bytes: &'a [u8],
+    text: &'a str,
 }
 
 impl Batch {
     /// An empty batch.
     pub fn new(table: DayTable, partition: Arc<str>) -> Batch {
-        Batch { table, partition, names: Names::default(), rows: Vec::new(), bytes: Vec::new() }
+        Batch { table, partition, names: Names::default(), rows: Vec::new(), bytes: Vec::new(), text: String::new() }
     }
 
     /// Whether `rows` more rows of `bytes` in all stay within the limits. An empty batch takes what one record makes.
     pub fn has_room(&self, rows: usize, bytes: usize) -> bool {
-        self.rows.is_empty() || self.rows.len() + rows <= ROWS_MAX && self.bytes.len() + bytes <= BYTES_MAX
+        self.rows.is_empty() || self.rows.len() + rows <= ROWS_MAX && self.buffered() + bytes <= BYTES_MAX
     }
 
     /// Entities in it.
@@ -75,7 +79,11 @@ impl Batch {
 
     /// Bytes of its rows.
     pub fn bytes(&self) -> usize {
-        self.bytes.len() + self.rows.len() * size_of::<Row>()
+        self.buffered() + self.rows.len() * size_of::<Row>()
+    }
+
+    fn buffered(&self) -> usize {
+        self.bytes.len() + self.text.len()
     }
 
     /// The property names that [`RowRef::properties`] refers to.
@@ -85,11 +93,17 @@ impl Batch {
 
     /// Its rows, in the order they came.
     pub fn rows(&self) -> impl Iterator<Item = RowRef<'_>> {
-        let mut start = 0;
+        let (mut bytes, mut text) = (0, 0);
         self.rows.iter().map(move |row| {
-            let bytes = &self.bytes[start..row.end];
-            start = row.end;
-            RowRef { key: row.key, level: row.level, bytes }
+            let (bytes_end, text_end) = (row.bytes_end as usize, row.text_end as usize);
+            let row_ref = RowRef {
+                key: row.key,
+                level: row.level,
+                bytes: &self.bytes[bytes..bytes_end],
+                text: &self.text[text..text_end],
+            };
+            (bytes, text) = (bytes_end, text_end);
+            row_ref
         })
     }
 
@@ -132,14 +146,17 @@ impl RowWriter<'_> {
             value => value.kind() as u8,
         };
         bytes.push(tag);
-        let mut long = |value: &[u8]| {
-            // A line is at most 2 MiB, so no value comes near 4 GiB.
-            bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
-            bytes.extend_from_slice(value);
-        };
+        // A line is at most 2 MiB, so no value comes near 4 GiB.
+        let length = |value: &[u8]| (value.len() as u32).to_le_bytes();
         match value {
-            Property::String(text) => long(text.as_bytes()),
-            Property::Binary(binary) => long(binary),
+            Property::String(text) => {
+                bytes.extend_from_slice(&length(text.as_bytes()));
+                self.batch.text.push_str(text);
+            }
+            Property::Binary(binary) => {
+                bytes.extend_from_slice(&length(binary));
+                bytes.extend_from_slice(binary);
+            }
             Property::Int64(n) => bytes.extend_from_slice(&n.to_le_bytes()),
             Property::Double(n) => bytes.extend_from_slice(&n.to_le_bytes()),
             Property::DateTime(time) => bytes.extend_from_slice(&time.get().to_le_bytes()),
@@ -151,8 +168,9 @@ impl RowWriter<'_> {
 
     /// Ends the row.
     pub fn finish(self) {
-        let end = self.batch.bytes.len();
-        self.batch.rows.push(Row { key: self.key, level: self.level, end });
+        // Both buffers stay near `BYTES_MAX`: a record is at most 2 MiB, and what has no room begins a batch of its own.
+        let (bytes_end, text_end) = (self.batch.bytes.len() as u32, self.batch.text.len() as u32);
+        self.batch.rows.push(Row { key: self.key, level: self.level, bytes_end, text_end });
     }
 }
 
@@ -161,28 +179,38 @@ const TRUE: u8 = 0x80;
 impl<'a> RowRef<'a> {
     /// Its properties with the index of their name, in the order they were added.
     pub fn properties(&self) -> Properties<'a> {
-        Properties { bytes: self.bytes }
+        Properties { bytes: self.bytes, text: self.text }
     }
 
     /// Bytes of its properties.
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.text.len()
     }
 }
 
 /// Iterates over the properties of a row.
 pub struct Properties<'a> {
     bytes: &'a [u8],
+    text: &'a str,
 }
 
 impl<'a> Properties<'a> {
+    #[inline]
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.bytes.split_first_chunk::<N>()?;
         self.bytes = rest;
         Some(*head)
     }
 
-    fn long(&mut self) -> Option<&'a [u8]> {
+    #[inline]
+    fn text(&mut self) -> Option<&'a str> {
+        let length = u32::from_le_bytes(self.take()?) as usize;
+        let (head, rest) = self.text.split_at_checked(length)?;
+        self.text = rest;
+        Some(head)
+    }
+
+    fn binary(&mut self) -> Option<&'a [u8]> {
         let length = u32::from_le_bytes(self.take()?) as usize;
         let (head, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;
@@ -193,13 +221,13 @@ impl<'a> Properties<'a> {
 impl<'a> Iterator for Properties<'a> {
     type Item = (u16, Property<'a>);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let name = u16::from_le_bytes(self.take()?);
         let [tag] = self.take()?;
         let value = match Kind::from_code(tag & !TRUE)? {
-            // `add` copied these bytes from a `str`; checking them again costs less than one `unsafe` does.
-            Kind::String => Property::String(std::str::from_utf8(self.long()?).ok()?),
-            Kind::Binary => Property::Binary(self.long()?),
+            Kind::String => Property::String(self.text()?),
+            Kind::Binary => Property::Binary(self.binary()?),
             Kind::Int64 => Property::Int64(i64::from_le_bytes(self.take()?)),
             Kind::Double => Property::Double(f64::from_le_bytes(self.take()?)),
             Kind::DateTime => Property::DateTime(Ticks::new(i64::from_le_bytes(self.take()?))?),

@@ -10,6 +10,7 @@
 //! * [`property`]: the values of a row and the names they may have.
 //! * [`batch`]: rows of one table and partition, the unit that is handed to the commit.
 //! * [`entity`]: a record becomes one row of a batch, or a master row and its items.
+//! * [`batcher`]: open batches, one a table and partition, until they are handed over.
 //! * [`route`]: which configured table, and which of its days, takes a record.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`lifecycle`]: which days are created ahead and which are dropped: a pure plan, and the schedule that runs it.
@@ -32,6 +33,7 @@ pub mod key;
 pub mod property;
 pub mod batch;
 pub mod entity;
+pub mod batcher;
 pub mod route;
 pub mod store;
 pub mod lifecycle;

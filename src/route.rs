@@ -1,1 +1,314 @@
-//! (to be written)
+//! Which configured table takes a record, which of its days, and which partition.
+//!
+//! A record goes to the first table whose condition it meets, there to the day of its own time. Where that day has
+//! expired (late), or begins more than one period after today's (early), it goes to today's table with its own time
+//! kept, so that no wrong clock brings a dropped day back or fills a day that nobody looks at.
+//!
+//! The records of a file meet the same conditions but for their level, and nearly all of them the same day. A [`Lane`]
+//! remembers both, so that the next record of the file costs a few comparisons and no allocation.
+
+use crate::batcher::{Batcher, Slot};
+use crate::key::{DayTable, Period, RowKey, TableName, partition_key};
+use crate::record::{Level, Record};
+use crate::time::Ticks;
+use globset::GlobMatcher;
+use std::num::NonZeroU16;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One configured table and what it takes.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Its name.
+    pub table: TableName,
+    /// How long one of its day-tables takes records.
+    pub period: Period,
+    /// How long a day-table stands after its end.
+    pub keep: Duration,
+    /// Partitions an instance is spread over; at most 256.
+    pub buckets: NonZeroU16,
+    /// Which records it takes.
+    pub when: Condition,
+}
+
+/// Which records a table takes.
+#[derive(Clone, Debug)]
+pub enum Condition {
+    /// Every record.
+    Always,
+    /// This level or a less severe one; not a record without a level.
+    LevelAtMost(Level),
+    /// This level or a more severe one; not a record without a level.
+    LevelAtLeast(Level),
+    /// An instance whose name matches.
+    Instance(GlobMatcher),
+    /// A path or listener that matches.
+    Source(GlobMatcher),
+}
+
+impl Condition {
+    fn holds(&self, level: Option<Level>, instance: &str, source: &str) -> bool {
+        match self {
+            Condition::Always => true,
+            Condition::LevelAtMost(most) => level.is_some_and(|level| level <= *most),
+            Condition::LevelAtLeast(least) => level.is_some_and(|level| level >= *least),
+            Condition::Instance(glob) => glob.is_match(instance),
+            Condition::Source(glob) => glob.is_match(source),
+        }
+    }
+}
+
+/// How a record came into its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// To the day of its own time.
+    Own,
+    /// To today's table: its day has expired.
+    Late,
+    /// To today's table: its day is more than one period ahead.
+    Early,
+}
+
+/// The configured tables, in their order.
+#[derive(Clone, Debug)]
+pub struct Router {
+    routes: Arc<[Route]>,
+}
+
+impl Router {
+    /// Routes with conditions in their order, and the one that takes the rest, whatever its condition says.
+    pub fn new(conditional: Vec<Route>, rest: Route) -> Router {
+        let rest = Route { when: Condition::Always, ..rest };
+        Router { routes: conditional.into_iter().chain([rest]).collect() }
+    }
+
+    /// The way of an instance's records from one source.
+    pub fn lane(&self, instance: &str, source: &str) -> Lane {
+        let route_of = |code: u8| {
+            let level = Level::from_code(code);
+            let meets = |route: &Route| route.when.holds(level, instance, source);
+            self.routes.iter().position(meets).unwrap_or(self.routes.len() - 1)
+        };
+        Lane {
+            instance: instance.into(),
+            whole: partition_key(instance, None).into(),
+            buckets: Vec::new(),
+            by_level: std::array::from_fn(|code| route_of(code as u8)),
+            last: None,
+        }
+    }
+
+    fn place(&self, route: usize, time: Ticks, now: Ticks) -> Place {
+        let rule = &self.routes[route];
+        let own = DayTable::at(&rule.table, rule.period, time);
+        let today = DayTable::at(&rule.table, rule.period, now);
+        let admission = admit(rule, &own, now);
+        let times = own.start()..own.end();
+        let mut nows = today.start()..today.end();
+        if let (Admission::Own, Some(expires)) = (admission, expires(rule, &own)) {
+            nows.end = nows.end.min(expires);
+        }
+        let table = if admission == Admission::Own { own } else { today };
+        Place { route, times, nows, table, admission }
+    }
+}
+
+fn admit(rule: &Route, day: &DayTable, now: Ticks) -> Admission {
+    let tomorrow = rule.period.next(rule.period.start(now));
+    if expires(rule, day).is_some_and(|expires| expires <= now) {
+        Admission::Late
+    } else if day.start() > tomorrow {
+        Admission::Early
+    } else {
+        Admission::Own
+    }
+}
+
+fn expires(rule: &Route, day: &DayTable) -> Option<Ticks> {
+    let keep = i64::try_from(rule.keep.as_nanos() / 100).ok()?;
+    Ticks::new(day.end().get().checked_add(keep)?)
+}
+
+/// Where records of a route go: those with a time within `times`, as long as it is a time within `nows`.
+#[derive(Debug)]
+struct Place {
+    route: usize,
+    times: Range<Ticks>,
+    nows: Range<Ticks>,
+    table: DayTable,
+    admission: Admission,
+}
+
+/// The way of one instance's records from one source.
+#[derive(Debug)]
+pub struct Lane {
+    instance: Box<str>,
+    whole: Arc<str>,
+    /// The partitions it is spread over, as far as they were needed.
+    buckets: Vec<Option<Arc<str>>>,
+    /// The route of each level, by its code; 0 is a record without one.
+    by_level: [usize; 10],
+    last: Option<(Place, Option<u8>, Slot)>,
+}
+
+/// What a record's key is made of, besides its table and partition.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// Identity of the source.
+    pub identity: u64,
+    /// Offset of the record's first byte in it.
+    pub position: u64,
+    /// The source's path, or the listener.
+    pub source: &'a str,
+}
+
+impl Lane {
+    /// Writes a record of time `time` to the batch it belongs to.
+    pub fn push(
+        &mut self,
+        router: &Router,
+        batcher: &mut Batcher,
+        record: &Record<'_>,
+        time: Ticks,
+        origin: Origin<'_>,
+        now: Ticks,
+    ) -> Admission {
+        let route = self.by_level[usize::from(record.level.map_or(0, Level::code))];
+        let bucket = bucket_of(router.routes[route].buckets, origin);
+        let key = RowKey::new(time, origin.identity, origin.position);
+        let slot = match &self.last {
+            Some((place, same, slot))
+                if place.route == route
+                    && place.times.contains(&time)
+                    && place.nows.contains(&now)
+                    && *same == bucket
+                    && batcher.holds(*slot) =>
+            {
+                *slot
+            }
+            _ => {
+                let place = router.place(route, time, now);
+                let slot = batcher.slot(&place.table, self.partition(bucket));
+                self.last = Some((place, bucket, slot));
+                slot
+            }
+        };
+        batcher.push(slot, key, origin.source, record);
+        self.last.as_ref().map_or(Admission::Own, |(place, ..)| place.admission)
+    }
+
+    fn partition(&mut self, bucket: Option<u8>) -> &Arc<str> {
+        let Some(bucket) = bucket else { return &self.whole };
+        let at = usize::from(bucket);
+        if self.buckets.len() <= at {
+            self.buckets.resize(at + 1, None);
+        }
+        self.buckets[at].get_or_insert_with(|| partition_key(&self.instance, Some(bucket)).into())
+    }
+}
+
+fn bucket_of(buckets: NonZeroU16, origin: Origin<'_>) -> Option<u8> {
+    if buckets == NonZeroU16::MIN {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&origin.identity.to_le_bytes());
+    bytes[8..].copy_from_slice(&origin.position.to_le_bytes());
+    let bucket = xxhash_rust::xxh3::xxh3_64(&bytes) % u64::from(buckets.get());
+    Some(u8::try_from(bucket).unwrap_or(u8::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batch;
+    use globset::Glob;
+
+    fn route(name: &str, when: Condition) -> Route {
+        let table = TableName::new(name).expect("a name");
+        let keep = Duration::from_secs(2 * 86_400);
+        Route { table, period: Period::Day, keep, buckets: NonZeroU16::MIN, when }
+    }
+
+    fn at(day: u32) -> Ticks {
+        Ticks::from_date(2026, 11, day).expect("a date").plus(Duration::from_secs(3600))
+    }
+
+    fn push(router: &Router, lane: &mut Lane, batcher: &mut Batcher, level: Option<Level>, time: Ticks, n: u64) -> Admission {
+        let origin = Origin { identity: 7, position: n, source: "/var/log/app.log" };
+        lane.push(router, batcher, &Record { level, ..Record::default() }, time, origin, at(21))
+    }
+
+    #[test]
+    fn the_first_table_whose_condition_holds_takes_the_record() {
+        let glob = |text: &str| Glob::new(text).expect("a glob").compile_matcher();
+        let router = Router::new(
+            vec![
+                route("Debug", Condition::LevelAtMost(Level::Debug)),
+                route("Audit", Condition::Instance(glob("audit-*"))),
+                route("Nginx", Condition::Source(glob("/var/log/nginx/*"))),
+                route("Errors", Condition::LevelAtLeast(Level::Error)),
+            ],
+            route("Log", Condition::Always),
+        );
+        for (level, instance, source, table) in [
+            (Some(Level::Trace), "audit-1", "/var/log/app.log", "Debug20261121"),
+            (Some(Level::Info), "audit-1", "/var/log/nginx/a", "Audit20261121"),
+            (None, "web", "/var/log/nginx/a", "Nginx20261121"),
+            (Some(Level::Fatal), "web", "/var/log/app.log", "Errors20261121"),
+            (None, "web", "/var/log/app.log", "Log20261121"),
+            (Some(Level::Warn), "web", "/var/log/app.log", "Log20261121"),
+        ] {
+            let mut batcher = Batcher::default();
+            push(&router, &mut router.lane(instance, source), &mut batcher, level, at(21), 0);
+            let tables: Vec<_> = batcher.take().iter().map(|batch| batch.table.to_string()).collect();
+            assert_eq!(tables, [table], "{level:?} {instance} {source}");
+        }
+    }
+
+    #[test]
+    fn late_and_early_records_go_to_today_and_the_others_to_their_own_day() {
+        let router = Router::new(vec![], route("Log", Condition::Always));
+        let mut lane = router.lane("web", "s");
+        for (day, table, admission) in [
+            (18, "Log20261121", Admission::Late),
+            (19, "Log20261119", Admission::Own),
+            (21, "Log20261121", Admission::Own),
+            (22, "Log20261122", Admission::Own),
+            (23, "Log20261121", Admission::Early),
+        ] {
+            let mut batcher = Batcher::default();
+            // Twice: the second takes the short way.
+            for n in 0..2 {
+                assert_eq!(push(&router, &mut lane, &mut batcher, None, at(day), n), admission, "{day}");
+            }
+            let batches = batcher.take();
+            assert_eq!(batches.iter().map(|batch| batch.table.to_string()).collect::<Vec<_>>(), [table]);
+            assert!(batches.iter().flat_map(Batch::rows).all(|row| row.key.time() == at(day)), "its own time is kept");
+        }
+    }
+
+    #[test]
+    fn buckets_spread_an_instance_and_are_the_same_when_it_is_read_again() {
+        let rest = Route { buckets: NonZeroU16::new(4).expect("not zero"), ..route("Log", Condition::Always) };
+        let router = Router::new(vec![], rest);
+        let partitions = || {
+            let (mut lane, mut batcher) = (router.lane("web", "s"), Batcher::default());
+            for n in 0..1000 {
+                push(&router, &mut lane, &mut batcher, None, at(21), n);
+            }
+            let mut rows: Vec<_> = batcher
+                .take()
+                .iter()
+                .flat_map(|batch| batch.rows().map(|row| (row.key, batch.partition.clone())).collect::<Vec<_>>())
+                .collect();
+            rows.sort();
+            rows
+        };
+        let rows = partitions();
+        let names: std::collections::BTreeSet<_> = rows.iter().map(|(_, partition)| partition.to_string()).collect();
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["web~00", "web~01", "web~02", "web~03"]);
+        assert_eq!(rows, partitions());
+    }
+}

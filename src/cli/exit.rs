@@ -2,7 +2,10 @@
 
 use super::control::ControlError;
 use crate::config::ConfigError;
+use crate::daemon::DaemonError;
+use crate::http::BindError;
 use crate::store::StoreError;
+use crate::tail::ImportError;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,7 +72,13 @@ pub enum CliError {
     /// The running daemon does not do what is asked for.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// What was asked for cannot be done by this build.
+    /// The daemon did not start, or ended for another reason than being told to.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// Files could not be imported.
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    /// What was asked for cannot be done as things are.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -90,6 +99,9 @@ impl CliError {
             CliError::Config(_) => Exit::Config,
             CliError::Unavailable(_) => Exit::Unavailable,
             CliError::Store(error) => of_store(error),
+            CliError::Daemon(error) => of_daemon(error),
+            CliError::Import(ImportError::Read { source, .. }) => of_io(source),
+            CliError::Import(_) => Exit::Unavailable,
             CliError::Control(ControlError::Socket { source, .. }) => match of_io(source) {
                 Exit::NoPerm => Exit::NoPerm,
                 _ => Exit::Unavailable,
@@ -113,6 +125,19 @@ fn of_io(error: &io::Error) -> Exit {
         io::ErrorKind::PermissionDenied => Exit::NoPerm,
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Exit::TempFail,
         _ => Exit::Io,
+    }
+}
+
+fn of_daemon(error: &DaemonError) -> Exit {
+    match error {
+        DaemonError::Store(error) => of_store(error),
+        DaemonError::Bind(BindError::Io { source, .. }) | DaemonError::Start(source) => match of_io(source) {
+            Exit::NoPerm => Exit::NoPerm,
+            _ => Exit::Unavailable,
+        },
+        DaemonError::Bind(_) => Exit::Unavailable,
+        DaemonError::Token(_) => Exit::Config,
+        DaemonError::Died => Exit::Software,
     }
 }
 

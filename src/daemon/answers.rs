@@ -61,7 +61,8 @@ pub(super) fn api(data_dir: PathBuf, store: &Store, router: Router) -> Api {
             let progress = |progress: tail::Progress| {
                 write(&progress, out);
             };
-            tail::import(paths, &router, &super::host(), &intake, progress).map_err(|e| ApiError::Refused(e.to_string()))
+            tail::import(paths, &router, &super::host(), &intake, progress)
+                .map_err(|e| ApiError::Refused(e.to_string()))
         }),
     }
 }
@@ -122,7 +123,8 @@ fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
         let parsed = text.as_deref().map(str::parse::<when::When>).transpose();
         Ok(parsed.map_err(|e| ApiError::parameter(name, e.to_string()))?.map(|when| when.at(now)))
     };
-    let level = |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", "no level is called so"));
+    let level =
+        |word: &String| Level::from_word(word).ok_or_else(|| ApiError::parameter("level", "no level is called so"));
     Ok(Filter {
         instance: filters.instance.clone(),
         since: time("since", &filters.since)?,
@@ -135,7 +137,11 @@ fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
 
 fn answer_query(reader: &Reader, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
     let filter = filter(&params.filters, Some(params.n as u64))?;
-    select(reader, &filter, |record| if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })?;
+    select(
+        reader,
+        &filter,
+        |record| if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) },
+    )?;
     Ok(())
 }
 
@@ -149,7 +155,8 @@ fn answer_count(reader: &Reader, params: &CountParams, out: &mut Out) -> Result<
         }
     }
     if let Some(every) = &params.every {
-        let every = crate::config::units::parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
+        let every =
+            crate::config::units::parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
         grouping.every = Some(every);
     }
     let counts = count(reader, &filter(&params.filters, None)?, grouping)?;

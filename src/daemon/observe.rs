@@ -56,7 +56,9 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
     let (counters, data_dir) = (counters.clone(), data_dir.to_owned());
     metrics.on_scrape(Box::new(move |metrics| {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let sum = |of: fn(&crate::tail::BlockCounters) -> &AtomicU64| counters.blocks.iter().map(|b| read(of(b))).sum::<u64>();
+        let sum = |of: fn(&crate::tail::BlockCounters) -> &AtomicU64| {
+            counters.blocks.iter().map(|b| read(of(b))).sum::<u64>()
+        };
         for (block, metrics) in counters.blocks.iter().zip(&blocks) {
             raise_to(&metrics.records_received, read(&block.records));
             raise_to(&metrics.bytes_received, read(&block.bytes));

@@ -1,1 +1,112 @@
-//! (to be written)
+//! Files are found, told apart, followed through rotation, and cut into lines.
+//!
+//! One thread serves every `[[tail]]` block. What it knows it has from the store ([`Intake::sources`]), what it reads it
+//! hands to the store ([`Intake::submit`]), rows and positions in one piece; it keeps nothing of its own on the disk.
+//!
+//! * `options`, `counters`: what it is told, what it counts.
+//! * `follower`: the loop. `files`, `followed`: what is followed, and how many descriptors that takes.
+//! * `discover`, `patterns`, `hints`: which files there are.
+//! * `adopt`, `rotation`: what a file that was found is, and what became of one that was followed. Both get their facts
+//!   from `search` and `content`, and their decisions from `identity` and `names`, which touch no file.
+//! * `known`, `parked`: sources without a file, and files without a source.
+//! * `cursor`, `lines`: reading on in one file, and the lines in what was read.
+//! * `import`: files that are read once, to their end.
+
+mod adopt;
+mod content;
+mod counters;
+mod cursor;
+mod discover;
+mod files;
+mod follower;
+mod followed;
+mod hints;
+mod identity;
+mod known;
+mod lines;
+mod names;
+mod options;
+mod parked;
+mod patterns;
+mod rotation;
+mod search;
+
+pub use counters::{BlockCounters, TailCounters};
+pub use options::{Instance, ReadFrom, TailOptions, Watch};
+
+use crate::route::Router;
+use crate::store::Intake;
+use follower::Follower;
+use hints::Hints;
+use options::Pace;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Follows files, on a thread of its own.
+pub struct Tailer;
+
+/// A tailer that runs.
+pub struct TailHandle {
+    hints: Hints,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tailer {
+    /// Starts to follow the files of `options`. `host` is this host's name; `counters` are those of the same blocks, in
+    /// the same order. An error where a pattern is none, or there is no thread to be had.
+    pub fn spawn(
+        options: Vec<TailOptions>,
+        router: Router,
+        host: String,
+        intake: Intake,
+        counters: Arc<TailCounters>,
+    ) -> io::Result<TailHandle> {
+        Tailer::spawn_paced(options, router, host, intake, counters, Pace::default())
+    }
+
+    fn spawn_paced(
+        options: Vec<TailOptions>,
+        router: Router,
+        host: String,
+        intake: Intake,
+        counters: Arc<TailCounters>,
+        pace: Pace,
+    ) -> io::Result<TailHandle> {
+        let follower = Follower::new(options, router, host, intake, counters, pace)?;
+        let hints = follower.hints.clone();
+        let thread = std::thread::Builder::new().name("tail".into()).spawn(move || follower.run())?;
+        Ok(TailHandle { hints, thread: Some(thread) })
+    }
+}
+
+impl TailHandle {
+    /// Hands over what was read already and ends. Nothing is lost by what was not: it is read next time.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    /// Whether it has ended, asked to or not: it does when the store is closed.
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn end(&mut self) {
+        self.hints.stop();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the tailer failed by a fault of its own; what it had not handed over is read again");
+        }
+    }
+}
+
+/// A handle that is dropped stops its tailer.
+impl Drop for TailHandle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -37,12 +37,20 @@ pub(super) struct Bits {
 
 impl Bits {
     /// Number `index`. What lies outside the section reads as 0.
+    #[inline]
     pub(super) fn get(&self, packed: &[u8], index: usize) -> u64 {
+        if self.width == 0 {
+            return 0;
+        }
         let bit = index * self.width as usize;
-        let window = packed.get(self.start + bit / 8..).and_then(|rest| rest.first_chunk::<16>());
-        let window = window.map_or(0, |window| u128::from_le_bytes(*window)) >> (bit % 8);
-        // The lower half and of that the lower `width` bits are what is asked for.
-        if self.width == 0 { 0 } else { window as u64 & (u64::MAX >> (64 - self.width)) }
+        let Some(rest) = packed.get(self.start + bit / 8..) else { return 0 };
+        let word = if self.width <= 57 {
+            rest.first_chunk().map_or(0, |window| u64::from_le_bytes(*window)) >> (bit % 8)
+        } else {
+            // Up to 71 bits are needed; of what is shifted down, the lower half is what is asked for.
+            (rest.first_chunk().map_or(0, |window| u128::from_le_bytes(*window)) >> (bit % 8)) as u64
+        };
+        word & (u64::MAX >> (64 - self.width))
     }
 }
 

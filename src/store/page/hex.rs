@@ -31,6 +31,7 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&encode_word(last)[..2 * rest.len()]);
 }
 
+#[inline]
 fn decode_word(digits: [u8; 8]) -> Option<[u8; 4]> {
     let digits = u64::from_le_bytes(digits);
     // Letters have bit 6 set and are 9 more than their low four bits say.
@@ -44,6 +45,7 @@ fn decode_word(digits: [u8; 8]) -> Option<[u8; 4]> {
     Some([a, b, c, d])
 }
 
+#[inline]
 fn encode_word(bytes: [u8; 4]) -> [u8; 8] {
     let all = u64::from(u32::from_le_bytes(bytes));
     let fours = (all | all << 16) & 0x0000_ffff_0000_ffff;

@@ -182,12 +182,13 @@ impl Ints {
     }
 
     /// Number `index`, which is below the count it was decoded with.
+    #[inline]
     pub(super) fn get(&self, packed: &[u8], index: usize) -> i64 {
         match self {
             Ints::Linear { min, step, bits } => {
                 min.wrapping_add(bits.get(packed, index).wrapping_mul(*step).cast_signed())
             }
-            Ints::Dictionary { values, bits } => self::entry(values, bits.get(packed, index)).unwrap_or_default(),
+            Ints::Dictionary { values, bits } => entry(values, bits.get(packed, index)).unwrap_or_default(),
         }
     }
 
@@ -205,6 +206,7 @@ impl Ints {
     }
 }
 
+#[inline]
 fn entry(values: &[i64], index: u64) -> Option<i64> {
     values.get(usize::try_from(index).ok()?).copied()
 }

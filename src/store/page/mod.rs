@@ -13,7 +13,8 @@
 //! meta     := keys | levels ints | count varint | column *count
 //! ```
 //!
-//! The parts are drawn where they are written: `keys`, `ints`, `strings`, `column`. Numbers are little-endian.
+//! The parts are drawn where they are written: `keys`, `ints`, `column`, `strings`; the header's counts in `levels`.
+//! Numbers are little-endian.
 //!
 //! Claims, each a property test: what is built decodes to the same rows; pages cover ranges of keys that do not
 //! overlap, in order, each within [`PAGE_BYTES`] and [`PAGE_SPAN`]; a changed byte, of body or header, is an error; no
@@ -25,10 +26,13 @@
 mod bits;
 mod build;
 mod column;
+mod entries;
+mod gather;
 mod hex;
 mod ints;
 mod keys;
 mod levels;
+mod pattern;
 mod read;
 mod strings;
 #[cfg(test)]

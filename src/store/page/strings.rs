@@ -4,29 +4,21 @@
 //! strings := dictionary | hex | pattern | plain                         which one: the column's form
 //! dictionary := entries     [index, as many bits as the last one has]*  packed      one entry: all values are the same
 //! hex        := length varint                                [byte]*    packed      all values the same even length
-//! pattern    := entries     [index]* packed     ints *slots             each over the values that have such a slot
+//! pattern    := entries     [index]* packed     ints *slots             over the values that have such a slot
 //! plain      := ints                                                    lengths; the bytes lie in the strings
 //! entries    := count varint   length varint *count                     the bytes lie in the strings
 //! ```
 //!
-//! A pattern is a text whose numbers were taken out, each leaving [`SLOT`] behind: addresses, paths with an id and most
-//! messages are a few patterns and numbers, and packed numbers need neither their digits nor zstd (the idea is CLP's:
-//! Rodrigues et al., OSDI 2021). Hexadecimal of fixed length, as trace ids have it, is stored as the bytes it names.
+//! Hexadecimal of fixed length, as trace ids have it, is stored as the bytes it names. Dictionaries are those of
+//! [`super::entries`], patterns those of [`super::pattern`].
 
 use super::PageError;
-use super::bits::{Bits, Cursor, Sections, Span, pack, put_varint, width_of};
+use super::bits::{Bits, Cursor, Sections, Span, put_varint};
+use super::entries::{self, Indexed};
 use super::hex;
 use super::ints::{Ints, Plan};
-use xxhash_rust::xxh3::xxh3_64;
+use super::pattern::{self, Patterns};
 
-/// Different texts of a dictionary at most.
-const ENTRIES_MAX: usize = 256;
-/// Numbers that are taken out of one text at most; further digits stay in the pattern.
-const NUMBERS_MAX: usize = 8;
-/// What a number leaves in its pattern: the ASCII character "substitute". A text that has it of its own is no pattern.
-const SLOT: u8 = 0x1a;
-/// Digits of a number that always fits an `i64`.
-const DIGITS_MAX: usize = 18;
 /// The shortest text that is tried as hexadecimal.
 const HEX_LENGTH_MIN: usize = 8;
 
@@ -57,7 +49,7 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> Form {
     }
     let dictionary = Indexed::of(values);
     // Few entries for many values: nothing else comes near it.
-    if let Some(dictionary) = dictionary.as_ref().filter(|d| d.entries.len() <= 2 + values.len() / 8) {
+    if let Some(dictionary) = dictionary.as_ref().filter(|d| d.len() <= 2 + values.len() / 8) {
         dictionary.write(out);
         return Form::Dictionary;
     }
@@ -102,171 +94,6 @@ fn hex_length(values: &[&str]) -> Option<usize> {
     let fits = length >= HEX_LENGTH_MIN && length % 2 == 0 && values.iter().all(|value| value.len() == length);
     fits.then_some(length)
 }
-
-/// Different texts, found by hash.
-struct Entries {
-    text: Vec<u8>,
-    ends: Vec<usize>,
-    /// One more than the entry's number; 0 is free. Four times as many as there can be entries.
-    slots: [u16; 4 * ENTRIES_MAX],
-}
-
-impl Entries {
-    fn new() -> Entries {
-        Entries { text: Vec::new(), ends: Vec::new(), slots: [0; 4 * ENTRIES_MAX] }
-    }
-
-    fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn entry(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.text[start..self.ends[index]]
-    }
-
-    /// The number of `value`; none where there are too many already.
-    fn index(&mut self, value: &[u8]) -> Option<u8> {
-        let mut slot = (xxh3_64(value) % self.slots.len() as u64) as usize;
-        loop {
-            match usize::from(self.slots[slot]) {
-                0 if self.len() == ENTRIES_MAX => return None,
-                0 => {
-                    let index = u8::try_from(self.len()).ok()?;
-                    self.text.extend_from_slice(value);
-                    self.ends.push(self.text.len());
-                    self.slots[slot] = u16::from(index) + 1;
-                    return Some(index);
-                }
-                taken if self.entry(taken - 1) == value => return u8::try_from(taken - 1).ok(),
-                _ => slot = (slot + 1) % self.slots.len(),
-            }
-        }
-    }
-
-    /// Bits of the entries and `count` indices, about: zstd halves the entries.
-    fn bits(&self, count: usize) -> usize {
-        4 * self.text.len() + 8 * self.len() + count * self.width() as usize
-    }
-
-    fn width(&self) -> u32 {
-        width_of(self.len().saturating_sub(1) as u64)
-    }
-
-    fn write(&self, indices: &[u8], out: &mut Sections) {
-        put_varint(&mut out.meta, self.len() as u64);
-        for index in 0..self.len() {
-            put_varint(&mut out.meta, self.entry(index).len() as u64);
-        }
-        out.strings.extend_from_slice(&self.text);
-        pack(&mut out.packed, self.width(), indices.iter().map(|&index| u64::from(index)));
-    }
-}
-
-/// Each value as an entry.
-struct Indexed {
-    entries: Entries,
-    indices: Vec<u8>,
-}
-
-impl Indexed {
-    /// None where the values are too different from each other.
-    fn of(values: &[&str]) -> Option<Indexed> {
-        let mut entries = Entries::new();
-        let mut indices = Vec::with_capacity(values.len());
-        let mut last = ("", None);
-        for (seen, value) in values.iter().enumerate() {
-            let index = match last {
-                (text, Some(index)) if text == *value => index,
-                _ => entries.index(value.as_bytes())?,
-            };
-            if entries.len() > 32 + seen / 2 {
-                return None;
-            }
-            last = (*value, Some(index));
-            indices.push(index);
-        }
-        Some(Indexed { entries, indices })
-    }
-
-    fn bits(&self) -> usize {
-        self.entries.bits(self.indices.len())
-    }
-
-    fn write(&self, out: &mut Sections) {
-        self.entries.write(&self.indices, out);
-    }
-}
-
-/// Each value as a pattern and its numbers.
-struct Patterns {
-    patterns: Indexed,
-    slots: [Vec<i64>; NUMBERS_MAX],
-    plans: Vec<Plan>,
-}
-
-impl Patterns {
-    /// None unless it takes fewer than `bits_max` bits.
-    fn of(values: &[&str], bits_max: usize) -> Option<Patterns> {
-        let mut patterns = Indexed { entries: Entries::new(), indices: Vec::with_capacity(values.len()) };
-        let mut slots: [Vec<i64>; NUMBERS_MAX] = Default::default();
-        let mut pattern = Vec::with_capacity(64);
-        for (seen, value) in values.iter().enumerate() {
-            split(value.as_bytes(), &mut pattern, &mut slots)?;
-            patterns.indices.push(patterns.entries.index(&pattern)?);
-            if patterns.entries.len() > 32 + seen / 8 {
-                return None;
-            }
-        }
-        let used = slots.iter().take_while(|numbers| !numbers.is_empty());
-        let plans: Vec<Plan> = used.map(|numbers| Plan::new(numbers)).collect();
-        let bits = patterns.bits() + plans.iter().zip(&slots).map(|(plan, n)| plan.bits(n.len())).sum::<usize>();
-        (!plans.is_empty() && bits < bits_max).then_some(Patterns { patterns, slots, plans })
-    }
-
-    fn write(&self, out: &mut Sections) {
-        self.patterns.write(out);
-        for (plan, numbers) in self.plans.iter().zip(&self.slots) {
-            plan.write(numbers, out);
-        }
-    }
-}
-
-/// Puts the pattern of `value` in `pattern` and each of its numbers behind those of its slot. A number is a run of
-/// digits that writing the number gives back: without leading zeros. None for a text that has [`SLOT`] of its own.
-fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX]) -> Option<()> {
-    pattern.clear();
-    let mut free = slots.iter_mut();
-    let mut rest = value;
-    while let Some((&byte, tail)) = rest.split_first() {
-        if byte == SLOT {
-            return None;
-        }
-        if !byte.is_ascii_digit() {
-            pattern.push(byte);
-            rest = tail;
-            continue;
-        }
-        let mut number = 0i64;
-        let mut digits = 0;
-        while let Some(digit) = rest.get(digits).filter(|byte| byte.is_ascii_digit()) {
-            // What wraps has too many digits and is not used.
-            number = number.wrapping_mul(10).wrapping_add(i64::from(digit - b'0'));
-            digits += 1;
-        }
-        let canonical = digits <= DIGITS_MAX && (byte != b'0' || digits == 1);
-        match if canonical { free.next() } else { None } {
-            Some(slot) => {
-                slot.push(number);
-                pattern.push(SLOT);
-            }
-            None => pattern.extend_from_slice(&rest[..digits]),
-        }
-        rest = &rest[digits..];
-    }
-    Some(())
-}
-
 /// A column of texts as it is read.
 #[derive(Debug)]
 pub(super) enum Strings {
@@ -282,7 +109,7 @@ impl Strings {
     pub(super) fn decode(form: Form, count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, PageError> {
         match form {
             Form::Dictionary => {
-                let (entries, indices) = decode_entries(count, cursor)?;
+                let (entries, indices) = entries::decode(count, cursor)?;
                 Ok(Strings::Dictionary { entries, indices })
             }
             Form::Hex => {
@@ -294,7 +121,7 @@ impl Strings {
                 hex::encode(&cursor.packed[at..at + all], &mut cursor.text);
                 Ok(Strings::Fixed { start, length: 2 * bytes })
             }
-            Form::Pattern => decode_patterns(count, cursor),
+            Form::Pattern => pattern::decode(count, cursor),
             Form::Plain => {
                 let lengths = Ints::decode(count, cursor)?;
                 let start = cursor.string(0)?.start;
@@ -325,92 +152,12 @@ impl Strings {
     }
 }
 
-/// Entries and the packed indices into them, every one of which names an entry.
-fn decode_entries(count: usize, cursor: &mut Cursor<'_>) -> Result<(Vec<Span>, Bits), PageError> {
-    let number = cursor.meta.count(ENTRIES_MAX)?;
-    let lengths = (0..number).map(|_| cursor.meta.count(usize::MAX)).collect::<Result<Vec<_>, _>>()?;
-    let entries = lengths.into_iter().map(|length| cursor.string(length)).collect::<Result<Vec<_>, _>>()?;
-    let last = (number as u64).checked_sub(1).ok_or(PageError::Damaged("a dictionary is empty"))?;
-    let indices = cursor.bits(count, width_of(last))?;
-    if !number.is_power_of_two() && (0..count).any(|index| indices.get(cursor.packed, index) > last) {
-        return Err(PageError::Damaged("a value is not in its dictionary"));
-    }
-    Ok((entries, indices))
-}
-
-fn decode_patterns(count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, PageError> {
-    let (entries, indices) = decode_entries(count, cursor)?;
-    let index_of = |index: usize, cursor: &Cursor<'_>| usize::try_from(indices.get(cursor.packed, index)).unwrap_or(0);
-    let slots_of = |span: &Span| cursor.text[span.range()].iter().filter(|&&byte| byte == SLOT).count();
-    let slots: Vec<usize> = entries.iter().map(slots_of).collect();
-
-    // How many values have a slot is how often the patterns with that many slots come.
-    let mut uses = vec![0usize; entries.len()];
-    for index in 0..count {
-        uses[index_of(index, cursor)] += 1;
-    }
-    let mut numbers = Vec::new();
-    for slot in 0..slots.iter().copied().max().unwrap_or(0).min(NUMBERS_MAX) {
-        let having = uses.iter().zip(&slots).filter(|(_, slots)| **slots > slot).map(|(uses, _)| uses).sum();
-        numbers.push(Ints::decode(having, cursor)?);
-    }
-    let patterns: Vec<Vec<u8>> = entries.iter().map(|span| cursor.text[span.range()].to_vec()).collect();
-    let mut next = [0usize; NUMBERS_MAX];
-    let start = Span::new(0, cursor.text.len())?.end;
-    let mut ends = Vec::with_capacity(count);
-    for index in 0..count {
-        let mut free = numbers.iter().zip(&mut next);
-        let pattern = &patterns[index_of(index, cursor)];
-        let mut pieces = pattern.split(|&byte| byte == SLOT);
-        if let Some(piece) = pieces.next() {
-            cursor.text.extend_from_slice(piece);
-        }
-        for piece in pieces {
-            let (ints, at) = free.next().ok_or(PageError::Damaged("a pattern has too many numbers"))?;
-            let number = ints.get(cursor.packed, *at);
-            put_decimal(&mut cursor.text, u64::try_from(number).unwrap_or(0));
-            *at += 1;
-            cursor.text.extend_from_slice(piece);
-        }
-        cursor.check_growth(0)?;
-        ends.push(Span::new(0, cursor.text.len())?.end);
-    }
-    Ok(Strings::Plain { start, ends })
-}
-
-fn put_decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// The inverse of [`split`], the plain way.
-#[cfg(test)]
-fn rebuild(pattern: &[u8], numbers: &[i64]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut numbers = numbers.iter();
-    for &byte in pattern {
-        match byte {
-            SLOT => put_decimal(&mut out, numbers.next().expect("a number a slot").cast_unsigned()),
-            byte => out.push(byte),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::page::bits::PADDING;
     use proptest::prelude::*;
+    use xxhash_rust::xxh3::xxh3_64;
 
     fn round_trip(values: &[&str]) -> (Form, Vec<String>) {
         let mut out = Sections::default();
@@ -465,15 +212,6 @@ mod tests {
         ]) {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
             prop_assert_eq!(round_trip(&values).1, values);
-        }
-
-        /// A pattern and its numbers are the text again, digit for digit.
-        #[test]
-        fn patterns_lose_nothing(value in "([a-z]{0,2}[0-9]{0,20}){0,12}") {
-            let (mut pattern, mut slots) = (Vec::new(), Default::default());
-            split(value.as_bytes(), &mut pattern, &mut slots).expect("no slot of its own");
-            let numbers: Vec<i64> = slots.iter().flatten().copied().collect();
-            prop_assert_eq!(String::from_utf8(rebuild(&pattern, &numbers)).expect("text"), value);
         }
     }
 }

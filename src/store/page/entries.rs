@@ -1,0 +1,162 @@
+//! A dictionary of texts, and indices into it.
+
+use super::PageError;
+use super::bits::{Bits, Cursor, Sections, Span, pack, put_varint, width_of};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Different texts of a dictionary at most.
+pub(super) const ENTRIES_MAX: usize = 256;
+
+/// Different texts, found by hash.
+struct Entries {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+    prints: Vec<Print>,
+    /// One more than the entry's number; 0 is free. Four times as many as there can be entries.
+    slots: [u16; 4 * ENTRIES_MAX],
+}
+
+/// A text's length and two words made of it: of one up to 16 bytes all there is, of a longer one a hash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Print(usize, u64, u64);
+
+impl Print {
+    #[inline]
+    fn of(text: &[u8]) -> Print {
+        let (head, tail) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+            (Some(head), Some(tail)) if text.len() <= 16 => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+            (Some(_), _) => (xxh3_64(text), 0),
+            _ => match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+                (Some(head), Some(tail)) => (u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into()),
+                _ => (text.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0),
+            },
+        };
+        Print(text.len(), head, tail)
+    }
+
+    fn is_text(&self) -> bool {
+        self.0 <= 16
+    }
+
+    #[inline]
+    fn slot(&self, slots: usize) -> usize {
+        let mixed = (self.1 ^ self.2.rotate_left(29) ^ self.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize % slots
+    }
+}
+
+impl Entries {
+    fn new() -> Entries {
+        Entries { text: Vec::new(), ends: Vec::new(), prints: Vec::new(), slots: [0; 4 * ENTRIES_MAX] }
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    fn entry(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.text[start..self.ends[index]]
+    }
+
+    /// The number of `value`; none where there are too many already.
+    #[inline]
+    fn index(&mut self, value: &[u8]) -> Option<u8> {
+        let print = Print::of(value);
+        let mut slot = print.slot(self.slots.len());
+        loop {
+            match usize::from(self.slots[slot]) {
+                0 => return self.add(value, print, slot),
+                taken if self.prints[taken - 1] == print && (print.is_text() || self.entry(taken - 1) == value) => {
+                    return u8::try_from(taken - 1).ok();
+                }
+                _ => slot = (slot + 1) % self.slots.len(),
+            }
+        }
+    }
+
+    fn add(&mut self, value: &[u8], print: Print, slot: usize) -> Option<u8> {
+        let index = u8::try_from(self.len()).ok()?;
+        self.text.extend_from_slice(value);
+        self.ends.push(self.text.len());
+        self.prints.push(print);
+        self.slots[slot] = u16::from(index) + 1;
+        Some(index)
+    }
+
+    /// Bits of the entries and `count` indices, about: zstd halves the entries.
+    fn bits(&self, count: usize) -> usize {
+        4 * self.text.len() + 8 * self.len() + count * self.width() as usize
+    }
+
+    fn width(&self) -> u32 {
+        width_of(self.len().saturating_sub(1) as u64)
+    }
+
+    fn write(&self, indices: &[u8], out: &mut Sections) {
+        put_varint(&mut out.meta, self.len() as u64);
+        for index in 0..self.len() {
+            put_varint(&mut out.meta, self.entry(index).len() as u64);
+        }
+        out.strings.extend_from_slice(&self.text);
+        pack(&mut out.packed, self.width(), indices.iter().map(|&index| u64::from(index)));
+    }
+}
+
+/// Each value as an entry.
+pub(super) struct Indexed {
+    entries: Entries,
+    indices: Vec<u8>,
+}
+
+impl Indexed {
+    /// None where the values are too different from each other.
+    pub(super) fn of(values: &[&str]) -> Option<Indexed> {
+        let mut indexed = Indexed::with_capacity(values.len());
+        for (seen, value) in values.iter().enumerate() {
+            indexed.push(value.as_bytes())?;
+            if indexed.len() > 32 + seen / 2 {
+                return None;
+            }
+        }
+        Some(indexed)
+    }
+
+    pub(super) fn with_capacity(values: usize) -> Indexed {
+        Indexed { entries: Entries::new(), indices: Vec::with_capacity(values) }
+    }
+
+    /// None where there are too many different ones.
+    #[inline]
+    pub(super) fn push(&mut self, value: &[u8]) -> Option<()> {
+        self.indices.push(self.entries.index(value)?);
+        Some(())
+    }
+
+    /// How many different ones there are.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bits that it takes, about.
+    pub(super) fn bits(&self) -> usize {
+        self.entries.bits(self.indices.len())
+    }
+
+    pub(super) fn write(&self, out: &mut Sections) {
+        self.entries.write(&self.indices, out);
+    }
+}
+
+/// Entries and the packed indices into them, every one of which names an entry.
+pub(super) fn decode(count: usize, cursor: &mut Cursor<'_>) -> Result<(Vec<Span>, Bits), PageError> {
+    let number = cursor.meta.count(ENTRIES_MAX)?;
+    let lengths = (0..number).map(|_| cursor.meta.count(usize::MAX)).collect::<Result<Vec<_>, _>>()?;
+    let entries = lengths.into_iter().map(|length| cursor.string(length)).collect::<Result<Vec<_>, _>>()?;
+    let last = (number as u64).checked_sub(1).ok_or(PageError::Damaged("a dictionary is empty"))?;
+    let indices = cursor.bits(count, width_of(last))?;
+    if !number.is_power_of_two() && (0..count).any(|index| indices.get(cursor.packed, index) > last) {
+        return Err(PageError::Damaged("a value is not in its dictionary"));
+    }
+    Ok((entries, indices))
+}

@@ -1,0 +1,219 @@
+//! Texts whose numbers are taken out, each leaving [`SLOT`] behind.
+//!
+//! Addresses, paths with an id and most messages are a few patterns and numbers, and packed numbers need neither their
+//! digits nor zstd. The idea is CLP's (Rodrigues et al., OSDI 2021).
+
+use super::PageError;
+use super::bits::{Cursor, Sections, Span};
+use super::entries::{self, ENTRIES_MAX, Indexed};
+use super::ints::{Ints, Plan};
+use super::strings::Strings;
+
+/// Numbers that are taken out of one text at most; further digits stay in the pattern.
+const NUMBERS_MAX: usize = 8;
+/// What a number leaves in its pattern: the ASCII character "substitute". A text that has it of its own is no pattern.
+const SLOT: u8 = 0x1a;
+/// Digits of a number that always fits an `i64`.
+const DIGITS_MAX: usize = 18;
+
+/// Each value as a pattern and its numbers.
+pub(super) struct Patterns {
+    patterns: Indexed,
+    slots: [Vec<i64>; NUMBERS_MAX],
+    plans: Vec<Plan>,
+}
+
+impl Patterns {
+    /// None unless it takes fewer than `bits_max` bits.
+    pub(super) fn of(values: &[&str], bits_max: usize) -> Option<Patterns> {
+        let mut patterns = Indexed::with_capacity(values.len());
+        let mut slots: [Vec<i64>; NUMBERS_MAX] = Default::default();
+        let mut pattern = Vec::with_capacity(64);
+        for (seen, value) in values.iter().enumerate() {
+            split(value.as_bytes(), &mut pattern, &mut slots)?;
+            patterns.push(&pattern)?;
+            if patterns.len() > 32 + seen / 8 {
+                return None;
+            }
+        }
+        let used = slots.iter().take_while(|numbers| !numbers.is_empty());
+        let plans: Vec<Plan> = used.map(|numbers| Plan::new(numbers)).collect();
+        let bits = patterns.bits() + plans.iter().zip(&slots).map(|(plan, n)| plan.bits(n.len())).sum::<usize>();
+        (!plans.is_empty() && bits < bits_max).then_some(Patterns { patterns, slots, plans })
+    }
+
+    pub(super) fn write(&self, out: &mut Sections) {
+        self.patterns.write(out);
+        for (plan, numbers) in self.plans.iter().zip(&self.slots) {
+            plan.write(numbers, out);
+        }
+    }
+}
+
+/// Puts the pattern of `value` in `pattern` and each of its numbers behind those of its slot. A number is a run of
+/// digits that writing the number gives back: without leading zeros. None for a text that has [`SLOT`] of its own.
+fn split(value: &[u8], pattern: &mut Vec<u8>, slots: &mut [Vec<i64>; NUMBERS_MAX]) -> Option<()> {
+    pattern.clear();
+    pattern.reserve(value.len());
+    let mut free = 0;
+    let mut at = 0;
+    while let Some(&byte) = value.get(at) {
+        if !byte.is_ascii_digit() {
+            if byte == SLOT {
+                return None;
+            }
+            pattern.push(byte);
+            at += 1;
+            continue;
+        }
+        let start = at;
+        let mut number = 0i64;
+        while let Some(digit) = value.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
+            // What wraps has too many digits and is not used.
+            number = number.wrapping_mul(10).wrapping_add(digit.into());
+            at += 1;
+        }
+        let canonical = at - start <= DIGITS_MAX && (byte != b'0' || at - start == 1);
+        if canonical && free < NUMBERS_MAX {
+            slots[free].push(number);
+            free += 1;
+            pattern.push(SLOT);
+        } else {
+            pattern.extend_from_slice(&value[start..at]);
+        }
+    }
+    Some(())
+}
+
+pub(super) fn decode(count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, PageError> {
+    let (entries, indices) = entries::decode(count, cursor)?;
+    let patterns: Vec<Pattern> = entries.iter().map(|span| Pattern::new(&cursor.text[span.range()])).collect();
+    // [`entries::decode`] saw to it that they name a pattern; there are at most 256.
+    let indices: Vec<u8> = (0..count).map(|index| indices.get(cursor.packed, index) as u8).collect();
+
+    // How many values have a slot is how often the patterns with that many slots come.
+    let mut uses = [0usize; ENTRIES_MAX];
+    indices.iter().for_each(|&index| uses[usize::from(index)] += 1);
+    let slots = patterns.iter().map(|pattern| pattern.pieces.len()).max().unwrap_or(0);
+    if slots > NUMBERS_MAX {
+        return Err(PageError::Damaged("a pattern has too many numbers"));
+    }
+    let mut numbers = Vec::with_capacity(slots);
+    for slot in 0..slots {
+        let having = uses.iter().zip(&patterns).filter(|(_, pattern)| pattern.pieces.len() > slot);
+        numbers.push((0, Ints::decode(having.map(|(uses, _)| uses).sum(), cursor)?));
+    }
+    let start = Span::new(0, cursor.text.len())?.end;
+    let mut ends = Vec::with_capacity(count);
+    for index in indices {
+        let pattern = &patterns[usize::from(index)];
+        pattern.head.put(&mut cursor.text);
+        for (piece, (next, ints)) in pattern.pieces.iter().zip(&mut numbers) {
+            let number = ints.get(cursor.packed, *next);
+            *next += 1;
+            put_decimal(&mut cursor.text, u64::try_from(number).unwrap_or(0));
+            piece.put(&mut cursor.text);
+        }
+        cursor.check_growth(0)?;
+        ends.push(Span::new(0, cursor.text.len())?.end);
+    }
+    Ok(Strings::Plain { start, ends })
+}
+
+/// A pattern taken apart: what is before its first number, and behind each.
+struct Pattern {
+    head: Piece,
+    pieces: Vec<Piece>,
+}
+
+impl Pattern {
+    fn new(pattern: &[u8]) -> Pattern {
+        let mut pieces = pattern.split(|&byte| byte == SLOT).map(Piece::new);
+        let head = pieces.next().unwrap_or(Piece::Short([0; 16], 0));
+        Pattern { head, pieces: pieces.collect() }
+    }
+}
+
+/// A piece of text. Most are short, and a copy of fixed size costs a fraction of one of any size.
+enum Piece {
+    Short([u8; 16], usize),
+    Long(Vec<u8>),
+}
+
+impl Piece {
+    fn new(text: &[u8]) -> Piece {
+        let mut short = [0; 16];
+        match short.get_mut(..text.len()) {
+            Some(head) => {
+                head.copy_from_slice(text);
+                Piece::Short(short, text.len())
+            }
+            None => Piece::Long(text.to_vec()),
+        }
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Piece::Short(text, length) => {
+                let end = out.len() + length;
+                out.extend_from_slice(text);
+                out.truncate(end);
+            }
+            Piece::Long(text) => out.extend_from_slice(text),
+        }
+    }
+}
+
+#[inline]
+fn put_decimal(out: &mut Vec<u8>, mut number: u64) {
+    if number < 10_000 {
+        // All four digits at once, the leading zeros shifted out.
+        let (high, low) = (number as u32 / 100, number as u32 % 100);
+        let digits = (high / 10) | ((high % 10) << 8) | ((low / 10) << 16) | ((low % 10) << 24);
+        let zeros = (digits.trailing_zeros() / 8).min(3);
+        let digits = (digits + 0x3030_3030) >> (8 * zeros);
+        let end = out.len() + 4 - zeros as usize;
+        out.extend_from_slice(&digits.to_le_bytes());
+        out.truncate(end);
+        return;
+    }
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    while number > 0 {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The inverse of [`split`], the plain way.
+    fn rebuild(pattern: &[u8], numbers: &[i64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut numbers = numbers.iter();
+        for &byte in pattern {
+            match byte {
+                SLOT => put_decimal(&mut out, numbers.next().expect("a number a slot").cast_unsigned()),
+                byte => out.push(byte),
+            }
+        }
+        out
+    }
+
+    proptest! {
+        /// A pattern and its numbers are the text again, digit for digit.
+        #[test]
+        fn patterns_lose_nothing(value in "([a-z]{0,2}[0-9]{0,20}){0,12}") {
+            let (mut pattern, mut slots) = (Vec::new(), Default::default());
+            split(value.as_bytes(), &mut pattern, &mut slots).expect("no slot of its own");
+            let numbers: Vec<i64> = slots.iter().flatten().copied().collect();
+            prop_assert_eq!(String::from_utf8(rebuild(&pattern, &numbers)).expect("text"), value);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The bytes of a file by their offset, whether it is plain or compressed.
+//!
+//! A plain file is read where it is asked for. A compressed one is decoded from its start; offsets are those of the
+//! decoded bytes. Reading on is cheap, going back by more than was asked for last decodes from the start again.
+
+use super::identity::{Fit, HEAD_BYTES_MAX, MARK_BYTES_MAX};
+use crate::store::Mark;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What the file system says of a file. Equal facts mean that nothing has to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    /// Bytes, as they lie on the disk.
+    pub(super) size: u64,
+    /// Seconds since the Unix epoch and nanoseconds.
+    pub(super) modified: (i64, i64),
+    /// Names it has.
+    pub(super) links: u64,
+}
+
+impl Facts {
+    /// Of the file that a path leads to, through symbolic links; none where that is no regular file.
+    pub(super) fn at(path: &Path) -> io::Result<Option<Facts>> {
+        Ok(Facts::of(&std::fs::metadata(path)?))
+    }
+
+    fn of(metadata: &Metadata) -> Option<Facts> {
+        metadata.is_file().then(|| Facts {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            links: metadata.nlink(),
+        })
+    }
+
+    /// Whether both are of one file.
+    pub(super) fn is_same_file(&self, other: &Facts) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// A window larger than this (2^27 = 128 MiB, what `zstd --long` makes) is refused.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+/// An open file.
+pub(super) enum Content {
+    /// Its bytes are its content.
+    Plain(File),
+    /// Its content is what its bytes decode to.
+    Compressed(Box<Stream>),
+}
+
+/// A compressed file as it is decoded.
+pub(super) struct Stream {
+    file: File,
+    decoder: Option<Box<dyn Read + Send>>,
+    /// The bytes that were asked for last, and those read beyond.
+    window: Vec<u8>,
+    /// Offset of the first of them.
+    start: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Content {
+    /// Opens a regular file; its first bytes say whether it is compressed.
+    pub(super) fn open(path: &Path) -> io::Result<(Content, Facts)> {
+        // A pipe without a writer would block an open, and the thread with it.
+        let not_blocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let file = OpenOptions::new().read(true).custom_flags(not_blocking).open(path)?;
+        let facts = Facts::of(&file.metadata()?).ok_or(ErrorKind::InvalidInput)?;
+        let content = match compression(&file)? {
+            Some(_) => Content::Compressed(Box::new(Stream { file, decoder: None, window: Vec::new(), start: 0 })),
+            None => Content::Plain(file),
+        };
+        Ok((content, facts))
+    }
+
+    /// Whether its bytes have to be decoded.
+    pub(super) fn is_compressed(&self) -> bool {
+        matches!(self, Content::Compressed(_))
+    }
+
+    /// What the file system says of it now, whatever its path leads to.
+    pub(super) fn facts(&self) -> io::Result<Facts> {
+        let file = match self {
+            Content::Plain(file) => file,
+            Content::Compressed(stream) => &stream.file,
+        };
+        Facts::of(&file.metadata()?).ok_or(ErrorKind::InvalidInput.into())
+    }
+
+    /// Reads what lies at `offset`: as many bytes as `buffer` takes, or as there are.
+    pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let file = match self {
+            Content::Plain(file) => file,
+            Content::Compressed(stream) => return stream.read_at(offset, buffer),
+        };
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Its first bytes, as many as a head has.
+    pub(super) fn beginning(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; HEAD_BYTES_MAX];
+        let n = self.read_at(0, &mut bytes)?;
+        bytes.truncate(n);
+        Ok(bytes)
+    }
+
+    /// How its bytes fit a head and marks, which are in the order of their positions.
+    pub(super) fn fits(&mut self, head: Mark, marks: &[Mark]) -> io::Result<(Fit, Vec<Fit>)> {
+        let head = self.fit(head)?;
+        if head != Fit::Equal {
+            return Ok((head, vec![head; marks.len()]));
+        }
+        let fits = marks.iter().map(|mark| self.fit(*mark)).collect::<io::Result<_>>()?;
+        Ok((head, fits))
+    }
+
+    fn fit(&mut self, mark: Mark) -> io::Result<Fit> {
+        let mut bytes = [0; MARK_BYTES_MAX];
+        let length = mark.length as usize;
+        let (Some(start), Some(bytes)) = (mark.position.checked_sub(u64::from(mark.length)), bytes.get_mut(..length))
+        else {
+            return Ok(Fit::Different);
+        };
+        if self.read_at(start, bytes)? < length {
+            return Ok(Fit::Beyond);
+        }
+        Ok(if xxh3_64(bytes) == mark.hash { Fit::Equal } else { Fit::Different })
+    }
+}
+
+fn compression(file: &File) -> io::Result<Option<Compression>> {
+    let mut magic = [0; 4];
+    let n = file.read_at(&mut magic, 0)?;
+    Ok(match &magic[..n] {
+        [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+        [0x28, 0xb5, 0x2f, 0xfd] => Some(Compression::Zstd),
+        _ => None,
+    })
+}
+
+/// A file read from its start by positions of its own, so that the descriptor's is left alone.
+struct FromStart {
+    file: File,
+    at: u64,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read_at(buffer, self.at)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+impl Stream {
+    fn restart(&mut self) -> io::Result<()> {
+        let encoded = FromStart { file: self.file.try_clone()?, at: 0 };
+        let encoded = io::BufReader::with_capacity(64 << 10, encoded);
+        self.decoder = Some(match compression(&self.file)? {
+            Some(Compression::Zstd) => {
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(encoded)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+                Box::new(decoder)
+            }
+            _ => Box::new(flate2::bufread::MultiGzDecoder::new(encoded)),
+        });
+        self.window.clear();
+        self.start = 0;
+        Ok(())
+    }
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.decoder.is_none() || offset < self.start {
+            self.restart()?;
+        }
+        // The window may begin with more than is asked for, or end before it.
+        let before = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.window.len());
+        self.window.drain(..before);
+        self.start += before as u64;
+        while self.start < offset {
+            let wanted = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(buffer.len().max(4096));
+            let n = self.decode(wanted)?;
+            self.window.clear();
+            self.start += n as u64;
+            if n == 0 {
+                return Ok(0);
+            }
+        }
+        while self.window.len() < buffer.len() {
+            match self.decode(buffer.len() - self.window.len()) {
+                Ok(0) => break,
+                Ok(_) => {}
+                // A file that is still being compressed: what there is, first.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof && !self.window.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let n = self.window.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&self.window[..n]);
+        Ok(n)
+    }
+
+    /// Decodes up to `wanted` bytes more to the window.
+    fn decode(&mut self, wanted: usize) -> io::Result<usize> {
+        let Some(decoder) = &mut self.decoder else { return Ok(0) };
+        let filled = self.window.len();
+        self.window.resize(filled + wanted, 0);
+        let result = loop {
+            match decoder.read(&mut self.window[filled..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.window.truncate(filled + result.as_ref().map_or(0, |n| *n));
+        if result.is_err() {
+            // It cannot go on from here; the next read begins anew.
+            self.decoder = None;
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tail::identity::mark_at;
+    use std::io::Write;
+
+    fn text() -> Vec<u8> {
+        (0..100_000).flat_map(|n| format!("line {n}\n").into_bytes()).collect()
+    }
+
+    pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    #[test]
+    fn a_compressed_file_reads_like_the_plain_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = text();
+        let (first, second) = text.split_at(text.len() / 3);
+        for (name, bytes) in [
+            ("plain", text.clone()),
+            ("gz", gzip(&text)),
+            ("members.gz", [gzip(first), gzip(second)].concat()),
+            ("zst", zstd::encode_all(&text[..], 1).expect("memory")),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).expect("written");
+            let (mut content, _) = Content::open(&path).expect("opened");
+            assert_eq!(content.is_compressed(), name != "plain");
+            for (offset, length) in [(0, 10), (5, 1000), (500_000, 70_000), (499_000, 5000), (text.len() - 3, 10), (1, 1)] {
+                let mut buffer = vec![0; length];
+                let n = content.read_at(offset as u64, &mut buffer).expect("read");
+                let end = (offset + length).min(text.len());
+                assert_eq!(&buffer[..n], &text[offset..end], "{name} at {offset}");
+            }
+            assert_eq!(content.read_at(text.len() as u64 + 9, &mut [0; 4]).expect("read"), 0, "{name}");
+            let marks = [mark_at(9000, &text[..9000]), mark_at(800_000, &text[..800_000])];
+            let (head, fits) = content.fits(mark_at(7, &text[..7]), &marks).expect("read");
+            assert_eq!((head, fits), (Fit::Equal, vec![Fit::Equal; 2]), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_still_being_compressed_gives_what_there_is_and_then_says_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("gz");
+        let whole = gzip(&text());
+        std::fs::write(&path, &whole[..whole.len() / 2]).expect("written");
+        let (mut content, _) = Content::open(&path).expect("opened");
+        let mut buffer = vec![0; text().len()];
+        let n = content.read_at(0, &mut buffer).expect("some of it");
+        assert!(n > 0 && n < buffer.len());
+        let error = content.read_at(n as u64, &mut buffer).expect_err("no more of it");
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    }
+}

@@ -1,0 +1,71 @@
+//! What the tailer counts, for the metrics to show.
+
+use crate::parse::Format;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts of all blocks.
+#[derive(Debug, Default)]
+pub struct TailCounters {
+    /// By block, in the order of the configuration.
+    pub blocks: Vec<BlockCounters>,
+    /// Descriptors that are open now.
+    pub open_files: AtomicU64,
+    /// Files that are followed now.
+    pub followed_files: AtomicU64,
+}
+
+/// Counts of one block.
+#[derive(Debug, Default)]
+pub struct BlockCounters {
+    /// The block's name.
+    pub name: String,
+    /// Records that were read, and are read again after a failed commit.
+    pub records: AtomicU64,
+    /// Bytes that were read, newlines included.
+    pub bytes: AtomicU64,
+    /// Records by format, in the order of [`Format`].
+    pub by_format: [AtomicU64; 4],
+    /// Records that were cut at the limit.
+    pub truncated: AtomicU64,
+    /// Records with bytes that are no UTF-8.
+    pub invalid_utf8: AtomicU64,
+    /// Records whose day had expired, which went to today's table.
+    pub late: AtomicU64,
+    /// Records dated far ahead, which went to today's table.
+    pub early: AtomicU64,
+    /// Failures to open or read a file or folder.
+    pub read_errors: AtomicU64,
+    /// Files that were rotated away or truncated.
+    pub rotations: AtomicU64,
+    /// Bytes known to have been destroyed before they were read.
+    pub lost_bytes: AtomicU64,
+    /// Bytes that were passed over as the configuration says.
+    pub skipped_bytes: AtomicU64,
+    /// Unread bytes of the file that has most of them, now.
+    pub lag_bytes: AtomicU64,
+}
+
+impl TailCounters {
+    /// All zero, for blocks of these names.
+    pub fn new<'a>(blocks: impl IntoIterator<Item = &'a str>) -> TailCounters {
+        let block = |name: &str| BlockCounters { name: name.into(), ..BlockCounters::default() };
+        TailCounters { blocks: blocks.into_iter().map(block).collect(), ..TailCounters::default() }
+    }
+}
+
+impl BlockCounters {
+    /// Where records of a format are counted.
+    pub fn of_format(&self, format: Format) -> &AtomicU64 {
+        &self.by_format[match format {
+            Format::Json => 0,
+            Format::Logfmt => 1,
+            Format::Text => 2,
+            Format::Plain => 3,
+        }]
+    }
+}
+
+/// Counts up; no other order than its own is needed of a count.
+pub(super) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}

@@ -1,0 +1,275 @@
+//! One source as it is read: from its position on, a chunk a turn, each line a record in a batch.
+//!
+//! A turn reads the bytes before the position once more and compares them with the newest mark. So the same read that
+//! brings new lines notices that the file was truncated and written anew, however long it is again.
+//!
+//! An unfinished last line is left where it is, and read again with what follows it. A line that is longer than a chunk
+//! is read in one piece up to the limit; one that is longer than the limit is passed over, turn by turn, until its
+//! newline is found, and then becomes a record of what is kept. Until then the position stays at its start, so a kill
+//! in between changes nothing.
+
+use super::content::Content;
+use super::counters::{BlockCounters, count};
+use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
+use super::lines::{Line, Lines, cut_line};
+use super::options::TailOptions;
+use crate::batcher::Batcher;
+use crate::parse::parse;
+use crate::record::{Field, Record, Value};
+use crate::route::{Admission, Lane, Origin, Router};
+use crate::store::{Mark, SourceState};
+use crate::time::Ticks;
+use memchr::{memchr, memrchr};
+use std::collections::HashMap;
+use std::io;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes that are read at once, the ones before the position included.
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
+/// Instances of one file that are remembered at most, where a field names them.
+const LANES_MAX: usize = 4096;
+
+/// A source, its open file, and what was found out while reading it.
+pub(super) struct Cursor {
+    /// As it is to be committed with the records that were read.
+    pub(super) state: SourceState,
+    /// Its file, while that is open.
+    pub(super) content: Option<Content>,
+    /// Offset up to which no newline was found of a line that is over the limit.
+    passed: Option<u64>,
+    lanes: Lanes,
+    /// The path that its records name.
+    source: String,
+}
+
+/// What a turn needs from outside.
+pub(super) struct Desk<'a> {
+    pub(super) buffer: &'a mut Vec<u8>,
+    pub(super) router: &'a Router,
+    pub(super) batcher: &'a mut Batcher,
+    pub(super) options: &'a TailOptions,
+    pub(super) counters: &'a BlockCounters,
+    pub(super) host: &'a str,
+    pub(super) now: Ticks,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// There is nothing to read for now, but for an unfinished line.
+    AtEnd,
+    /// There may be more.
+    More,
+    /// The bytes before the position are not those that were read.
+    Rewritten,
+}
+
+impl Cursor {
+    /// Of a source that goes on at its position.
+    pub(super) fn new(state: SourceState, content: Option<Content>) -> Cursor {
+        let source = state.path.to_string_lossy().into_owned();
+        Cursor { state, content, passed: None, lanes: Lanes::default(), source }
+    }
+
+    /// Goes back to what is committed, or to where it was begun.
+    pub(super) fn rewind(&mut self, state: SourceState) {
+        self.state = state;
+        self.passed = None;
+    }
+
+    /// Reads a chunk and writes its records. `is_final`: what follows the last newline is a line, too.
+    pub(super) fn turn(&mut self, is_final: bool, desk: &mut Desk<'_>) -> io::Result<Turn> {
+        let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
+        let position = self.state.position;
+        let mark = self.state.marks.last().copied().filter(|mark| mark.position == position).unwrap_or_default();
+        let before = mark.length as usize;
+
+        desk.buffer.resize(CHUNK_BYTES, 0);
+        let n = content.read_at(position - u64::from(mark.length), desk.buffer)?;
+        if n < before || before > 0 && xxh3_64(&desk.buffer[..before]) != mark.hash {
+            return Ok(Turn::Rewritten);
+        }
+        if let Some(passed) = self.passed {
+            return self.pass_over(passed, is_final, desk);
+        }
+        let mut n = n;
+        let mut is_at_end = n < CHUNK_BYTES;
+        let limit = desk.options.line_bytes_max;
+        if memchr(b'\n', &desk.buffer[before..n]).is_none() && !is_at_end && limit >= n - before {
+            // One line that is longer than a chunk: with one byte more than the limit it is known whether it is too long.
+            desk.buffer.resize(before + limit + 1, 0);
+            n += content.read_at(position + (n - before) as u64, &mut desk.buffer[n..])?;
+            is_at_end = n < desk.buffer.len();
+        }
+        let data = &desk.buffer[before..n];
+        let whole = match memrchr(b'\n', data) {
+            _ if is_final && is_at_end => data.len(),
+            Some(newline) => newline + 1,
+            None if data.len() > limit => {
+                self.passed = Some(position + data.len() as u64);
+                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+            }
+            None => 0,
+        };
+        if whole == 0 {
+            return Ok(Turn::AtEnd);
+        }
+        let buffer = std::mem::take(desk.buffer);
+        for line in Lines::new(&buffer[before..before + whole], limit) {
+            self.record(line, desk);
+        }
+        self.advance(whole as u64, &buffer[..before + whole], desk.counters);
+        *desk.buffer = buffer;
+        Ok(if is_at_end { Turn::AtEnd } else { Turn::More })
+    }
+
+    /// Looks for the end of a line that is over the limit, from `passed` on.
+    fn pass_over(&mut self, passed: u64, is_final: bool, desk: &mut Desk<'_>) -> io::Result<Turn> {
+        let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
+        let n = content.read_at(passed, desk.buffer)?;
+        let is_at_end = n < desk.buffer.len();
+        let (end, next) = match memchr(b'\n', &desk.buffer[..n]) {
+            Some(newline) => (passed + newline as u64, passed + newline as u64 + 1),
+            None if is_final && is_at_end => (passed + n as u64, passed + n as u64),
+            None => {
+                self.passed = Some(passed + n as u64);
+                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+            }
+        };
+        let position = self.state.position;
+        let mut kept = vec![0; desk.options.line_bytes_max];
+        let n = content.read_at(position, &mut kept)?;
+        let mut before = [0; MARK_BYTES_MAX];
+        let start = next.saturating_sub(MARK_BYTES_MAX as u64);
+        let marked = content.read_at(start, &mut before)?;
+        if n < kept.len() || start + (marked as u64) < next {
+            return Ok(Turn::Rewritten);
+        }
+        let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
+        self.record(cut_line(&kept, desk.options.line_bytes_max, cut), desk);
+        let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
+        self.advance(next - position, window, desk.counters);
+        self.passed = None;
+        Ok(Turn::More)
+    }
+
+    fn record(&mut self, line: Line<'_>, desk: &mut Desk<'_>) {
+        let parsed = parse(&line.text, desk.options.format);
+        let (mut record, format) = (parsed.record, parsed.format);
+        let ledger = &mut self.state.ledger;
+        ledger.records += 1;
+        count(&desk.counters.records, 1);
+        count(desk.counters.of_format(format), 1);
+        if line.is_invalid {
+            ledger.invalid_utf8_records += 1;
+            count(&desk.counters.invalid_utf8, 1);
+        }
+        if line.cut > 0 {
+            ledger.truncated_records += 1;
+            ledger.truncated_bytes += line.cut as u64;
+            count(&desk.counters.truncated, 1);
+            record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
+        }
+        // Only a time that a line gave is handed on: a file without any has the time of arrival in each record.
+        let time = record.time.or(self.state.last_time).unwrap_or(desk.now);
+        self.state.last_time = record.time.or(self.state.last_time);
+        let position = self.state.position + line.start as u64;
+        let origin = Origin { identity: self.state.identity, position, source: &self.source };
+        let lane = self.lanes.of(&record, &self.source, desk);
+        match lane.push(desk.router, desk.batcher, &record, time, origin, desk.now) {
+            Admission::Own => {}
+            Admission::Late => count(&desk.counters.late, 1),
+            Admission::Early => count(&desk.counters.early, 1),
+        }
+    }
+
+    fn advance(&mut self, by: u64, window: &[u8], counters: &BlockCounters) {
+        self.state.position += by;
+        self.state.ledger.bytes += by;
+        note_marks(&mut self.state.marks, self.state.position, window);
+        count(&counters.bytes, by);
+    }
+
+    /// Passes over all lines that are complete, without reading them; tells how many bytes that are.
+    pub(super) fn skip_to_end(&mut self, size: u64) -> io::Result<u64> {
+        let Some(content) = &mut self.content else { return Ok(0) };
+        let Some(end) = last_newline_end(content, size)? else { return Ok(0) };
+        let skipped = end.saturating_sub(self.state.position);
+        if skipped > 0 {
+            self.go_to(end)?;
+            self.state.ledger.skipped_bytes += skipped;
+        }
+        Ok(skipped)
+    }
+
+    /// Moves to a position without reading what lies before it. Marks beyond it are forgotten.
+    pub(super) fn go_to(&mut self, position: u64) -> io::Result<()> {
+        let Some(content) = &mut self.content else { return Ok(()) };
+        let mut before = [0; MARK_BYTES_MAX];
+        let start = position.saturating_sub(MARK_BYTES_MAX as u64);
+        let length = usize::try_from(position - start).unwrap_or(MARK_BYTES_MAX);
+        let n = content.read_at(start, &mut before[..length])?;
+        if n < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let marks = &mut self.state.marks;
+        marks.retain(|mark: &Mark| mark.position < position);
+        if position > 0 {
+            marks.push(mark_at(position, &before[..length]));
+        }
+        self.state.position = position;
+        self.passed = None;
+        Ok(())
+    }
+
+    /// How many bytes of a file of `size` bytes are not read yet.
+    pub(super) fn unread(&self, size: u64) -> u64 {
+        size.saturating_sub(self.state.position)
+    }
+}
+
+/// The offset behind the last newline of a plain file of `size` bytes; none where there is none in its last 2 MiB and
+/// a chunk.
+pub(super) fn last_newline_end(content: &mut Content, size: u64) -> io::Result<Option<u64>> {
+    let mut end = size;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while end > 0 && size - end <= LINE_BYTES_LIMIT {
+        let start = end.saturating_sub(CHUNK_BYTES as u64);
+        let length = usize::try_from(end - start).unwrap_or(CHUNK_BYTES);
+        let n = content.read_at(start, &mut chunk[..length])?;
+        if let Some(newline) = memrchr(b'\n', &chunk[..n]) {
+            return Ok(Some(start + newline as u64 + 1));
+        }
+        end = start;
+    }
+    Ok(None)
+}
+
+/// What `line_bytes_max` may be at most.
+const LINE_BYTES_LIMIT: u64 = 2 << 20;
+
+/// The lanes of a source's instances.
+#[derive(Default)]
+struct Lanes {
+    fixed: Option<Lane>,
+    by_instance: HashMap<Box<str>, Lane>,
+}
+
+impl Lanes {
+    fn of(&mut self, record: &Record<'_>, source: &str, desk: &Desk<'_>) -> &mut Lane {
+        let instance = || desk.options.instance.render(desk.host, source, record);
+        if desk.options.instance.is_fixed() {
+            return self.fixed.get_or_insert_with(|| desk.router.lane(&instance(), source));
+        }
+        let instance = instance();
+        // A field that names something else in every record must not fill the memory.
+        if self.by_instance.len() >= LANES_MAX && !self.by_instance.contains_key(&*instance) {
+            self.by_instance.clear();
+        }
+        if !self.by_instance.contains_key(&*instance) {
+            self.by_instance.insert(instance.as_ref().into(), desk.router.lane(&instance, source));
+        }
+        self.by_instance.entry(instance.as_ref().into()).or_insert_with(|| desk.router.lane(&instance, source))
+    }
+}
+

@@ -1,0 +1,216 @@
+//! Which files there are: folders are listed once, and again when they change.
+//!
+//! A folder's own time of change is looked at twice a second, whatever events say, and all folders are listed every
+//! ten seconds, as some file systems keep no such times. A symbolic link to a file is a file; one to a folder is not
+//! followed, except in the part of a pattern that is no pattern: so there are no loops.
+
+use super::hints::{FolderEvents, Hints};
+use super::options::Pace;
+use super::patterns::Patterns;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A path that a block follows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    /// The first block that follows it, by its number.
+    pub(super) block: usize,
+}
+
+/// The folders that are listed, and when they changed.
+pub(super) struct Discovery {
+    patterns: Vec<Patterns>,
+    hints: Hints,
+    events: FolderEvents,
+    folders: HashMap<PathBuf, Folder>,
+    looked: Option<Instant>,
+    walked: Option<Instant>,
+    errors: u64,
+}
+
+struct Folder {
+    modified: Option<(i64, i64)>,
+    /// When it was listed. Changes within the clock's grain behind its time of change may have been missed.
+    listed: Instant,
+    is_settled: bool,
+    failed: Option<io::ErrorKind>,
+}
+
+/// A second change this soon after the first may have left the folder's time as it was.
+const TIME_GRAIN: Duration = Duration::from_millis(50);
+
+impl Discovery {
+    /// Nothing is listed yet.
+    pub(super) fn new(patterns: Vec<Patterns>, hints: Hints, with_events: bool) -> Discovery {
+        let events = FolderEvents::new(&hints, with_events);
+        Discovery { patterns, hints, events, folders: HashMap::new(), looked: None, walked: None, errors: 0 }
+    }
+
+    /// The first block that follows a path.
+    pub(super) fn block_of(&self, path: &Path) -> Option<usize> {
+        self.patterns.iter().position(|patterns| patterns.take(path))
+    }
+
+    /// Failures to list a folder so far.
+    pub(super) fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// Whether it is time to [look](Discovery::look).
+    pub(super) fn is_due(&self, now: Instant, pace: &Pace) -> bool {
+        self.looked.is_none_or(|looked| now.duration_since(looked) >= pace.folders)
+    }
+
+    /// The files of each folder that changed since; all of them the first time, and every `pace.rescan`.
+    pub(super) fn look(&mut self, now: Instant, pace: &Pace) -> Vec<Found> {
+        let is_walk = self.walked.is_none_or(|walked| now.duration_since(walked) >= pace.rescan);
+        let is_poll = self.is_due(now, pace);
+        let (hinted, is_all) = self.hints.take();
+        let mut found = BTreeMap::new();
+        if is_walk || is_all {
+            self.walked = Some(now);
+            self.looked = Some(now);
+            let roots: Vec<PathBuf> = self.patterns.iter().flat_map(|patterns| patterns.roots.clone()).collect();
+            for root in roots {
+                self.list(&root, true, now, &mut found);
+            }
+        } else {
+            let changed: Vec<PathBuf> = if is_poll {
+                self.looked = Some(now);
+                self.folders.iter().filter(|(path, folder)| folder.has_changed(path)).map(|(path, _)| path.clone()).collect()
+            } else {
+                hinted.into_iter().filter(|folder| self.folders.contains_key(folder)).collect()
+            };
+            for folder in changed {
+                self.list(&folder, false, now, &mut found);
+            }
+        }
+        found.into_iter().map(|(path, block)| Found { path, block }).collect()
+    }
+
+    /// Lists a folder, and those below it: the ones that are new, or all.
+    fn list(&mut self, path: &Path, is_walk: bool, now: Instant, found: &mut BTreeMap<PathBuf, usize>) {
+        let mut left = vec![path.to_path_buf()];
+        while let Some(path) = left.pop() {
+            if self.folders.get(&path).is_some_and(|folder| is_walk && folder.listed == now) {
+                continue;
+            }
+            let modified = modified(&path);
+            match std::fs::read_dir(&path) {
+                Ok(entries) => {
+                    for entry in entries.flatten() {
+                        let Ok(kind) = entry.file_type() else { continue };
+                        let path = entry.path();
+                        if kind.is_dir() {
+                            let is_wanted = self.patterns.iter().any(|patterns| patterns.may_be_below(&path));
+                            if is_wanted && (is_walk || !self.folders.contains_key(&path)) {
+                                left.push(path);
+                            }
+                        } else if let Some(block) = self.block_of(&path) {
+                            found.insert(path, block);
+                        }
+                    }
+                    self.listed(path, modified, None, now);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_root(&path) => {
+                    self.events.unwatch(&path);
+                    self.folders.remove(&path);
+                }
+                Err(error) => {
+                    self.errors += 1;
+                    self.listed(path, modified, Some(error), now);
+                }
+            }
+        }
+    }
+
+    fn is_root(&self, path: &Path) -> bool {
+        self.patterns.iter().any(|patterns| patterns.roots.iter().any(|root| root == path))
+    }
+
+    fn listed(&mut self, path: PathBuf, modified: Option<(i64, i64)>, error: Option<io::Error>, now: Instant) {
+        let failed = error.as_ref().map(io::Error::kind);
+        let before = self.folders.get(&path);
+        // It is watched once it is there, and again when it came back.
+        if failed.is_none() && before.is_none_or(|before| before.failed.is_some()) {
+            self.events.watch(&path);
+        }
+        if let Some(error) = error.filter(|_| before.is_none_or(|before| before.failed != failed)) {
+            tracing::warn!(folder = %path.display(), %error, "cannot list folder");
+        }
+        let is_settled = before.is_some_and(|before| before.modified == modified);
+        self.folders.insert(path, Folder { modified, listed: now, is_settled, failed });
+    }
+}
+
+impl Folder {
+    fn has_changed(&self, path: &Path) -> bool {
+        !self.is_settled && self.listed.elapsed() >= TIME_GRAIN || modified(path) != self.modified
+    }
+}
+
+fn modified(path: &Path) -> Option<(i64, i64)> {
+    std::fs::metadata(path).ok().map(|metadata| (metadata.mtime(), metadata.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::TailOptions;
+    use super::*;
+    use std::fs;
+
+    fn discovery(include: &Path) -> Discovery {
+        let options = TailOptions::new("t", vec![include.to_string_lossy().into_owned()]);
+        Discovery::new(vec![Patterns::new(&options).expect("patterns")], Hints::default(), false)
+    }
+
+    #[test]
+    fn only_folders_that_changed_are_listed_again() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| root.path().join(name);
+        fs::create_dir_all(path("a/b")).expect("created");
+        fs::create_dir(path("c")).expect("created");
+        for file in ["a/one.log", "a/b/two.log", "c/three.log", "a/four.txt"] {
+            fs::write(path(file), "").expect("written");
+        }
+        let mut discovery = discovery(&path("**/*.log"));
+        let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
+        let mut look = || -> Vec<PathBuf> {
+            discovery.look(Instant::now(), &pace).into_iter().map(|found| found.path).collect()
+        };
+        assert_eq!(look(), [path("a/b/two.log"), path("a/one.log"), path("c/three.log")]);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !look().is_empty() {
+            assert!(Instant::now() < deadline, "folders never settle");
+        }
+        // Until the folders' times are surely others.
+        while look().is_empty() {
+            assert!(Instant::now() < deadline, "a change is never seen");
+            fs::write(path("a/new.log"), "").expect("written");
+            fs::remove_file(path("a/new.log")).expect("removed");
+        }
+        fs::create_dir_all(path("d/e")).expect("created");
+        fs::write(path("d/e/five.log"), "").expect("written");
+        while !look().contains(&path("d/e/five.log")) {
+            assert!(Instant::now() < deadline, "a new folder is never seen");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_comes_later_is_found_and_loops_are_none() {
+        let root = tempfile::tempdir().expect("a folder");
+        let late = root.path().join("late");
+        let mut discovery = discovery(&late.join("**/*.log"));
+        let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
+        assert!(discovery.look(Instant::now(), &pace).is_empty());
+        fs::create_dir(&late).expect("created");
+        std::os::unix::fs::symlink(&late, late.join("loop")).expect("linked");
+        fs::write(late.join("a.log"), "").expect("written");
+        let found = discovery.look(Instant::now(), &pace);
+        assert_eq!(found.into_iter().map(|found| found.path).collect::<Vec<_>>(), [late.join("a.log")]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The files that are followed, and a bound on the descriptors they hold.
+
+use super::content::{Content, Facts};
+use super::followed::{Followed, Hold};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::path::Path;
+
+/// Every file that is followed, by the identity of its source.
+pub(super) struct Files {
+    followed: BTreeMap<u64, Followed>,
+    by_file: HashMap<(u64, u64), u64>,
+    /// Those that may hold a descriptor, the next to lose it first.
+    holders: VecDeque<u64>,
+    open_max: usize,
+}
+
+impl Files {
+    /// None yet; at most `open_max` descriptors.
+    pub(super) fn new(open_max: usize) -> Files {
+        Files { followed: BTreeMap::new(), by_file: HashMap::new(), holders: VecDeque::new(), open_max: open_max.max(1) }
+    }
+
+    /// Follows a file.
+    pub(super) fn insert(&mut self, file: Followed) {
+        let identity = file.state().identity;
+        self.by_file.insert((file.facts.device, file.facts.inode), identity);
+        self.holders.push_back(identity);
+        self.followed.insert(identity, file);
+    }
+
+    /// Follows it no longer.
+    pub(super) fn remove(&mut self, identity: u64) -> Option<Followed> {
+        let file = self.followed.remove(&identity)?;
+        self.release(identity, &file.facts);
+        Some(file)
+    }
+
+    /// The file of a source now has other facts: it is another file.
+    pub(super) fn moved(&mut self, identity: u64, old: &Facts, new: &Facts) {
+        self.release(identity, old);
+        self.by_file.insert((new.device, new.inode), identity);
+    }
+
+    /// A source has no file any more, whoever gets its device and inode.
+    pub(super) fn release(&mut self, identity: u64, facts: &Facts) {
+        let file = (facts.device, facts.inode);
+        if self.by_file.get(&file) == Some(&identity) {
+            self.by_file.remove(&file);
+        }
+    }
+
+    /// The source that follows a file.
+    pub(super) fn of_file(&self, facts: &Facts) -> Option<u64> {
+        self.by_file.get(&(facts.device, facts.inode)).copied()
+    }
+
+    pub(super) fn file(&self, identity: u64) -> Option<&Followed> {
+        self.followed.get(&identity)
+    }
+
+    pub(super) fn file_mut(&mut self, identity: u64) -> Option<&mut Followed> {
+        self.followed.get_mut(&identity)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Followed> {
+        self.followed.values()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Followed> {
+        self.followed.values_mut()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.followed.len()
+    }
+
+    /// Descriptors that are held.
+    pub(super) fn open(&self) -> usize {
+        self.followed.values().filter(|file| file.cursor.content.is_some()).count()
+    }
+
+    /// Opens the file at `path`, after another one was closed where there are too many. One that has more to read, or
+    /// was read not long ago, keeps its descriptor before one that is quiet.
+    pub(super) fn open_at(&mut self, path: &Path) -> io::Result<(Content, Facts)> {
+        while self.holders.len() >= self.open_max && self.close_one() {}
+        match Content::open(path) {
+            Err(error) if is_out_of_descriptors(&error) && self.close_one() => {
+                // Whoever else needs descriptors in this process needs some, too.
+                for _ in 0..self.holders.len() / 2 {
+                    self.close_one();
+                }
+                Content::open(path)
+            }
+            other => other,
+        }
+    }
+
+    /// Opens a followed file again. An error where its path leads to another one now.
+    pub(super) fn reopen(&mut self, identity: u64) -> io::Result<()> {
+        let Some(file) = self.followed.get(&identity) else { return Ok(()) };
+        if file.cursor.content.is_some() {
+            return Ok(());
+        }
+        let path = file.path.clone();
+        let (content, facts) = self.open_at(&path)?;
+        self.holders.push_back(identity);
+        match self.followed.get_mut(&identity) {
+            Some(file) if file.facts.is_same_file(&facts) => {
+                file.cursor.content = Some(content);
+                Ok(())
+            }
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Closes the descriptor that was not used for the longest time, more or less; false where none can be closed.
+    fn close_one(&mut self) -> bool {
+        // Twice around: the first time may only find that all are in use.
+        for _ in 0..2 * self.holders.len() {
+            let Some(identity) = self.holders.pop_front() else { return false };
+            let Some(file) = self.followed.get_mut(&identity).filter(|file| file.cursor.content.is_some()) else {
+                return true;
+            };
+            if !file.can_close() || std::mem::take(&mut file.is_in_use) {
+                self.holders.push_back(identity);
+                continue;
+            }
+            file.cursor.content = None;
+            return true;
+        }
+        false
+    }
+
+    /// Where a source's file is, and whether it is held by its path.
+    pub(super) fn place(&self, identity: u64) -> Option<(&Path, Hold)> {
+        self.followed.get(&identity).map(|file| (file.path.as_path(), file.hold))
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(code, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+}

@@ -1,0 +1,172 @@
+//! A file that is followed: its cursor, where it is now, and when it is looked at next.
+
+use super::content::Facts;
+use super::cursor::Cursor;
+use super::options::Pace;
+use crate::store::{SourceState, SourceStatus};
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A source with a file.
+pub(super) struct Followed {
+    pub(super) cursor: Cursor,
+    /// The block it belongs to, by its number.
+    pub(super) block: usize,
+    /// Where its file is now; `cursor.state.path` is where it was when it got its first records.
+    pub(super) path: PathBuf,
+    pub(super) hold: Hold,
+    /// What the file system said last.
+    pub(super) facts: Facts,
+    pub(super) look: Look,
+    /// Whether the last turn left something that can be read at once.
+    pub(super) has_more: bool,
+    /// Whether its unfinished last line was taken since it changed last.
+    pub(super) is_final: bool,
+    /// Whether `cursor.state` has what no submission has yet.
+    pub(super) is_changed: bool,
+    /// The last submission that has something of it.
+    pub(super) submitted: u64,
+    /// Whether it was read since descriptors ran short last.
+    pub(super) is_in_use: bool,
+    /// The trouble that was reported already.
+    pub(super) failed: Option<io::ErrorKind>,
+    /// As it was when it was begun or found again: where it goes back to when nothing newer is committed.
+    begun: SourceState,
+}
+
+/// What leads to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// Its path.
+    Path,
+    /// Nothing but the open descriptor: it was removed, or moved away for good.
+    Descriptor,
+}
+
+/// When a file is looked at.
+pub(super) struct Look {
+    pub(super) next: Instant,
+    every: Duration,
+    /// When it was seen to change last.
+    changed: Instant,
+}
+
+impl Look {
+    fn new(now: Instant, pace: &Pace) -> Look {
+        Look { next: now, every: pace.look_min, changed: now }
+    }
+
+    /// It changed: look again the sooner, the more often it does.
+    pub(super) fn after_change(&mut self, now: Instant, pace: &Pace) {
+        self.changed = now;
+        self.every = (self.every / 2).max(pace.look_min);
+        self.next = now + self.every;
+    }
+
+    /// It did not: look again later and later. A block's `poll` bounds that while the last change is recent.
+    pub(super) fn after_quiet(&mut self, now: Instant, poll: Duration, pace: &Pace) {
+        let recent = 4 * pace.look_max;
+        let most = if self.quiet_for(now) < recent { poll.min(pace.look_max) } else { poll.max(pace.look_max) };
+        self.every = (self.every * 2).clamp(pace.look_min, most.max(pace.look_min));
+        self.next = now + self.every;
+    }
+
+    /// It cannot be read: look again in a while.
+    pub(super) fn after_trouble(&mut self, now: Instant, pace: &Pace) {
+        self.every = (self.every * 2).clamp(pace.look_max, 30 * pace.look_max);
+        self.next = now + self.every;
+    }
+
+    /// How long it has not changed.
+    pub(super) fn quiet_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.changed)
+    }
+}
+
+impl Followed {
+    /// A file that is followed from now on.
+    pub(super) fn new(cursor: Cursor, block: usize, path: PathBuf, facts: Facts, now: Instant, pace: &Pace) -> Followed {
+        let begun = cursor.state.clone();
+        Followed {
+            cursor,
+            block,
+            path,
+            hold: Hold::Path,
+            facts,
+            look: Look::new(now, pace),
+            has_more: true,
+            is_final: false,
+            is_changed: true,
+            submitted: 0,
+            is_in_use: true,
+            failed: None,
+            begun,
+        }
+    }
+
+    /// Its source.
+    pub(super) fn state(&self) -> &SourceState {
+        &self.cursor.state
+    }
+
+    /// Where it is in its life.
+    pub(super) fn status(&self) -> SourceStatus {
+        self.cursor.state.status
+    }
+
+    /// Moves it on in its life.
+    pub(super) fn set_status(&mut self, status: SourceStatus) {
+        self.is_changed |= self.cursor.state.status != status;
+        self.cursor.state.status = status;
+    }
+
+    /// Whether its descriptor can be closed and opened again later without loss.
+    pub(super) fn can_close(&self) -> bool {
+        self.hold == Hold::Path && self.cursor.content.is_some()
+    }
+
+    /// Bytes that are not read yet, as far as that is known.
+    pub(super) fn unread(&self) -> u64 {
+        match &self.cursor.content {
+            Some(content) if content.is_compressed() => 0,
+            _ => self.cursor.unread(self.facts.size),
+        }
+    }
+
+    /// A commit failed: reads again from what is committed of it, if anything is.
+    pub(super) fn rewind(&mut self, committed: Option<SourceState>, now: Instant) {
+        self.cursor.rewind(committed.unwrap_or_else(|| self.begun.clone()));
+        self.has_more = true;
+        self.is_final = false;
+        self.is_changed = true;
+        self.look.next = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_file_is_looked_at_often_and_a_quiet_one_once_a_second() {
+        let pace = Pace::default();
+        let start = Instant::now();
+        let poll = Duration::from_millis(250);
+        let mut look = Look::new(start, &pace);
+        let mut now = start;
+        let mut looks = 0;
+        while now < start + Duration::from_secs(60) {
+            look.after_quiet(now, poll, &pace);
+            now = look.next;
+            looks += 1;
+        }
+        assert!(looks < 60 + 30, "{looks}");
+        assert_eq!(look.every, pace.look_max);
+        for _ in 0..10 {
+            look.after_change(now, &pace);
+            now = look.next;
+        }
+        assert_eq!(look.every, pace.look_min);
+    }
+}

@@ -1,0 +1,363 @@
+//! The tailer's thread: looks for files, gives each that has something to read a turn, hands over what they gave.
+//!
+//! A round gives every file that is due one turn of a chunk, so none waits longer for a large one than for a small one.
+//! What a round has read is handed over when it is large or old enough, and at its end: rows and positions together.
+//! Positions move nowhere else, so whatever is not committed is read again.
+//!
+//! Here is the loop; `adopt` decides what a file that was found is, `rotation` what became of one that was followed.
+
+use super::content::Facts;
+use super::counters::{BlockCounters, TailCounters, count};
+use super::cursor::{Desk, Turn};
+use super::discover::Discovery;
+use super::files::Files;
+use super::followed::Hold;
+use super::hints::Hints;
+use super::known::Known;
+use super::options::{Pace, TailOptions, Watch};
+use super::parked::Parked;
+use super::patterns::Patterns;
+use crate::batcher::Batcher;
+use crate::route::Router;
+use crate::store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of rows that are handed over at once.
+const SUBMISSION_BYTES: usize = 4 << 20;
+
+/// All that the thread has.
+pub(super) struct Follower {
+    pub(super) blocks: Vec<TailOptions>,
+    pub(super) counters: Arc<TailCounters>,
+    pub(super) pace: Pace,
+    pub(super) hints: Hints,
+    pub(super) discovery: Discovery,
+    pub(super) known: Known,
+    pub(super) files: Files,
+    /// Paths that were found and are no source, or none yet.
+    pub(super) parked: HashMap<PathBuf, Parked>,
+    /// States of sources that are not followed, for the next submission.
+    pub(super) loose: Vec<SourceState>,
+    /// Whether every file that is found was there before the daemon.
+    pub(super) is_first_look: bool,
+    host: String,
+    router: Router,
+    intake: Intake,
+    epoch: u64,
+    batcher: Batcher,
+    buffer: Vec<u8>,
+    /// When the oldest row in `batcher` was read.
+    oldest: Option<Instant>,
+    /// Number of the last submission, and of the last that is committed.
+    submitted: u64,
+    committed: Arc<AtomicU64>,
+    gauged: Option<Instant>,
+}
+
+impl Follower {
+    /// Nothing is found yet. An error where a pattern is none, or the counters are not those of the blocks.
+    pub(super) fn new(
+        blocks: Vec<TailOptions>,
+        router: Router,
+        host: String,
+        intake: Intake,
+        counters: Arc<TailCounters>,
+        pace: Pace,
+    ) -> io::Result<Follower> {
+        if counters.blocks.len() != blocks.len() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the counters are those of other blocks"));
+        }
+        let patterns = blocks.iter().map(Patterns::new).collect::<Result<Vec<_>, _>>();
+        let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let hints = Hints::default();
+        let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
+        let open_max = blocks.iter().map(|block| block.open_files_max).max().unwrap_or(1);
+        let (epoch, sources) = intake.sources();
+        Ok(Follower {
+            counters,
+            pace,
+            discovery: Discovery::new(patterns, hints.clone(), with_events),
+            hints,
+            known: Known::new(sources.into_iter().filter(is_tailed).collect()),
+            files: Files::new(open_max),
+            parked: HashMap::new(),
+            loose: Vec::new(),
+            is_first_look: true,
+            blocks,
+            host,
+            router,
+            intake,
+            epoch,
+            batcher: Batcher::default(),
+            buffer: Vec::new(),
+            oldest: None,
+            submitted: 0,
+            committed: Arc::default(),
+            gauged: None,
+        })
+    }
+
+    /// Follows files until it is told to stop, or the store takes nothing more.
+    pub(super) fn run(mut self) {
+        self.resume_all();
+        while !self.hints.is_stopping() {
+            match self.round() {
+                Ok(()) => self.rest(),
+                Err(Refused::Stale) => self.rewind(),
+                Err(Refused::Closed) => return,
+            }
+        }
+    }
+
+    fn round(&mut self) -> Result<(), Refused> {
+        if self.intake.epoch() != self.epoch {
+            return Err(Refused::Stale);
+        }
+        self.discover();
+        for identity in self.due(Instant::now()) {
+            self.look(identity);
+            let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= self.pace.hand_over);
+            if is_old || self.batcher.bytes() >= SUBMISSION_BYTES {
+                self.hand_over()?;
+                if self.hints.is_stopping() {
+                    return Ok(());
+                }
+            }
+            if self.discovery.is_due(Instant::now(), &self.pace) {
+                self.discover();
+            }
+        }
+        self.hand_over()?;
+        self.forget_ended();
+        self.gauge();
+        Ok(())
+    }
+
+    fn due(&self, now: Instant) -> Vec<u64> {
+        let is_due = |file: &&super::followed::Followed| {
+            file.status() != SourceStatus::Ended && (file.has_more || file.look.next <= now)
+        };
+        self.files.iter().filter(is_due).map(|file| file.state().identity).collect()
+    }
+
+    /// Sleeps until a file is due, a folder is, or something is noted.
+    fn rest(&self) {
+        let now = Instant::now();
+        let looked_at = self.files.iter().filter(|file| file.status() != SourceStatus::Ended);
+        let next = looked_at.map(|file| if file.has_more { now } else { file.look.next }).min();
+        let wait = next.map_or(self.pace.folders, |next| next.saturating_duration_since(now)).min(self.pace.folders);
+        if !wait.is_zero() || next.is_some_and(|next| next > now) {
+            // Files that are due at about the same time are served by one round.
+            self.hints.wait(wait.max(self.pace.look_min));
+        }
+    }
+
+    fn discover(&mut self) {
+        let now = Instant::now();
+        let errors = self.discovery.errors();
+        let is_poll = self.discovery.is_due(now, &self.pace);
+        for found in self.discovery.look(now, &self.pace) {
+            self.meet(found);
+        }
+        if let Some(block) = self.counters.blocks.first() {
+            count(&block.read_errors, self.discovery.errors() - errors);
+        }
+        self.is_first_look = false;
+        if is_poll {
+            self.look_at_parked();
+        }
+    }
+
+    /// Looks whether a file has changed, and reads on in it.
+    pub(super) fn look(&mut self, identity: u64) {
+        let now = Instant::now();
+        let Some(file) = self.files.file_mut(identity) else { return };
+        let unread = file.unread();
+        if file.has_more {
+            return self.turn(identity, false, unread);
+        }
+        let facts = match (file.hold, &file.cursor.content) {
+            (Hold::Descriptor, Some(content)) => content.facts().map(Some),
+            (Hold::Descriptor, None) => Err(io::ErrorKind::NotFound.into()),
+            (Hold::Path, _) => Facts::at(&file.path),
+        };
+        match facts {
+            Ok(Some(facts)) if facts.is_same_file(&file.facts) => {
+                let is_quiet = facts == Facts { links: facts.links, ..file.facts };
+                file.facts = facts;
+                if is_quiet {
+                    return self.was_quiet(identity, now);
+                }
+                file.is_final = false;
+                file.look.after_change(now, &self.pace);
+                self.turn(identity, false, unread);
+            }
+            Err(error) if !is_gone(&error) => self.fail(identity, error),
+            _ => self.missed(identity, unread),
+        }
+    }
+
+    fn was_quiet(&mut self, identity: u64, now: Instant) {
+        let Some(file) = self.files.file_mut(identity) else { return };
+        file.look.after_quiet(now, self.blocks[file.block].poll, &self.pace);
+        if file.status() == SourceStatus::Live {
+            return;
+        }
+        let quiet = file.look.quiet_for(now);
+        if quiet < self.pace.line_final {
+            // A second of rest must not make five seconds of quiet six.
+            file.look.next = file.look.next.min(now + self.pace.line_final - quiet);
+        } else if !file.is_final {
+            let unread = file.unread();
+            self.turn(identity, true, unread);
+        } else if file.hold == Hold::Descriptor && file.facts.links == 0 || quiet >= self.pace.rotated {
+            self.end(identity);
+        }
+    }
+
+    /// Reads a chunk. `unread`: how much there was to read before the file changed, if it did.
+    fn turn(&mut self, identity: u64, is_final: bool, unread: u64) {
+        match self.files.reopen(identity) {
+            Ok(()) => {}
+            Err(error) if is_gone(&error) => return self.missed(identity, unread),
+            Err(error) => return self.fail(identity, error),
+        }
+        let Some(file) = self.files.file_mut(identity) else { return };
+        let block = file.block;
+        let mut desk = Desk {
+            buffer: &mut self.buffer,
+            router: &self.router,
+            batcher: &mut self.batcher,
+            options: &self.blocks[block],
+            counters: &self.counters.blocks[block],
+            host: &self.host,
+            now: crate::time::now(),
+        };
+        let is_compressed = file.cursor.content.as_ref().is_some_and(|content| content.is_compressed());
+        let position = file.state().position;
+        let turn = file.cursor.turn(is_final || is_compressed, &mut desk);
+        file.is_in_use = true;
+        if file.state().position != position {
+            file.is_changed = true;
+            self.oldest.get_or_insert_with(Instant::now);
+        }
+        match turn {
+            Ok(turn @ (Turn::More | Turn::AtEnd)) => {
+                file.has_more = turn == Turn::More;
+                file.is_final = is_final && turn == Turn::AtEnd;
+                file.failed = None;
+                if turn == Turn::AtEnd && is_compressed {
+                    // It has its whole content: what decodes it takes more memory than it is worth.
+                    file.cursor.content = None;
+                }
+            }
+            Ok(Turn::Rewritten) => self.rewritten(identity, unread),
+            Err(error) => self.fail(identity, error),
+        }
+    }
+
+    /// Notes that a file cannot be read; it is tried again later, and the others go on.
+    fn fail(&mut self, identity: u64, error: io::Error) {
+        let Some(file) = self.files.file_mut(identity) else { return };
+        count(&self.counters.blocks[file.block].read_errors, 1);
+        if file.failed.replace(error.kind()) != Some(error.kind()) {
+            tracing::warn!(path = %file.path.display(), %error, "cannot read file");
+        }
+        file.has_more = false;
+        if file.hold == Hold::Path {
+            file.cursor.content = None;
+        }
+        file.look.after_trouble(Instant::now(), &self.pace);
+    }
+
+    /// Hands over the rows that were read, with the positions they were read up to.
+    fn hand_over(&mut self) -> Result<(), Refused> {
+        let number = self.submitted + 1;
+        let seen = crate::time::now();
+        let mut advances = std::mem::take(&mut self.loose);
+        for file in self.files.iter_mut().filter(|file| file.is_changed) {
+            file.is_changed = false;
+            file.submitted = number;
+            file.cursor.state.seen = seen;
+            advances.push(file.state().clone());
+        }
+        self.oldest = None;
+        if advances.is_empty() {
+            return Ok(());
+        }
+        self.submitted = number;
+        let committed = self.committed.clone();
+        let done = Done::new(move |is_committed| {
+            if is_committed {
+                committed.fetch_max(number, Ordering::Release);
+            }
+        });
+        self.intake.submit(Submission { batches: self.batcher.take(), advances, epoch: self.epoch, done })
+    }
+
+    /// A commit failed: all that is not committed is read again.
+    fn rewind(&mut self) {
+        let (epoch, sources) = self.intake.sources();
+        tracing::warn!(epoch, "a commit failed, files are read again from what is committed");
+        self.epoch = epoch;
+        self.batcher.take();
+        self.loose.clear();
+        self.oldest = None;
+        self.parked.clear();
+        let mut committed: HashMap<u64, SourceState> =
+            sources.into_iter().filter(is_tailed).map(|state| (state.identity, state)).collect();
+        let now = Instant::now();
+        for file in self.files.iter_mut() {
+            let state = committed.get(&file.state().identity).cloned();
+            file.rewind(state, now);
+            committed.insert(file.state().identity, file.state().clone());
+        }
+        self.known = Known::new(committed.into_values().collect());
+        self.resume_all();
+    }
+
+    /// Lets go of files that were read to their end, once that is committed.
+    fn forget_ended(&mut self) {
+        let committed = self.committed.load(Ordering::Acquire);
+        let is_over = |file: &&super::followed::Followed| {
+            file.status() == SourceStatus::Ended && !file.is_changed && file.submitted <= committed
+        };
+        let over: Vec<u64> = self.files.iter().filter(is_over).map(|file| file.state().identity).collect();
+        for identity in over {
+            self.files.remove(identity);
+        }
+    }
+
+    /// Brings the gauges up to date, once a second.
+    fn gauge(&mut self) {
+        if self.gauged.is_some_and(|gauged| gauged.elapsed() < Duration::from_secs(1)) {
+            return;
+        }
+        self.gauged = Some(Instant::now());
+        for (number, block) in self.counters.blocks.iter().enumerate() {
+            let lag = self.files.iter().filter(|file| file.block == number).map(|file| file.unread()).max();
+            block.lag_bytes.store(lag.unwrap_or(0), Ordering::Relaxed);
+        }
+        self.counters.open_files.store(self.files.open() as u64, Ordering::Relaxed);
+        self.counters.followed_files.store(self.files.len() as u64, Ordering::Relaxed);
+    }
+
+    /// The counts of a block.
+    pub(super) fn counters_of(&self, block: usize) -> &BlockCounters {
+        &self.counters.blocks[block]
+    }
+}
+
+fn is_tailed(state: &SourceState) -> bool {
+    state.kind == SourceKind::Tail
+}
+
+/// Whether an error says that a path leads nowhere.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput)
+}

@@ -1,0 +1,126 @@
+//! Which paths a block follows, and which folders have to be listed for that.
+
+use super::options::TailOptions;
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use std::path::{Path, PathBuf};
+
+/// The patterns of one block, ready to match.
+pub(super) struct Patterns {
+    include: GlobSet,
+    exclude: GlobSet,
+    /// Folders that may hold what `include` matches, or folders that do.
+    folders: GlobSet,
+    /// The folders to begin with.
+    pub(super) roots: Vec<PathBuf>,
+}
+
+impl Patterns {
+    /// Fails on what is no pattern, with its text.
+    pub(super) fn new(options: &TailOptions) -> Result<Patterns, globset::Error> {
+        let absolute = |text: &String| match std::path::absolute(text) {
+            Ok(path) if !text.starts_with("**/") => path.to_string_lossy().into_owned(),
+            _ => text.clone(),
+        };
+        let include: Vec<String> = options.include.iter().map(absolute).collect();
+        let exclude: Vec<String> = options.exclude.iter().map(absolute).collect();
+        let folders: Vec<String> = include.iter().flat_map(|pattern| folders_of(pattern)).collect();
+        Ok(Patterns {
+            include: set(&include)?,
+            exclude: set(&exclude)?,
+            folders: set(&folders)?,
+            roots: include.iter().map(|pattern| root_of(pattern)).collect(),
+        })
+    }
+
+    /// Whether the block follows the file at `path`.
+    pub(super) fn take(&self, path: &Path) -> bool {
+        self.include.is_match(path) && !self.exclude.is_match(path)
+    }
+
+    /// Whether a folder has to be listed.
+    pub(super) fn may_be_below(&self, folder: &Path) -> bool {
+        self.folders.is_match(folder)
+    }
+}
+
+fn set(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(GlobBuilder::new(pattern).literal_separator(true).build()?);
+    }
+    set.build()
+}
+
+fn is_literal(component: &str) -> bool {
+    !component.contains(['*', '?', '[', ']', '{', '}', '\\'])
+}
+
+/// The longest path without a pattern in it that leads to all that `pattern` matches.
+fn root_of(pattern: &str) -> PathBuf {
+    let components: Vec<&str> = pattern.split('/').collect();
+    let folders = &components[..components.len() - 1];
+    let literal = folders.iter().take_while(|component| is_literal(component)).count();
+    let root = folders[..literal].join("/");
+    if root.is_empty() { "/".into() } else { root.into() }
+}
+
+/// Patterns of the folders on the way to what `pattern` matches.
+fn folders_of(pattern: &str) -> Vec<String> {
+    let components: Vec<&str> = pattern.split('/').collect();
+    let mut folders = Vec::new();
+    for end in 1..components.len() {
+        let component = components[end - 1];
+        // A brace or bracket that a slash splits may stand for any number of folders.
+        let is_split = component.matches('{').count() != component.matches('}').count();
+        if component == "**" || is_split {
+            folders.push(format!("{}/**", components[..end - 1].join("/")));
+            break;
+        }
+        folders.push(components[..end].join("/"));
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(include: &str, exclude: &[&str]) -> Patterns {
+        let exclude = exclude.iter().map(|text| text.to_string()).collect();
+        Patterns::new(&TailOptions { exclude, ..TailOptions::new("t", vec![include.into()]) }).expect("patterns")
+    }
+
+    #[test]
+    fn what_is_taken() {
+        for (include, exclude, path, taken) in [
+            ("/var/log/*.log", &[][..], "/var/log/a.log", true),
+            ("/var/log/*.log", &[], "/var/log/b/a.log", false),
+            ("/var/log/**/*.log", &[], "/var/log/a.log", true),
+            ("/var/log/**/*.log", &[], "/var/log/b/c/a.log", true),
+            ("/var/log/**/*.log", &["/var/log/b/**"], "/var/log/b/c/a.log", false),
+            ("/var/log/**/*.log", &["**/a.log"], "/var/log/b/c/a.log", false),
+            ("/var/log/{a,b}.log", &[], "/var/log/b.log", true),
+        ] {
+            assert_eq!(patterns(include, exclude).take(Path::new(path)), taken, "{include} {exclude:?} {path}");
+        }
+    }
+
+    #[test]
+    fn which_folders_are_listed() {
+        for (include, root, folder, listed) in [
+            ("/var/log/*.log", "/var/log", "/var/log/b", false),
+            ("/var/log/**/*.log", "/var/log", "/var/log/b/c", true),
+            ("/var/log/*/x/*.log", "/var/log", "/var/log/b", true),
+            ("/var/log/*/x/*.log", "/var/log", "/var/log/b/x", true),
+            ("/var/log/*/x/*.log", "/var/log", "/var/log/b/y", false),
+            ("/var/log/*/**/y.log", "/var/log", "/var/log/b/y/z", true),
+            ("/var/log/{a,b/c}/y.log", "/var/log", "/var/log/b/c", true),
+            ("/**/y.log", "/", "/var", true),
+            ("/y.log", "/", "/var", false),
+        ] {
+            let patterns = patterns(include, &[]);
+            assert_eq!(patterns.roots, [PathBuf::from(root)], "{include}");
+            assert_eq!(patterns.may_be_below(Path::new(folder)), listed, "{include} {folder}");
+        }
+    }
+}
