@@ -8,13 +8,12 @@
 //! Labels have few values: `source` is the name of a config block and never a path, `table` the name of a configured
 //! table and never of a day. Lag is the largest of a block's files, because a sum would hide the one that hangs.
 
+mod naming;
 mod process;
 
+use naming::{Naming, powers};
 use process::Process;
-use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder, core::Collector,
-};
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
 use std::sync::{Mutex, PoisonError};
 
 /// The media type of [`Metrics::render`].
@@ -134,7 +133,7 @@ impl Default for Metrics {
 impl Metrics {
     /// A registry with every metric in it, all at zero.
     pub fn new() -> Metrics {
-        let all = Naming(Registry::new());
+        let all = Naming::new();
         let build = all.gauges("build_info", "Always 1; the labels say which build this is.", &["version"]);
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Metrics {
@@ -166,8 +165,8 @@ impl Metrics {
             late: all.counters("records_late_total", "Records later than their day's table.", &["table"]),
             early: all.counters("records_early_total", "Records dated too far ahead for a table.", &["table"]),
             http_requests: all.counters("http_requests_total", "Requests that were answered.", &["code", "route"]),
-            process: Process::new(&all.0),
-            registry: all.0,
+            process: Process::new(&all),
+            registry: all.registry,
             fetched: Mutex::default(),
         }
     }
@@ -252,55 +251,6 @@ impl BySource {
 
 fn truth(it_is: bool) -> &'static str {
     if it_is { "true" } else { "false" }
-}
-
-/// `count` bucket bounds, each `factor` times the one before.
-fn powers(first: f64, factor: f64, count: i32) -> Vec<f64> {
-    (0..count).map(|n| first * factor.powi(n)).collect()
-}
-
-/// Makes metrics of this program's prefix and enters them in the registry.
-struct Naming(Registry);
-
-impl Naming {
-    fn enter<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
-        let made = made.expect("the names above are valid, which a test shows");
-        self.0.register(Box::new(made.clone())).expect("the names above differ, which a test shows");
-        made
-    }
-
-    fn opts(name: &str, help: &str) -> Opts {
-        Opts::new(format!("daytable_{name}"), help)
-    }
-
-    fn counter(&self, name: &str, help: &str) -> IntCounter {
-        self.enter(IntCounter::with_opts(Naming::opts(name, help)))
-    }
-
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
-        self.enter(IntCounterVec::new(Naming::opts(name, help), labels))
-    }
-
-    fn gauge(&self, name: &str, help: &str) -> IntGauge {
-        self.enter(IntGauge::with_opts(Naming::opts(name, help)))
-    }
-
-    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
-        self.enter(IntGaugeVec::new(Naming::opts(name, help), labels))
-    }
-
-    fn float(&self, name: &str, help: &str) -> Gauge {
-        self.enter(Gauge::with_opts(Naming::opts(name, help)))
-    }
-
-    fn floats(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
-        self.enter(GaugeVec::new(Naming::opts(name, help), labels))
-    }
-
-    fn histogram(&self, name: &str, help: &str, buckets: Vec<f64>) -> Histogram {
-        let opts = HistogramOpts { common_opts: Naming::opts(name, help), buckets };
-        self.enter(Histogram::with_opts(opts))
-    }
 }
 
 #[cfg(test)]

@@ -8,24 +8,22 @@
 //! remembers both, so that the next record of the file costs a few comparisons and no allocation.
 
 use crate::batcher::{Batcher, Slot};
-use crate::key::{DayTable, Period, RowKey, TableName, partition_key};
+use crate::config::Pattern;
+use crate::key::{DayTable, RowKey, TableName, partition_key};
+use crate::lifecycle::{Admission, Window};
 use crate::record::{Level, Record};
 use crate::time::Ticks;
-use globset::GlobMatcher;
 use std::num::NonZeroU16;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// One configured table and what it takes.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Its name.
     pub table: TableName,
-    /// How long one of its day-tables takes records.
-    pub period: Period,
-    /// How long a day-table stands after its end.
-    pub keep: Duration,
+    /// How long a day-table takes records, and how long it stands.
+    pub window: Window,
     /// Partitions an instance is spread over; at most 256.
     pub buckets: NonZeroU16,
     /// Which records it takes.
@@ -42,9 +40,9 @@ pub enum Condition {
     /// This level or a more severe one; not a record without a level.
     LevelAtLeast(Level),
     /// An instance whose name matches.
-    Instance(GlobMatcher),
+    Instance(Pattern),
     /// A path or listener that matches.
-    Source(GlobMatcher),
+    Source(Pattern),
 }
 
 impl Condition {
@@ -53,21 +51,10 @@ impl Condition {
             Condition::Always => true,
             Condition::LevelAtMost(most) => level.is_some_and(|level| level <= *most),
             Condition::LevelAtLeast(least) => level.is_some_and(|level| level >= *least),
-            Condition::Instance(glob) => glob.is_match(instance),
-            Condition::Source(glob) => glob.is_match(source),
+            Condition::Instance(pattern) => pattern.matches(instance),
+            Condition::Source(pattern) => pattern.matches(source),
         }
     }
-}
-
-/// How a record came into its table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// To the day of its own time.
-    Own,
-    /// To today's table: its day has expired.
-    Late,
-    /// To today's table: its day is more than one period ahead.
-    Early,
 }
 
 /// The configured tables, in their order.
@@ -77,10 +64,9 @@ pub struct Router {
 }
 
 impl Router {
-    /// Routes with conditions in their order, and the one that takes the rest, whatever its condition says.
-    pub fn new(conditional: Vec<Route>, rest: Route) -> Router {
-        let rest = Route { when: Condition::Always, ..rest };
-        Router { routes: conditional.into_iter().chain([rest]).collect() }
+    /// Routes in their order, one at least; the last takes the rest, whatever its condition says.
+    pub fn new(routes: Vec<Route>) -> Router {
+        Router { routes: routes.into() }
     }
 
     /// The way of an instance's records from one source.
@@ -101,33 +87,17 @@ impl Router {
 
     fn place(&self, route: usize, time: Ticks, now: Ticks) -> Place {
         let rule = &self.routes[route];
-        let own = DayTable::at(&rule.table, rule.period, time);
-        let today = DayTable::at(&rule.table, rule.period, now);
-        let admission = admit(rule, &own, now);
+        let own = DayTable::at(&rule.table, rule.window.period, time);
+        let today = DayTable::at(&rule.table, rule.window.period, now);
+        let admission = rule.window.admits(&own, now);
         let times = own.start()..own.end();
         let mut nows = today.start()..today.end();
-        if let (Admission::Own, Some(expires)) = (admission, expires(rule, &own)) {
+        if let (Admission::Own, Some(expires)) = (admission, rule.window.expires(&own)) {
             nows.end = nows.end.min(expires);
         }
         let table = if admission == Admission::Own { own } else { today };
         Place { route, times, nows, table, admission }
     }
-}
-
-fn admit(rule: &Route, day: &DayTable, now: Ticks) -> Admission {
-    let tomorrow = rule.period.next(rule.period.start(now));
-    if expires(rule, day).is_some_and(|expires| expires <= now) {
-        Admission::Late
-    } else if day.start() > tomorrow {
-        Admission::Early
-    } else {
-        Admission::Own
-    }
-}
-
-fn expires(rule: &Route, day: &DayTable) -> Option<Ticks> {
-    let keep = i64::try_from(rule.keep.as_nanos() / 100).ok()?;
-    Ticks::new(day.end().get().checked_add(keep)?)
 }
 
 /// Where records of a route go: those with a time within `times`, as long as it is a time within `nows`.
@@ -223,35 +193,40 @@ fn bucket_of(buckets: NonZeroU16, origin: Origin<'_>) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::batch::Batch;
-    use globset::Glob;
+    use crate::key::Period;
+    use std::time::Duration;
 
     fn route(name: &str, when: Condition) -> Route {
         let table = TableName::new(name).expect("a name");
         let keep = Duration::from_secs(2 * 86_400);
-        Route { table, period: Period::Day, keep, buckets: NonZeroU16::MIN, when }
+        Route { table, window: Window { keep, period: Period::Day }, buckets: NonZeroU16::MIN, when }
     }
 
     fn at(day: u32) -> Ticks {
         Ticks::from_date(2026, 11, day).expect("a date").plus(Duration::from_secs(3600))
     }
 
-    fn push(router: &Router, lane: &mut Lane, batcher: &mut Batcher, level: Option<Level>, time: Ticks, n: u64) -> Admission {
+    fn push(
+        router: &Router,
+        lane: &mut Lane,
+        batcher: &mut Batcher,
+        level: Option<Level>,
+        time: Ticks,
+        n: u64,
+    ) -> Admission {
         let origin = Origin { identity: 7, position: n, source: "/var/log/app.log" };
         lane.push(router, batcher, &Record { level, ..Record::default() }, time, origin, at(21))
     }
 
     #[test]
     fn the_first_table_whose_condition_holds_takes_the_record() {
-        let glob = |text: &str| Glob::new(text).expect("a glob").compile_matcher();
-        let router = Router::new(
-            vec![
-                route("Debug", Condition::LevelAtMost(Level::Debug)),
-                route("Audit", Condition::Instance(glob("audit-*"))),
-                route("Nginx", Condition::Source(glob("/var/log/nginx/*"))),
-                route("Errors", Condition::LevelAtLeast(Level::Error)),
-            ],
+        let router = Router::new(vec![
+            route("Debug", Condition::LevelAtMost(Level::Debug)),
+            route("Audit", Condition::Instance(Pattern::instance("audit-*").expect("a glob"))),
+            route("Nginx", Condition::Source(Pattern::source("/var/log/nginx/*").expect("a glob"))),
+            route("Errors", Condition::LevelAtLeast(Level::Error)),
             route("Log", Condition::Always),
-        );
+        ]);
         for (level, instance, source, table) in [
             (Some(Level::Trace), "audit-1", "/var/log/app.log", "Debug20261121"),
             (Some(Level::Info), "audit-1", "/var/log/nginx/a", "Audit20261121"),
@@ -269,7 +244,7 @@ mod tests {
 
     #[test]
     fn late_and_early_records_go_to_today_and_the_others_to_their_own_day() {
-        let router = Router::new(vec![], route("Log", Condition::Always));
+        let router = Router::new(vec![route("Log", Condition::Always)]);
         let mut lane = router.lane("web", "s");
         for (day, table, admission) in [
             (18, "Log20261121", Admission::Late),
@@ -292,7 +267,7 @@ mod tests {
     #[test]
     fn buckets_spread_an_instance_and_are_the_same_when_it_is_read_again() {
         let rest = Route { buckets: NonZeroU16::new(4).expect("not zero"), ..route("Log", Condition::Always) };
-        let router = Router::new(vec![], rest);
+        let router = Router::new(vec![rest]);
         let partitions = || {
             let (mut lane, mut batcher) = (router.lane("web", "s"), Batcher::default());
             for n in 0..1000 {

@@ -1,39 +1,34 @@
 //! `daytable import`: whole files, with a bar that says how far it is.
 //!
-//! With a daemon on the data folder, the daemon does it: `POST /-/import` with `{"paths": […]}`, absolute, and an
+//! With a daemon on the data folder, the daemon does it: `POST /-/import` with an [`Import`], and an
 //! answer of one [`Progress`] a line. Without one it is done here, under the folder's lock.
 
 use super::args::Data;
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::{Output, bytes};
+use crate::config::{Config, InstanceTemplate};
+use crate::daemon;
+use crate::http::Import;
+use crate::store::{Options, Store};
+use crate::tail::{self, Progress, TailOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     data: Data,
+    /// The configuration whose tables take the records; without one, a table Log that keeps 30 days. A running daemon
+    /// goes by its own
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// How the instance of a record is named: {host}, {path}, {stem}, {field:NAME}, or text
+    #[arg(long, value_name = "TEMPLATE", default_value = "{host}")]
+    instance: InstanceTemplate,
     /// Files, plain or compressed with gzip or zstd
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-}
-
-/// How far an import is. Counts only grow, but for `bytes_total`, which may be corrected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Progress {
-    /// Files that were read to their end.
-    pub files: u64,
-    /// Files of those that were imported before, and so gave nothing.
-    pub files_known: u64,
-    /// Bytes that were read, as they lie on disk: compressed ones as compressed.
-    pub bytes: u64,
-    /// Bytes there are to read.
-    pub bytes_total: u64,
-    /// Records that are committed.
-    pub records: u64,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
@@ -47,8 +42,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         bar.set_position(progress.bytes);
     };
     let imported = match Control::connect(&args.data.dir)? {
-        Some(control) => ask_daemon(control, &paths, &mut show),
-        None => import_here(&args.data.dir, &paths, &mut show),
+        Some(control) => ask_daemon(control, args, paths, &mut show),
+        None => import_here(args, &paths, &mut show),
     };
     bar.finish_and_clear();
     imported?;
@@ -72,8 +67,14 @@ fn bar() -> ProgressBar {
     }
 }
 
-fn ask_daemon(control: Control, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -> Result<(), CliError> {
-    let body = serde_json::json!({ "paths": paths }).to_string();
+fn ask_daemon(
+    control: Control,
+    args: &Args,
+    paths: Vec<PathBuf>,
+    show: &mut dyn FnMut(Progress),
+) -> Result<(), CliError> {
+    let import = Import { paths, instance: Some(args.instance.to_string()) };
+    let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
     let mut answer = control.post("/-/import", &body)?;
     while let Some(line) = answer.next_line()? {
         let progress = serde_json::from_str(&line).map_err(|_| ControlError::Protocol("a line is no progress"))?;
@@ -83,20 +84,25 @@ fn ask_daemon(control: Control, paths: &[PathBuf], show: &mut dyn FnMut(Progress
 }
 
 /// Imports where no daemon runs, under the folder's lock.
-fn import_here(data_dir: &Path, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -> Result<(), CliError> {
-    // JOIN: open the store in `data_dir`, then crate::tail::import(paths), which tells `show` how far it is.
-    show(Progress::default());
-    let (data_dir, files) = (data_dir.display(), paths.len());
-    Err(CliError::Unavailable(format!(
-        "no daemon runs on {data_dir}, and this build cannot import {files} files without one"
-    )))
+fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -> Result<(), CliError> {
+    let config = match &args.config {
+        Some(path) => Config::load(path)?,
+        None => Config::default(),
+    };
+    let store = Store::open(&args.data.dir, Options::default())?;
+    let options = TailOptions { instance: args.instance.clone(), ..TailOptions::new("import", Vec::new()) };
+    let router = daemon::router(&config.tables);
+    let imported = tail::import(paths, &options, &router, &daemon::host(), &store.intake(), show);
+    // Whatever became of it, what was taken is committed.
+    store.close()?;
+    imported?.complete()?;
+    Ok(())
 }
 
 fn summary(progress: &Progress) -> String {
-    let Progress { files, files_known, bytes: read, records, .. } = *progress;
-    let known = if files_known > 0 { format!(", {files_known} of them imported before") } else { String::new() };
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
-    format!("{records} record{} from {files} file{} ({}){known}", plural(records), plural(files), bytes(read))
+    let Progress { files, bytes: read, records, .. } = *progress;
+    let plural = |one: bool| if one { "" } else { "s" };
+    format!("{records} new record{} from {files} file{} ({})", plural(records == 1), plural(files == 1), bytes(read))
 }
 
 #[cfg(test)]
@@ -106,9 +112,9 @@ mod tests {
     #[test]
     fn the_end_says_what_was_done() {
         let progress = Progress { files: 1, bytes: 2048, records: 12, ..Progress::default() };
-        assert_eq!(summary(&progress), "12 records from 1 file (2.0 KiB)");
-        let again = Progress { files: 2, files_known: 2, ..Progress::default() };
-        assert_eq!(summary(&again), "0 records from 2 files (0 B), 2 of them imported before");
+        assert_eq!(summary(&progress), "12 new records from 1 file (2.0 KiB)");
+        let again = Progress { files: 2, ..Progress::default() };
+        assert_eq!(summary(&again), "0 new records from 2 files (0 B)");
     }
 
     #[test]

@@ -27,7 +27,6 @@ mod tables;
 mod tail;
 
 pub use exit::{CliError, Exit};
-pub use import::Progress;
 
 use clap::{Parser, Subcommand};
 use tracing::level_filters::LevelFilter;

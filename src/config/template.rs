@@ -38,14 +38,20 @@ pub enum TemplateError {
 }
 
 impl InstanceTemplate {
-    /// The instance of every record of a file, where no field of the record has a say in it.
-    pub fn fixed(&self, host: &str, path: &str) -> Option<String> {
-        let by_field = self.0.iter().any(|part| matches!(part, Part::Field(_)));
-        (!by_field).then(|| self.render(host, path, |_| None))
+    /// Whether every record of a file has the same instance: no field has a say in it.
+    pub fn is_fixed(&self) -> bool {
+        !self.0.iter().any(|part| matches!(part, Part::Field(_)))
     }
 
     /// The instance of one record, of which `field` gives the fields by name.
-    pub fn render<'f>(&self, host: &str, path: &str, field: impl Fn(&str) -> Option<Cow<'f, str>>) -> String {
+    pub fn render<'f>(&self, host: &str, path: &str, field: impl Fn(&str) -> Option<Cow<'f, str>>) -> Cow<'f, str> {
+        // The one that is asked for each record costs no copy.
+        if let [Part::Field(name)] = &*self.0
+            && let Some(value) = field(name)
+            && !value.is_empty()
+        {
+            return value;
+        }
         let mut instance = String::new();
         for part in &self.0 {
             match part {
@@ -59,7 +65,7 @@ impl InstanceTemplate {
                 },
             }
         }
-        instance
+        instance.into()
     }
 }
 
@@ -137,7 +143,7 @@ mod tests {
         ] {
             let parsed: InstanceTemplate = template.parse().expect(template);
             assert_eq!(parsed.render("h", "/var/log/nginx/access.log", field), instance, "{template}");
-            assert_eq!(parsed.fixed("h", "/var/log/nginx/access.log"), fixed.then(|| instance.into()), "{template}");
+            assert_eq!(parsed.is_fixed(), fixed, "{template}");
         }
     }
 

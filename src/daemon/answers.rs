@@ -10,7 +10,7 @@ use crate::query::{Filter, Follower, Grouping, ShownSource, ShownTable, count, s
 use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
-use crate::tail;
+use crate::tail::{self, ImportError, TailOptions};
 use crate::time::{self, Ticks};
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -57,12 +57,20 @@ pub(super) fn api(data_dir: PathBuf, store: &Store, router: Router) -> Api {
             write(&serde_json::json!({ "dropped": name }), out);
             Ok(())
         }),
-        import: Box::new(move |paths, out| {
-            let progress = |progress: tail::Progress| {
+        import: Box::new(move |import, out| {
+            let instance = import.instance.as_deref().unwrap_or("{host}").parse();
+            let instance = instance
+                .map_err(|e: crate::config::template::TemplateError| ApiError::parameter("instance", e.to_string()))?;
+            let options = TailOptions { instance, ..TailOptions::new("import", Vec::new()) };
+            let progress = |progress| {
                 write(&progress, out);
             };
-            tail::import(paths, &router, &super::host(), &intake, progress)
-                .map_err(|e| ApiError::Refused(e.to_string()))
+            let imported = tail::import(&import.paths, &options, &router, &super::host(), &intake, progress);
+            let complete = imported.and_then(tail::Imported::complete);
+            complete.map(drop).map_err(|error| match error {
+                ImportError::Refused(_) => ApiError::Busy(error.to_string()),
+                ImportError::Read { .. } => ApiError::Refused(error.to_string()),
+            })
         }),
     }
 }

@@ -18,7 +18,7 @@ use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, To
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::route::{Condition, Route, Router};
-use crate::store::{Options, Store, StoreError};
+use crate::store::{Store, StoreError};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};

@@ -5,6 +5,7 @@
 //! [`Out::wanted`] says that nobody listens any more: ask `wanted` wherever much is read without a line to show for it.
 
 use super::answer::Out;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// What answers the routes.
@@ -23,7 +24,18 @@ pub struct Api {
     /// `/-/drop`: drops the day-table of this name; a line says what became of it.
     pub drop_table: Lines<String>,
     /// `/-/import`: loads files, by absolute paths; lines say how far it is.
-    pub import: Lines<Vec<PathBuf>>,
+    pub import: Lines<Import>,
+}
+
+/// What `/-/import` is to do: its body, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Import {
+    /// The files, by absolute paths.
+    pub paths: Vec<PathBuf>,
+    /// How their instance is named, as `instance` in the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
 }
 
 /// Answers in lines, each a JSON text without a newline in it.

@@ -1,27 +1,18 @@
 //! `/-/*`: what the command line asks of a running daemon. Over the unix socket alone.
 
 use super::answer::{Frame, answer};
-use super::api::ApiError;
+use super::api::{ApiError, Import};
 use super::params;
 use super::routes::Shared;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use serde::Deserialize;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::time::timeout;
 
 /// The largest body of a request.
 const BODY_BYTES_MAX: usize = 1 << 20;
-
-/// The body of `/-/import`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Import {
-    paths: Vec<PathBuf>,
-}
 
 /// Waits for no scan: what scans the table is what dropping it ends.
 pub(super) async fn drop_table(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
@@ -45,5 +36,5 @@ pub(super) async fn import(State(shared): State<Arc<Shared>>, uri: Uri, body: Bo
     }
     let room = shared.imports.clone().try_acquire_owned();
     let room = room.map_err(|_| ApiError::Busy("another import is running".into()))?;
-    answer(Frame::Lines, room, move |out| (shared.api.import)(&import.paths, out)).await
+    answer(Frame::Lines, room, move |out| (shared.api.import)(&import, out)).await
 }

@@ -45,7 +45,7 @@ mod stall;
 mod tests;
 
 pub use answer::Out;
-pub use api::{Api, ApiError, CountParams, Filters, QueryParams};
+pub use api::{Api, ApiError, CountParams, Filters, Import, QueryParams};
 pub use auth::{Token, TokenError};
 pub use listen::{BindError, Listener};
 pub use ready::Readiness;

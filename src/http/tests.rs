@@ -157,8 +157,8 @@ async fn control_is_for_the_socket_and_not_for_browsers() {
 
 #[tokio::test]
 async fn an_import_takes_absolute_paths_and_streams_its_progress() {
-    let import = |paths: &Vec<PathBuf>, out: &mut Out| {
-        for path in paths {
+    let import = |import: &Import, out: &mut Out| {
+        for path in &import.paths {
             out.line(&format!("{:?}", path.display().to_string()));
         }
         Err(ApiError::Failed("the disk is full".into()))

@@ -1,6 +1,7 @@
 //! The process as the kernel sees it, under the names every Prometheus client uses for it.
 
-use prometheus::{Counter, Gauge, IntGauge, Registry, core::Collector};
+use super::naming::Naming;
+use prometheus::{Counter, Gauge, IntGauge};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 
@@ -43,26 +44,17 @@ impl Stat {
 }
 
 impl Process {
-    pub(super) fn new(registry: &Registry) -> Process {
-        fn enter<C: Collector + Clone + 'static>(registry: &Registry, made: prometheus::Result<C>) -> C {
-            let made = made.expect("the names below are valid, which a test shows");
-            registry.register(Box::new(made.clone())).expect("the names below differ, which a test shows");
-            made
-        }
-        let gauge = |name: &str, help: &str| enter(registry, IntGauge::new(name, help));
+    pub(super) fn new(all: &Naming) -> Process {
+        let gauge = |name: &str, help: &str| all.enter(IntGauge::new(name, help));
         Process {
-            cpu_seconds: enter(
-                registry,
-                Counter::new("process_cpu_seconds_total", "User and system time spent, in seconds."),
-            ),
+            cpu_seconds: all
+                .enter(Counter::new("process_cpu_seconds_total", "User and system time spent, in seconds.")),
             resident_bytes: gauge("process_resident_memory_bytes", "Resident memory size in bytes."),
             virtual_bytes: gauge("process_virtual_memory_bytes", "Virtual memory size in bytes."),
             open_fds: gauge("process_open_fds", "Open file descriptors."),
             max_fds: gauge("process_max_fds", "Most file descriptors that may be open."),
-            start_time: enter(
-                registry,
-                Gauge::new("process_start_time_seconds", "Unix time at which the process was started."),
-            ),
+            start_time: all
+                .enter(Gauge::new("process_start_time_seconds", "Unix time at which the process was started.")),
             threads: gauge("process_threads", "Threads of the process."),
         }
     }
@@ -117,7 +109,7 @@ mod tests {
 
     #[test]
     fn this_process_has_memory_files_threads_and_a_past() {
-        let process = Process::new(&Registry::new());
+        let process = Process::new(&Naming::new());
         process.read();
         assert!(process.resident_bytes.get() > 1 << 20 && process.virtual_bytes.get() > process.resident_bytes.get());
         assert!(process.open_fds.get() >= 3 && process.max_fds.get() > process.open_fds.get());

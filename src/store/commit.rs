@@ -1,8 +1,7 @@
 //! The committer: one thread through which everything that changes the store goes.
 //!
 //! It takes what waits in the [`Intake`], makes pages of each partition's batches as soon as they fill one, and writes
-//! it all in one commit: when somebody waits for the answer and nothing more is queued, when enough has gathered, or
-//! when [`Options::commit_interval`] has passed. Steps of the lifecycle run between two commits, and [`tidy`] in the
+//! it all in one commit: when enough has gathered, or when [`Options::commit_interval`] has passed. Steps of the lifecycle run between two commits, and [`tidy`] in the
 //! time that is left.
 //!
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
@@ -217,9 +216,7 @@ impl Committer {
 
     fn is_due(&self) -> bool {
         let Some(since) = self.pending.since else { return false };
-        self.pending.is_large()
-            || since.elapsed() >= self.options.commit_interval
-            || !self.pending.done.is_empty() && self.intake.is_idle()
+        self.pending.is_large() || since.elapsed() >= self.options.commit_interval
     }
 
     fn take(&mut self, mut submission: Submission) {

@@ -209,11 +209,6 @@ impl Intake {
         self.lock().work.clear();
     }
 
-    /// Whether nothing is queued.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.lock().work.is_empty()
-    }
-
     /// Whether [`Intake::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.lock().closed

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// `application_id` of every database of ours: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
 /// `user_version`: the format that this program writes, and the newest that it reads.
-pub const FORMAT: i64 = 1;
+const FORMAT: i64 = 1;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
 /// of a journal that a killed process left.
 const BUSY: Duration = Duration::from_secs(5);

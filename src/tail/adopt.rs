@@ -4,14 +4,14 @@ use super::content::{Content, Facts};
 use super::counters::count;
 use super::cursor::{Cursor, last_newline_end};
 use super::discover::Found;
-use super::follower::{Follower, is_gone};
 use super::followed::{Followed, Hold};
+use super::follower::{Follower, is_gone};
 use super::identity::{Kinship, Likeness, head_of, kinship, mark_at, resume_after_loss};
 use super::known::NO_INODE;
 use super::names::{is_made_from, is_next_of};
-use super::options::ReadFrom;
 use super::parked::{Next, Parked, Why};
 use super::search::{Candidate, compare, copied, renamed};
+use crate::config::ReadFrom;
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,10 @@ impl Follower {
             self.parked.remove(&found.path);
             return;
         }
-        let next = match self.parked.get(&found.path) {
+        let next = match self.parked.get(&found.path).copied() {
+            Some(parked) if is_headless(&parked) && !facts.is_same_file(&parked.facts) => {
+                return self.missed_parked(found.path, parked);
+            }
             Some(parked) => parked.next(&facts, Instant::now(), &self.pace),
             None => Next::Examine,
         };
@@ -200,7 +203,8 @@ impl Follower {
             return Ok(());
         }
         for identity in self.known.of_file(facts.device, facts.inode) {
-            let Some(state) = self.known.source(identity).filter(|_| self.files.file(identity).is_none()).cloned() else {
+            let Some(state) = self.known.source(identity).filter(|_| self.files.file(identity).is_none()).cloned()
+            else {
                 continue;
             };
             if compare(&mut content, &state)? == Likeness::Same {
@@ -219,7 +223,8 @@ impl Follower {
         let beginning = content.beginning()?;
         let is_complete = expect == Expect::Complete || content.is_compressed();
         let Some(head) = head_of(&beginning, is_complete) else {
-            let is_rotated = matches!(self.parked.get(&path), Some(Parked { why: Why::Headless { is_rotated: true }, .. }));
+            let is_rotated =
+                matches!(self.parked.get(&path), Some(Parked { why: Why::Headless { is_rotated: true }, .. }));
             self.park(path, block, facts, Why::Headless { is_rotated }, None);
             return Ok(());
         };

@@ -9,6 +9,8 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What the file system says of a file. Equal facts mean that nothing has to be read.
@@ -65,6 +67,8 @@ pub(super) struct Stream {
     window: Vec<u8>,
     /// Offset of the first of them.
     start: u64,
+    /// Bytes of the file that were decoded.
+    encoded: Arc<AtomicU64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +85,13 @@ impl Content {
         let file = OpenOptions::new().read(true).custom_flags(not_blocking).open(path)?;
         let facts = Facts::of(&file.metadata()?).ok_or(ErrorKind::InvalidInput)?;
         let content = match compression(&file)? {
-            Some(_) => Content::Compressed(Box::new(Stream { file, decoder: None, window: Vec::new(), start: 0 })),
+            Some(_) => Content::Compressed(Box::new(Stream {
+                file,
+                decoder: None,
+                window: Vec::new(),
+                start: 0,
+                encoded: Arc::default(),
+            })),
             None => Content::Plain(file),
         };
         Ok((content, facts))
@@ -90,6 +100,14 @@ impl Content {
     /// Whether its bytes have to be decoded.
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self, Content::Compressed(_))
+    }
+
+    /// How many of its bytes on the disk were read for what lies before `position`, about.
+    pub(super) fn bytes_before(&self, position: u64) -> u64 {
+        match self {
+            Content::Plain(_) => position,
+            Content::Compressed(stream) => stream.encoded.load(Ordering::Relaxed),
+        }
     }
 
     /// What the file system says of it now, whatever its path leads to.
@@ -164,20 +182,21 @@ fn compression(file: &File) -> io::Result<Option<Compression>> {
 /// A file read from its start by positions of its own, so that the descriptor's is left alone.
 struct FromStart {
     file: File,
-    at: u64,
+    at: Arc<AtomicU64>,
 }
 
 impl Read for FromStart {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read_at(buffer, self.at)?;
-        self.at += n as u64;
+        let n = self.file.read_at(buffer, self.at.load(Ordering::Relaxed))?;
+        self.at.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
     }
 }
 
 impl Stream {
     fn restart(&mut self) -> io::Result<()> {
-        let encoded = FromStart { file: self.file.try_clone()?, at: 0 };
+        self.encoded = Arc::default();
+        let encoded = FromStart { file: self.file.try_clone()?, at: self.encoded.clone() };
         let encoded = io::BufReader::with_capacity(64 << 10, encoded);
         self.decoder = Some(match compression(&self.file)? {
             Some(Compression::Zstd) => {
@@ -274,7 +293,9 @@ mod tests {
             std::fs::write(&path, bytes).expect("written");
             let (mut content, _) = Content::open(&path).expect("opened");
             assert_eq!(content.is_compressed(), name != "plain");
-            for (offset, length) in [(0, 10), (5, 1000), (500_000, 70_000), (499_000, 5000), (text.len() - 3, 10), (1, 1)] {
+            for (offset, length) in
+                [(0, 10), (5, 1000), (500_000, 70_000), (499_000, 5000), (text.len() - 3, 10), (1, 1)]
+            {
                 let mut buffer = vec![0; length];
                 let n = content.read_at(offset as u64, &mut buffer).expect("read");
                 let end = (offset + length).min(text.len());

@@ -12,11 +12,12 @@ use super::content::Content;
 use super::counters::{BlockCounters, count};
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::lines::{Line, Lines, cut_line};
-use super::options::TailOptions;
+use super::options::{TailOptions, field_text};
 use crate::batcher::Batcher;
+use crate::lifecycle::Admission;
 use crate::parse::parse;
 use crate::record::{Field, Record, Value};
-use crate::route::{Admission, Lane, Origin, Router};
+use crate::route::{Lane, Origin, Router};
 use crate::store::{Mark, SourceState};
 use crate::time::Ticks;
 use memchr::{memchr, memrchr};
@@ -51,6 +52,8 @@ pub(super) struct Desk<'a> {
     pub(super) counters: &'a BlockCounters,
     pub(super) host: &'a str,
     pub(super) now: Ticks,
+    /// The newest time that a line gave and that its day took.
+    pub(super) newest: &'a mut Option<Ticks>,
 }
 
 /// What a turn came to.
@@ -176,10 +179,15 @@ impl Cursor {
         let position = self.state.position + line.start as u64;
         let origin = Origin { identity: self.state.identity, position, source: &self.source };
         let lane = self.lanes.of(&record, &self.source, desk);
-        match lane.push(desk.router, desk.batcher, &record, time, origin, desk.now) {
+        let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
+        match admission {
             Admission::Own => {}
             Admission::Late => count(&desk.counters.late, 1),
             Admission::Early => count(&desk.counters.early, 1),
+        }
+        // One line from the year 9999 must not vouch for any clock.
+        if admission != Admission::Early {
+            *desk.newest = record.time.max(*desk.newest);
         }
     }
 
@@ -251,25 +259,32 @@ const LINE_BYTES_LIMIT: u64 = 2 << 20;
 /// The lanes of a source's instances.
 #[derive(Default)]
 struct Lanes {
+    /// The one of every record, where no field names the instance.
     fixed: Option<Lane>,
-    by_instance: HashMap<Box<str>, Lane>,
+    numbers: HashMap<Box<str>, usize, foldhash::quality::RandomState>,
+    lanes: Vec<Lane>,
 }
 
 impl Lanes {
     fn of(&mut self, record: &Record<'_>, source: &str, desk: &Desk<'_>) -> &mut Lane {
-        let instance = || desk.options.instance.render(desk.host, source, record);
+        let instance = || desk.options.instance.render(desk.host, source, |name| field_text(record, name));
         if desk.options.instance.is_fixed() {
             return self.fixed.get_or_insert_with(|| desk.router.lane(&instance(), source));
         }
         let instance = instance();
-        // A field that names something else in every record must not fill the memory.
-        if self.by_instance.len() >= LANES_MAX && !self.by_instance.contains_key(&*instance) {
-            self.by_instance.clear();
-        }
-        if !self.by_instance.contains_key(&*instance) {
-            self.by_instance.insert(instance.as_ref().into(), desk.router.lane(&instance, source));
-        }
-        self.by_instance.entry(instance.as_ref().into()).or_insert_with(|| desk.router.lane(&instance, source))
+        let number = match self.numbers.get(&*instance) {
+            Some(&number) => number,
+            None => {
+                // A field that names something else in every record must not fill the memory.
+                if self.lanes.len() >= LANES_MAX {
+                    self.numbers.clear();
+                    self.lanes.clear();
+                }
+                self.lanes.push(desk.router.lane(&instance, source));
+                self.numbers.insert(instance.as_ref().into(), self.lanes.len() - 1);
+                self.lanes.len() - 1
+            }
+        };
+        &mut self.lanes[number]
     }
 }
-

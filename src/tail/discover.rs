@@ -81,7 +81,11 @@ impl Discovery {
         } else {
             let changed: Vec<PathBuf> = if is_poll {
                 self.looked = Some(now);
-                self.folders.iter().filter(|(path, folder)| folder.has_changed(path)).map(|(path, _)| path.clone()).collect()
+                self.folders
+                    .iter()
+                    .filter(|(path, folder)| folder.has_changed(path))
+                    .map(|(path, _)| path.clone())
+                    .collect()
             } else {
                 hinted.into_iter().filter(|folder| self.folders.contains_key(folder)).collect()
             };
@@ -179,9 +183,8 @@ mod tests {
         }
         let mut discovery = discovery(&path("**/*.log"));
         let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
-        let mut look = || -> Vec<PathBuf> {
-            discovery.look(Instant::now(), &pace).into_iter().map(|found| found.path).collect()
-        };
+        let mut look =
+            || -> Vec<PathBuf> { discovery.look(Instant::now(), &pace).into_iter().map(|found| found.path).collect() };
         assert_eq!(look(), [path("a/b/two.log"), path("a/one.log"), path("c/three.log")]);
         let deadline = Instant::now() + Duration::from_secs(10);
         while !look().is_empty() {

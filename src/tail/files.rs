@@ -18,7 +18,12 @@ pub(super) struct Files {
 impl Files {
     /// None yet; at most `open_max` descriptors.
     pub(super) fn new(open_max: usize) -> Files {
-        Files { followed: BTreeMap::new(), by_file: HashMap::new(), holders: VecDeque::new(), open_max: open_max.max(1) }
+        Files {
+            followed: BTreeMap::new(),
+            by_file: HashMap::new(),
+            holders: VecDeque::new(),
+            open_max: open_max.max(1),
+        }
     }
 
     /// Follows a file.

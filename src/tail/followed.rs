@@ -86,7 +86,14 @@ impl Look {
 
 impl Followed {
     /// A file that is followed from now on.
-    pub(super) fn new(cursor: Cursor, block: usize, path: PathBuf, facts: Facts, now: Instant, pace: &Pace) -> Followed {
+    pub(super) fn new(
+        cursor: Cursor,
+        block: usize,
+        path: PathBuf,
+        facts: Facts,
+        now: Instant,
+        pace: &Pace,
+    ) -> Followed {
         let begun = cursor.state.clone();
         Followed {
             cursor,

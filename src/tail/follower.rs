@@ -14,12 +14,14 @@ use super::files::Files;
 use super::followed::Hold;
 use super::hints::Hints;
 use super::known::Known;
-use super::options::{Pace, TailOptions, Watch};
+use super::options::{Pace, TailOptions};
 use super::parked::Parked;
 use super::patterns::Patterns;
 use crate::batcher::Batcher;
+use crate::config::Watch;
 use crate::route::Router;
 use crate::store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
+use crate::time::Ticks;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -50,6 +52,8 @@ pub(super) struct Follower {
     intake: Intake,
     epoch: u64,
     batcher: Batcher,
+    /// The newest time of the rows that are gathered.
+    newest: Option<Ticks>,
     buffer: Vec<u8>,
     /// When the oldest row in `batcher` was read.
     oldest: Option<Instant>,
@@ -94,6 +98,7 @@ impl Follower {
             intake,
             epoch,
             batcher: Batcher::default(),
+            newest: None,
             buffer: Vec::new(),
             oldest: None,
             submitted: 0,
@@ -237,6 +242,7 @@ impl Follower {
             counters: &self.counters.blocks[block],
             host: &self.host,
             now: crate::time::now(),
+            newest: &mut self.newest,
         };
         let is_compressed = file.cursor.content.as_ref().is_some_and(|content| content.is_compressed());
         let position = file.state().position;
@@ -297,7 +303,13 @@ impl Follower {
                 committed.fetch_max(number, Ordering::Release);
             }
         });
-        self.intake.submit(Submission { batches: self.batcher.take(), advances, epoch: self.epoch, done })
+        self.intake.submit(Submission {
+            batches: self.batcher.take(),
+            advances,
+            newest: self.newest.take(),
+            epoch: self.epoch,
+            done,
+        })
     }
 
     /// A commit failed: all that is not committed is read again.
@@ -306,6 +318,7 @@ impl Follower {
         tracing::warn!(epoch, "a commit failed, files are read again from what is committed");
         self.epoch = epoch;
         self.batcher.take();
+        self.newest = None;
         self.loose.clear();
         self.oldest = None;
         self.parked.clear();

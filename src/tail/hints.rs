@@ -96,7 +96,9 @@ impl FolderEvents {
         match watcher.watch(folder, RecursiveMode::NonRecursive) {
             Ok(()) => {}
             Err(error) if matches!(error.kind, notify::ErrorKind::MaxFilesWatch) => {
-                tracing::warn!("the limit of watched folders is reached (fs.inotify.max_user_watches), they are polled");
+                tracing::warn!(
+                    "the limit of watched folders is reached (fs.inotify.max_user_watches), they are polled"
+                );
                 self.watcher = None;
             }
             Err(error) => tracing::debug!(folder = %folder.display(), %error, "folder is polled"),

@@ -118,7 +118,8 @@ pub(super) fn likeness(state: &SourceState, head: Fit, marks: &[Fit]) -> Likenes
         return Likeness::Shorter;
     }
     // The head alone is no proof: every file of a program may begin with the same line.
-    let beyond_head = |(at, fit): &(usize, &Fit)| **fit == Fit::Equal && state.marks[*at].position > state.head.position;
+    let beyond_head =
+        |(at, fit): &(usize, &Fit)| **fit == Fit::Equal && state.marks[*at].position > state.head.position;
     match marks.iter().enumerate().rev().find(beyond_head) {
         Some((mark, _)) => Likeness::Parted { mark },
         None => Likeness::Different,
@@ -191,9 +192,12 @@ mod tests {
     #[test]
     fn identities_differ_by_each_part() {
         let base = identity_of(1, 2, 0, b"head\n");
-        for other in
-            [identity_of(2, 2, 0, b"head\n"), identity_of(1, 3, 0, b"head\n"), identity_of(1, 2, 1, b"head\n"), identity_of(1, 2, 0, b"hea\n")]
-        {
+        for other in [
+            identity_of(2, 2, 0, b"head\n"),
+            identity_of(1, 3, 0, b"head\n"),
+            identity_of(1, 2, 1, b"head\n"),
+            identity_of(1, 2, 0, b"hea\n"),
+        ] {
             assert_ne!(base, other);
         }
         assert_eq!(base, identity_of(1, 2, 0, b"head\n"));

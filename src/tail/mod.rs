@@ -22,6 +22,7 @@ mod follower;
 mod followed;
 mod hints;
 mod identity;
+mod import;
 mod known;
 mod lines;
 mod names;
@@ -32,7 +33,8 @@ mod rotation;
 mod search;
 
 pub use counters::{BlockCounters, TailCounters};
-pub use options::{Instance, ReadFrom, TailOptions, Watch};
+pub use import::{ImportError, Imported, Progress, import};
+pub use options::TailOptions;
 
 use crate::route::Router;
 use crate::store::Intake;

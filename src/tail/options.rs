@@ -1,9 +1,9 @@
 //! What the tailer is told: which files, and how they are read.
 
+use crate::config::{InstanceTemplate, Pattern, ReadFrom, TailConfig, Watch};
 use crate::parse::FormatChoice;
 use crate::record::{Record, Value};
 use std::borrow::Cow;
-use std::path::Path;
 use std::time::Duration;
 
 /// One `[[tail]]` block.
@@ -30,69 +30,7 @@ pub struct TailOptions {
     /// How long a file that was just written to is left alone at most; one that stays quiet is looked at once a second.
     pub poll: Duration,
     /// How the instance of a record is named.
-    pub instance: Instance,
-}
-
-/// Where to begin with a file that was there before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadFrom {
-    /// At its first byte.
-    #[default]
-    Beginning,
-    /// Behind its last line.
-    End,
-}
-
-/// How changes are noticed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Watch {
-    /// By events where they come, and by polling folders.
-    #[default]
-    Auto,
-    /// By polling alone.
-    Poll,
-}
-
-/// How the instance of a record is named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Instance {
-    /// The name of this host.
-    Host,
-    /// The path of the file.
-    Path,
-    /// The name of the file without its extension.
-    Stem,
-    /// The same for every record.
-    Text(String),
-    /// A field of the record, and the name of this host for a record without it.
-    Field(String),
-}
-
-impl Instance {
-    /// The instance of a record of the file at `path`.
-    pub fn render<'a>(&'a self, host: &'a str, path: &'a str, record: &'a Record<'_>) -> Cow<'a, str> {
-        match self {
-            Instance::Host => host.into(),
-            Instance::Path => path.into(),
-            Instance::Stem => Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or(path).into(),
-            Instance::Text(text) => text.into(),
-            Instance::Field(name) => {
-                let value = record.fields.iter().find(|field| field.name == *name).map(|field| &field.value);
-                match value {
-                    Some(Value::String(text)) if !text.is_empty() => text.as_ref().into(),
-                    Some(Value::Int64(n)) => n.to_string().into(),
-                    Some(Value::Double(n)) => n.to_string().into(),
-                    Some(Value::Boolean(b)) => b.to_string().into(),
-                    Some(Value::String(_)) | None => host.into(),
-                }
-            }
-        }
-    }
-
-    /// Whether every record of a file has the same.
-    pub fn is_fixed(&self) -> bool {
-        !matches!(self, Instance::Field(_))
-    }
+    pub instance: InstanceTemplate,
 }
 
 impl TailOptions {
@@ -109,9 +47,39 @@ impl TailOptions {
             open_files_max: 512,
             watch: Watch::Auto,
             poll: Duration::from_millis(250),
-            instance: Instance::Host,
+            instance: InstanceTemplate::default(),
         }
     }
+}
+
+impl From<&TailConfig> for TailOptions {
+    fn from(config: &TailConfig) -> TailOptions {
+        let texts = |patterns: &[Pattern]| patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+        TailOptions {
+            name: config.name.clone(),
+            include: texts(&config.include),
+            exclude: texts(&config.exclude),
+            format: config.format,
+            read_from: config.read_from,
+            ignore_older: config.ignore_older,
+            line_bytes_max: usize::try_from(config.line_bytes_max.get()).unwrap_or(2 << 20),
+            open_files_max: config.open_files_max.get().into(),
+            watch: config.watch,
+            poll: config.poll,
+            instance: config.instance.clone(),
+        }
+    }
+}
+
+/// The text of a record's field, for the instance that it names.
+pub(super) fn field_text<'r>(record: &'r Record<'_>, name: &str) -> Option<Cow<'r, str>> {
+    let value = record.fields.iter().find(|field| field.name == name).map(|field| &field.value)?;
+    Some(match value {
+        Value::String(text) => text.as_ref().into(),
+        Value::Int64(n) => n.to_string().into(),
+        Value::Double(n) => n.to_string().into(),
+        Value::Boolean(b) => b.to_string().into(),
+    })
 }
 
 /// How long things are waited for. Only tests have other values than the default.

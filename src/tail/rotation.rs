@@ -7,8 +7,8 @@
 use super::counters::count;
 use super::cursor::Cursor;
 use super::discover::Found;
-use super::follower::Follower;
 use super::followed::Hold;
+use super::follower::Follower;
 use super::known::NO_INODE;
 use super::search::{Candidate, copied, renamed};
 use crate::store::SourceStatus;

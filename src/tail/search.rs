@@ -64,5 +64,9 @@ fn relatives(state: &SourceState, path: &Path) -> Vec<PathBuf> {
 /// The folder of a path, and that of what it links to.
 fn folders(path: &Path) -> BTreeSet<PathBuf> {
     let real = std::fs::canonicalize(path).ok();
-    [Some(path.to_path_buf()), real].into_iter().flatten().filter_map(|path| path.parent().map(Path::to_path_buf)).collect()
+    [Some(path.to_path_buf()), real]
+        .into_iter()
+        .flatten()
+        .filter_map(|path| path.parent().map(Path::to_path_buf))
+        .collect()
 }

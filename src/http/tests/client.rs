@@ -4,8 +4,7 @@ use super::Daemon;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
-use tokio::io::AsyncBufReadExt;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}

@@ -50,9 +50,14 @@ fn inode_reuse_with_the_same_first_line() {
     bench.expect(&["one", "two"]);
     for n in 0..3 {
         bench.truncate("a.log");
-        bench.until("the truncation is seen", |bench| bench.intake.sources().1.iter().all(|state| {
-            !state.path.ends_with("a.log") || state.status == SourceStatus::Ended
-        }));
+        bench.until("the truncation is seen", |bench| {
+            bench
+                .intake
+                .sources()
+                .1
+                .iter()
+                .all(|state| !state.path.ends_with("a.log") || state.status == SourceStatus::Ended)
+        });
         bench.append("a.log", "one\n");
         bench.until("the new file is read", |bench| bench.records().len() == 3 + n);
     }

@@ -1,6 +1,7 @@
 //! The tailer on real files, with a [`Sink`] for a store. A test a case, in the words of the issue.
 
 mod identity;
+mod import;
 mod reading;
 mod rotation;
 
@@ -8,10 +9,11 @@ use super::options::Pace;
 use super::*;
 use crate::batch::Batch;
 use crate::key::{Period, TableName};
+use crate::lifecycle::Window;
 use crate::property::Property;
 use crate::route::{Condition, Route, Router};
 use crate::store::intake::Sink;
-use crate::store::{SourceState, SourceStatus};
+use crate::store::{Refused, SourceState, SourceStatus};
 use crate::time::Ticks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -39,7 +41,8 @@ fn pace() -> Pace {
 fn router() -> Router {
     let table = TableName::new("Log").expect("a name");
     let keep = Duration::from_secs(30 * 86_400);
-    Router::new(vec![], Route { table, period: Period::Day, keep, buckets: NonZeroU16::MIN, when: Condition::Always })
+    let window = Window { keep, period: Period::Day };
+    Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always }])
 }
 
 /// A row as a test looks at it.

@@ -1,6 +1,7 @@
 //! Lines, limits, descriptors, failed commits.
 
 use super::*;
+use crate::config::{ReadFrom, Watch};
 use std::sync::atomic::Ordering;
 
 #[test]
@@ -129,7 +130,7 @@ fn read_from_end() {
     bench.options.read_from = ReadFrom::End;
     bench.append("old.log", "old one\nold two\nunfin");
     bench.start();
-    bench.settle();
+    bench.until("the first look", |bench| !bench.intake.sources().1.is_empty());
     bench.append("old.log", "ished\nappended\n");
     bench.append("new.log", "a new file is read from its start\n");
     bench.expect(&["unfinished", "appended", "a new file is read from its start"]);
@@ -212,7 +213,10 @@ fn many_files_few_descriptors() {
 
 fn open_descriptors(folder: &std::path::Path) -> usize {
     let links = fs::read_dir("/proc/self/fd").expect("listed").flatten();
-    links.filter_map(|link| fs::read_link(link.path()).ok()).filter(|target| target.starts_with(folder) && target != folder).count()
+    links
+        .filter_map(|link| fs::read_link(link.path()).ok())
+        .filter(|target| target.starts_with(folder) && target != folder)
+        .count()
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! Files that are imported, and imported again.
+
+use super::*;
+use crate::tail::{ImportError, Imported, import};
+
+/// Imports into what `sources` know; gives the rows and what is known then.
+fn run(
+    sources: Vec<SourceState>,
+    paths: &[PathBuf],
+    fails: bool,
+) -> (Result<Imported, ImportError>, Vec<Row>, Vec<SourceState>) {
+    let (intake, sink) = Sink::new(sources);
+    let mut rows = Vec::new();
+    let imported = std::thread::scope(|scope| {
+        let options = TailOptions::new("import", vec![]);
+        let (own, paths) = (intake.clone(), paths.to_vec());
+        let thread = scope.spawn(move || import(&paths, &options, &router(), "host", &own, |_| {}));
+        while !thread.is_finished() {
+            if fails && intake.waiting_bytes() > 0 {
+                sink.fail();
+            } else if let Some(submission) = (!fails).then(|| sink.take(Duration::from_millis(1))).flatten() {
+                rows.extend(submission.batches.iter().flat_map(rows_of));
+            }
+        }
+        thread.join().expect("no panic")
+    });
+    (imported, rows, intake.sources().1)
+}
+
+fn messages(rows: &[Row]) -> Vec<&str> {
+    rows.iter().map(|row| row.message.as_str()).collect()
+}
+
+#[test]
+fn imported_again_a_file_gives_what_is_new() {
+    let bench = Bench::new();
+    let path = bench.path("a.log");
+    bench.append("a.log", "one\ntwo\n");
+    let (imported, rows, sources) = run(vec![], std::slice::from_ref(&path), false);
+    let progress = imported.expect("imported").progress;
+    assert_eq!((progress.files, progress.records, progress.bytes, progress.bytes_total), (1, 2, 8, 8));
+    assert_eq!(messages(&rows), ["one", "two"]);
+
+    let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
+    assert_eq!(messages(&rows), [""; 0]);
+    bench.append("a.log", "three\nunfinished");
+    let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
+    assert_eq!(messages(&rows), ["three", "unfinished"]);
+
+    // Its copies, plain and compressed, have nothing new.
+    fs::copy(&path, bench.path("a.log.1")).expect("copied");
+    bench.gzip("a.log.1", "a.log.1.gz");
+    fs::copy(&path, bench.path("a.log.2")).expect("copied");
+    let (_, rows, sources) = run(sources, &[bench.path("a.log.1.gz"), bench.path("a.log.2"), path], false);
+    assert_eq!(messages(&rows), [""; 0]);
+    assert_eq!(sources.len(), 1);
+}
+
+#[test]
+fn compressed_files_are_read_and_equal_ones_of_other_names_are_others() {
+    let bench = Bench::new();
+    bench.append("a", "one\ntwo");
+    let zstd = zstd::encode_all(&b"one\ntwo"[..], 1).expect("memory");
+    fs::write(bench.path("b.zst"), zstd).expect("written");
+    bench.append("c", "");
+    bench.gzip("a", "a.gz");
+    let paths = ["a.gz", "b.zst", "c", "missing"].map(|name| bench.path(name));
+    let (imported, rows, sources) = run(vec![], &paths, false);
+    assert_eq!(messages(&rows), ["one", "two", "one", "two"]);
+    assert_eq!(sources.len(), 2);
+    let imported = imported.expect("imported");
+    assert_eq!(imported.progress.bytes, imported.progress.bytes_total);
+    assert_eq!(imported.failed.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>(), [bench.path("missing")]);
+}
+
+#[test]
+fn a_failed_commit_is_told_and_the_next_import_reads_it_all() {
+    let bench = Bench::new();
+    bench.append("a.log", "one\ntwo\n");
+    let paths = [bench.path("a.log")];
+    let (imported, _, sources) = run(vec![], &paths, true);
+    assert!(matches!(imported, Err(ImportError::Refused(Refused::Stale))));
+    let (_, rows, _) = run(sources, &paths, false);
+    assert_eq!(messages(&rows), ["one", "two"]);
+}
