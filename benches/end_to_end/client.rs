@@ -6,24 +6,24 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// A kept-alive connection.
-pub struct Client {
+pub(crate) struct Client {
     stream: BufReader<UnixStream>,
 }
 
 impl Client {
     /// Connects to the daemon that runs on a data folder.
-    pub fn connect(data_dir: &Path) -> Result<Client> {
+    pub(crate) fn connect(data_dir: &Path) -> Result<Client> {
         let stream = UnixStream::connect(data_dir.join("control.sock"))?;
         Ok(Client { stream: BufReader::with_capacity(1 << 16, stream) })
     }
 
     /// The body of the answer to a GET.
-    pub fn get(&mut self, path: &str) -> Result<String> {
+    pub(crate) fn get(&mut self, path: &str) -> Result<String> {
         self.ask("GET", path)
     }
 
     /// The body of the answer to a POST without a body.
-    pub fn post(&mut self, path: &str) -> Result<String> {
+    pub(crate) fn post(&mut self, path: &str) -> Result<String> {
         self.ask("POST", path)
     }
 

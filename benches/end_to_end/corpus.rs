@@ -10,11 +10,11 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Instances there are.
-pub const INSTANCES: usize = 64;
+pub(crate) const INSTANCES: usize = 64;
 /// The day that all records are of, as it stands in a table's name.
-pub const DAY: &str = "20261120";
+pub(crate) const DAY: &str = "20261120";
 /// What [`Corpus::new`] is given where the same corpus is wanted every time.
-pub const SEED: u64 = 20_261_120;
+pub(crate) const SEED: u64 = 20_261_120;
 
 const DAY_MICROS: u64 = 86_399_000_000;
 const COMPONENTS: [(&str, &str); 9] = [
@@ -53,9 +53,9 @@ impl Random {
 }
 
 /// One record, in whatever form it is written.
-pub struct Sample {
+pub(crate) struct Sample {
     /// Who wrote it, below [`INSTANCES`].
-    pub instance: usize,
+    pub(crate) instance: usize,
     micros: u64,
     level: &'static str,
     component: &'static str,
@@ -71,7 +71,7 @@ pub struct Sample {
 }
 
 /// The records, one after the other.
-pub struct Corpus {
+pub(crate) struct Corpus {
     random: Random,
     /// Microseconds from one record to the next, on average.
     step: u64,
@@ -81,12 +81,12 @@ pub struct Corpus {
 
 impl Corpus {
     /// A day of `records`.
-    pub fn new(seed: u64, records: u64) -> Corpus {
+    pub(crate) fn new(seed: u64, records: u64) -> Corpus {
         Corpus { random: Random(seed), step: (DAY_MICROS / records.max(1)).max(1), number: 0, records }
     }
 
     /// A record of `instance` at so many microseconds after midnight.
-    pub fn sample(&mut self, micros: u64, instance: usize) -> Sample {
+    pub(crate) fn sample(&mut self, micros: u64, instance: usize) -> Sample {
         let random = &mut self.random;
         let level = match random.below(1024) {
             0..10 => "ERROR",
@@ -177,7 +177,7 @@ impl Sample {
     }
 
     /// `TIME LEVEL component message key=value…`, with a newline.
-    pub fn write_text(&self, line: &mut String) {
+    pub(crate) fn write_text(&self, line: &mut String) {
         self.write_time(line);
         let Sample { level, component, message, method, path, status, took_ms, size, client, trace: [a, b], .. } = self;
         append(
@@ -194,7 +194,7 @@ impl Sample {
     }
 
     /// One JSON object, with a newline.
-    pub fn write_json(&self, line: &mut String) {
+    pub(crate) fn write_json(&self, line: &mut String) {
         line.push_str("{\"time\":\"");
         self.write_time(line);
         let Sample { instance, level, component, message, method, path, status, took_ms, size, .. } = self;
@@ -217,7 +217,7 @@ fn append(line: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 /// Writes `records` as one NDJSON file.
-pub fn write_ndjson(path: &Path, records: u64) -> io::Result<()> {
+pub(crate) fn write_ndjson(path: &Path, records: u64) -> io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut line = String::new();
     for sample in Corpus::new(SEED, records) {
@@ -229,7 +229,7 @@ pub fn write_ndjson(path: &Path, records: u64) -> io::Result<()> {
 }
 
 /// Writes `records` as a text file an instance, `worker-NN.log` in `folder`.
-pub fn write_text(folder: &Path, records: u64) -> io::Result<()> {
+pub(crate) fn write_text(folder: &Path, records: u64) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let path = |instance: usize| -> PathBuf { folder.join(format!("worker-{instance:02}.log")) };
     let open = |instance| File::create(path(instance)).map(|file| BufWriter::with_capacity(1 << 16, file));

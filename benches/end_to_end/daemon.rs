@@ -13,15 +13,15 @@ const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data folder, and the configuration it is run with.
-pub struct Folder {
+pub(crate) struct Folder {
     /// The folder.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     config: PathBuf,
 }
 
 impl Folder {
     /// A folder below `scratch`, for a daemon that follows `include` and names instances by `instance`.
-    pub fn new(scratch: &Path, name: &str, include: &Path, instance: &str) -> Result<Folder> {
+    pub(crate) fn new(scratch: &Path, name: &str, include: &Path, instance: &str) -> Result<Folder> {
         let (data, config) = (scratch.join(name), scratch.join(format!("{name}.toml")));
         let include = include.to_str().context("the folder of the build has a name that is not UTF-8")?;
         // The records are of a fixed day, which must not have expired whenever this is run.
@@ -34,7 +34,7 @@ impl Folder {
     }
 
     /// Starts a daemon on it and waits until it is ready.
-    pub fn start(&self) -> Result<Daemon> {
+    pub(crate) fn start(&self) -> Result<Daemon> {
         let log = File::create(self.config.with_extension("log"))?;
         let mut run = Command::new(BINARY);
         run.args(["run", "--log", "warn", "--config"]).arg(&self.config).arg("--data").arg(&self.data);
@@ -57,19 +57,19 @@ impl Folder {
 }
 
 /// A daemon that is ready.
-pub struct Daemon {
+pub(crate) struct Daemon {
     /// The process.
-    pub process: Watched,
+    pub(crate) process: Watched,
     /// A connection to it.
-    pub client: Client,
+    pub(crate) client: Client,
     /// From its start to the first request that was answered as ready.
-    pub ready_after: Duration,
+    pub(crate) ready_after: Duration,
     data: PathBuf,
 }
 
 impl Daemon {
     /// Waits until it has committed so many records, and says when that was, from its start.
-    pub fn wait_for(&mut self, records: u64) -> Result<Duration> {
+    pub(crate) fn wait_for(&mut self, records: u64) -> Result<Duration> {
         let (mut last, mut moved) = (0, Instant::now());
         loop {
             let committed = self.committed()?;
@@ -93,7 +93,7 @@ impl Daemon {
     }
 
     /// A second connection.
-    pub fn connect(&self) -> Result<Client> {
+    pub(crate) fn connect(&self) -> Result<Client> {
         Client::connect(&self.data)
     }
 }

@@ -10,17 +10,17 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a process took until it ended.
-pub struct Taken {
+pub(crate) struct Taken {
     /// From its start.
-    pub wall: Duration,
+    pub(crate) wall: Duration,
     /// User and system time.
-    pub cpu: Duration,
+    pub(crate) cpu: Duration,
     /// Bytes of memory it held at most.
-    pub peak_rss: u64,
+    pub(crate) peak_rss: u64,
 }
 
 /// A process that is watched until it ends. It does not outlive this.
-pub struct Watched {
+pub(crate) struct Watched {
     child: Child,
     pid: Pid,
     started: Instant,
@@ -28,7 +28,7 @@ pub struct Watched {
 
 impl Watched {
     /// Starts it.
-    pub fn spawn(command: &mut Command) -> Result<Watched> {
+    pub(crate) fn spawn(command: &mut Command) -> Result<Watched> {
         let started = Instant::now();
         let child = command.stdin(Stdio::null()).spawn().with_context(|| format!("failed to start {command:?}"))?;
         let pid = Pid::from_raw(child.id().try_into()?).context("a child has a number")?;
@@ -36,17 +36,17 @@ impl Watched {
     }
 
     /// When it was started.
-    pub fn started(&self) -> Instant {
+    pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
     /// Bytes of memory it holds now.
-    pub fn rss(&self) -> Result<u64> {
+    pub(crate) fn rss(&self) -> Result<u64> {
         self.status("VmRSS:")
     }
 
     /// Fails where it has ended.
-    pub fn must_run(&mut self) -> Result<()> {
+    pub(crate) fn must_run(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("it ended by itself, with {status}"),
@@ -54,13 +54,13 @@ impl Watched {
     }
 
     /// Asks it to end, and waits until it has.
-    pub fn stop(self) -> Result<Taken> {
+    pub(crate) fn stop(self) -> Result<Taken> {
         rustix::process::kill_process(self.pid, Signal::TERM)?;
         self.wait()
     }
 
     /// Waits until it has ended.
-    pub fn wait(mut self) -> Result<Taken> {
+    pub(crate) fn wait(mut self) -> Result<Taken> {
         let mut peak_rss = 0;
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         while rustix::process::waitid(WaitId::Pid(self.pid), ended)?.is_none() {
@@ -100,7 +100,7 @@ impl Drop for Watched {
 }
 
 /// Bytes of all files below `folder`.
-pub fn bytes_below(folder: &Path) -> Result<u64> {
+pub(crate) fn bytes_below(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in walkdir::WalkDir::new(folder) {
         let metadata = entry?.metadata()?;
@@ -110,7 +110,7 @@ pub fn bytes_below(folder: &Path) -> Result<u64> {
 }
 
 /// The middle one of several measurements.
-pub fn median<T: Ord + Copy>(mut of: Vec<T>) -> Result<T> {
+pub(crate) fn median<T: Ord + Copy>(mut of: Vec<T>) -> Result<T> {
     of.sort_unstable();
     of.get(of.len() / 2).copied().context("nothing was measured")
 }

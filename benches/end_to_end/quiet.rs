@@ -29,25 +29,25 @@ const LINE_BYTES: u64 = 210;
 
 /// How much there is of it.
 #[derive(Clone, Copy)]
-pub struct Quiet {
+pub(crate) struct Quiet {
     /// Instances, each with a record a second.
-    pub instances: u64,
+    pub(crate) instances: u64,
     /// Seconds in which they write.
-    pub seconds: u64,
+    pub(crate) seconds: u64,
     /// How much faster than in reality they pass; zero is as fast as can be.
-    pub speed: u64,
+    pub(crate) speed: u64,
 }
 
 /// What it took.
-pub struct QuietTook {
+pub(crate) struct QuietTook {
     /// Records.
-    pub records: u64,
+    pub(crate) records: u64,
     /// User and system time.
-    pub cpu: Duration,
+    pub(crate) cpu: Duration,
     /// Bytes of the data folder when it was closed.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// From the first record to the closed folder.
-    pub wall: Duration,
+    pub(crate) wall: Duration,
 }
 
 fn clock(id: ClockId) -> Duration {
@@ -55,7 +55,7 @@ fn clock(id: ClockId) -> Duration {
 }
 
 /// Writes it all to a new store in `data`.
-pub fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
+pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
     let midnight = Ticks::from_date(2026, 11, 20).unwrap_or(Ticks::UNIX_EPOCH);
     let day = DayTable::at(&TableName::new("Log")?, Period::Day, midnight);
     let per_commit = quiet.instances.div_ceil(COMMITS);
@@ -92,7 +92,10 @@ pub fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
         }
         let (told, committed) = std::sync::mpsc::sync_channel(1);
         // Awaited, so that it is a commit of its own, as what 250 ms bring would be.
-        submission.done = daytable::store::Done::new(move |done| drop(told.send(done)));
+        submission.done = daytable::store::Done::new(move |done| {
+            // Whoever waits is there until it is told.
+            let _ = told.send(done);
+        });
         intake.submit(submission)?;
         anyhow::ensure!(committed.recv()?, "a commit failed");
         if let Some(due) = Duration::from_millis(commit * 1000 / COMMITS).checked_div(u32::try_from(quiet.speed)?) {

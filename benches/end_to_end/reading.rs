@@ -12,24 +12,28 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// A query, and how often it is asked for a median.
-pub struct Query {
+pub(crate) struct Query {
     /// What it is called in the report.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its path.
-    pub path: &'static str,
+    pub(crate) path: &'static str,
     times: usize,
 }
 
 /// Newest 100 of one instance.
-pub const NEWEST_OF_ONE: Query =
+pub(crate) const NEWEST_OF_ONE: Query =
     Query { name: "newest 100 of one instance", path: "/api/query?instance=worker-07&n=100", times: 200 };
 /// Levels by five minutes.
-pub const LEVELS: Query =
+pub(crate) const LEVELS: Query =
     Query { name: "count by level, every 5m, whole day", path: "/api/count?by=level&every=5m", times: 20 };
 /// The others, for which no target is set.
-pub const OTHERS: [Query; 5] = [
+pub(crate) const OTHERS: [Query; 5] = [
     Query { name: "newest 100 of all", path: "/api/query?n=100", times: 200 },
-    Query { name: "levels of one instance, every 5m", path: "/api/count?instance=worker-07&by=level&every=5m", times: 50 },
+    Query {
+        name: "levels of one instance, every 5m",
+        path: "/api/count?instance=worker-07&by=level&every=5m",
+        times: 50,
+    },
     Query {
         name: "errors of one hour",
         path: "/api/query?level=error&since=2026-11-20T12:00:00Z&until=2026-11-20T13:00:00Z&n=1000000",
@@ -40,7 +44,7 @@ pub const OTHERS: [Query; 5] = [
 ];
 
 /// The median time of a query, and the lines of its answer.
-pub fn latency(client: &mut Client, query: &Query, quick: bool) -> Result<(Duration, usize)> {
+pub(crate) fn latency(client: &mut Client, query: &Query, quick: bool) -> Result<(Duration, usize)> {
     let mut lines = client.get(query.path)?.lines().count();
     let mut took = Vec::new();
     for _ in 0..if quick { 2 } else { query.times } {
@@ -53,15 +57,15 @@ pub fn latency(client: &mut Client, query: &Query, quick: bool) -> Result<(Durat
 }
 
 /// How long a drop takes to be seen.
-pub struct Dropped {
+pub(crate) struct Dropped {
     /// From the request to the moment at which a reader in another process no longer saw the table.
-    pub unseen_after: Duration,
+    pub(crate) unseen_after: Duration,
     /// From the request to its answer.
-    pub answered_after: Duration,
+    pub(crate) answered_after: Duration,
 }
 
 /// Drops the corpus's day through the daemon, watched by a reader of this process.
-pub fn drop_day(daemon: &Daemon, data: &Path) -> Result<Dropped> {
+pub(crate) fn drop_day(daemon: &Daemon, data: &Path) -> Result<Dropped> {
     let table = DayTable::parse(&format!("Log{DAY}"))?;
     let mut client = daemon.connect()?;
     client.get("/healthz")?;

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 /// Rows of the report, printed as they come and again as a table at the end.
 #[derive(Default)]
-pub struct Report {
+pub(crate) struct Report {
     rows: Vec<[String; 3]>,
 }
 
 impl Report {
     /// Notes a measured value beside its target; an empty target is a value without one.
-    pub fn add(&mut self, what: impl Into<String>, target: &str, measured: String) {
+    pub(crate) fn add(&mut self, what: impl Into<String>, target: &str, measured: String) {
         let row = [what.into(), target.to_owned(), measured];
         eprintln!("  {}: {}", row[0], row[2]);
         self.rows.push(row);
     }
 
     /// All of it, as Markdown.
-    pub fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(9);
         let [a, b, c] = [width(0), width(1), width(2)];
         let mut table = format!("| {:a$} | {:>b$} | {:>c$} |\n", "what", "to reach", "measured");
@@ -31,27 +31,27 @@ impl Report {
 }
 
 /// Milliseconds, with as many digits as mean something.
-pub fn millis(time: Duration) -> String {
+pub(crate) fn millis(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1000.0;
     if ms < 10.0 { format!("{ms:.2} ms") } else { format!("{ms:.0} ms") }
 }
 
 /// Megabytes of 1,000,000 bytes.
-pub fn megabytes(bytes: u64) -> String {
+pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 /// So many a second, in thousands.
-pub fn rate(count: u64, time: Duration) -> String {
+pub(crate) fn rate(count: u64, time: Duration) -> String {
     format!("{:.0},000 /s", count as f64 / time.as_secs_f64() / 1000.0)
 }
 
 /// Microseconds each.
-pub fn micros_each(time: Duration, count: u64) -> String {
+pub(crate) fn micros_each(time: Duration, count: u64) -> String {
     format!("{:.2} µs", time.as_secs_f64() * 1e6 / count.max(1) as f64)
 }
 
 /// Bytes each.
-pub fn bytes_each(bytes: u64, count: u64) -> String {
+pub(crate) fn bytes_each(bytes: u64, count: u64) -> String {
     format!("{:.1} B", bytes as f64 / count.max(1) as f64)
 }
