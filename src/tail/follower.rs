@@ -137,7 +137,10 @@ impl Follower {
                 self.discover();
             }
         }
-        self.hand_over()?;
+        // While there is more to read, batches fill up over rounds.
+        if !self.files.iter().any(|file| file.has_more) {
+            self.hand_over()?;
+        }
         self.forget_ended();
         self.gauge();
         Ok(())
