@@ -62,6 +62,19 @@ impl Batch {
         Batch { table, partition, names: Names::default(), rows: Vec::new(), bytes: Vec::new(), text: String::new() }
     }
 
+    /// An empty batch for what follows this one: it knows the same names, and has room for as much.
+    pub fn successor(&self) -> Batch {
+        let mut next = Batch::new(self.table.clone(), self.partition.clone());
+        if self.names.raw.len() <= NAMES_INHERITED {
+            next.names.clone_from(&self.names);
+            next.names.used.fill(0);
+        }
+        next.rows.reserve(self.rows.len());
+        next.bytes.reserve(self.bytes.len() + self.bytes.len() / 8);
+        next.text.reserve(self.text.len() + self.text.len() / 8);
+        next
+    }
+
     /// Whether `rows` more rows of `bytes` in all stay within the limits. An empty batch takes what one record makes.
     pub fn has_room(&self, rows: usize, bytes: usize) -> bool {
         self.rows.is_empty() || self.rows.len() + rows <= ROWS_MAX && self.buffered() + bytes <= BYTES_MAX
@@ -138,31 +151,39 @@ impl RowWriter<'_> {
         self.put(index, value);
     }
 
+    #[inline]
     fn put(&mut self, index: u16, value: Property<'_>) {
         let bytes = &mut self.batch.bytes;
-        bytes.extend_from_slice(&index.to_le_bytes());
+        let [low, high] = index.to_le_bytes();
         let tag = match value {
             Property::Boolean(true) => Kind::Boolean as u8 | TRUE,
             value => value.kind() as u8,
         };
-        bytes.push(tag);
-        // A line is at most 2 MiB, so no value comes near 4 GiB.
-        let length = |value: &[u8]| (value.len() as u32).to_le_bytes();
+        // In one piece: it is done for each field of each record. A line is at most 2 MiB, so no value comes near 4 GiB.
+        let with_length = |value: &[u8]| {
+            let [a, b, c, d] = (value.len() as u32).to_le_bytes();
+            [low, high, tag, a, b, c, d]
+        };
         match value {
             Property::String(text) => {
-                bytes.extend_from_slice(&length(text.as_bytes()));
+                bytes.extend_from_slice(&with_length(text.as_bytes()));
                 self.batch.text.push_str(text);
+                return;
             }
             Property::Binary(binary) => {
-                bytes.extend_from_slice(&length(binary));
+                bytes.extend_from_slice(&with_length(binary));
                 bytes.extend_from_slice(binary);
+                return;
             }
+            _ => bytes.extend_from_slice(&[low, high, tag]),
+        }
+        match value {
+            Property::String(_) | Property::Binary(_) | Property::Boolean(_) => {}
             Property::Int64(n) => bytes.extend_from_slice(&n.to_le_bytes()),
             Property::Double(n) => bytes.extend_from_slice(&n.to_le_bytes()),
             Property::DateTime(time) => bytes.extend_from_slice(&time.get().to_le_bytes()),
             Property::Int32(n) => bytes.extend_from_slice(&n.to_le_bytes()),
             Property::Guid(guid) => bytes.extend_from_slice(&guid),
-            Property::Boolean(_) => {}
         }
     }
 
@@ -241,20 +262,22 @@ impl<'a> Iterator for Properties<'a> {
 
 /// The names of a batch. Records of one source name the same fields in the same order, so the name that followed
 /// last time is tried first: one comparison a field.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Names {
     properties: Vec<Arc<str>>,
     /// The row that used the property last, from 1.
     used: Vec<u32>,
     /// Every name as records have it, with its property, in the order of first sight.
-    raw: Vec<(Box<str>, u16)>,
+    raw: Vec<(Arc<str>, u16)>,
     /// `raw` by name, once there are more than are quickly searched.
-    by_raw: HashMap<Box<str>, u32, foldhash::quality::RandomState>,
+    by_raw: HashMap<Arc<str>, u32, foldhash::quality::RandomState>,
     cursor: usize,
 }
 
 /// Names that a linear search still finds faster than a hash.
 const SEARCHED: usize = 16;
+/// Names that a batch hands on to its successor; with more, most of them may be of one record each.
+const NAMES_INHERITED: usize = 64;
 
 impl Names {
     fn index(&mut self, raw: &str, row: u32) -> u16 {

@@ -50,7 +50,7 @@ impl Batcher {
         let batch = &mut self.open[slot.at];
         let (rows, bytes) = entity::room_for(record, source);
         if !batch.has_room(rows, bytes) {
-            let next = Batch::new(batch.table.clone(), batch.partition.clone());
+            let next = batch.successor();
             self.full.push(std::mem::replace(batch, next));
         }
         let before = batch.bytes();

@@ -22,7 +22,11 @@ use crate::store::{Store, StoreError};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// How often it is looked whether the sources are still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Why the daemon ended, or did not start.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +43,8 @@ pub enum DaemonError {
     /// A thread cannot be started, or a signal not be caught.
     #[error("failed to start: {0}")]
     Start(#[from] std::io::Error),
-    /// The committer ended while it was needed.
-    #[error("the commit thread ended: what waits is read again at the next start")]
+    /// A thread ended that was needed still.
+    #[error("the commit or the tail thread ended by a fault: what waits is read again at the next start")]
     Died,
 }
 
@@ -108,6 +112,7 @@ async fn serve(config: Config, token: Option<Token>, metrics: Arc<Metrics>, stor
             _ = interrupt.recv() => break false,
             _ = hang_up.recv() => tracing::warn!("SIGHUP: the configuration is read at start only"),
             () = watchdog.died() => break true,
+            () = ended(&tailer) => break true,
         }
     };
     tracing::info!("draining");
@@ -122,6 +127,13 @@ async fn serve(config: Config, token: Option<Token>, metrics: Arc<Metrics>, stor
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
     if died { Err(DaemonError::Died) } else { Ok(()) }
+}
+
+/// Returns once the tailer has ended, which it does by itself only by a fault of its own.
+async fn ended(tailer: &TailHandle) {
+    while !tailer.is_finished() {
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// The tables of the configuration as routes.

@@ -1,10 +1,14 @@
 //! A JSON object a line.
 //!
+//! Most lines are read by `flat`, in one pass. What that leaves alone is read here, and here alone it is decided whether
+//! a line is JSON.
+//!
 //! Every value is first cut out as the text it is written as, and then read by its first byte. That makes one way for
 //! all: a number keeps its digits where no type holds them, an array stays the text it was, a string without escapes is
 //! borrowed from the line, and no tree of values is ever built. An object inside is read by cutting again; at most
 //! [`DEPTH_MAX`] times, which bounds both the stack and the time.
 
+use super::flat;
 use super::names::Draft;
 use super::pairs::unquote;
 use crate::record::{Record, Value};
@@ -14,16 +18,21 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Objects within objects that become fields of their own; what is deeper stays JSON text.
-const DEPTH_MAX: usize = 32;
+pub(super) const DEPTH_MAX: usize = 32;
 /// Bytes of the name of an object whose members become fields of their own: the longest name that a property may have.
 /// Without it a line of one long name and many short members would take memory by its square.
-const PREFIX_BYTES_MAX: usize = 255;
+pub(super) const PREFIX_BYTES_MAX: usize = 255;
 
 /// Reads a line that is one object and nothing else.
 pub(super) fn parse(line: &str) -> Option<Record<'_>> {
     if !line.trim_ascii_start().starts_with('{') {
         return None;
     }
+    flat::read(line).or_else(|| judged(line))
+}
+
+/// Reads a line by serde_json's judgement.
+pub(super) fn judged(line: &str) -> Option<Record<'_>> {
     let mut draft = Draft::new();
     read_object(line, &mut draft, "", 0).ok()?;
     Some(draft.finish())
@@ -87,7 +96,7 @@ impl<'a> Members<'_, 'a> {
 }
 
 /// A number of JSON's grammar; text where no type holds it.
-fn number(written: &str) -> Value<'_> {
+pub(super) fn number(written: &str) -> Value<'_> {
     if let Ok(number) = written.parse() {
         return Value::Int64(number);
     }

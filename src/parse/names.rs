@@ -6,6 +6,7 @@
 use super::timestamp;
 use crate::record::{Field, Level, Record, Value};
 use std::borrow::Cow;
+use std::iter::once_with;
 
 /// What a name may give besides a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +100,20 @@ impl<'a> Draft<'a> {
         match role_of(&name) {
             None => self.record.fields.push(Field { name, value }),
             Some((role, rank)) => self.offer(role, rank, Field { name, value }),
+        }
+    }
+
+    /// Adds a name and a value that are borrowed from the line, as nearly all are.
+    ///
+    /// It is inlined, and the field is made in the place where it stays, only once there is room for it. A field that is
+    /// made first, since making room might panic, is written to memory twice and read back before it has arrived there,
+    /// which takes longer than all else that is done to a member.
+    #[inline(always)]
+    pub(super) fn add_borrowed(&mut self, name: &'a str, value: impl FnOnce() -> Value<'a>) {
+        self.added += 1;
+        match role_of(name) {
+            None => self.record.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value: value() })),
+            Some((role, rank)) => self.offer(role, rank, Field { name: Cow::Borrowed(name), value: value() }),
         }
     }
 

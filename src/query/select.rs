@@ -89,7 +89,8 @@ pub(super) fn range_of(reader: &Reader, filter: &Filter, bounds: &Bounds) -> Res
     if filter.instance.is_some() && partitions.as_ref().is_none_or(Vec::is_empty) {
         return Ok(None);
     }
-    Ok(Some(Range { partitions, from: bounds.from, to: bounds.to }))
+    let contains = filter.contains.clone().filter(|text| !text.is_empty());
+    Ok(Some(Range { partitions, from: bounds.from, to: bounds.to, contains }))
 }
 
 /// A table that was dropped meanwhile has nothing more to give.

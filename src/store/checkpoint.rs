@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of a journal from which it is moved into its database.
+/// Bytes that go to a journal before it is moved into its database.
 const JOURNAL_BYTES: u64 = 4 << 20;
 /// How long a copy of what was set aside is kept in `trash/`.
 const SET_ASIDE_KEPT: Duration = Duration::from_secs(7 * 86_400);
@@ -55,21 +55,15 @@ impl Checkpoints {
         Ok(Checkpoints { tasks: Some(tasks), shared, thread: Some(thread) })
     }
 
-    /// Has the file's journal moved, if it is long enough.
-    pub(crate) fn consider(&self, file: &DayFile) {
-        if file.journal_bytes() >= JOURNAL_BYTES {
+    /// Has the file's journal moved, if much went to it.
+    pub(crate) fn consider(&self, file: &mut DayFile) {
+        if file.has_journaled(JOURNAL_BYTES) {
             self.queue(file.path());
         }
     }
 
-    /// The same by path.
-    pub(crate) fn consider_path(&self, path: &Path) {
-        if std::fs::metadata(sqlite::journal_of(path)).is_ok_and(|m| m.len() >= JOURNAL_BYTES) {
-            self.queue(path);
-        }
-    }
-
-    fn queue(&self, path: &Path) {
+    /// Has the journal of `path` moved.
+    pub(crate) fn queue(&self, path: &Path) {
         if self.shared.queued().insert(path.into()) {
             self.send(Task::Checkpoint(path.into()));
         }

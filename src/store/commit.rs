@@ -26,6 +26,8 @@ use std::time::{Duration, Instant};
 const RAW_BYTES_MAX: usize = 16 << 20;
 /// Bytes of finished pages that gather before a commit no longer waits.
 const PAGE_BYTES_WAITING_MAX: usize = 16 << 20;
+/// Commits after which the catalogue's journal is moved.
+const CATALOGUE_COMMITS: i64 = 64;
 /// How often a failed store is opened again.
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
 /// Days that were not written to for this long are closed, so that they are whole without a journal.
@@ -275,12 +277,14 @@ impl Committer {
         }
         for (day, pages) in &pending.pages {
             self.tidy.written(day, pages);
-            if let Some(open) = self.days.get(day) {
-                self.checkpoints.consider(&open.file);
+            if let Some(open) = self.days.get_mut(day) {
+                self.checkpoints.consider(&mut open.file);
             }
         }
         self.tidy.committed(seq);
-        self.checkpoints.consider_path(&Catalogue::path_in(&self.layout.data));
+        if seq % CATALOGUE_COMMITS == 0 {
+            self.checkpoints.queue(&Catalogue::path_in(&self.layout.data));
+        }
         let report = CommitReport { took: start.elapsed(), days_written, ..pending.report };
         (self.options.on_commit)(&report);
         Ok(())
@@ -406,6 +410,9 @@ impl Committer {
             && let Err(error) = self.tidy.step(&day, &mut open.file)
         {
             return self.fail(&error);
+        }
+        for open in self.days.values_mut() {
+            self.checkpoints.consider(&mut open.file);
         }
         let idle = |(day, open): (&DayTable, &OpenDay)| (open.used.elapsed() > IDLE_DAY).then(|| day.clone());
         for day in self.days.iter().filter_map(idle).collect::<Vec<_>>() {

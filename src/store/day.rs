@@ -21,6 +21,9 @@ const SQLITE_PAGE_BYTES: u32 = 4096;
 /// Partitions whose number is kept in memory for one file.
 const PARTITIONS_CACHED: usize = 50_000;
 
+/// About how many bytes of the journal a page takes beside its body: a leaf of each index.
+const PAGE_OVERHEAD_BYTES: u64 = 2 * SQLITE_PAGE_BYTES as u64;
+
 const SCHEMA: &str = "
     CREATE TABLE total(
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -85,13 +88,15 @@ pub(crate) struct DayFile {
     connection: Connection,
     path: PathBuf,
     partitions: HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
+    /// About how many bytes went to the journal since it was last moved.
+    journaled: u64,
 }
 
 impl DayFile {
     /// Opens the file at `path`, and makes it where there is none.
     pub(crate) fn open(path: &Path) -> Result<DayFile, StoreError> {
         let connection = sqlite::open_to_write(path, SQLITE_PAGE_BYTES, SCHEMA)?;
-        Ok(DayFile { connection, path: path.into(), partitions: HashMap::default() })
+        Ok(DayFile { connection, path: path.into(), partitions: HashMap::default(), journaled: 0 })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -116,6 +121,7 @@ impl DayFile {
         if self.partitions.len() > PARTITIONS_CACHED {
             self.partitions.clear();
         }
+        self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + PAGE_OVERHEAD_BYTES).sum::<u64>();
         let result = insert(&mut self.connection, &mut self.partitions, seq, pages);
         if result.is_err() {
             // Numbers that the transaction gave are gone with it.
@@ -172,6 +178,7 @@ impl DayFile {
         seq: i64,
         duplicates: u64,
     ) -> Result<(), StoreError> {
+        self.journaled += (old.len() + new.len()) as u64 * PAGE_OVERHEAD_BYTES;
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for page in new {
@@ -202,9 +209,13 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Bytes of the journal.
-    pub(crate) fn journal_bytes(&self) -> u64 {
-        std::fs::metadata(sqlite::journal_of(&self.path)).map(|m| m.len()).unwrap_or(0)
+    /// Whether `bytes` or more went to the journal since this last said so.
+    pub(crate) fn has_journaled(&mut self, bytes: u64) -> bool {
+        let is_full = self.journaled >= bytes;
+        if is_full {
+            self.journaled = 0;
+        }
+        is_full
     }
 
     /// Moves the journal into the file and closes both, so that the file is whole without its journal.

@@ -16,9 +16,10 @@ use super::source::SourceState;
 use super::sqlite;
 use super::tidy::read_page;
 use crate::key::{DayTable, RowKey};
-use crate::property::Property;
+use crate::property::{Kind, Property};
 use crate::record::Level;
 use crate::time::Ticks;
+use memchr::memmem::Finder;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -69,6 +70,8 @@ pub struct Range {
     pub from: Ticks,
     /// The newest time.
     pub to: Ticks,
+    /// Rows that surely do not have this text in a string may be left out.
+    pub contains: Option<String>,
 }
 
 /// A row: an entity of a page.
@@ -94,11 +97,6 @@ impl Row {
     /// Its properties; `Time`, `Level` and `Severity` are not among them (see [`crate::entity`]).
     pub fn properties(&self) -> impl Iterator<Item = (&str, Property<'_>)> {
         self.page.properties(self.index)
-    }
-
-    /// The page that it is in, and its place there: what was found out about a page serves all its rows.
-    pub fn place(&self) -> (&Arc<Page>, usize) {
-        (&self.page, self.index)
     }
 }
 
@@ -197,6 +195,7 @@ impl Reader {
             reader: self,
             opened: Some(opened),
             wanted: range.partitions.clone(),
+            needle: range.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
             resume: Resume::From(first),
             last,
             streams: Vec::new(),
@@ -561,6 +560,7 @@ pub struct Scan<'r> {
     /// None only once the scan is over.
     opened: Option<Opened>,
     wanted: Option<Vec<String>>,
+    needle: Option<Finder<'static>>,
     resume: Resume,
     last: RowKey,
     streams: Vec<Stream>,
@@ -591,7 +591,27 @@ struct Next {
 
 enum Pages {
     Unread(Box<PageRow>),
-    At(Arc<Page>, usize),
+    At(ReadPage, usize),
+}
+
+/// A page that was read, and which of its rows may be wanted.
+#[derive(Clone)]
+struct ReadPage {
+    page: Arc<Page>,
+    hits: Option<Arc<[bool]>>,
+}
+
+impl ReadPage {
+    fn new(page: Page, needle: Option<&Finder<'_>>) -> ReadPage {
+        // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
+        let spread = page.column("Items", Kind::Int32).is_some() || page.column("Fields", Kind::String).is_some();
+        let hits = needle.filter(|_| !spread).map(|needle| page.any_string_contains(needle).into());
+        ReadPage { page: Arc::new(page), hits }
+    }
+
+    fn may_be_wanted(&self, index: usize) -> bool {
+        self.hits.as_ref().is_none_or(|hits| hits[index])
+    }
 }
 
 impl PartialEq for Next {
@@ -670,6 +690,15 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// The least key that another page may come with.
+    fn until(&self) -> Option<RowKey> {
+        let pages = self.heap.peek().map(|Reverse(next)| next.key);
+        let headers = self.streams.iter().filter_map(|stream| stream.headers.front()).map(|page| page.header.first);
+        // Of headers that are not read yet nothing is known.
+        let unknown = self.streams.iter().any(|stream| stream.headers.is_empty() && !stream.ended);
+        if unknown { Some(self.resume.key()) } else { headers.chain(pages).min() }
+    }
+
     fn step(&mut self) -> Result<Option<Row>, StoreError> {
         loop {
             if self.since.elapsed() > SNAPSHOT_MAX {
@@ -679,36 +708,46 @@ impl Scan<'_> {
             let Some(Reverse(next)) = self.heap.pop() else { return Ok(None) };
             let Next { key, later, partition, page } = next;
             let Some(opened) = &self.opened else { return Ok(None) };
-            let (page, index) = match page {
+            let (read, mut index) = match page {
                 Pages::Unread(row) => {
-                    let page = Arc::new(read_page(&opened.connection, &opened.path, &row)?);
+                    let page = read_page(&opened.connection, &opened.path, &row)?;
                     let resume = self.resume;
                     let index = page.keys().partition_point(|key| !resume.wants(*key));
                     if index < page.len() {
                         // Its key may not be the least any more: another page may come first.
-                        self.heap.push(Reverse(Next {
-                            key: page.key(index),
-                            later,
-                            partition,
-                            page: Pages::At(page, index),
-                        }));
+                        let key = page.key(index);
+                        let page = Pages::At(ReadPage::new(page, self.needle.as_ref()), index);
+                        self.heap.push(Reverse(Next { key, later, partition, page }));
                     }
                     continue;
                 }
                 Pages::At(page, index) => (page, index),
             };
-            if index + 1 < page.len() {
-                let key = page.key(index + 1);
-                self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(page.clone(), index + 1) }));
-            }
             if key > self.last {
                 return Ok(None);
             }
-            if !self.resume.wants(key) {
-                // The same key from an earlier commit.
+            // The same key from an earlier commit is not wanted any more.
+            let mut is_wanted = self.resume.wants(key) && read.may_be_wanted(index);
+            self.resume = Resume::After(key);
+            // Rows up to the next page's first key can be passed over without asking anybody.
+            if !is_wanted {
+                let until = self.until().unwrap_or(self.last);
+                while index + 1 < read.page.len() && read.page.key(index + 1) < until {
+                    index += 1;
+                    self.resume = Resume::After(read.page.key(index));
+                    is_wanted = read.may_be_wanted(index);
+                    if is_wanted {
+                        break;
+                    }
+                }
+            }
+            if index + 1 < read.page.len() {
+                let key = read.page.key(index + 1);
+                self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read.clone(), index + 1) }));
+            }
+            if !is_wanted {
                 continue;
             }
-            self.resume = Resume::After(key);
             let partition = match self.names.get(&partition) {
                 Some(name) => name.clone(),
                 None => {
@@ -719,7 +758,7 @@ impl Scan<'_> {
                     name
                 }
             };
-            return Ok(Some(Row { partition, page, index }));
+            return Ok(Some(Row { partition, page: read.page, index }));
         }
     }
 }

@@ -69,7 +69,7 @@ pub struct SourceState {
     pub block: String,
     /// Followed or imported.
     pub kind: SourceKind,
-    /// Where it was seen last.
+    /// Where it was seen first. It stays: a rotated file goes on under the instance and `Source` that it had.
     pub path: PathBuf,
     /// Device and inode it had when it was seen last.
     pub device: u64,

@@ -50,7 +50,8 @@ impl Folder {
 
     fn messages_of(&self, at: Ticks, partition: Option<&str>) -> Vec<String> {
         let reader = self.reader();
-        let range = Range { partitions: partition.map(|p| vec![p.into()]), from: Ticks::MIN, to: Ticks::MAX };
+        let range =
+            Range { partitions: partition.map(|p| vec![p.into()]), from: Ticks::MIN, to: Ticks::MAX, contains: None };
         let rows = reader.scan(&table(at), &range).expect("a table");
         rows.map(|row| message(&row.expect("a row"))).collect()
     }
@@ -129,7 +130,7 @@ fn writing_a_record_again_changes_nothing() {
     write(&store, day(0), 50, 150);
     assert_eq!(folder.messages(day(0)), newest_first(0, 150));
     let mut counted = 0;
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX };
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
     folder.reader().counts(&table(day(0)), &range, &mut |count| counted += count.records).expect("counted");
     assert_eq!(counted, 150);
 }
@@ -156,7 +157,8 @@ fn partitions_are_read_apart_and_merged_by_time() {
     assert!(commit(&store, vec![a, b, c], 1));
     let reader = folder.reader();
     let times = |partitions: Option<Vec<String>>, from: u64, to: u64| -> Vec<u64> {
-        let range = Range { partitions, from: day(0).plus(seconds(from)), to: day(0).plus(seconds(to)) };
+        let range =
+            Range { partitions, from: day(0).plus(seconds(from)), to: day(0).plus(seconds(to)), contains: None };
         let rows = reader.scan(&table(day(0)), &range).expect("a table");
         rows.map(|row| row.expect("a row").key().position()).collect()
     };
@@ -174,7 +176,7 @@ fn a_dropped_day_is_gone_for_readers_and_stays_gone() {
     write(&store, day(0), 0, 2000);
     write(&store, day(1), 2000, 2010);
     let reader = folder.reader();
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX };
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
     let mut scan = reader.scan(&table(day(0)), &range).expect("a table");
     assert!(scan.next().is_some());
     store.steps().drop_table(&table(day(0))).expect("dropped");
@@ -326,7 +328,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     file.connection().execute("UPDATE body SET bytes = zeroblob(length(bytes))", []).expect("damaged");
     file.close().expect("closed");
     let reader = folder.reader();
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX };
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
     let rows: Vec<_> = reader.scan(&table(day(0)), &range).expect("a table").collect();
     let [Err(error @ StoreError::Damaged { page: 1, .. })] = &*rows else { panic!("{}", rows.len()) };
     assert!(error.to_string().contains("page 1 of"), "{error}");
@@ -345,7 +347,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let want: Vec<_> =
         newest_first(0, 200).into_iter().map(|m| if m == "record 7" { "overwritten".into() } else { m }).collect();
     let reader = folder.reader();
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX };
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
     let pages = || {
         let file = sqlite::open_to_read(&folder.file(at)).expect("opened");
         file.query_row("SELECT count(*) FROM page", [], |row| row.get::<_, i64>(0)).expect("counted")

@@ -86,10 +86,13 @@ impl Cursor {
         let position = self.state.position;
         let mark = self.state.marks.last().copied().filter(|mark| mark.position == position).unwrap_or_default();
         let before = mark.length as usize;
+        // Of a file that nothing was read from, the first line is all that is known.
+        let proof = if position == 0 { self.state.head } else { mark };
+        let proven = proof.length as usize;
 
         desk.buffer.resize(CHUNK_BYTES, 0);
         let n = content.read_at(position - u64::from(mark.length), desk.buffer)?;
-        if n < before || before > 0 && xxh3_64(&desk.buffer[..before]) != mark.hash {
+        if n < proven || proven > 0 && xxh3_64(&desk.buffer[..proven]) != proof.hash {
             return Ok(Turn::Rewritten);
         }
         if let Some(passed) = self.passed {

@@ -5,6 +5,7 @@
 //! followed, except in the part of a pattern that is no pattern: so there are no loops.
 
 use super::hints::{FolderEvents, Hints};
+use super::names::homes_of;
 use super::options::Pace;
 use super::patterns::Patterns;
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +20,15 @@ pub(super) struct Found {
     pub(super) path: PathBuf,
     /// The first block that follows it, by its number.
     pub(super) block: usize,
+}
+
+/// The files of folders that changed.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Those that a block follows, in the order of their paths.
+    pub(super) found: Vec<Found>,
+    /// Others with names that rotation makes.
+    pub(super) rotated: Vec<PathBuf>,
 }
 
 /// The folders that are listed, and when they changed.
@@ -66,7 +76,7 @@ impl Discovery {
     }
 
     /// The files of each folder that changed since; all of them the first time, and every `pace.rescan`.
-    pub(super) fn look(&mut self, now: Instant, pace: &Pace) -> Vec<Found> {
+    pub(super) fn look(&mut self, now: Instant, pace: &Pace) -> Listed {
         let is_walk = self.walked.is_none_or(|walked| now.duration_since(walked) >= pace.rescan);
         let is_poll = self.is_due(now, pace);
         let (hinted, is_all) = self.hints.take();
@@ -93,11 +103,18 @@ impl Discovery {
                 self.list(&folder, false, now, &mut found);
             }
         }
-        found.into_iter().map(|(path, block)| Found { path, block }).collect()
+        let mut listed = Listed::default();
+        for (path, block) in found {
+            match block {
+                Some(block) => listed.found.push(Found { path, block }),
+                None => listed.rotated.push(path),
+            }
+        }
+        listed
     }
 
     /// Lists a folder, and those below it: the ones that are new, or all.
-    fn list(&mut self, path: &Path, is_walk: bool, now: Instant, found: &mut BTreeMap<PathBuf, usize>) {
+    fn list(&mut self, path: &Path, is_walk: bool, now: Instant, found: &mut BTreeMap<PathBuf, Option<usize>>) {
         let mut left = vec![path.to_path_buf()];
         while let Some(path) = left.pop() {
             if self.folders.get(&path).is_some_and(|folder| is_walk && folder.listed == now) {
@@ -114,8 +131,10 @@ impl Discovery {
                             if is_wanted && (is_walk || !self.folders.contains_key(&path)) {
                                 left.push(path);
                             }
-                        } else if let Some(block) = self.block_of(&path) {
+                        } else if let block @ Some(_) = self.block_of(&path) {
                             found.insert(path, block);
+                        } else if !homes_of(&entry.file_name()).is_empty() {
+                            found.insert(path, None);
                         }
                     }
                     self.listed(path, modified, None, now);
@@ -183,8 +202,9 @@ mod tests {
         }
         let mut discovery = discovery(&path("**/*.log"));
         let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
-        let mut look =
-            || -> Vec<PathBuf> { discovery.look(Instant::now(), &pace).into_iter().map(|found| found.path).collect() };
+        let mut look = || -> Vec<PathBuf> {
+            discovery.look(Instant::now(), &pace).found.into_iter().map(|found| found.path).collect()
+        };
         assert_eq!(look(), [path("a/b/two.log"), path("a/one.log"), path("c/three.log")]);
         let deadline = Instant::now() + Duration::from_secs(10);
         while !look().is_empty() {
@@ -209,11 +229,11 @@ mod tests {
         let late = root.path().join("late");
         let mut discovery = discovery(&late.join("**/*.log"));
         let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
-        assert!(discovery.look(Instant::now(), &pace).is_empty());
+        assert!(discovery.look(Instant::now(), &pace).found.is_empty());
         fs::create_dir(&late).expect("created");
         std::os::unix::fs::symlink(&late, late.join("loop")).expect("linked");
         fs::write(late.join("a.log"), "").expect("written");
-        let found = discovery.look(Instant::now(), &pace);
+        let found = discovery.look(Instant::now(), &pace).found;
         assert_eq!(found.into_iter().map(|found| found.path).collect::<Vec<_>>(), [late.join("a.log")]);
     }
 }

@@ -57,18 +57,23 @@ impl Look {
         Look { next: now, every: pace.look_min, changed: now }
     }
 
-    /// It changed: look again the sooner, the more often it does.
+    /// It changed: look again the sooner, the more often it does. One that changes once in a while is looked at twice
+    /// for each change, about: of a thousand such files, looking is most of the work.
     pub(super) fn after_change(&mut self, now: Instant, pace: &Pace) {
+        let is_slow = self.quiet_for(now) > pace.look_max / 4 * 3;
         self.changed = now;
-        self.every = (self.every / 2).max(pace.look_min);
+        self.every = if is_slow { pace.look_max / 2 } else { self.every / 2 }.max(pace.look_min);
         self.next = now + self.every;
     }
 
-    /// It did not: look again later and later. A block's `poll` bounds that while the last change is recent.
+    /// Until when a look may wait for others, so that one round serves them all.
+    pub(super) fn latest(&self) -> Instant {
+        self.next + self.every / 8
+    }
+
+    /// It did not: look again later and later, up to once a second, or once a `poll` where that is longer.
     pub(super) fn after_quiet(&mut self, now: Instant, poll: Duration, pace: &Pace) {
-        let recent = 4 * pace.look_max;
-        let most = if self.quiet_for(now) < recent { poll.min(pace.look_max) } else { poll.max(pace.look_max) };
-        self.every = (self.every * 2).clamp(pace.look_min, most.max(pace.look_min));
+        self.every = (self.every * 2).clamp(pace.look_min, poll.max(pace.look_max));
         self.next = now + self.every;
     }
 
@@ -144,6 +149,8 @@ impl Followed {
     /// A commit failed: reads again from what is committed of it, if anything is.
     pub(super) fn rewind(&mut self, committed: Option<SourceState>, now: Instant) {
         self.cursor.rewind(committed.unwrap_or_else(|| self.begun.clone()));
+        // What was found out about its file is still so.
+        (self.cursor.state.device, self.cursor.state.inode) = (self.facts.device, self.facts.inode);
         self.has_more = true;
         self.is_final = false;
         self.is_changed = true;

@@ -47,6 +47,8 @@ pub(super) struct Follower {
     pub(super) loose: Vec<SourceState>,
     /// Whether every file that is found was there before the daemon.
     pub(super) is_first_look: bool,
+    /// Of each block, whether it has no source from an earlier run.
+    pub(super) is_first_run: Vec<bool>,
     host: String,
     router: Router,
     intake: Intake,
@@ -82,7 +84,9 @@ impl Follower {
         let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
         let open_max = blocks.iter().map(|block| block.open_files_max).max().unwrap_or(1);
         let (epoch, sources) = intake.sources();
+        let is_new = |block: &TailOptions| !sources.iter().any(|state| is_tailed(state) && state.block == block.name);
         Ok(Follower {
+            is_first_run: blocks.iter().map(is_new).collect(),
             counters,
             pace,
             discovery: Discovery::new(patterns, hints.clone(), with_events),
@@ -157,7 +161,7 @@ impl Follower {
     fn rest(&self) {
         let now = Instant::now();
         let looked_at = self.files.iter().filter(|file| file.status() != SourceStatus::Ended);
-        let next = looked_at.map(|file| if file.has_more { now } else { file.look.next }).min();
+        let next = looked_at.map(|file| if file.has_more { now } else { file.look.latest() }).min();
         let wait = next.map_or(self.pace.folders, |next| next.saturating_duration_since(now)).min(self.pace.folders);
         if !wait.is_zero() || next.is_some_and(|next| next > now) {
             // Files that are due at about the same time are served by one round.
@@ -169,8 +173,12 @@ impl Follower {
         let now = Instant::now();
         let errors = self.discovery.errors();
         let is_poll = self.discovery.is_due(now, &self.pace);
-        for found in self.discovery.look(now, &self.pace) {
+        let listed = self.discovery.look(now, &self.pace);
+        for found in listed.found {
             self.meet(found);
+        }
+        for path in listed.rotated {
+            self.meet_rotated(path);
         }
         if let Some(block) = self.counters.blocks.first() {
             count(&block.read_errors, self.discovery.errors() - errors);

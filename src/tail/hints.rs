@@ -36,12 +36,6 @@ impl Hints {
         self.lock().is_stopping
     }
 
-    /// Notes that the entries of a folder changed.
-    pub(super) fn note(&self, folder: &Path) {
-        self.lock().folders.insert(folder.into());
-        self.0.1.notify_all();
-    }
-
     /// The folders that changed, and whether all of them may have.
     pub(super) fn take(&self) -> (HashSet<PathBuf>, bool) {
         let mut noted = self.lock();

@@ -5,14 +5,16 @@
 use super::identity::identity_of;
 use crate::store::SourceState;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
-/// Every source that is known, by identity, by its file and by its first line. Of those that are followed, the position
+/// Every source that is known, by identity, by its file, its first line and its path. Of those that are followed, the position
 /// and what follows from it may be old here.
 #[derive(Default)]
 pub(super) struct Known {
     sources: HashMap<u64, SourceState>,
     by_file: HashMap<(u64, u64), Vec<u64>>,
     by_head: HashMap<u64, Vec<u64>>,
+    by_path: HashMap<PathBuf, Vec<u64>>,
 }
 
 /// The inode of a source whose file was truncated or removed: no file has it.
@@ -36,9 +38,11 @@ impl Known {
             };
             forget(self.by_file.get_mut(&(old.device, old.inode)));
             forget(self.by_head.get_mut(&old.head.hash));
+            forget(self.by_path.get_mut(&old.path));
         }
         self.by_file.entry((state.device, state.inode)).or_default().push(state.identity);
         self.by_head.entry(state.head.hash).or_default().push(state.identity);
+        self.by_path.entry(state.path.clone()).or_default().push(state.identity);
         self.sources.insert(state.identity, state);
     }
 
@@ -60,6 +64,11 @@ impl Known {
     /// The sources that begin with a line of this hash.
     pub(super) fn of_head(&self, hash: u64) -> Vec<u64> {
         self.by_head.get(&hash).cloned().unwrap_or_default()
+    }
+
+    /// The sources that were at this path first.
+    pub(super) fn of_path(&self, path: &Path) -> Vec<u64> {
+        self.by_path.get(path).cloned().unwrap_or_default()
     }
 
     /// The generation and identity of a new source: the first that no known one has.

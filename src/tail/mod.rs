@@ -6,8 +6,9 @@
 //! * `options`, `counters`: what it is told, what it counts.
 //! * `follower`: the loop. `files`, `followed`: what is followed, and how many descriptors that takes.
 //! * `discover`, `patterns`, `hints`: which files there are.
-//! * `adopt`, `rotation`: what a file that was found is, and what became of one that was followed. Both get their facts
-//!   from `search` and `content`, and their decisions from `identity` and `names`, which touch no file.
+//! * `adopt`, `kin`: what a file that was found is. `resume`, `rotation`: what became of one that was followed, while the
+//!   daemon was down and while it runs. They get their facts from `search` and `content`, and their decisions from
+//!   `identity` and `names`, which touch no file.
 //! * `known`, `parked`: sources without a file, and files without a source.
 //! * `cursor`, `lines`: reading on in one file, and the lines in what was read.
 //! * `import`: files that are read once, to their end.
@@ -23,12 +24,14 @@ mod followed;
 mod hints;
 mod identity;
 mod import;
+mod kin;
 mod known;
 mod lines;
 mod names;
 mod options;
 mod parked;
 mod patterns;
+mod resume;
 mod rotation;
 mod search;
 

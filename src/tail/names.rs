@@ -2,8 +2,8 @@
 //!
 //! The name alone never decides; it only says where to look.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Whether `name` is a name that `old` may have been rotated, copied or compressed to: `old` and something behind it
 /// (`app.log.1`, `app.log-20261121.gz`, `app.log~`), or a number before its extension (`app-20261121.log`, `app.1.log.gz`).
@@ -20,6 +20,27 @@ pub(super) fn is_made_from(old: &OsStr, name: &OsStr) -> bool {
     let (stem, extension) = old.split_at(dot);
     let between = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(extension));
     matches!(between, Some([b'.' | b'-' | b'_', b'0'..=b'9', ..]))
+}
+
+/// The names that `name` may be a rotated one of, with nothing but a number or a date in it, and perhaps compressed:
+/// `app.log` for `app.log.1`, `app.log-20261121.gz` and `app-20261121.log`. None for names that people give to files.
+pub(super) fn homes_of(name: &OsStr) -> Vec<OsString> {
+    let name = without_compression(name.as_bytes());
+    let mut homes: Vec<OsString> = without_numbers(name).map(|home| OsStr::from_bytes(home).to_os_string()).collect();
+    if let Some(dot) = name.iter().rposition(|&byte| byte == b'.') {
+        let (stem, extension) = name.split_at(dot);
+        homes.extend(without_numbers(stem).map(|stem| OsString::from_vec([stem, extension].concat())));
+    }
+    homes
+}
+
+/// What is left of a name without a number or date at its end; several where that has several parts.
+fn without_numbers(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_part = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'_' | b':' | b'T');
+    let end = name.len() - name.iter().rev().take_while(is_part).count();
+    let is_separator =
+        move |at: &usize| matches!(name[*at], b'.' | b'-' | b'_') && name[*at..].iter().any(u8::is_ascii_digit);
+    (end.max(1)..name.len()).filter(is_separator).map(|at| &name[..at])
 }
 
 /// Whether both may have been made from one name by a number at their end (`app.log.1` and `app.log.2.gz`): a file
@@ -69,6 +90,27 @@ mod tests {
             ("", ".1", false),
         ] {
             assert_eq!(is_made_from(old.as_ref(), name.as_ref()), made, "{old} {name}");
+        }
+    }
+
+    #[test]
+    fn names_that_only_rotation_makes() {
+        for (name, homes) in [
+            ("app.log.1", &["app.log"][..]),
+            ("app.log.12.gz", &["app.log"]),
+            ("app.log-20261121T10:00.zst", &["app.log"]),
+            ("app-2026-11-21.log", &["app.log", "app-2026.log", "app-2026-11.log"]),
+            ("syslog.1", &["syslog"]),
+            ("app.1.2", &["app", "app.1", "app.2"]),
+            ("app.log", &[]),
+            ("app.log.bak", &[]),
+            ("app.log.gz", &[]),
+            ("app.log.1.txt", &["app.log.txt"]),
+            ("app-1-errors.log", &[]),
+            (".1", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(homes_of(name.as_ref()), homes, "{name}");
         }
     }
 

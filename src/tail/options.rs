@@ -27,7 +27,7 @@ pub struct TailOptions {
     pub open_files_max: usize,
     /// How changes are noticed.
     pub watch: Watch,
-    /// How long a file that was just written to is left alone at most; one that stays quiet is looked at once a second.
+    /// How long a quiet file is left alone at most, where that is more than a second; a busy one is looked at sooner.
     pub poll: Duration,
     /// How the instance of a record is named.
     pub instance: InstanceTemplate,

@@ -10,8 +10,9 @@ use super::discover::Found;
 use super::followed::Hold;
 use super::follower::Follower;
 use super::known::NO_INODE;
-use super::search::{Candidate, copied, renamed};
+use super::search::{Candidate, renamed};
 use crate::store::SourceStatus;
+use std::path::PathBuf;
 use std::time::Instant;
 
 impl Follower {
@@ -48,9 +49,10 @@ impl Follower {
     }
 
     /// What the path of a file that moved away leads to now is a file of its own.
-    fn meet_at(&mut self, path: std::path::PathBuf) {
-        if let Some(block) = self.discovery.block_of(&path) {
-            self.meet(Found { path, block });
+    fn meet_at(&mut self, path: PathBuf) {
+        match self.discovery.block_of(&path) {
+            Some(block) => self.meet(Found { path, block }),
+            None => self.meet_rotated(path),
         }
     }
 
@@ -66,7 +68,7 @@ impl Follower {
     /// Goes on in a copy of the file, if there is one beside it.
     fn go_on_in_copy(&mut self, identity: u64) -> bool {
         let Some(file) = self.files.file(identity) else { return false };
-        let found = copied(file.state(), &file.path, |facts| self.files.of_file(facts).is_some());
+        let found = self.copy_of(file.state(), &file.path);
         let Some(Candidate { path, content, facts }) = found else { return false };
         tracing::debug!(from = %file.path.display(), to = %path.display(), "file goes on in its copy");
         let old = file.facts;

@@ -33,16 +33,19 @@ pub(super) struct Candidate {
 }
 
 /// The file beside `path` that has all that was read from a source: a copy of it, plain or compressed. The one with
-/// most bytes, where there are several. `is_taken` says which files are someone's already.
-pub(super) fn copied(state: &SourceState, path: &Path, is_taken: impl Fn(&Facts) -> bool) -> Option<Candidate> {
+/// most bytes, where there are several. `is_taken` says which files are someone else's.
+pub(super) fn copied(
+    state: &SourceState,
+    path: &Path,
+    is_taken: impl Fn(&mut Content, &Facts) -> bool,
+) -> Option<Candidate> {
     let mut best: Option<Candidate> = None;
     for candidate in relatives(state, path) {
-        let Ok(Some(facts)) = Facts::at(&candidate) else { continue };
-        if is_taken(&facts) || (facts.device, facts.inode) == (state.device, state.inode) {
-            continue;
-        }
         let Ok((mut content, facts)) = Content::open(&candidate) else { continue };
-        if !matches!(compare(&mut content, state), Ok(Likeness::Same)) {
+        if (facts.device, facts.inode) == (state.device, state.inode)
+            || !matches!(compare(&mut content, state), Ok(Likeness::Same))
+            || is_taken(&mut content, &facts)
+        {
             continue;
         }
         let rank = |content: &Content, facts: &Facts| (!content.is_compressed(), facts.size);

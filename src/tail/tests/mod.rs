@@ -1,5 +1,6 @@
 //! The tailer on real files, with a [`Sink`] for a store. A test a case, in the words of the issue.
 
+mod churn;
 mod identity;
 mod import;
 mod reading;

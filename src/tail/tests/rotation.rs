@@ -1,6 +1,7 @@
 //! Every way in which a file is rotated, while the tailer runs and while it does not.
 
 use super::*;
+use crate::config::Watch;
 use std::sync::atomic::Ordering;
 
 #[test]
@@ -97,6 +98,48 @@ fn two_rotations_while_down() {
     });
     bench.expect(&["one", "two", "two and a half", "three", "four", "five"]);
     assert_eq!(bench.identities(), 3);
+}
+
+#[test]
+fn a_file_that_came_and_went_while_down_is_read() {
+    let mut bench = Bench::started();
+    bench.append("app.log", "one\n");
+    bench.append("app.log.0", "was here before, and is not included\n");
+    let old = std::time::SystemTime::now() - Duration::from_secs(60);
+    File::options().append(true).open(bench.path("app.log.0")).and_then(|file| file.set_modified(old)).expect("set");
+    bench.expect(&["one"]);
+    bench.restart(|bench| {
+        bench.append("app.log", "two\n");
+        bench.rename("app.log", "app.log.1");
+        bench.append("app.log", "three\n");
+        bench.gzip("app.log.1", "app.log.2.gz");
+        bench.rename("app.log", "app.log.1");
+        bench.append("app.log", "four\n");
+        bench.gzip("app.log.1", "app.log.3.gz");
+        bench.rename("app.log", "app.log.1");
+        bench.append("app.log", "five\n");
+        bench.append("app.log.notes", "not rotated\n");
+    });
+    bench.expect(&["one", "two", "three", "four", "five"]);
+    assert_eq!(bench.record("three").source, bench.path("app.log").to_string_lossy());
+    bench.restart(|_| {});
+    bench.expect(&["one", "two", "three", "four", "five"]);
+}
+
+#[test]
+fn rotated_twice_between_two_looks() {
+    let mut bench = Bench::new();
+    bench.pace.look_max = Duration::from_millis(400);
+    bench.pace.folders = Duration::from_millis(400);
+    bench.options.watch = Watch::Poll;
+    bench.start();
+    bench.append("app.log", "one\n");
+    bench.until("the first", |bench| bench.rows.len() == 1);
+    for n in 0..4 {
+        bench.rename("app.log", &format!("app.log.{n}"));
+        bench.append("app.log", format!("new {n}\n"));
+    }
+    bench.expect(&["one", "new 0", "new 1", "new 2", "new 3"]);
 }
 
 #[test]
