@@ -62,7 +62,7 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
     let mut corpus = Corpus::new(SEED, 0);
     let (start, cpu_before) = (Instant::now(), clock(ClockId::ProcessCPUTime));
     let mut cpu_of_lines = Duration::ZERO;
-    let store = Store::open(data, Options { commit_interval: Duration::from_millis(250), ..Options::default() })?;
+    let store = Store::open(data, Options { commit_interval: Duration::ZERO, ..Options::default() })?;
     let intake = store.intake();
     let names: Vec<Arc<str>> = (0..quiet.instances).map(|n| format!("pod-{n:04}").into()).collect();
     let mut lines: Vec<(usize, String)> = Vec::new();
@@ -91,7 +91,7 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
             submission.advances.push(source);
         }
         let (told, committed) = std::sync::mpsc::sync_channel(1);
-        // Awaited, so that it is a commit of its own, as what 250 ms bring would be.
+        // Awaited, and nothing waits for company, so it is a commit of its own, as what 250 ms bring would be.
         submission.done = daytable::store::Done::new(move |done| {
             // Whoever waits is there until it is told.
             let _ = told.send(done);
