@@ -1,7 +1,7 @@
 //! The records that are measured with: one day (2026-11-20 UTC) in time order, of 64 instances of unequal rate, 1 % of
 //! them errors with a longer text. The same arguments give the same bytes.
 //!
-//! About 210 bytes a record as text, 280 as NDJSON, and about 27 of them pure chance (16 of the trace's id, the rest of
+//! 200 bytes a record as text, 292 as NDJSON, and about 27 of them pure chance (16 of the trace's id, the rest of
 //! address, size and time), so this compresses worse than most logs do.
 
 use std::fmt::Write as _;

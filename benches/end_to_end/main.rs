@@ -46,7 +46,7 @@ impl Scale {
         let mut arguments = std::env::args().skip(1).peekable();
         let mut scale = Scale {
             records: 5_000_000,
-            quiet: Some(Quiet { instances: 1000, seconds: 3600, speed: 30 }),
+            quiet: Some(Quiet { instances: 1000, seconds: 3600, speed: 10 }),
             quick: !std::env::args().any(|argument| argument == "--bench"),
         };
         if scale.quick {
@@ -170,6 +170,7 @@ fn measure_quiet(report: &mut Report, data: &Path, quiet: Quiet) -> Result<()> {
     eprintln!("{what}: {:.0} s", took.wall.as_secs_f64());
     report.add(format!("{what}: on disk a record"), "60 B", bytes_each(took.bytes, took.records));
     report.add(format!("{what}: CPU a record"), "15 µs", micros_each(took.cpu, took.records));
+    report.add(format!("{what}: journal at most"), "", megabytes(took.journal_bytes_max));
     Ok(())
 }
 

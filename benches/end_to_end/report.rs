@@ -41,9 +41,14 @@ pub(crate) fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// So many a second, in thousands.
+/// So many a second.
 pub(crate) fn rate(count: u64, time: Duration) -> String {
-    format!("{:.0},000 /s", count as f64 / time.as_secs_f64() / 1000.0)
+    // Whole thousands: more digits would say nothing.
+    let thousands = (count as f64 / time.as_secs_f64() / 1000.0).round() as u64;
+    match (thousands / 1000, thousands % 1000) {
+        (0, thousands) => format!("{thousands},000 /s"),
+        (millions, thousands) => format!("{millions},{thousands:03},000 /s"),
+    }
 }
 
 /// Microseconds each.
