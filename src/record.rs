@@ -123,8 +123,9 @@ impl Level {
     pub fn from_word(word: &str) -> Option<Level> {
         let mut lower = [0u8; 13];
         let lower = lower.get_mut(..word.len())?;
-        lower.copy_from_slice(word.as_bytes());
-        lower.make_ascii_lowercase();
+        for (lower, byte) in lower.iter_mut().zip(word.bytes()) {
+            *lower = byte.to_ascii_lowercase();
+        }
         Some(match &*lower {
             b"trace" | b"trc" | b"verbose" | b"finest" | b"finer" => Level::Trace,
             b"debug" | b"dbg" | b"debug1" | b"fine" => Level::Debug,

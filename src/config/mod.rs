@@ -7,7 +7,7 @@
 //! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`] and [`table`] have files of their own.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
-//! * [`units`], [`template`], [`glob`] and [`secret`] are the kinds of values.
+//! * [`units`], [`template`] and [`glob`] are the kinds of values.
 //!
 //! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
 
@@ -15,7 +15,6 @@ pub mod error;
 pub mod glob;
 pub mod http;
 mod nearest;
-pub mod secret;
 mod section;
 pub mod table;
 pub mod tail;
@@ -25,7 +24,6 @@ pub mod units;
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen};
-pub use secret::Secret;
 pub use table::{TableConfig, When};
 pub use tail::{ReadFrom, TailConfig, Watch};
 pub use template::InstanceTemplate;

@@ -72,7 +72,7 @@ impl Default for TailConfig {
             read_from: ReadFrom::Beginning,
             ignore_older: None,
             line_bytes_max: ByteSize::new(1 << 20),
-            open_files_max: count(512),
+            open_files_max: count(2048),
             poll: Duration::from_millis(250),
             watch: Watch::Auto,
         }

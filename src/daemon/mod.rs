@@ -57,9 +57,11 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
     raise_descriptor_limit();
     let token = config.http.token_file.as_deref().map(Token::read).transpose()?;
     let metrics = Arc::new(Metrics::new());
-    let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics))?;
+    let readiness = Arc::new(Readiness::default());
+    let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics, &readiness))?;
+    readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(config, token, metrics, &store));
+    let ended = runtime.block_on(serve(config, token, metrics, readiness, &store));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
     runtime.shutdown_background();
@@ -67,12 +69,15 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
     Ok(closed?)
 }
 
-async fn serve(config: Config, token: Option<Token>, metrics: Arc<Metrics>, store: &Store) -> Result<(), DaemonError> {
+async fn serve(
+    config: Config,
+    token: Option<Token>,
+    metrics: Arc<Metrics>,
+    readiness: Arc<Readiness>,
+    store: &Store,
+) -> Result<(), DaemonError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
-    let readiness = Arc::new(Readiness::default());
-    readiness.store_open(true);
-
     let router = router(&config.tables);
     let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
     let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));

@@ -1,6 +1,7 @@
 //! What is counted elsewhere, brought to [`crate::metrics`].
 
 use crate::config::Config;
+use crate::http::Readiness;
 use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
@@ -10,9 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A store that counts its commits.
-pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>) -> Options {
+/// A store that counts its commits, and tells whether it takes records.
+pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: &Arc<Readiness>) -> Options {
     let (committed, failed) = (metrics.clone(), metrics.clone());
+    let (closed, opened) = (readiness.clone(), readiness.clone());
     Options {
         commit_interval: config.store.commit_interval,
         on_commit: Box::new(move |report| {
@@ -30,7 +32,11 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>) -> Options 
             metrics.commit_seconds.observe(report.took.as_secs_f64());
             metrics.fsync_seconds.observe((report.took - report.days_written).as_secs_f64());
         }),
-        on_failure: Box::new(move |_| failed.commit_failures.inc()),
+        on_failure: Box::new(move |_| {
+            failed.commit_failures.inc();
+            closed.store_open(false);
+        }),
+        on_reopened: Box::new(move || opened.store_open(true)),
     }
 }
 
@@ -76,7 +82,7 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
         metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
-        if let Ok(tables) = Reader::open(&data_dir).and_then(|reader| reader.table_names()) {
+        if let Ok(tables) = Reader::open(&data_dir).and_then(|reader| reader.table_times()) {
             metrics.tables.with_label_values(&["open"]).set(size(tables.len()));
         }
     }));

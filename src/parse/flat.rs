@@ -3,18 +3,16 @@
 //! It takes names without escapes, and all values; members are added as they are met. Whatever else it meets, be it an
 //! escape in a name, a control character or a comma too many, it gives up without a verdict, and `json` starts again.
 //! So serde_json remains the only judge of what is JSON: this way may be taken, or not, and nobody can tell but by the
-//! clock. What holds that up is the property at the end of the file: where this way gives a record, the other gives the
+//! clock. What holds that up are the properties at the end of the file: where this way gives a record, the other gives the
 //! same one.
 
 use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
 use super::names::Draft;
-use super::pairs::unquote;
+use super::pairs::{unquote, whole};
+use super::scan::special;
 use crate::record::{Record, Value};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-
-/// The most digits that cannot exceed an i64.
-const DIGITS_MAX: usize = 18;
 
 /// Reads a line that is one object and nothing else; none where that is for serde_json to say.
 pub(super) fn read(line: &str) -> Option<Record<'_>> {
@@ -72,13 +70,13 @@ impl<'a> Cursor<'a> {
             }
             let text = self.line.get(start..end)?;
             self.at = end + 1;
-            draft.add_borrowed(name, || Value::String(Cow::Borrowed(text)));
+            draft.add_borrowed(name, |_| Value::String(Cow::Borrowed(text)));
             return Some(true);
         }
         match whole(self.bytes, self.at) {
             Some((number, end)) => {
                 self.at = end;
-                draft.add_borrowed(name, || Value::Int64(number));
+                draft.add_borrowed(name, |_| Value::Int64(number));
                 Some(true)
             }
             None => Some(false),
@@ -175,29 +173,6 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The next place from `at` on that is a quote, a backslash or a control character, or the end.
-///
-/// Eight bytes at a time: most strings of a line end within a few steps, where a vectorised search is still starting.
-#[inline]
-fn special(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        let chunk = u64::from_le_bytes(*chunk);
-        // In each byte, the top bit is to say whether it is one. With its bit 1 turned a quote is 0x20, control
-        // characters are less and no other ASCII is: a subtraction finds both. A byte may borrow from the one above it,
-        // but only where it is one itself, so the lowest that is found is one.
-        let quote_or_control = (chunk ^ (2 * ONES)).wrapping_sub(0x21 * ONES);
-        let backslash = (chunk ^ (u64::from(b'\\') * ONES)).wrapping_sub(ONES);
-        let found = (quote_or_control | backslash) & !chunk & (0x80 * ONES);
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)).unwrap_or(rest.len())
-}
-
 /// The place after the quote that ends the string of which `at` is within; none for an escape that JSON does not know.
 fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
@@ -209,30 +184,6 @@ fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
             _ => return None,
         }
     }
-}
-
-/// The whole number that begins at `at` and the place after it; none where it is no whole number or not surely one that
-/// an i64 holds.
-#[inline]
-fn whole(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
-    let negative = bytes.get(at) == Some(&b'-');
-    let start = at + usize::from(negative);
-    let (mut number, mut end) = (0i64, start);
-    while let Some(byte @ b'0'..=b'9') = bytes.get(end) {
-        if end - start == DIGITS_MAX {
-            return None;
-        }
-        number = number * 10 + i64::from(byte - b'0');
-        end += 1;
-    }
-    let is_whole = match bytes.get(start..)? {
-        [b'0', ..] => end == start + 1,
-        _ => end > start,
-    };
-    if !is_whole || matches!(bytes.get(end), Some(b'.' | b'e' | b'E')) {
-        return None;
-    }
-    Some((if negative { -number } else { number }, end))
 }
 
 #[cfg(test)]
@@ -318,14 +269,6 @@ mod tests {
     }
 
     proptest! {
-        /// Eight at a time finds what one at a time finds.
-        #[test]
-        fn special_bytes_are_found(bytes in proptest::collection::vec(any::<u8>(), 0..40), at in 0usize..40) {
-            let at = at.min(bytes.len());
-            let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-            prop_assert_eq!(special(&bytes, at), at + bytes[at..].iter().take_while(|byte| !is_special(byte)).count());
-        }
-
         /// On any text that begins as an object does, this way agrees with the other or gives up.
         #[test]
         fn agrees_on_any_text(line in "[ ]?\\{\"?.*") {

@@ -141,7 +141,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn fields(line: &str) -> Vec<(String, Value<'_>)> {
-        let record = parse(line).unwrap_or_else(|| panic!("{line}"));
+        let record = judged(line).unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(parse(line).as_ref(), Some(&record), "{line}");
         record.fields.into_iter().map(|Field { name, value }| (name.into_owned(), value)).collect()
     }
 

@@ -1,9 +1,8 @@
 //! Logfmt: a line of nothing but `key=value` pairs.
 
-use super::names::{Draft, Role, role_of};
+use super::names::{Draft, Role};
 use super::pairs::{self, pair_at, skip_spaces};
 use crate::record::{Record, Value};
-use std::borrow::Cow;
 
 /// Reads a line that begins with a pair and has at least two of them and nothing else: fewer could be prose.
 pub(super) fn parse(line: &str) -> Option<Record<'_>> {
@@ -23,12 +22,11 @@ fn read(line: &str, flags: bool) -> Option<Record<'_>> {
     let mut at = skip_spaces(bytes, 0);
     while at < bytes.len() {
         if let Some(pair) = pair_at(line, at) {
-            // A message is text even where it looks like a number.
-            let value = match role_of(pair.key) {
-                Some((Role::Message, _)) => Value::String(pair.value.text()),
+            draft.add_borrowed(pair.key, |role| match role {
+                // A message is text even where it looks like a number.
+                Some(Role::Message) => Value::String(pair.value.text()),
                 _ => pair.value.value(),
-            };
-            draft.add(Cow::Borrowed(pair.key), value);
+            });
             has_pair = true;
             at = pair.end;
         } else if flags {
@@ -36,7 +34,7 @@ fn read(line: &str, flags: bool) -> Option<Record<'_>> {
             if bytes.get(end).is_some_and(|byte| !pairs::is_space(*byte)) {
                 return None;
             }
-            draft.add(Cow::Borrowed(line.get(at..end)?), Value::Boolean(true));
+            draft.add_borrowed(line.get(at..end)?, |_| Value::Boolean(true));
             at = end;
         } else {
             return None;

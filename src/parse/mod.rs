@@ -12,6 +12,7 @@
 //! * `names`: which names mean time, level and message, and what becomes of a second candidate.
 //! * `timestamp`: RFC 3339 and its cousins, and seconds since the epoch.
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
+//! * `scan`: where a short piece of a line ends.
 //! * `json`, `logfmt`, `text`: the formats; `flat`: the fast way through most JSON.
 //!
 //! Not done on purpose: no record of several lines (a stack trace), no format learnt from the lines before, no zone
@@ -22,6 +23,7 @@ mod json;
 mod logfmt;
 mod names;
 mod pairs;
+mod scan;
 mod text;
 mod timestamp;
 

@@ -103,17 +103,19 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a name and a value that are borrowed from the line, as nearly all are.
+    /// Adds a name that is borrowed from the line, as nearly all are, and the value that it has in its role.
     ///
     /// It is inlined, and the field is made in the place where it stays, only once there is room for it. A field that is
     /// made first, since making room might panic, is written to memory twice and read back before it has arrived there,
     /// which takes longer than all else that is done to a member.
     #[inline(always)]
-    pub(super) fn add_borrowed(&mut self, name: &'a str, value: impl FnOnce() -> Value<'a>) {
+    pub(super) fn add_borrowed(&mut self, name: &'a str, value: impl FnOnce(Option<Role>) -> Value<'a>) {
         self.added += 1;
         match role_of(name) {
-            None => self.record.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value: value() })),
-            Some((role, rank)) => self.offer(role, rank, Field { name: Cow::Borrowed(name), value: value() }),
+            None => self.record.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value: value(None) })),
+            Some((role, rank)) => {
+                self.offer(role, rank, Field { name: Cow::Borrowed(name), value: value(Some(role)) });
+            }
         }
     }
 
@@ -142,6 +144,7 @@ impl<'a> Draft<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn finish(mut self) -> Record<'a> {
         if let Some(Taken { field: Field { value: Value::String(text), .. }, .. }) =
             self.taken[Role::Message as usize].take()

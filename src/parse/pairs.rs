@@ -4,12 +4,16 @@
 //! `=`), or in double quotes with the escapes of JSON. A value is typed only where its text can be had back from the
 //! type, so that `007`, `1.50` and `1e3` stay text; a value in quotes is always text.
 
+use super::scan;
 use crate::record::Value;
 use memchr::{memchr, memchr2};
 use std::borrow::Cow;
 
 /// The most digits that an f64 always gives back.
 const DOUBLE_DIGITS: usize = 15;
+
+/// The most digits that cannot exceed an i64.
+const DIGITS_MAX: usize = 18;
 
 /// Which bytes may follow the first one of a key; a table, because each byte of each key is asked about.
 const IN_KEY: [bool; 256] = {
@@ -41,7 +45,7 @@ impl<'a> Written<'a> {
     }
 
     /// The value, typed by its looks.
-    #[inline]
+    #[inline(always)]
     pub(super) fn value(self) -> Value<'a> {
         match self {
             Written::Bare(text) => typed(text),
@@ -69,7 +73,7 @@ pub(super) fn pair_at(line: &str, at: usize) -> Option<Pair<'_>> {
     let start = equals + 1;
     let (end, quoted) = match bytes.get(start) {
         Some(b'"') => (quoted_end(bytes, start)?, true),
-        _ => (memchr2(b' ', b'\t', bytes.get(start..)?).map_or(bytes.len(), |length| start + length), false),
+        _ => (scan::space(bytes, start), false),
     };
     if quoted && !bytes.get(end).is_none_or(|byte| is_space(*byte)) {
         return None;
@@ -124,14 +128,42 @@ pub(super) fn unquote(quoted: &str) -> Cow<'_, str> {
 }
 
 /// A bare value by its looks: only what prints as it was written becomes anything but text.
-#[inline]
+#[inline(always)]
 pub(super) fn typed(text: &str) -> Value<'_> {
     match text.as_bytes() {
-        [b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..] => number(text).unwrap_or(Value::String(Cow::Borrowed(text))),
+        bytes @ ([b'0'..=b'9', ..] | [b'-', b'0'..=b'9', ..]) => match whole(bytes, 0) {
+            // There is no negative zero to have its sign back from.
+            Some((number, end)) if end == bytes.len() && (number != 0 || end == 1) => Value::Int64(number),
+            _ => number(text).unwrap_or(Value::String(Cow::Borrowed(text))),
+        },
         b"true" => Value::Boolean(true),
         b"false" => Value::Boolean(false),
         _ => Value::String(Cow::Borrowed(text)),
     }
+}
+
+/// The whole number that begins at `at` and the place after it; none where it is no whole number or not surely one that
+/// an i64 holds.
+#[inline]
+pub(super) fn whole(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    let negative = bytes.get(at) == Some(&b'-');
+    let start = at + usize::from(negative);
+    let (mut number, mut end) = (0i64, start);
+    while let Some(byte @ b'0'..=b'9') = bytes.get(end) {
+        if end - start == DIGITS_MAX {
+            return None;
+        }
+        number = number * 10 + i64::from(byte - b'0');
+        end += 1;
+    }
+    let is_whole = match bytes.get(start..)? {
+        [b'0', ..] => end == start + 1,
+        _ => end > start,
+    };
+    if !is_whole || matches!(bytes.get(end), Some(b'.' | b'e' | b'E')) {
+        return None;
+    }
+    Some((if negative { -number } else { number }, end))
 }
 
 fn number(text: &str) -> Option<Value<'_>> {
@@ -144,7 +176,7 @@ fn number(text: &str) -> Option<Value<'_>> {
         return None;
     }
     match unsigned.get(whole..)? {
-        // There is no negative zero to have its sign back from.
+        // A negative zero.
         [] if unsigned[0] == b'0' && text.len() > 1 => None,
         [] => text.parse().ok().map(Value::Int64),
         [b'.', fraction @ ..] => {

@@ -14,6 +14,7 @@ use crate::record::{Field, Level, Record};
 use crate::time::Ticks;
 use memchr::{memchr, memchr2, memrchr2};
 use std::borrow::Cow;
+use std::iter::once_with;
 
 /// Reads a line that begins with a timestamp.
 pub(super) fn parse(line: &str) -> Option<Record<'_>> {
@@ -73,7 +74,8 @@ fn trailing_pairs(text: &str) -> (&str, Vec<Field<'_>>) {
             if fields.capacity() == 0 {
                 fields.reserve_exact(16);
             }
-            fields.push(Field { name: Cow::Borrowed(pair.key), value: pair.value.value() });
+            // Made in its place; see `Draft::add_borrowed`.
+            fields.extend(once_with(|| Field { name: Cow::Borrowed(pair.key), value: pair.value.value() }));
             at = skip_spaces(bytes, pair.end);
             if at == bytes.len() {
                 return (trim_end(text.get(..run).unwrap_or(text)), fields);

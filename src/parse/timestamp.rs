@@ -18,6 +18,8 @@ use crate::time::{TICKS_PER_SECOND, Ticks};
 
 /// Bytes of `YYYY-MM-DDTHH:MM`, the least that is a timestamp.
 const SHORTEST: usize = 16;
+/// Digits of a second that a tick has.
+const TICK_DIGITS: u32 = TICKS_PER_SECOND.ilog10();
 
 /// The time that a value gives: a timestamp and nothing else, or a number of seconds since the epoch or of
 /// thousandths, millionths or billionths of them, also as text.
@@ -76,17 +78,19 @@ fn seconds(text: &[u8]) -> Option<(u32, i64, &[u8])> {
 
 /// Leading digits as a fraction of a second, in ticks, and what is left after all of them.
 fn ticks(text: &[u8]) -> (i64, &[u8]) {
-    let (mut ticks, mut unit, mut length) = (0, TICKS_PER_SECOND, 0);
+    let (mut ticks, mut missing, mut length) = (0, TICK_DIGITS, 0);
     for byte in text {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             break;
         }
-        unit /= 10;
-        ticks += i64::from(digit) * unit;
+        if missing > 0 {
+            ticks = ticks * 10 + i64::from(digit);
+            missing -= 1;
+        }
         length += 1;
     }
-    (ticks, &text[length..])
+    (ticks * 10i64.pow(missing), &text[length..])
 }
 
 /// Minutes east of UTC and what is left; no zone is UTC; none where there is no such offset.

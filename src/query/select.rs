@@ -72,10 +72,11 @@ pub(super) struct Bounds {
 /// The tables that can have records that `filter` wants, and between which times.
 pub(super) fn tables_of(reader: &Reader, filter: &Filter) -> Result<Vec<Bounds>, StoreError> {
     let Some((from, to)) = filter.times() else { return Ok(Vec::new()) };
-    let bounds = reader.tables()?.into_iter().filter_map(|summary| {
+    let bounds = reader.table_times()?.into_iter().filter_map(|(table, times)| {
         // What is committed from now on is newer than the bound or belongs to the next query: the order stays true.
-        let (from, to) = (from.max(summary.first_time?), to.min(summary.last_time?));
-        (from <= to).then_some(Bounds { table: summary.table, from, to })
+        let (oldest, newest) = times?;
+        let (from, to) = (from.max(oldest), to.min(newest));
+        (from <= to).then_some(Bounds { table, from, to })
     });
     Ok(bounds.collect())
 }

@@ -37,8 +37,11 @@ const SCHEMA: &str = "
         day TEXT NOT NULL,
         last_seq INTEGER NOT NULL,           -- the last commit that wrote to it
         entities INTEGER NOT NULL,           -- all that commits wrote to it, duplicates included
-        writable INTEGER NOT NULL            -- whether a journal may belong to it
+        writable INTEGER NOT NULL,           -- whether a journal may belong to it
+        oldest INTEGER,                      -- ticks of the oldest and the newest time in it
+        newest INTEGER
     ) WITHOUT ROWID;
+    CREATE INDEX file_of_day ON file(day);
     CREATE TABLE rule(                       -- the configured tables, as the last daemon knew them
         name TEXT PRIMARY KEY,
         keep_seconds INTEGER NOT NULL,
@@ -86,12 +89,16 @@ pub struct LiveFile {
     pub entities: i64,
     /// Whether it may have a journal.
     pub writable: bool,
+    /// The oldest and the newest time of its records; none while it is empty.
+    pub times: Option<(Ticks, Ticks)>,
 }
 
 /// What one commit did to a file.
 pub(crate) struct Touched<'a> {
     pub(crate) file: &'a str,
     pub(crate) entities: i64,
+    /// The oldest and the newest time among them.
+    pub(crate) times: Option<(Ticks, Ticks)>,
 }
 
 /// How long a configured table is kept, as the last daemon knew it.
@@ -176,14 +183,25 @@ impl Catalogue {
 
     /// Live files, the oldest day first.
     pub fn files(&self) -> Result<Vec<LiveFile>, StoreError> {
-        let select = "SELECT name, day, last_seq, entities, writable FROM file";
-        let mut files = self.all(select, |row| {
-            let day: String = row.get(1)?;
-            let day = DayTable::parse(&day).map_err(|e| from_sql(1, e))?;
-            Ok(LiveFile { name: row.get(0)?, day, last_seq: row.get(2)?, entities: row.get(3)?, writable: row.get(4)? })
-        })?;
+        let mut files = self.all(FILES, read_file)?;
         files.sort_by(|a, b| (a.day.start(), &a.day, &a.name).cmp(&(b.day.start(), &b.day, &b.name)));
         Ok(files)
+    }
+
+    /// The live file of a day-table; none where there is no such table.
+    pub fn file_of(&self, day: &DayTable) -> Result<Option<LiveFile>, StoreError> {
+        self.sql((|| {
+            let mut statement = self.connection.prepare_cached(&format!("{FILES} WHERE day = ?1"))?;
+            statement.query_row([day.to_string()], read_file).optional()
+        })())
+    }
+
+    /// Whether the file of this name is live.
+    pub fn is_live(&self, name: &str) -> Result<bool, StoreError> {
+        self.sql((|| {
+            let mut statement = self.connection.prepare_cached("SELECT 1 FROM file WHERE name = ?1")?;
+            statement.exists([name])
+        })())
     }
 
     /// Names of day-tables that were dropped: nothing brings them back by accident.
@@ -216,7 +234,8 @@ impl Catalogue {
                  ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3",
                 params![day.to_string(), generation, now.get()],
             )?;
-            transaction.execute("INSERT INTO file VALUES (?1, ?2, 0, 0, 1)", params![file, day.to_string()])?;
+            transaction
+                .execute("INSERT INTO file VALUES (?1, ?2, 0, 0, 1, NULL, NULL)", params![file, day.to_string()])?;
             transaction.commit()
         })();
         self.sql(result)
@@ -255,10 +274,15 @@ impl Catalogue {
     ) -> Result<(), StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            for Touched { file, entities } in touched {
+            for Touched { file, entities, times } in touched {
+                let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
                 transaction
-                    .prepare_cached("UPDATE file SET last_seq = ?2, entities = entities + ?3 WHERE name = ?1")?
-                    .execute(params![file, seq, entities])?;
+                    .prepare_cached(
+                        "UPDATE file SET last_seq = ?2, entities = entities + ?3,
+                         oldest = min(coalesce(oldest, ?4), coalesce(?4, oldest)),
+                         newest = max(coalesce(newest, ?5), coalesce(?5, newest)) WHERE name = ?1",
+                    )?
+                    .execute(params![file, seq, entities, oldest, newest])?;
             }
             for source in sources {
                 put_source(&transaction, source)?;
@@ -362,6 +386,17 @@ impl Catalogue {
     }
 }
 
+const FILES: &str = "SELECT name, day, last_seq, entities, writable, oldest, newest FROM file";
+
+fn read_file(row: &Row<'_>) -> rusqlite::Result<LiveFile> {
+    let day: String = row.get(1)?;
+    let day = DayTable::parse(&day).map_err(|e| from_sql(1, e))?;
+    let time = |column| row.get::<_, Option<i64>>(column).map(|ticks| ticks.and_then(Ticks::new));
+    let times = time(5)?.zip(time(6)?);
+    let (last_seq, entities, writable) = (row.get(2)?, row.get(3)?, row.get(4)?);
+    Ok(LiveFile { name: row.get(0)?, day, last_seq, entities, writable, times })
+}
+
 fn seconds(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
@@ -462,7 +497,7 @@ mod tests {
         writer.create_day(&new, 1, "Log20261121.1.db", Ticks::MIN).expect("created");
         writer.create_day(&old, 1, "Log20261120.1.db", Ticks::MIN).expect("created");
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
-        let touched = [Touched { file: "Log20261121.1.db", entities: 5 }];
+        let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
         writer.commit(1, &touched, [&source].into_iter(), Ticks::new(9)).expect("committed");
         let reader = Catalogue::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.committed().expect("read").seq, 1);
@@ -471,6 +506,10 @@ mod tests {
         let files = reader.files().expect("read");
         assert_eq!(files.iter().map(|f| &f.day).collect::<Vec<_>>(), [&old, &new]);
         assert_eq!((files[1].last_seq, files[1].entities), (1, 5));
+        assert_eq!((files[0].times, files[1].times), (None, Ticks::new(3).zip(Ticks::new(9))));
+        let touched = [Touched { file: "Log20261121.1.db", entities: 1, times: Ticks::new(1).zip(Ticks::new(4)) }];
+        writer.commit(2, &touched, std::iter::empty(), None).expect("committed");
+        assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
         assert_eq!(writer.drop_day(&old, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
         assert_eq!(reader.dropped().expect("read"), [old.clone()]);

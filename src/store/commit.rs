@@ -261,12 +261,16 @@ impl Committer {
         for (day, pages) in &pending.pages {
             let OpenDay { file, name, .. } = self.writable_day(day)?;
             file.insert(seq, pages)?;
-            let entities = pages.iter().map(|p| i64::from(p.page.header.entities)).sum();
-            touched.push((name.clone(), entities));
+            let headers = || pages.iter().map(|insert| &insert.page.header);
+            let entities = headers().map(|header| i64::from(header.entities)).sum();
+            let oldest = headers().map(|header| header.last.time()).min();
+            let newest = headers().map(|header| header.first.time()).max();
+            touched.push((name.clone(), entities, oldest.zip(newest)));
         }
         let days_written = start.elapsed();
         crate::failpoint!("commit-between");
-        let touched: Vec<_> = touched.iter().map(|(file, entities)| Touched { file, entities: *entities }).collect();
+        let noted = touched.iter().map(|(file, entities, times)| Touched { file, entities: *entities, times: *times });
+        let touched: Vec<_> = noted.collect();
         self.catalogue.commit(seq, &touched, pending.sources.values(), pending.newest)?;
         self.seq = seq;
         crate::failpoint!("commit-after");
@@ -293,8 +297,7 @@ impl Committer {
     /// The open file of `day`; created, or opened again, where it is not.
     fn writable_day(&mut self, day: &DayTable) -> Result<&mut OpenDay, StoreError> {
         if !self.days.contains_key(day) {
-            let live = self.catalogue.files()?.into_iter().find(|f| f.day == *day);
-            let open = match live {
+            let open = match self.catalogue.file_of(day)? {
                 Some(live) => {
                     // Marked before it is written to: a crash must find it when it opens the folder.
                     self.catalogue.set_writable(&live.name, true)?;
@@ -332,7 +335,7 @@ impl Committer {
 
     /// Creates `day` if it is not there and was never dropped. Says whether it was created.
     pub(crate) fn create_table(&mut self, day: &DayTable) -> Result<bool, StoreError> {
-        let known = self.dropped.contains(day) || self.catalogue.files()?.iter().any(|f| f.day == *day);
+        let known = self.dropped.contains(day) || self.catalogue.file_of(day)?.is_some();
         if !known {
             self.writable_day(day)?;
         }
@@ -341,13 +344,15 @@ impl Committer {
 
     /// Drops `day`: gone for every reader with one transaction of the catalogue; its files follow.
     pub(crate) fn drop_table(&mut self, day: &DayTable) -> Result<(), StoreError> {
-        if !self.catalogue.files()?.iter().any(|f| f.day == *day) {
+        if self.catalogue.file_of(day)?.is_none() {
             return Err(StoreError::TableGone(day.to_string()));
         }
-        self.days.remove(day);
-        self.tidy.forget(day);
         let files = self.catalogue.drop_day(day, time::now())?;
         self.dropped.insert(day.clone());
+        self.tidy.forget(day);
+        if let Some(OpenDay { file, .. }) = self.days.remove(day) {
+            file.abandon();
+        }
         crate::failpoint!("drop-after");
         for name in files {
             open::discard(&self.layout, &name)?;
@@ -383,6 +388,8 @@ impl Committer {
             match opened {
                 Ok(sources) => {
                     self.intake.committed(sources);
+                    (self.options.on_reopened)();
+                    tracing::info!("the store was opened again");
                     break;
                 }
                 Err(error) if self.intake.is_closed() => {

@@ -11,6 +11,8 @@ use super::StoreError;
 use super::page::{Encoded, Header};
 use super::sqlite;
 use crate::key::RowKey;
+use crate::time::Ticks;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -75,6 +77,15 @@ pub(crate) struct Total {
     pub(crate) merged: i64,
     pub(crate) seq_before: i64,
     pub(crate) entities_before: i64,
+}
+
+/// What the pages of a file say of it.
+pub(crate) struct Recounted {
+    pub(crate) last_seq: i64,
+    /// Duplicates included.
+    pub(crate) entities: i64,
+    /// The oldest and the newest time.
+    pub(crate) times: Option<(Ticks, Ticks)>,
 }
 
 /// A page that is ready to be inserted.
@@ -195,16 +206,19 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Makes `total` say what the pages say. Gives the last commit and the entities, duplicates included.
-    pub(crate) fn recount(&mut self) -> Result<(i64, i64), StoreError> {
+    /// Makes `total` say what the pages say.
+    pub(crate) fn recount(&mut self) -> Result<Recounted, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             let update = "UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM page),
                           entities = merged + (SELECT coalesce(sum(entities), 0) FROM page)
                           RETURNING last_seq, entities";
-            let counted = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let (last_seq, entities) = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let ends = "SELECT max(last), min(first) FROM page";
+            let time = |bytes: Option<Vec<u8>>| bytes.and_then(|b| RowKey::from_bytes(&b)).map(|key| key.time());
+            let times = transaction.query_row(ends, [], |row| Ok(time(row.get(0)?).zip(time(row.get(1)?))))?;
             transaction.commit()?;
-            Ok(counted)
+            Ok(Recounted { last_seq, entities, times })
         })();
         self.sql(result)
     }
@@ -216,6 +230,12 @@ impl DayFile {
             self.journaled = 0;
         }
         is_full
+    }
+
+    /// Closes it as it is: it is no data any more, so its journal need not be moved.
+    pub(crate) fn abandon(self) {
+        // Where the setting fails the journal is moved for nothing.
+        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     }
 
     /// Moves the journal into the file and closes both, so that the file is whole without its journal.

@@ -54,8 +54,10 @@ pub struct Options {
     pub commit_interval: Duration,
     /// Told of every commit, from the committer's thread.
     pub on_commit: Box<dyn Fn(&CommitReport) + Send>,
-    /// Told of every failure, from the committer's thread.
+    /// Told of every failure, from the committer's thread: nothing is accepted until `on_reopened` is called.
     pub on_failure: Box<dyn Fn(&StoreError) + Send>,
+    /// Told when the folder was opened again after a failure.
+    pub on_reopened: Box<dyn Fn() + Send>,
 }
 
 impl Default for Options {
@@ -64,6 +66,7 @@ impl Default for Options {
             commit_interval: Duration::from_millis(250),
             on_commit: Box::new(|_| {}),
             on_failure: Box::new(|_| {}),
+            on_reopened: Box::new(|| {}),
         }
     }
 }

@@ -138,28 +138,14 @@ impl Reader {
                 Err(StoreError::TableGone(_)) => continue,
                 Err(error) => return Err(error),
             };
-            let read = (|| {
-                let total = read_total(&opened.connection)?;
-                let ends = "SELECT (SELECT min(first) FROM page), (SELECT max(first) FROM page)";
-                let key = |bytes: Option<Vec<u8>>| bytes.and_then(|b| RowKey::from_bytes(&b));
-                let (newest, oldest) = opened
-                    .connection
-                    .prepare_cached(ends)?
-                    .query_row([], |row| Ok((key(row.get(0)?), key(row.get(1)?))))?;
-                // No page is longer than PAGE_SPAN, so the oldest row is in one that begins less than that after the last.
-                let from = oldest.map(|key| RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0.to_bytes());
-                let last = "SELECT max(last) FROM page WHERE first >= ?1";
-                let last = key(opened.connection.prepare_cached(last)?.query_row([from], |row| row.get(0))?);
-                Ok((total, newest, last))
-            })();
-            let (total, newest, oldest) = read.map_err(StoreError::sqlite(&opened.path))?;
+            let total = read_total(&opened.connection).map_err(StoreError::sqlite(&opened.path))?;
             let size = |path: &Path| std::fs::metadata(path).map(|m| m.len()).unwrap_or(0);
             let keep = rules.iter().find(|rule| rule.name == file.day.table().as_str()).map(|rule| rule.keep);
             tables.push(TableSummary {
                 rows: u64::try_from(file.entities - total.merged).unwrap_or(0),
                 bytes: size(&opened.path) + size(&sqlite::journal_of(&opened.path)),
-                first_time: oldest.map(|key| key.time()),
-                last_time: newest.map(|key| key.time()),
+                first_time: file.times.map(|(oldest, _)| oldest),
+                last_time: file.times.map(|(_, newest)| newest),
                 state: "open",
                 expires: keep.map(|keep| file.day.end().plus(keep)),
                 table: file.day.clone(),
@@ -169,11 +155,9 @@ impl Reader {
         Ok(tables)
     }
 
-    /// Names of the live day-tables, the oldest first.
-    pub fn table_names(&self) -> Result<Vec<DayTable>, StoreError> {
-        let mut days: Vec<_> = self.catalogue.files()?.into_iter().map(|file| file.day).collect();
-        days.dedup();
-        Ok(days)
+    /// The live day-tables, the oldest first, with the times of their oldest and newest records. Opens no file.
+    pub fn table_times(&self) -> Result<Vec<(DayTable, Option<(Ticks, Ticks)>)>, StoreError> {
+        Ok(self.catalogue.files()?.into_iter().map(|file| (file.day, file.times)).collect())
     }
 
     /// Every source that the catalogue knows.
@@ -387,8 +371,7 @@ impl Reader {
     }
 
     fn file_of(&self, table: &DayTable) -> Result<LiveFile, StoreError> {
-        let files = self.catalogue.files()?;
-        files.into_iter().find(|file| file.day == *table).ok_or_else(|| StoreError::TableGone(table.to_string()))
+        self.catalogue.file_of(table)?.ok_or_else(|| StoreError::TableGone(table.to_string()))
     }
 
     fn take(&self, file: &LiveFile) -> Result<Opened, StoreError> {
@@ -399,8 +382,8 @@ impl Reader {
             None => match sqlite::open_to_read(&path) {
                 // Named a moment ago: it was dropped in between, or it is lost.
                 Err(error) if !path.exists() => {
-                    let named = self.catalogue.files()?.iter().any(|f| f.name == file.name);
-                    return Err(if named { error } else { StoreError::TableGone(file.day.to_string()) });
+                    let is_live = self.catalogue.is_live(&file.name)?;
+                    return Err(if is_live { error } else { StoreError::TableGone(file.day.to_string()) });
                 }
                 opened => opened?,
             },
@@ -639,7 +622,7 @@ impl Scan<'_> {
     fn begin(&mut self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
         end(&opened.connection);
-        if !self.reader.catalogue.files()?.iter().any(|file| file.name == opened.file.name) {
+        if !self.reader.catalogue.is_live(&opened.file.name)? {
             return Err(StoreError::TableGone(opened.file.day.to_string()));
         }
         begin(opened)?;

@@ -7,7 +7,7 @@
 
 use super::StoreError;
 use super::catalogue::{Catalogue, LiveFile};
-use super::day::DayFile;
+use super::day::{DayFile, Recounted};
 use super::open::{Layout, parse_file_name};
 use crate::key::DayTable;
 use crate::time;
@@ -47,7 +47,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     for (day, generation, name) in found {
         let path = layout.table_file(&name);
         let mut file = DayFile::open(&path)?;
-        let (last_seq, entities) = file.recount()?;
+        let Recounted { last_seq, entities, times } = file.recount()?;
         match noted.get(&day) {
             Some(live) if live.name == name && (live.last_seq, live.entities) == (last_seq, entities) => {}
             Some(live) if live.name == name => {
@@ -60,7 +60,8 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
             _ => said.push(format!("{name}: {entities} entities that the catalogue did not name: kept")),
         }
         committed = committed.max(last_seq);
-        name_file(&mut catalogue, &day, generation, &name, last_seq, entities)?;
+        let live = LiveFile { name, day, last_seq, entities, writable: false, times };
+        name_file(&mut catalogue, &live, generation)?;
         file.close()?;
     }
     let set = catalogue.connection().execute("UPDATE state SET committed = max(committed, ?1)", [committed]);
@@ -137,17 +138,13 @@ fn forget(catalogue: &Catalogue, day: &DayTable) -> Result<(), StoreError> {
     done.map(drop).map_err(StoreError::sqlite("catalog.db"))
 }
 
-fn name_file(
-    catalogue: &mut Catalogue,
-    day: &DayTable,
-    generation: i64,
-    name: &str,
-    last_seq: i64,
-    entities: i64,
-) -> Result<(), StoreError> {
-    forget(catalogue, day)?;
-    catalogue.create_day(day, generation, name, time::now())?;
-    let update = "UPDATE file SET last_seq = ?2, entities = ?3, writable = 0 WHERE name = ?1";
-    let done = catalogue.connection().execute(update, params![name, last_seq, entities]);
+fn name_file(catalogue: &mut Catalogue, live: &LiveFile, generation: i64) -> Result<(), StoreError> {
+    forget(catalogue, &live.day)?;
+    catalogue.create_day(&live.day, generation, &live.name, time::now())?;
+    let (oldest, newest) = live.times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
+    let update =
+        "UPDATE file SET last_seq = ?2, entities = ?3, writable = ?4, oldest = ?5, newest = ?6 WHERE name = ?1";
+    let values = params![live.name, live.last_seq, live.entities, live.writable, oldest, newest];
+    let done = catalogue.connection().execute(update, values);
     done.map(drop).map_err(StoreError::sqlite("catalog.db"))
 }

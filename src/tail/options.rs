@@ -44,7 +44,7 @@ impl TailOptions {
             read_from: ReadFrom::Beginning,
             ignore_older: None,
             line_bytes_max: 1 << 20,
-            open_files_max: 512,
+            open_files_max: 2048,
             watch: Watch::Auto,
             poll: Duration::from_millis(250),
             instance: InstanceTemplate::default(),
