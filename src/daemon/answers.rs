@@ -15,15 +15,14 @@ use crate::time::{self, Ticks};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often a follower looks for what was committed.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
-/// The answers over the data folder at `data_dir`.
-pub(super) fn api(data_dir: PathBuf, store: &Store, router: Router) -> Api {
-    let readers = Arc::new(Readers { data_dir, idle: Mutex::default() });
+/// The answers over the folder of `store`.
+pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router) -> Api {
     let (steps, intake) = (store.steps(), store.intake());
     let with = |answer: fn(&Reader, &mut Out) -> Result<(), ApiError>| -> Lines<()> {
         let readers = readers.clone();
@@ -50,12 +49,16 @@ pub(super) fn api(data_dir: PathBuf, store: &Store, router: Router) -> Api {
             let sources = reader.sources()?;
             write_all(sources.iter().map(ShownSource::of), out)
         }),
-        drop_table: Box::new(move |name, out| {
-            let table = DayTable::parse(name).map_err(|e| ApiError::parameter("table", e.to_string()))?;
-            steps.drop_table(&table)?;
-            tracing::info!(%table, "dropped, as asked for");
-            write(&serde_json::json!({ "dropped": name }), out);
-            Ok(())
+        drop_table: Box::new({
+            let readers = readers.clone();
+            move |name, out| {
+                let table = DayTable::parse(name).map_err(|e| ApiError::parameter("table", e.to_string()))?;
+                steps.drop_table(&table)?;
+                readers.let_go();
+                tracing::info!(%table, "dropped, as asked for");
+                write(&serde_json::json!({ "dropped": name }), out);
+                Ok(())
+            }
         }),
         import: Box::new(move |import, out| {
             let instance = import.instance.as_deref().unwrap_or("{host}").parse();
@@ -75,21 +78,50 @@ pub(super) fn api(data_dir: PathBuf, store: &Store, router: Router) -> Api {
     }
 }
 
-struct Readers {
+/// Readers that wait for a query.
+pub(super) struct Readers {
     data_dir: PathBuf,
-    idle: Mutex<Vec<Reader>>,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    readers: Vec<Reader>,
+    /// Goes up when a table was dropped.
+    drops: u64,
 }
 
 impl Readers {
+    /// None yet, over the data folder at `data_dir`.
+    pub(super) fn new(data_dir: PathBuf) -> Arc<Readers> {
+        Arc::new(Readers { data_dir, idle: Mutex::default() })
+    }
+
+    /// Lets every reader go: one that has a dropped day open keeps the space of its files taken.
+    pub(super) fn let_go(&self) {
+        let mut idle = self.idle();
+        idle.readers.clear();
+        idle.drops += 1;
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn with(&self, answer: impl FnOnce(&Reader) -> Result<(), ApiError>) -> Result<(), ApiError> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle().pop();
+        let (kept, drops) = {
+            let mut idle = self.idle();
+            (idle.readers.pop(), idle.drops)
+        };
         let reader = match kept {
             Some(reader) => reader,
             None => Reader::open(&self.data_dir)?,
         };
         let answered = answer(&reader);
-        idle().push(reader);
+        let mut idle = self.idle();
+        if idle.drops == drops {
+            idle.readers.push(reader);
+        }
         answered
     }
 }

@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
+use answers::Readers;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -84,7 +85,8 @@ async fn serve(
     observe::fetch(&metrics, &counters, store.intake(), &config.data_dir);
 
     let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
-    let api = answers::api(config.data_dir.clone(), store, router.clone());
+    let readers = Readers::new(config.data_dir.clone());
+    let api = answers::api(&readers, store, router.clone());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Listen::Tcp(address) = config.http.listen {
@@ -105,7 +107,7 @@ async fn serve(
         rules: config.tables.iter().map(|table| table.rule(None)).collect(),
         schedule: config.lifecycle.schedule.clone(),
         limits: config.lifecycle.limits,
-        on_run: observe::on_run(&metrics),
+        on_run: observe::on_run(&metrics, readers),
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(&stopped))?;
     let watchdog = watchdog::start(store.intake(), counters)?;

@@ -1,5 +1,6 @@
 //! What is counted elsewhere, brought to [`crate::metrics`].
 
+use super::answers::Readers;
 use crate::config::Config;
 use crate::http::Readiness;
 use crate::lifecycle::Run;
@@ -40,12 +41,15 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
     }
 }
 
-/// Counts the lifecycle's runs.
-pub(super) fn on_run(metrics: &Arc<Metrics>) -> Box<dyn Fn(&Run) + Send> {
+/// Counts the lifecycle's runs, and has readers let go of what was dropped.
+pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn Fn(&Run) + Send> {
     let metrics = metrics.clone();
     Box::new(move |run| {
         metrics.lifecycle_runs.inc();
         metrics.tables_dropped.inc_by(run.dropped);
+        if run.dropped > 0 {
+            readers.let_go();
+        }
         for step in &run.failed {
             metrics.lifecycle_failures.with_label_values(&[step]).inc();
         }

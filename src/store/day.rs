@@ -332,7 +332,8 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
 }
 
 pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
-    connection.query_row("SELECT last_seq, entities, merged, seq_before, entities_before FROM total", [], |row| {
+    let select = "SELECT last_seq, entities, merged, seq_before, entities_before FROM total";
+    connection.prepare_cached(select)?.query_row([], |row| {
         Ok(Total {
             last_seq: row.get(0)?,
             entities: row.get(1)?,

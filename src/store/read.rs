@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 /// How long one snapshot of a day is held.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(5);
-/// Headers that are read at a time.
-const HEADERS: usize = 64;
+/// Headers that are read at a time: few at first, as the newest rows are in the first pages, then more and more.
+const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
 /// Connections that a reader keeps for later.
 const CONNECTIONS_KEPT: usize = 64;
 
@@ -322,7 +322,10 @@ impl Reader {
         // Read before the snapshots: every page up to it is in them.
         let committed = self.catalogue.committed()?;
         let files = self.catalogue.files()?;
-        followed.pages.retain(|name, _| files.iter().any(|file| file.name == *name));
+        // What was dropped is let go, so that its space is free.
+        let is_live = |name: &String| files.iter().any(|file| file.name == *name);
+        followed.pages.retain(|name, _| is_live(name));
+        self.connections.borrow_mut().retain(|name, _| is_live(name));
         for file in files {
             if file.last_seq <= followed.seq && followed.pages.contains_key(&file.name) {
                 continue;
@@ -411,15 +414,20 @@ struct Opened {
 
 /// Begins a snapshot: the first read fixes it, so one is made.
 fn begin(opened: &Opened) -> Result<(), StoreError> {
-    let begun = opened.connection.execute_batch("BEGIN").and_then(|()| read_total(&opened.connection));
+    let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
     begun.map(drop).map_err(StoreError::sqlite(&opened.path))
 }
 
 /// Lets a snapshot go, if there is one.
 fn end(connection: &Connection) {
     if !connection.is_autocommit() {
-        let _ = connection.execute_batch("COMMIT");
+        // Nothing was written, so it cannot fail in a way that matters.
+        let _ = run(connection, "COMMIT");
     }
+}
+
+fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(statement)?.execute([]).map(drop)
 }
 
 fn damaged(opened: &Opened, page: &PageRow, what: String) -> StoreError {
@@ -560,6 +568,7 @@ struct Stream {
     headers: VecDeque<PageRow>,
     /// First key and id of the last header that was read, or where to begin.
     after: (RowKey, i64),
+    chunk: usize,
     ended: bool,
 }
 
@@ -633,6 +642,7 @@ impl Scan<'_> {
             partition,
             headers: VecDeque::new(),
             after: (look_back(self.resume.key()), i64::MIN),
+            chunk: *HEADERS.start(),
             ended: false,
         };
         self.streams = match &self.wanted {
@@ -750,7 +760,7 @@ impl Stream {
     fn read(&mut self, opened: &Opened, last: RowKey) -> Result<(), StoreError> {
         let result = (|| {
             let (first, id) = self.after;
-            let limit = HEADERS as i64;
+            let limit = i64::try_from(self.chunk).unwrap_or(i64::MAX);
             let rows = match self.partition {
                 None => {
                     let select = format!(
@@ -775,7 +785,8 @@ impl Stream {
             Ok(rows)
         })();
         self.headers = result.map_err(StoreError::sqlite(&opened.path))?;
-        self.ended = self.headers.len() < HEADERS;
+        self.ended = self.headers.len() < self.chunk;
+        self.chunk = (self.chunk * 4).min(*HEADERS.end());
         if let Some(page) = self.headers.back() {
             self.after = (page.header.first, page.id);
         }
