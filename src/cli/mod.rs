@@ -1,10 +1,10 @@
 //! The command line: one file a command.
 //!
-//! * [`args`]: what several commands take: the data folder, the filter.
+//! * `args`: what several commands take: the data folder, the filter.
 //! * [`exit`]: what goes wrong, and the exit code it ends in.
-//! * [`output`]: standard output: records, JSON, tables; what it does on a terminal and in a pipe.
-//! * [`log`]: what the program says of itself, on standard error.
-//! * [`control`]: the socket of a running daemon, for commands that write.
+//! * `output`: standard output: records, JSON, tables; what it does on a terminal and in a pipe.
+//! * `log`: what the program says of itself, on standard error.
+//! * `control`: the socket of a running daemon, for commands that write.
 //!
 //! Commands that read open the data folder themselves, whether a daemon runs on it or not. Commands that write ask the
 //! daemon where one runs, and take the folder's lock where none does.

@@ -1,3 +1,5 @@
+//! What is read, what is refused, and how it is said.
+
 use super::*;
 use crate::key::{Period, TableName};
 use crate::lifecycle::{Archive, Window};

@@ -5,9 +5,9 @@
 //! they are at, then the store commits what waits and closes. Nothing is lost by a stop that is cut short: a position
 //! moves only with the commit that holds its rows.
 //!
-//! * [`answers`]: what the routes of [`crate::http`] answer, from a pool of readers.
-//! * [`observe`]: what is counted elsewhere, brought to [`crate::metrics`].
-//! * [`watchdog`]: whether the commit loop goes round, and what the service manager hears of it.
+//! * `answers`: what the routes of [`crate::http`] answer, from a pool of readers.
+//! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
+//! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
 mod answers;
 mod observe;

@@ -24,9 +24,9 @@
 //! middle of NDJSON is its last line, of the same form; where there is no room for one, the connection is cut so that
 //! nothing half looks whole.
 //!
-//! The parts: [`listen`] binds, [`serve`] accepts and drains, [`auth`] asks for the token, [`routes`] says what is
-//! where, [`params`] reads parameters, [`answer`] carries lines from a blocking scan to the client, [`follow`] keeps such
-//! an answer open, [`control`] is for the socket alone. What a route answers is behind the seam of [`api`]: this module
+//! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, `routes` says what is
+//! where, `params` reads parameters, `answer` carries lines from a blocking scan to the client, `follow` keeps such
+//! an answer open, `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
 //! opens no store.
 
 pub mod api;

@@ -1,7 +1,7 @@
 //! Which records are wanted.
 //!
-//! A filter is applied in two steps. [`Sieve::lets_through`] sees a row as it lies in its page and passes over most of
-//! what is not wanted before anything is copied; [`Sieve::wants`] sees the record that was made of the rows, and
+//! A filter is applied in two steps. `Sieve::lets_through` sees a row as it lies in its page and passes over most of
+//! what is not wanted before anything is copied; `Sieve::wants` sees the record that was made of the rows, and
 //! decides. What is one row is decided by the first step alone; a master and its items need the second.
 
 use super::entity::OwnedValue;

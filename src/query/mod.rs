@@ -11,8 +11,8 @@
 //!   row is copied.
 //! * [`entity`]: a row, owned; a master and its items put together.
 //! * [`record`]: what a query gives, and its JSON form; [`text`] is the form for people.
-//! * [`select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
-//! * [`count`]: how many, by time, level and instance, from page headers where they can tell.
+//! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
+//! * [`mod@count`]: how many, by time, level and instance, from page headers where they can tell.
 //! * [`follow`]: records as they are committed.
 //! * [`listing`]: what is shown of day-tables and sources.
 //!

@@ -512,7 +512,7 @@ mod tests {
         assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
         assert_eq!(writer.drop_day(&old, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
-        assert_eq!(reader.dropped().expect("read"), [old.clone()]);
+        assert_eq!(reader.dropped().expect("read"), std::slice::from_ref(&old));
         assert_eq!(reader.files().expect("read").len(), 1);
         assert_eq!(reader.generation(&old).expect("read"), 1);
     }

@@ -1,11 +1,11 @@
 //! The committer: one thread through which everything that changes the store goes.
 //!
 //! It takes what waits in the [`Intake`], makes pages of each partition's batches as soon as they fill one, and writes
-//! it all in one commit: when enough has gathered, or when [`Options::commit_interval`] has passed. Steps of the lifecycle run between two commits, and [`tidy`] in the
+//! it all in one commit: when enough has gathered, or when [`Options::commit_interval`] has passed. Steps of the lifecycle run between two commits, and `tidy` in the
 //! time that is left.
 //!
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
-//! aside what was written of it, see [`open`]), and only then is more accepted.
+//! aside what was written of it, see `open`), and only then is more accepted.
 
 use super::catalogue::{Catalogue, Touched};
 use super::day::{DayFile, Insert};
@@ -299,13 +299,11 @@ impl Committer {
         if !self.days.contains_key(day) {
             let open = match self.catalogue.file_of(day)? {
                 Some(live) => {
+                    // Checked before it is marked: else the next opening takes what does not belong for a torn commit.
+                    let file = open::open_day(&self.layout, &live, self.seq)?;
                     // Marked before it is written to: a crash must find it when it opens the folder.
                     self.catalogue.set_writable(&live.name, true)?;
-                    OpenDay {
-                        file: open::open_day(&self.layout, &live, self.seq)?,
-                        name: live.name,
-                        used: Instant::now(),
-                    }
+                    OpenDay { file, name: live.name, used: Instant::now() }
                 }
                 None => self.create(day)?,
             };

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The way in: [`intake`] is the bounded queue that sources submit to, [`commit`] the one committer behind it,
-//! [`page`] what it makes of a partition's batches, [`day`] the file they go to, [`catalogue`] the commit point,
-//! [`tidy`] what merges small pages later. The way out is [`read`], in any process. What belongs to a source is
+//! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalogue`] the commit point,
+//! `tidy` what merges small pages later. The way out is [`read`], in any process. What belongs to a source is
 //! [`source`].
 //!
 //! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the

@@ -121,6 +121,9 @@ pub struct Followed {
     pages: HashMap<String, i64>,
 }
 
+/// A day-table, and between which times its records lie where it has any.
+pub type TableTimes = (DayTable, Option<(Ticks, Ticks)>);
+
 impl Reader {
     /// Opens a data folder to read.
     pub fn open(data_dir: &Path) -> Result<Reader, StoreError> {
@@ -156,7 +159,7 @@ impl Reader {
     }
 
     /// The live day-tables, the oldest first, with the times of their oldest and newest records. Opens no file.
-    pub fn table_times(&self) -> Result<Vec<(DayTable, Option<(Ticks, Ticks)>)>, StoreError> {
+    pub fn table_times(&self) -> Result<Vec<TableTimes>, StoreError> {
         Ok(self.catalogue.files()?.into_iter().map(|file| (file.day, file.times)).collect())
     }
 

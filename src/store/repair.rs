@@ -13,7 +13,7 @@ use crate::key::DayTable;
 use crate::time;
 use rusqlite::params;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Makes the catalogue of a folder agree with its files. Gives what was done, a line each; nothing is said where
 /// everything agreed.
@@ -23,7 +23,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
         return Err(StoreError::NoStore(data_dir.into()));
     }
     let _lock = layout.lock()?;
-    let mut said = keep_old_catalogue(&layout)?;
+    let Aside { copy, mut said } = keep_old_catalogue(&layout)?;
     let mut catalogue = Catalogue::open_to_write(data_dir)?;
     let noted: HashMap<DayTable, LiveFile> =
         catalogue.files()?.into_iter().map(|file| (file.day.clone(), file)).collect();
@@ -67,23 +67,36 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     let set = catalogue.connection().execute("UPDATE state SET committed = max(committed, ?1)", [committed]);
     set.map_err(StoreError::sqlite(Catalogue::path_in(data_dir)))?;
     catalogue.close()?;
+    match copy {
+        // Everything agreed: it is what it was.
+        Some(copy) if said.is_empty() => std::fs::remove_file(&copy).map_err(StoreError::io(&copy))?,
+        Some(copy) => said.insert(0, format!("the catalogue as it was is kept as {}", copy.display())),
+        None => {}
+    }
     Ok(said)
 }
 
+/// What became of the old catalogue.
+#[derive(Default)]
+struct Aside {
+    /// A copy of it, where it stays in use.
+    copy: Option<PathBuf>,
+    said: Vec<String>,
+}
+
 /// Copies the catalogue aside, or moves it there where it is not ours or not whole, so that a new one is made.
-fn keep_old_catalogue(layout: &Layout) -> Result<Vec<String>, StoreError> {
+fn keep_old_catalogue(layout: &Layout) -> Result<Aside, StoreError> {
     let path = Catalogue::path_in(&layout.data);
     if !path.exists() {
-        return Ok(vec![
-            "catalog.db: missing, made anew; every file that is followed is read from its beginning".into(),
-        ]);
+        let said = "catalog.db: missing, made anew; every file that is followed is read from its beginning".into();
+        return Ok(Aside { copy: None, said: vec![said] });
     }
     let aside = (1..).map(|n| layout.data.join(format!("catalog.before-repair-{n}.db"))).find(|path| !path.exists());
-    let Some(aside) = aside else { return Ok(Vec::new()) };
+    let Some(aside) = aside else { return Ok(Aside::default()) };
     match Catalogue::open_to_write(&layout.data).and_then(|c| c.sources().map(|_| c)).and_then(Catalogue::close) {
         Ok(()) => {
             std::fs::copy(&path, &aside).map_err(StoreError::io(&aside))?;
-            Ok(vec![format!("the catalogue as it was is kept as {}", aside.display())])
+            Ok(Aside { copy: Some(aside), said: Vec::new() })
         }
         Err(error @ (StoreError::NewerFormat { .. } | StoreError::Io { .. } | StoreError::Full(_))) => Err(error),
         Err(error) => {
@@ -96,7 +109,8 @@ fn keep_old_catalogue(layout: &Layout) -> Result<Vec<String>, StoreError> {
                     _ => {}
                 }
             }
-            Ok(vec![format!("catalog.db: {error}; kept as {} and made anew", aside.display())])
+            let said = format!("catalog.db: {error}; kept as {} and made anew", aside.display());
+            Ok(Aside { copy: None, said: vec![said] })
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Plans for every state that a table can be in.
+
 use super::*;
 use crate::lifecycle::Admission;
 use proptest::prelude::*;

@@ -1,0 +1,86 @@
+//! As much of an HTTP/1.1 client as the tests need: one request a connection.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the other side may be silent.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Its header lines, in lower case.
+    pub(crate) head: String,
+    /// Its body, without the marks between chunks.
+    pub(crate) body: String,
+}
+
+/// Asks over a unix socket.
+pub(crate) fn over_unix(socket: &Path, method: &str, target: &str, body: &str) -> io::Result<Answer> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    ask(stream, method, target, "", body)
+}
+
+/// Asks over TCP, with header lines of one's own, each ended by CRLF.
+pub(crate) fn over_tcp(address: SocketAddr, method: &str, target: &str, headers: &str) -> io::Result<Answer> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    ask(stream, method, target, headers, "")
+}
+
+/// Opens a stream that does not end: gives its head, and what comes after it line by line.
+pub(crate) fn follow(socket: &Path, target: &str) -> io::Result<(String, impl Iterator<Item = String>)> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let mut reader = BufReader::new(stream);
+    let head = head_of(&mut reader)?;
+    Ok((head, reader.lines().map_while(Result::ok)))
+}
+
+fn ask<S: Read + Write>(mut stream: S, method: &str, target: &str, headers: &str, body: &str) -> io::Result<Answer> {
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    )?;
+    let mut reader = BufReader::new(stream);
+    let head = head_of(&mut reader)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| io::Error::other(format!("no status in {head:?}")))?;
+    let mut body = Vec::new();
+    if head.contains("transfer-encoding: chunked") {
+        read_chunks(&mut reader, &mut body)?;
+    } else {
+        reader.read_to_end(&mut body)?;
+    }
+    Ok(Answer { status, head, body: String::from_utf8_lossy(&body).into_owned() })
+}
+
+fn head_of(reader: &mut impl BufRead) -> io::Result<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(head.to_ascii_lowercase())
+}
+
+fn read_chunks(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<()> {
+    loop {
+        let mut size = String::new();
+        reader.read_line(&mut size)?;
+        let size = u64::from_str_radix(size.trim(), 16).map_err(io::Error::other)?;
+        if size == 0 {
+            return Ok(());
+        }
+        reader.by_ref().take(size).read_to_end(body)?;
+        reader.read_line(&mut String::new())?;
+    }
+}

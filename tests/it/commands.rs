@@ -1,0 +1,299 @@
+//! The commands on a data folder, beside a running daemon and without one.
+
+use crate::client::over_unix;
+use crate::place::{DAYTABLE, Lines, PATIENCE, Place, message_of, numbered, wait_for};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+
+/// Records of two instances and three levels, a second apart, the last one now: `web 0`, `db 1`, `web 2`, ….
+fn write_day(place: &Place, records: u64) {
+    let now = daytable::time::now();
+    let line = |n: u64| {
+        let time = now.minus(std::time::Duration::from_secs(records - n));
+        let (host, level) = (["web", "db"][n as usize % 2], ["info", "warn", "error"][n as usize % 3]);
+        format!(
+            "{{\"time\":\"{time}\",\"level\":\"{level}\",\"host\":\"{host}\",\"message\":\"{host} {n}\",\"n\":{n}}}"
+        )
+    };
+    place.write("app.log", &(0..records).map(line).collect::<Vec<_>>());
+}
+
+const BY_HOST: &str = "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{field:host}\"\n";
+
+/// Each answers the same while the daemon runs and after it was stopped.
+#[test]
+fn reading_is_the_same_beside_a_daemon_and_without_one() {
+    let place = Place::new();
+    write_day(&place, 60);
+    let daemon = place.start_with(BY_HOST);
+    wait_for("all is read", PATIENCE, || (place.records().len() == 60).then_some(()));
+    let answers = || {
+        let said = |command: &str, args: &[&str]| place.said(command, args);
+        // Of the tables that have rows: tomorrow's is made meanwhile.
+        let rows = place.json("tables", &[]).into_iter().map(|table| table["rows"].clone());
+        let tables: Vec<Value> = rows.filter(|rows| *rows != 0).collect();
+        (
+            said("query", &["--json"]),
+            said("count", &["--by", "level,instance"]),
+            tables,
+            place.ledger("app.log")["records"].clone(),
+        )
+    };
+    let beside = answers();
+    daemon.stop();
+    assert_eq!(answers(), beside);
+    assert_eq!(beside.3, 60);
+    assert_eq!(beside.2.iter().filter_map(Value::as_u64).sum::<u64>(), 60);
+}
+
+/// Newest first, at most `-n`, and only what the filters let through.
+#[test]
+fn query_filters() {
+    let place = Place::new();
+    write_day(&place, 60);
+    let daemon = place.start_with(BY_HOST);
+    wait_for("all is read", PATIENCE, || (place.records().len() == 60).then_some(()));
+    daemon.stop();
+    let numbers = |args: &[&str]| -> Vec<u64> {
+        place.json("query", args).iter().map(|record| record["n"].as_u64().expect("a number")).collect()
+    };
+    let all: Vec<u64> = (0..60).rev().collect();
+    let only = |keep: &dyn Fn(u64) -> bool| -> Vec<u64> { all.iter().copied().filter(|n| keep(*n)).collect() };
+    assert_eq!(numbers(&["-n", "1000"]), all);
+    assert_eq!(numbers(&["-n", "7"]), all[..7]);
+    assert_eq!(numbers(&["--instance", "db"]), only(&|n| n % 2 == 1));
+    assert!(numbers(&["--instance", "d"]).is_empty());
+    assert_eq!(numbers(&["--level", "error"]), only(&|n| n % 3 == 2));
+    assert_eq!(numbers(&["--level", "warn", "--instance", "web", "-n", "3"]), only(&|n| n % 3 > 0 && n % 2 == 0)[..3]);
+    assert_eq!(numbers(&["--contains", "web 1"]), only(&|n| n % 2 == 0 && (n == 1 || n / 10 == 1)));
+    let time = |n: u64| {
+        place
+            .json("query", &["--contains", &format!(" {n}"), "-n", "1000"])
+            .iter()
+            .find(|record| record["n"] == n)
+            .expect("there")["time"]
+            .as_str()
+            .expect("a time")
+            .to_owned()
+    };
+    assert_eq!(numbers(&["--since", &time(50)]), only(&|n| n >= 50));
+    assert_eq!(numbers(&["--until", &time(50), "--since", &time(40)]), only(&|n| (40..50).contains(&n)));
+    let counts = place.json("count", &["--by", "level"]);
+    assert_eq!(
+        counts.iter().filter_map(|count| count["records"].as_u64()).collect::<Vec<_>>(),
+        [20, 20, 20],
+        "{counts:?}"
+    );
+    assert_eq!(place.json("count", &["--instance", "web"])[0]["records"], 30);
+    let every = place.json("count", &["--every", "10s"]);
+    assert_eq!(every.iter().filter_map(|count| count["records"].as_u64()).sum::<u64>(), 60, "{every:?}");
+    assert!((6..=7).contains(&every.len()), "{every:?}");
+}
+
+/// A record has three keys, and by them it is found; keys of none are `EX_NOINPUT`.
+#[test]
+fn one_record_by_its_three_keys() {
+    let place = Place::new();
+    write_day(&place, 20);
+    let daemon = place.start_with(BY_HOST);
+    wait_for("all is read", PATIENCE, || (place.records().len() == 20).then_some(()));
+    daemon.stop();
+    for record in place.records() {
+        let key = ["table", "partition_key", "row_key"].map(|key| record[key].as_str().expect("a key").to_owned());
+        assert_eq!(place.json("query", &["--key", &key.join("/")]), [record]);
+        let other = [&key[0], "nobody", &key[2]].join("/");
+        let output = place.ask("query", &["--key", &other]);
+        assert_eq!(output.status.code(), Some(66), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Files that are imported are there once, whatever is imported again, compressed or not, by the daemon or without it.
+#[test]
+fn import_again_is_a_no_op() {
+    for with_daemon in [false, true] {
+        let place = Place::new();
+        let lines = numbered("line", 5000);
+        let plain = place.path("old.txt");
+        fs::write(&plain, lines.concat_lines()).expect("written");
+        let (gz, zst) = (place.path("old.txt.gz"), place.path("old.txt.zst"));
+        let mut encoder =
+            flate2::write::GzEncoder::new(File::create(&gz).expect("a file"), flate2::Compression::fast());
+        encoder.write_all(lines.concat_lines().as_bytes()).expect("compressed");
+        encoder.finish().expect("finished");
+        fs::write(&zst, zstd::encode_all(lines.concat_lines().as_bytes(), 1).expect("compressed")).expect("written");
+        let daemon = with_daemon.then(|| place.start());
+        let import = |path: &std::path::Path| place.said("import", &[path.to_str().expect("a path")]);
+        let first = import(&plain);
+        assert!(first.contains("5000 new records from 1 file"), "{first}");
+        place.wait_for_messages(&lines);
+        for path in [&plain, &gz, &zst] {
+            let again = import(path);
+            assert!(again.contains("0 new records from 1 file"), "{again}");
+        }
+        place.wait_for_messages(&lines);
+        let more = numbered("more", 100);
+        let mut encoder =
+            flate2::write::GzEncoder::new(File::create(&gz).expect("a file"), flate2::Compression::fast());
+        encoder.write_all(more.concat_lines().as_bytes()).expect("compressed");
+        encoder.finish().expect("finished");
+        assert!(import(&gz).contains("100 new records"));
+        place.wait_for_messages(&[lines, more].concat());
+        if let Some(daemon) = daemon {
+            daemon.stop();
+        }
+        place.assert_no_key_twice();
+    }
+}
+
+/// The daemon that imports says how far it is: never backwards, and at the end all of it.
+#[test]
+fn import_tells_how_far_it_is() {
+    let place = Place::new();
+    let lines = numbered("a line of a file that takes more than one chunk to be read", 100_000);
+    let file = place.path("old.txt");
+    fs::write(&file, lines.concat_lines()).expect("written");
+    let daemon = place.start();
+    let body = serde_json::json!({ "paths": [file] }).to_string();
+    let answer = over_unix(daemon.socket(), "POST", "/-/import", &body).expect("an answer");
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let told: Vec<Value> = answer.body.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let read: Vec<u64> = told.iter().map(|told| told["bytes"].as_u64().expect("bytes")).collect();
+    assert!(told.len() > 2 && read.is_sorted(), "{read:?}");
+    let (last, size) = (&told[told.len() - 1], lines.concat_lines().len());
+    assert_eq!((&last["bytes"], &last["bytes_total"], &last["records"]), (&size.into(), &size.into(), &100_000.into()));
+    assert_eq!(place.json("count", &[])[0]["records"], 100_000, "the answer ends when all of it is committed");
+    daemon.stop();
+}
+
+/// A file that is not there is named, and nothing is imported.
+#[test]
+fn import_of_nothing() {
+    let place = Place::new();
+    let output = place.ask("import", &["/no/such/file"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(66), "{error}");
+    assert!(error.contains("/no/such/file"), "{error}");
+}
+
+/// A dropped table is gone at once, beside a daemon and without one; one that is not there is `EX_NOINPUT`.
+#[test]
+fn drop_takes_a_table_away() {
+    for with_daemon in [false, true] {
+        let place = Place::new();
+        write_day(&place, 10);
+        let daemon = place.start_with(BY_HOST);
+        wait_for("all is read", PATIENCE, || (place.records().len() == 10).then_some(()));
+        let table = place.records()[0]["table"].as_str().expect("a table").to_owned();
+        let in_table = place.records().iter().filter(|record| record["table"] == table.as_str()).count();
+        let daemon = if with_daemon {
+            Some(daemon)
+        } else {
+            daemon.stop();
+            None
+        };
+        assert_eq!(place.said("drop", &[&table]), format!("dropped {table}\n"));
+        assert_eq!(place.records().len(), 10 - in_table);
+        let tables = place.json("tables", &[]);
+        assert!(tables.iter().all(|shown| shown["table"] != table.as_str() || shown["state"] != "open"), "{tables:?}");
+        let output = place.ask("drop", &["Log19990101"]);
+        assert_eq!(output.status.code(), Some(66), "{}", String::from_utf8_lossy(&output.stderr));
+        if let Some(daemon) = daemon {
+            daemon.stop();
+        }
+    }
+}
+
+/// `tail` prints what is committed from its start on, and ends after `-n`.
+#[test]
+fn tail_follows() {
+    let place = Place::new();
+    let daemon = place.start();
+    place.write("app.log", &["before".into()]);
+    place.wait_for_messages(&["before".into()]);
+    let mut child = place.command("tail").args(["--json", "-n", "20"]).stdout(Stdio::piped()).spawn().expect("run");
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    // Whatever is written before it looks is not its business: so each is written until it is seen.
+    let written = numbered("line", 20);
+    let (sender, seen) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        lines.map_while(Result::ok).for_each(|line| {
+            let record: Value = serde_json::from_str(&line).expect("a record");
+            // The test may have ended.
+            let _ = sender.send(message_of(&record));
+        });
+    });
+    let mut probes = 0;
+    let first = wait_for("tail looks", PATIENCE, || {
+        place.write("probe.log", &[format!("probe {probes}")]);
+        probes += 1;
+        seen.recv_timeout(std::time::Duration::from_millis(500)).ok()
+    });
+    assert!(first.starts_with("probe"), "{first}");
+    place.write("app.log", &written);
+    let mut messages: Vec<String> = vec![first];
+    while messages.len() < 20 {
+        messages.push(seen.recv_timeout(PATIENCE).expect("a record that was committed"));
+    }
+    assert!(child.wait().expect("ended").success());
+    reader.join().expect("read");
+    let lines: Vec<&String> = messages.iter().filter(|message| message.starts_with("line")).collect();
+    assert!(!lines.is_empty() && !messages.contains(&"before".to_owned()), "{messages:?}");
+    daemon.stop();
+}
+
+/// Whoever stops reading has had enough: no message, no failure.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let place = Place::new();
+    let daemon = place.start();
+    let lines = numbered("line", 20_000);
+    place.write("app.log", &lines);
+    wait_for("all is read", PATIENCE, || {
+        (daemon.metric("daytable_records_committed_total") == Some(20_000.0)).then_some(())
+    });
+    daemon.stop();
+    for args in [&["-n", "20000"][..], &["-n", "20000", "--json"]] {
+        let mut child =
+            place.command("query").args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run");
+        let mut some = [0; 100];
+        child.stdout.take().expect("piped").read_exact(&mut some).expect("some of it");
+        let output = child.wait_with_output().expect("ended");
+        assert!(output.status.success(), "{}", output.status);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+/// `parse` prints what the parser makes of each line and touches no data folder.
+#[test]
+fn parse_shows_what_a_line_gives() {
+    let place = Place::new();
+    let file = place.path("lines");
+    fs::write(
+        &file,
+        "2026-11-21T08:00:00Z ERROR disk full\n{\"level\":\"warn\",\"message\":\"hot\",\"c\":81}\nplain\n",
+    )
+    .expect("written");
+    let output = Command::new(DAYTABLE).arg("parse").arg(&file).output().expect("run");
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).expect("text");
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    assert_eq!(lines[0]["time"], "2026-11-21T08:00:00Z");
+    assert_eq!((&lines[0]["level"], &lines[0]["message"]), (&"error".into(), &"disk full".into()));
+    assert_eq!((&lines[1]["level"], &lines[1]["message"], &lines[1]["c"]), (&"warn".into(), &"hot".into(), &81.into()));
+    assert_eq!(lines[2], serde_json::json!({"message": "plain"}));
+}
+
+/// A folder without data is said to be none, and no command but those that write makes one.
+#[test]
+fn a_folder_that_is_none() {
+    let place = Place::new();
+    for command in ["query", "count", "tables", "sources", "tail"] {
+        let output = place.ask(command, &[]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(66), "{command}: {error}");
+        assert!(error.contains("no data folder"), "{command}: {error}");
+    }
+    assert!(!place.data().exists());
+}

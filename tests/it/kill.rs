@@ -1,0 +1,227 @@
+//! The promise of the whole: whatever is killed and whenever, every record is in exactly one row.
+//!
+//! A writer appends to several files, each in a form of its own, and rotates them; meanwhile the daemon is killed with
+//! SIGKILL again and again, after pauses that a seeded generator chooses. `DAYTABLE_KILLS` sets how many kills (40
+//! without it), `DAYTABLE_SEED` the seed, which is printed when the test fails.
+
+use crate::place::{PATIENCE, Place, append, gzip, message_of, wait_for};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const TAIL: &str = "[[tail]]\ninclude = [\"LOGS/*.log*\"]\nexclude = [\"LOGS/*.tmp\"]\ninstance = \"{stem}\"\n";
+/// Files at a time.
+const STREAMS: usize = 5;
+/// Rotated files of a stream that are kept; older ones are removed once they are read.
+const KEPT: usize = 6;
+
+/// An xorshift generator: the same seed, the same test as far as the machine allows.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+#[test]
+fn every_record_is_there_exactly_once_whatever_is_killed() {
+    let kills = from_environment("DAYTABLE_KILLS", 40);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let seed = from_environment("DAYTABLE_SEED", now.as_nanos() as u64 | 1);
+    println!("DAYTABLE_SEED={seed} DAYTABLE_KILLS={kills}");
+    let mut random = Random(seed);
+    let place = Arc::new(Place::new());
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = {
+        let (place, stop) = (place.clone(), stop.clone());
+        std::thread::spawn(move || write_until(&place, &stop, Random(seed.rotate_left(17) | 1)))
+    };
+    for _ in 0..kills {
+        let daemon = place.spawn(TAIL);
+        // From "not even open" to "in the middle of it".
+        let pause = Duration::from_millis(if random.below(4) == 0 { random.below(30) } else { random.below(700) });
+        std::thread::sleep(pause);
+        daemon.kill();
+        if random.below(4) == 0 {
+            std::thread::sleep(Duration::from_millis(random.below(300)));
+        }
+    }
+    let daemon = place.start_with(TAIL);
+    stop.store(true, Ordering::Relaxed);
+    let expected = writer.join().expect("the writer fails nothing");
+    assert_exactly(&place, &expected, seed);
+    daemon.stop();
+    // A start with nothing new brings nothing new.
+    let daemon = place.start_with(TAIL);
+    append(&place.log("sentinel.log"), b"the sentinel\n");
+    wait_for("the sentinel is read", PATIENCE, || {
+        (!place.json("query", &["--contains", "the sentinel"]).is_empty()).then_some(())
+    });
+    daemon.stop();
+    fs::remove_file(place.log("sentinel.log")).expect("removed");
+    let expected: BTreeSet<String> = expected.into_iter().chain(["the sentinel".into()]).collect();
+    assert_exactly(&place, &expected, seed);
+    place.assert_no_key_twice();
+}
+
+/// Waits until there are as many records, then compares each.
+fn assert_exactly(place: &Place, expected: &BTreeSet<String>, seed: u64) {
+    let deadline = Instant::now() + 2 * PATIENCE;
+    while total(place) < expected.len() as u64 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let records = place.records();
+    let mut seen = BTreeSet::new();
+    let twice: Vec<&Value> = records.iter().filter(|record| !seen.insert(identity(record))).collect();
+    let missing: Vec<_> = expected.difference(&seen).collect();
+    let unknown: Vec<_> = seen.difference(expected).collect();
+    assert!(
+        twice.is_empty() && missing.is_empty() && unknown.is_empty(),
+        "DAYTABLE_SEED={seed}: of {} records {} are there twice: {:?}, {} missing: {:?}, {} never written: {:?}",
+        expected.len(),
+        twice.len(),
+        &twice[..twice.len().min(5)],
+        missing.len(),
+        &missing[..missing.len().min(10)],
+        unknown.len(),
+        &unknown[..unknown.len().min(10)],
+    );
+    assert_eq!(total(place), expected.len() as u64, "DAYTABLE_SEED={seed}: count and query do not agree");
+}
+
+/// How many records can be queried; none where there is no data folder yet.
+fn total(place: &Place) -> u64 {
+    let said = place.ask("count", &["--json"]).stdout;
+    let counts = String::from_utf8_lossy(&said).into_owned();
+    let counts = counts.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    counts.filter_map(|count| count["records"].as_u64()).sum()
+}
+
+/// What tells one record from every other: its stream and number are in its message.
+fn identity(record: &Value) -> String {
+    message_of(record)
+}
+
+/// Appends records to every stream and rotates them until it is told to stop. Gives what it wrote.
+fn write_until(place: &Place, stop: &AtomicBool, mut random: Random) -> BTreeSet<String> {
+    let mut written = BTreeSet::new();
+    let mut number = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        let stream = random.below(STREAMS as u64) as usize;
+        let mut text = String::new();
+        for _ in 0..=random.below(60) {
+            number += 1;
+            let message = format!("record {number} of stream {stream}");
+            text.push_str(&line_of(stream, &message));
+            written.insert(message);
+        }
+        let path = place.log(&format!("s{stream}.log"));
+        // In two writes, the first of which ends anywhere in a line.
+        let (first, second) = text.as_bytes().split_at(random.below(text.len() as u64) as usize);
+        append(&path, first);
+        std::thread::sleep(Duration::from_millis(random.below(5)));
+        append(&path, second);
+        if random.below(25) == 0 {
+            rotate(place, stream, written.len() as u64, &mut random);
+        }
+        std::thread::sleep(Duration::from_millis(random.below(12)));
+    }
+    written
+}
+
+/// Each stream in a form of its own, with and without times.
+fn line_of(stream: usize, message: &str) -> String {
+    let now = daytable::time::now();
+    match stream % 4 {
+        0 => format!("{now} INFO {message}\n"),
+        1 => format!("{message}\n"),
+        2 => format!("{{\"time\":\"{now}\",\"level\":\"warn\",\"message\":\"{message}\",\"n\":7}}\n"),
+        _ => format!("{{\"message\":\"{message}\"}}\n"),
+    }
+}
+
+/// `s.log.1` becomes `s.log.2` or `s.log.2.gz`, and so on, then the live file is moved away, or copied and emptied.
+fn rotate(place: &Place, stream: usize, written: u64, random: &mut Random) {
+    let name = |n: usize, suffix: &str| place.log(&format!("s{stream}.log.{n}{suffix}"));
+    for oldest in [name(KEPT, ""), name(KEPT, ".gz")] {
+        if oldest.exists() {
+            // What is removed before it is read is lost to everybody; so the writer waits, between any two kills.
+            wait_for("what is rotated out is read", 2 * PATIENCE, || (total(place) == written).then_some(()));
+            fs::remove_file(oldest).expect("removed");
+        }
+    }
+    for n in (1..KEPT).rev() {
+        for suffix in ["", ".gz"] {
+            let from = name(n, suffix);
+            if from.exists() {
+                fs::rename(from, name(n + 1, suffix)).expect("renamed");
+            }
+        }
+    }
+    if name(2, "").exists() && random.below(2) == 0 {
+        // Compressed under a name of its own first, so that no half of it can be taken for the whole.
+        let half = name(2, ".gz.tmp");
+        let plain = name(2, "");
+        let aside = name(2, ".tmp");
+        fs::copy(&plain, &aside).expect("copied");
+        gzip(&aside, &half);
+        fs::rename(half, name(2, ".gz")).expect("renamed");
+        fs::remove_file(plain).expect("removed");
+    }
+    let live = place.log(&format!("s{stream}.log"));
+    if stream == 4 && is_read(place, stream) {
+        // Between copy and truncate nothing is written here: that gap is what copytruncate cannot promise.
+        fs::copy(&live, name(1, "")).expect("copied");
+        File::options().write(true).open(&live).expect("there").set_len(0).expect("emptied");
+    } else if stream != 4 {
+        fs::rename(&live, name(1, "")).expect("renamed");
+    }
+}
+
+/// Whether the live file of a stream is committed to its end.
+fn is_read(place: &Place, stream: usize) -> bool {
+    let path = place.log(&format!("s{stream}.log"));
+    let (size, shown) = (fs::metadata(&path).map_or(0, |file| file.len()), path.display().to_string());
+    let sources = place.ask("sources", &["--json"]);
+    let lines = String::from_utf8_lossy(&sources.stdout).into_owned();
+    let sources = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    sources.into_iter().any(|source| source["path"] == shown && source["position"] == size)
+}
+
+/// The places where a kill hurts most, one by one, in a build that has them.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_kill_at_each_failpoint_loses_and_doubles_nothing() {
+    use crate::place::{DAYTABLE, numbered};
+    for point in ["commit-between", "commit-after", "tidy-before", "drop-after"] {
+        for times in 1..=3 {
+            let place = Place::new();
+            let mut command = std::process::Command::new(DAYTABLE);
+            command.arg("run").arg("--config").arg(place.configure(TAIL));
+            command.env("DAYTABLE_FAILPOINT", format!("{point}:{times}"));
+            let mut daemon = place.spawn_command(command);
+            let lines = numbered(point, 500);
+            for batch in lines.chunks(50) {
+                place.write("app.log", batch);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            if point.starts_with("commit") {
+                assert!(!daemon.ended().success(), "{point} was not reached");
+            }
+            drop(daemon);
+            let daemon = place.start_with(TAIL);
+            place.finish(daemon, TAIL, &lines);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What crosses modules: every test here runs the real `daytable` on real files, in a folder of its own.
+//!
+//! One binary, a module per behaviour; [`place`] is the folder and the daemon in it, [`client`] speaks HTTP to it.
+//!
+//! Nothing sleeps to hope: a test [waits](place::wait_for) until what it expects is there, and fails with what was
+//! missing at its deadline. That something does *not* happen is shown by something later that does: a record that was
+//! written after it, a stop, a second start.
+
+mod client;
+mod place;
+
+mod commands;
+mod http;
+mod kill;
+mod lifecycle;
+mod readme;
+mod rotation;
+mod service;
+mod tidy;
+mod trouble;

@@ -1,0 +1,79 @@
+//! What systemd sees: the unit file, readiness, the watchdog, and a stop that loses nothing.
+
+use crate::place::{DAYTABLE, PATIENCE, Place, TAIL, numbered};
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/daytable.service");
+
+fn systemd_analyze(args: &[&str]) -> String {
+    let output = Command::new("systemd-analyze").args(args).output();
+    let output = output.expect("systemd-analyze is there (tests/run installs it: Debian's package systemd)");
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    assert!(output.status.success(), "systemd-analyze {args:?}: {}\n{said}", output.status);
+    said
+}
+
+/// The unit as it would be installed, its program being the one under test: verify looks for it.
+#[test]
+fn the_unit_is_verified_without_a_word() {
+    let place = Place::new();
+    let unit = std::fs::read_to_string(UNIT).expect("the unit");
+    assert!(unit.contains("ExecStart=/usr/bin/daytable "), "the unit starts /usr/bin/daytable");
+    let path = place.path("daytable.service");
+    std::fs::write(&path, unit.replace("/usr/bin/daytable", DAYTABLE)).expect("written");
+    let said = systemd_analyze(&["verify", "--man=no", path.to_str().expect("a path")]);
+    // Whatever other units of this machine have to say is theirs.
+    let ours: Vec<&str> = said.lines().filter(|line| line.contains("daytable")).collect();
+    assert!(ours.is_empty(), "{ours:#?}");
+}
+
+/// The exposure is at most 2.0, on a scale from 0 to 10; the option is in tenths.
+#[test]
+fn the_unit_exposes_little() {
+    systemd_analyze(&["security", "--offline=true", "--threshold=20", UNIT]);
+}
+
+/// `READY=1` once it is ready, `WATCHDOG=1` as often as it was asked for, `STOPPING=1` at the end.
+#[test]
+fn the_service_manager_is_told() {
+    let place = Place::new();
+    let path = place.path("notify");
+    let socket = UnixDatagram::bind(&path).expect("bound");
+    socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(place.configure(TAIL));
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "3000000").env_remove("WATCHDOG_PID");
+    let daemon = place.spawn_command(command);
+    let told = || {
+        let mut buffer = [0; 4096];
+        let length = socket.recv(&mut buffer).expect("the service manager is told in time");
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    let wait_told = |what: &str| while !told().lines().any(|line| line == what) {};
+    wait_told("READY=1");
+    daemon.wait_ready();
+    let began = Instant::now();
+    wait_told("WATCHDOG=1");
+    wait_told("WATCHDOG=1");
+    assert!(began.elapsed() < Duration::from_secs(6), "the watchdog was fed twice in {:?}", began.elapsed());
+    daemon.signal(rustix::process::Signal::TERM);
+    wait_told("STOPPING=1");
+    let mut daemon = daemon;
+    assert!(daemon.ended().success());
+}
+
+/// What was read when the signal came is committed; what was not is read at the next start. Neither takes long.
+#[test]
+fn a_stop_drains_within_seconds_and_loses_nothing() {
+    let place = Place::new();
+    let lines = numbered("line", 100_000);
+    place.write("app.log", &lines);
+    let daemon = place.start();
+    let began = Instant::now();
+    daemon.stop();
+    assert!(began.elapsed() < Duration::from_secs(10), "it took {:?}", began.elapsed());
+    let daemon = place.start();
+    place.finish(daemon, TAIL, &lines);
+}

@@ -1,0 +1,343 @@
+//! What goes wrong around the daemon: each gets a clear message, and loses nothing.
+
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, TAIL, numbered, wait_for};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A day whose records do not expire while the tests run, for lines with a time of their own.
+fn today() -> String {
+    daytable::time::now().to_string()
+}
+
+fn error_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What is wrong in a configuration is named with its line and what would be right; the exit code is `EX_CONFIG`.
+#[test]
+fn a_bad_configuration_names_key_line_and_fix() {
+    let place = Place::new();
+    for (text, says) in [
+        ("[[tail]]\nincludes = [\"/x\"]\n", vec![":5:", "includes", "include"]),
+        ("[[tail]]\ninclude = [\"/x\"]\nline_bytes_max = 1024\n", vec![":6:", "line_bytes_max", "KiB"]),
+        ("[lifecycle]\nschedule = \"every day\"\n", vec![":5:", "schedule"]),
+        ("[[table]]\nname = \"Log_1\"\n", vec![":5:", "name"]),
+        ("[[table]]\nname = \"Log\"\nkeep = \"30\"\n", vec![":6:", "keep"]),
+        ("[store]\nkind = \"postgres\"\n", vec![":5:", "kind", "embedded"]),
+        ("[store\n", vec![":4:"]),
+    ] {
+        // `data_dir`, `[http]` and `listen` stand above.
+        let path = place.path("daytable.toml");
+        let data = place.data();
+        fs::write(&path, format!("data_dir = \"{}\"\n[http]\nlisten = \"off\"\n{text}", data.display()))
+            .expect("written");
+        for command in ["check", "run"] {
+            let output = Command::new(DAYTABLE).arg(command).arg("--config").arg(&path).output().expect("run");
+            let error = error_of(&output);
+            assert_eq!(output.status.code(), Some(78), "{command} {text}: {error}");
+            assert!(error.contains("daytable.toml"), "{error}");
+            for word in &says {
+                assert!(error.contains(word), "{command} {text:?} does not say {word}: {error}");
+            }
+        }
+        assert!(!data.exists(), "a daemon that cannot run makes no data folder");
+    }
+}
+
+/// Configuration that is not there, and a token that is not there.
+#[test]
+fn what_the_configuration_names_and_is_not_there_is_named() {
+    let place = Place::new();
+    let missing = place.path("missing.toml");
+    let output = Command::new(DAYTABLE).arg("run").arg("--config").arg(&missing).output().expect("run");
+    assert_eq!(output.status.code(), Some(78));
+    assert!(error_of(&output).contains("missing.toml"), "{}", error_of(&output));
+    let config = place.configure("[http]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"LOGS/no-token\"\n");
+    let output = Command::new(DAYTABLE).arg("run").arg("--config").arg(config).output().expect("run");
+    assert!(!output.status.success());
+    assert!(error_of(&output).contains("no-token"), "{}", error_of(&output));
+}
+
+/// Folders, sockets without a writer, links that lead nowhere: said where they hide something, never in the way.
+#[test]
+fn what_cannot_be_read_does_not_keep_the_rest_from_being_read() {
+    let place = Place::new();
+    fs::create_dir(place.log("folder.log")).expect("a folder");
+    symlink(place.log("nowhere"), place.log("dangling.log")).expect("a link");
+    symlink(place.log("loop.log"), place.log("loop.log")).expect("a link");
+    let fifo = place.log("fifo.log");
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
+    assert!(made.success());
+    place.write("good.log", &["the good one".into()]);
+    let daemon = place.start();
+    place.wait_for_messages(&["the good one".into()]);
+    place.write("nowhere", &["no longer dangling".into()]);
+    place.finish(daemon, TAIL, &["the good one".into(), "no longer dangling".into()]);
+}
+
+/// A file that the daemon may not read is named, and read as soon as it may. Root may read everything, so where the
+/// tests run as root the daemon runs as `nobody`.
+#[test]
+fn a_file_that_may_not_be_read_is_named_and_read_once_it_may() {
+    let place = Place::new();
+    place.write("secret.log", &["behind the door".into()]);
+    place.write("good.log", &["the good one".into()]);
+    let secret = place.log("secret.log");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).expect("set");
+    let daemon = start_unprivileged(&place, TAIL);
+    place.wait_for_messages(&["the good one".into()]);
+    daemon.wait_said("secret.log");
+    assert!(daemon.metric("daytable_read_errors_total").is_some_and(|errors| errors >= 1.0), "it is counted");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).expect("set");
+    place.wait_for_messages(&["the good one".into(), "behind the door".into()]);
+    daemon.stop();
+}
+
+/// Starts the daemon as a user that is not root.
+fn start_unprivileged(place: &Place, config: &str) -> Daemon {
+    let config = place.configure(config);
+    let run = ["run".into(), "--config".into(), config.into_os_string()];
+    let daemon = if rustix::process::geteuid().is_root() {
+        const NOBODY: u32 = 65_534;
+        fs::create_dir(place.data()).expect("a data folder");
+        std::os::unix::fs::chown(place.data(), Some(NOBODY), Some(NOBODY)).expect("given away");
+        // A copy: the one under test may lie where only root goes.
+        let binary = place.path("daytable");
+        fs::copy(DAYTABLE, &binary).expect("copied");
+        for path in [place.path(""), place.path("logs"), binary.clone()] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(binary).args(run);
+        place.spawn_command(command)
+    } else {
+        let mut command = Command::new(DAYTABLE);
+        command.args(run);
+        place.spawn_command(command)
+    };
+    daemon.wait_ready();
+    daemon
+}
+
+/// A file system of its own on a folder, in memory; taken away with it.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// None where this process may not mount.
+    fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
+        fs::create_dir_all(at).expect("a folder");
+        let options = format!("size={size},mode=0700");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).output();
+        mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(at.into()))
+    }
+
+    fn grow(&self, size: &str) {
+        let options = format!("remount,size={size}");
+        let grown = Command::new("mount").args(["-o", &options]).arg(&self.0).status().expect("mount");
+        assert!(grown.success(), "the disk cannot be made larger");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: whoever still has a file open is a test that failed.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// With no room left the daemon says so, goes on, and takes up where it was once there is room.
+#[test]
+fn a_full_disk_is_reported_and_loses_nothing() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let daemon = place.start();
+    // What does not compress: more than the disk has.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let lines: Vec<String> = (0..100_000)
+        .map(|number| {
+            let mut noise = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state
+            };
+            format!("line {number} {:016x}{:016x}{:016x}{:016x}", noise(), noise(), noise(), noise())
+        })
+        .collect();
+    place.write("app.log", &lines);
+    wait_for("the failure is counted", PATIENCE, || {
+        daemon.metric("daytable_commit_failures_total").filter(|failures| *failures >= 1.0)
+    });
+    daemon.wait_said("is full");
+    let before = daemon.metric("daytable_records_committed_total");
+    assert!(before < Some(100_000.0), "the disk was large enough: {before:?}");
+    // It still answers, and what was accepted can be read.
+    let said = place.ask("query", &["-n", "1"]);
+    assert!(said.status.success(), "{}", error_of(&said));
+    disk.grow("64m");
+    place.finish(daemon, TAIL, &lines);
+}
+
+/// One daemon a folder: the second one is told by whom it is in use, and the first one goes on.
+#[test]
+fn a_second_daemon_is_told_who_is_there() {
+    let place = Place::new();
+    let daemon = place.start();
+    let config = place.configure(TAIL);
+    let output = Command::new(DAYTABLE).arg("run").arg("--config").arg(config).output().expect("run");
+    let error = error_of(&output);
+    assert_eq!(output.status.code(), Some(75), "{error}");
+    assert!(error.contains("in use") && error.contains(&daemon.pid().to_string()), "{error}");
+    assert!(error.contains(&place.data().display().to_string()), "{error}");
+    let lines = numbered("line", 10);
+    place.write("app.log", &lines);
+    place.finish(daemon, TAIL, &lines);
+}
+
+/// The files of a data folder that are day-tables.
+fn tables_with_rows(place: &Place) -> Vec<PathBuf> {
+    let tables = place.json("tables", &[]);
+    let has_rows = |name: &str| {
+        tables.iter().any(|table| name.starts_with(table["table"].as_str().unwrap_or("-")) && table["rows"] != 0)
+    };
+    let files = fs::read_dir(place.data().join("tables")).expect("a folder");
+    let files = files.map(|file| file.expect("a file").path());
+    files
+        .filter(|path| {
+            path.extension().is_some_and(|end| end == "db")
+                && has_rows(&path.file_name().expect("a name").to_string_lossy())
+        })
+        .collect()
+}
+
+/// A wrong byte is an error that names the page and the file, never a wrong row; other days are not touched by it.
+#[test]
+fn a_damaged_page_is_named() {
+    let place = Place::new();
+    let daemon = place.start();
+    let mark = "a text that can be found in the file again because it is short and not compressed";
+    place.write("app.log", &[mark.into()]);
+    place.wait_for_messages(&[mark.into()]);
+    daemon.stop();
+    let files = tables_with_rows(&place);
+    let [file] = &files[..] else { panic!("one day has rows: {files:?}") };
+    damage_a_body(file);
+    let output = place.ask("query", &["--json"]);
+    let error = error_of(&output);
+    assert!(matches!(output.status.code(), Some(65 | 74)), "{}: {error}", output.status);
+    let name = file.file_name().expect("a name").to_string_lossy();
+    assert!(error.contains("page 1 of") && error.contains(&*name) && error.contains("damaged"), "{error}");
+    assert!(output.stdout.is_empty(), "a wrong row: {}", String::from_utf8_lossy(&output.stdout));
+    // What does not need the page is still to be had, and the daemon takes more.
+    place.said("tables", &[]);
+    let daemon = place.start();
+    place.write("app.log", &["more".into()]);
+    wait_for("more is committed", PATIENCE, || {
+        (daemon.metric("daytable_records_committed_total") == Some(1.0)).then_some(())
+    });
+    daemon.stop();
+}
+
+/// Turns one bit of a page's body around, behind SQLite's back.
+fn damage_a_body(file: &Path) {
+    let connection = rusqlite::Connection::open(file).expect("a database");
+    let body: Vec<u8> =
+        connection.query_row("SELECT bytes FROM body WHERE page = 1", [], |row| row.get(0)).expect("a body");
+    drop(connection);
+    let bytes = fs::read(file).expect("read");
+    let places: Vec<usize> = (0..=bytes.len() - body.len()).filter(|at| bytes[*at..].starts_with(&body)).collect();
+    let [place] = places[..] else { panic!("the body is there {} times", places.len()) };
+    let at = place + body.len() / 2;
+    let disk = File::options().write(true).open(file).expect("there");
+    disk.write_all_at(&[bytes[at] ^ 0x10], at as u64).expect("written");
+}
+
+/// What somebody else put into the data folder is left alone, and said.
+#[test]
+fn a_file_of_someone_else_s_is_left_alone() {
+    let place = Place::new();
+    let lines = numbered("line", 5);
+    place.write("app.log", &lines);
+    let daemon = place.start();
+    place.wait_for_messages(&lines);
+    daemon.stop();
+    let foreign = [
+        (place.data().join("tables/notes.txt"), "remember the milk"),
+        (place.data().join("tables/Log20200101.1.db"), "not a database at all"),
+        (place.data().join("README"), "mine"),
+    ];
+    for (path, text) in &foreign {
+        fs::write(path, text).expect("written");
+    }
+    let daemon = place.start();
+    daemon.wait_said("notes.txt");
+    daemon.wait_said("Log20200101.1.db");
+    place.finish(daemon, TAIL, &lines);
+    for (path, text) in &foreign {
+        assert_eq!(fs::read_to_string(path).expect("still there"), *text, "{}", path.display());
+    }
+}
+
+/// A catalogue of yesterday beside the files of today is refused with the file's name and the way out, nothing is
+/// changed; `repair` then makes them agree again, and every row is there.
+#[test]
+fn an_older_catalogue_is_refused_until_it_is_repaired() {
+    let place = Place::new();
+    // With times of their own: what is read again gets the keys that it had.
+    let time = today();
+    let line = |message: &String| format!("{time} INFO {message}");
+    let lines = numbered("line", 30);
+    let write = |lines: &[String]| place.write("app.log", &lines.iter().map(line).collect::<Vec<_>>());
+    write(&lines[..10]);
+    let daemon = place.start();
+    place.wait_for_messages(&lines[..10]);
+    daemon.stop();
+    let (catalogue, older) = (place.data().join("catalog.db"), place.path("older.db"));
+    fs::copy(&catalogue, &older).expect("copied");
+    let daemon = place.start();
+    write(&lines[10..]);
+    place.wait_for_messages(&lines);
+    daemon.stop();
+    for suffix in ["-wal", "-shm"] {
+        // Not there after a clean stop, most often.
+        let _ = fs::remove_file(place.data().join(format!("catalog.db{suffix}")));
+    }
+    fs::copy(&older, &catalogue).expect("copied");
+
+    let config = place.configure(TAIL);
+    let output = Command::new(DAYTABLE).arg("run").arg("--config").arg(config).output().expect("run");
+    let error = error_of(&output);
+    assert_eq!(output.status.code(), Some(65), "{error}");
+    for word in ["tables/Log", "does not belong", "daytable repair --data"] {
+        assert!(error.contains(word), "does not say {word}: {error}");
+    }
+    let said = place.said("repair", &[]);
+    assert!(said.contains("20 entities more than the catalogue noted"), "{said}");
+    assert!(place.said("repair", &[]).contains("agree"), "the second time there is nothing to repair");
+    let daemon = place.start();
+    place.finish(daemon, TAIL, &lines);
+}
+
+/// A data folder of a later version is refused, with what was found and what is known, and stays as it is.
+#[test]
+fn a_newer_format_is_refused() {
+    let place = Place::new();
+    place.start().stop();
+    let path = place.data().join("catalog.db");
+    let connection = rusqlite::Connection::open(&path).expect("a database");
+    connection.pragma_update(None, "user_version", 99).expect("there is a format");
+    drop(connection);
+    for output in [
+        place.ask("query", &[]),
+        Command::new(DAYTABLE).arg("run").arg("--config").arg(place.configure(TAIL)).output().expect("run"),
+    ] {
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(69), "{error}");
+        assert!(error.contains("format 99") && error.contains("newer daytable"), "{error}");
+    }
+}
