@@ -66,7 +66,7 @@ fn every_command_of_the_readme_works() {
         fs::create_dir(new).expect("a folder");
     }
     symlink(DAYTABLE, bin.join("daytable")).expect("linked");
-    for name in ["config", "systemd", "README.md"] {
+    for name in ["config", "examples", "systemd", "README.md"] {
         symlink(Path::new(ROOT).join(name), folder.join(name)).expect("linked");
     }
     let path = std::env::var("PATH").unwrap_or_default();

@@ -1,0 +1,99 @@
+//! The program that is measured: the binary of this build, as a user runs it.
+
+use crate::client::Client;
+use crate::process::Watched;
+use anyhow::{Context, Result, ensure};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
+/// How long a daemon may take to answer, or go without a commit, before the measurement is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A data folder, and the configuration it is run with.
+pub(crate) struct Folder {
+    /// The folder.
+    pub(crate) data: PathBuf,
+    config: PathBuf,
+}
+
+impl Folder {
+    /// A folder below `scratch`, for a daemon that follows `include` and names instances by `instance`.
+    pub(crate) fn new(scratch: &Path, name: &str, include: &Path, instance: &str) -> Result<Folder> {
+        let (data, config) = (scratch.join(name), scratch.join(format!("{name}.toml")));
+        let include = include.to_str().context("the folder of the build has a name that is not UTF-8")?;
+        // The records are of a fixed day, which must not have expired whenever this is run.
+        let text = format!(
+            "[http]\nlisten = \"off\"\n\n[[tail]]\ninclude = ['{include}']\ninstance = '{instance}'\n\n\
+             [[table]]\nname = \"Log\"\nkeep = \"36500d\"\n"
+        );
+        std::fs::write(&config, text)?;
+        Ok(Folder { data, config })
+    }
+
+    /// Starts a daemon on it and waits until it is ready.
+    pub(crate) fn start(&self) -> Result<Daemon> {
+        let log = File::create(self.config.with_extension("log"))?;
+        let mut run = Command::new(BINARY);
+        run.args(["run", "--log", "warn", "--config"]).arg(&self.config).arg("--data").arg(&self.data);
+        let mut process = Watched::spawn(run.stdout(log.try_clone()?).stderr(log))?;
+        let client = loop {
+            // A socket that a daemon before this one left behind refuses; one that answers may not be ready yet.
+            let ready = Client::connect(&self.data).and_then(|mut client| client.get("/readyz").map(|_| client));
+            match ready {
+                Ok(client) => break client,
+                Err(error) => {
+                    let log = self.config.with_extension("log");
+                    process.must_run().with_context(|| format!("see {}", log.display()))?;
+                    ensure!(process.started().elapsed() < PATIENCE, "it does not get ready: {error:#}");
+                }
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        };
+        Ok(Daemon { ready_after: process.started().elapsed(), process, client, data: self.data.clone() })
+    }
+}
+
+/// A daemon that is ready.
+pub(crate) struct Daemon {
+    /// The process.
+    pub(crate) process: Watched,
+    /// A connection to it.
+    pub(crate) client: Client,
+    /// From its start to the first request that was answered as ready.
+    pub(crate) ready_after: Duration,
+    data: PathBuf,
+}
+
+impl Daemon {
+    /// Waits until it has committed so many records, and says when that was, from its start.
+    pub(crate) fn wait_for(&mut self, records: u64) -> Result<Duration> {
+        let (mut last, mut moved) = (0, Instant::now());
+        loop {
+            let committed = self.committed()?;
+            if committed >= records {
+                ensure!(committed == records, "{committed} records were committed of {records}");
+                return Ok(self.process.started().elapsed());
+            }
+            if committed != last {
+                (last, moved) = (committed, Instant::now());
+            }
+            self.process.must_run()?;
+            ensure!(moved.elapsed() < PATIENCE, "nothing was committed after {committed} records of {records}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn committed(&mut self) -> Result<u64> {
+        let metrics = self.client.get("/metrics")?;
+        let value = metrics.lines().find_map(|line| line.strip_prefix("daytable_records_committed_total "));
+        Ok(value.context("no such metric")?.parse()?)
+    }
+
+    /// A second connection.
+    pub(crate) fn connect(&self) -> Result<Client> {
+        Client::connect(&self.data)
+    }
+}

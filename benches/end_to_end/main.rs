@@ -1,0 +1,200 @@
+//! The main job from its start to its end, as a user has it: files in, day-tables out, read, and let go again.
+//!
+//! `cargo bench --bench end_to_end -- [RECORDS] [--quiet-seconds N] [--quiet-speed N] [--no-quiet]`
+//!
+//! Drives the release binary over files that it writes before (5,000,000 records where no number is given, which takes
+//! about 3 GB of disk below `target/tmp`) and prints each figure beside the target that was set for it, and beside
+//! `wc -l` and `zstd -1` of the same file, which say what the machine is. Nothing is asserted but that every record
+//! arrives: a time is a property of the machine, too. Without `--bench` on its command line, which `cargo bench` puts
+//! there, everything is small, so that `cargo test --benches` shows that it still runs.
+
+mod client;
+mod corpus;
+mod daemon;
+mod process;
+mod quiet;
+mod reading;
+mod report;
+
+use anyhow::{Context, Result};
+use daemon::Folder;
+use process::{Taken, Watched, bytes_below, median};
+use quiet::Quiet;
+use report::{Report, bytes_each, megabytes, micros_each, millis, rate};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Starts that a median is made of.
+const STARTS: usize = 9;
+/// Drops of the small day that a median is made of.
+const DROPS: usize = 5;
+const SMALL_DAY: u64 = 1000;
+
+/// How much is measured.
+struct Scale {
+    records: u64,
+    quiet: Option<Quiet>,
+    quick: bool,
+}
+
+impl Scale {
+    fn from_args() -> Result<Scale> {
+        let mut arguments = std::env::args().skip(1).peekable();
+        let mut scale = Scale {
+            records: 5_000_000,
+            quiet: Some(Quiet { instances: 1000, seconds: 3600, speed: 10 }),
+            quick: !std::env::args().any(|argument| argument == "--bench"),
+        };
+        if scale.quick {
+            scale.records = 2000;
+            scale.quiet = Some(Quiet { instances: 100, seconds: 40, speed: 0 });
+        }
+        while let Some(argument) = arguments.next() {
+            let mut number = || -> Result<u64> { Ok(arguments.next().context("a number is missing")?.parse()?) };
+            match (&*argument, &mut scale.quiet) {
+                ("--quiet-seconds", Some(quiet)) => quiet.seconds = number()?,
+                ("--quiet-speed", Some(quiet)) => quiet.speed = number()?,
+                ("--no-quiet", quiet) => *quiet = None,
+                ("--bench" | "--test", _) => {}
+                (records, _) => {
+                    scale.records = records.replace([',', '_'], "").parse().with_context(|| records.to_owned())?;
+                }
+            }
+        }
+        Ok(scale)
+    }
+}
+
+fn main() -> Result<()> {
+    let scale = Scale::from_args()?;
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let scratch = scratch.path();
+    let mut report = Report::default();
+
+    eprintln!("writing {} records", scale.records);
+    let (ndjson, text) = (scratch.join("app.ndjson"), scratch.join("text"));
+    corpus::write_ndjson(&ndjson, scale.records)?;
+    corpus::write_text(&text, scale.records)?;
+    yardsticks(&mut report, &ndjson, scale.records)?;
+
+    eprintln!("empty folder");
+    let empty = Folder::new(scratch, "empty", &scratch.join("nothing/*.log"), "{host}")?;
+    measure_start(&mut report, &empty, "an empty folder", scale.quick)?;
+
+    let from_ndjson = Folder::new(scratch, "d1", &ndjson, "{field:instance}")?;
+    ingest(&mut report, "one NDJSON file", &from_ndjson, scale.records)?;
+    let from_text = Folder::new(scratch, "d2", &text.join("*.log"), "{stem}")?;
+    ingest(&mut report, "64 text files", &from_text, scale.records)?;
+
+    eprintln!("with {} records", scale.records);
+    measure_start(&mut report, &from_ndjson, "this folder", scale.quick)?;
+    reads(&mut report, &from_ndjson, scale.quick)?;
+
+    if let Some(quiet) = scale.quiet {
+        measure_quiet(&mut report, &scratch.join("quiet"), quiet)?;
+    }
+    drops(&mut report, scratch, [&from_ndjson, &from_text])?;
+    println!("\n{} records\n\n{}", scale.records, report.table());
+    Ok(())
+}
+
+/// What the machine does with the same file.
+fn yardsticks(report: &mut Report, file: &Path, records: u64) -> Result<()> {
+    for (name, command) in [("wc -l", &["wc", "-l"][..]), ("zstd -1", &["zstd", "-1", "-q", "-c"])] {
+        let mut command = {
+            let mut whole = Command::new(command[0]);
+            whole.args(&command[1..]).arg(file).stdout(Stdio::null());
+            whole
+        };
+        // The first one brings the file to memory, where both then find it.
+        let _ = Watched::spawn(&mut command).and_then(Watched::wait);
+        let measured = match Watched::spawn(&mut command).and_then(Watched::wait) {
+            Ok(Taken { wall, cpu, .. }) => format!("{}, {}", rate(records, wall), micros_each(cpu, records)),
+            Err(error) => format!("not measured: {error}"),
+        };
+        report.add(format!("yardstick: {name} of the NDJSON file"), "", measured);
+    }
+    Ok(())
+}
+
+/// Has all files read, and stops the daemon when they are.
+fn ingest(report: &mut Report, form: &str, folder: &Folder, records: u64) -> Result<()> {
+    eprintln!("{form}");
+    let mut daemon = folder.start()?;
+    let wall = daemon.wait_for(records)?;
+    let taken = daemon.process.stop()?;
+    report.add(format!("{form}: durable and queryable"), "600,000 /s", rate(records, wall));
+    report.add(format!("{form}: CPU a record"), "1.3 µs", micros_each(taken.cpu, records));
+    report.add(format!("{form}: peak RSS"), "100 MB", megabytes(taken.peak_rss));
+    let bytes = bytes_below(&folder.data)?;
+    report.add(format!("{form}: on disk a record, stopped"), "46 B", bytes_each(bytes, records));
+    Ok(())
+}
+
+fn measure_start(report: &mut Report, folder: &Folder, what: &str, quick: bool) -> Result<()> {
+    let mut ready = Vec::new();
+    for _ in 0..if quick { 1 } else { STARTS } {
+        let daemon = folder.start()?;
+        ready.push(daemon.ready_after);
+        daemon.process.stop()?;
+    }
+    report.add(format!("start to ready, {what}"), "20 ms", millis(median(ready)?));
+    let daemon = folder.start()?;
+    std::thread::sleep(Duration::from_secs(if quick { 0 } else { 2 }));
+    report.add(format!("idle RSS, {what}"), "12 MB", megabytes(daemon.process.rss()?));
+    daemon.process.stop()?;
+    Ok(())
+}
+
+fn reads(report: &mut Report, folder: &Folder, quick: bool) -> Result<()> {
+    let mut daemon = folder.start()?;
+    let with_target = [(&reading::NEWEST_OF_ONE, "0.5 ms"), (&reading::LEVELS, "50 ms")];
+    for (query, target) in with_target.into_iter().chain(reading::OTHERS.iter().map(|query| (query, ""))) {
+        let (took, lines) = reading::latency(&mut daemon.client, query, quick)?;
+        let measured = if lines > 100 { format!("{} ({lines} rows)", millis(took)) } else { millis(took) };
+        report.add(query.name, target, measured);
+    }
+    report.add("RSS after these queries", "", megabytes(daemon.process.rss()?));
+    daemon.process.stop()?;
+    Ok(())
+}
+
+fn measure_quiet(report: &mut Report, data: &Path, quiet: Quiet) -> Result<()> {
+    let Quiet { instances, seconds, speed } = quiet;
+    let took = quiet::run(data, quiet)?;
+    let what = format!("{instances} instances, a record a second, {seconds} s at {speed}x");
+    eprintln!("{what}: {:.0} s", took.wall.as_secs_f64());
+    report.add(format!("{what}: on disk a record"), "60 B", bytes_each(took.bytes, took.records));
+    report.add(format!("{what}: CPU a record"), "15 µs", micros_each(took.cpu, took.records));
+    report.add(format!("{what}: journal at most"), "", megabytes(took.journal_bytes_max));
+    Ok(())
+}
+
+fn drops(report: &mut Report, scratch: &Path, large: [&Folder; 2]) -> Result<()> {
+    let small_file: PathBuf = scratch.join("small.ndjson");
+    corpus::write_ndjson(&small_file, SMALL_DAY)?;
+    let (mut small, mut answered) = (Vec::new(), Vec::new());
+    for number in 0..DROPS {
+        let folder = Folder::new(scratch, &format!("small-{number}"), &small_file, "{field:instance}")?;
+        let mut daemon = folder.start()?;
+        daemon.wait_for(SMALL_DAY)?;
+        let dropped = reading::drop_day(&daemon, &folder.data)?;
+        small.push(dropped.unseen_after);
+        answered.push(dropped.answered_after);
+        daemon.process.stop()?;
+    }
+    let shown = |unseen, answered| format!("{} (answered after {})", millis(unseen), millis(answered));
+    report.add("drop of 1,000 rows, until unseen", "10 ms", shown(median(small)?, median(answered)?));
+    for (folder, name) in large.into_iter().zip(["NDJSON", "text"]) {
+        let daemon = folder.start()?;
+        let dropped = reading::drop_day(&daemon, &folder.data)?;
+        let measured = shown(dropped.unseen_after, dropped.answered_after);
+        report.add(format!("drop of all rows ({name}), until unseen"), "10 ms", measured);
+        daemon.process.stop()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! A thousand instances that write one record a second each: every page that a commit makes has one record in it.
+//!
+//! The library is driven without a daemon: records are parsed, keyed and batched as the tail does it, and every 250
+//! records, those of 250 ms, are one commit. An hour is not waited for: it passes `speed` times faster. Tidy merges
+//! pages that are older than five seconds of *real* time, so at that pace it finds longer runs of small pages than a
+//! daemon would, and rewrites records a little less often; and a checkpoint has less time between two commits than it
+//! would have, so the journal grows longer (its length at most is reported). At speed 1 nothing is left of either.
+//!
+//! The CPU time is that of this process without what the making of the lines took.
+
+use crate::corpus::{Corpus, SEED};
+use crate::process::bytes_below;
+use anyhow::Result;
+use daytable::batch::Batch;
+use daytable::entity;
+use daytable::key::{DayTable, Period, RowKey, TableName};
+use daytable::parse::{FormatChoice, parse};
+use daytable::store::{Mark, Options, SourceKind, SourceState, SourceStatus, Store, Submission};
+use daytable::time::Ticks;
+use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Commits a second.
+const COMMITS: u64 = 4;
+/// Length of a line, as its source's position counts it.
+const LINE_BYTES: u64 = 200;
+
+/// How much there is of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Quiet {
+    /// Instances, each with a record a second.
+    pub(crate) instances: u64,
+    /// Seconds in which they write.
+    pub(crate) seconds: u64,
+    /// How much faster than in reality they pass; zero is as fast as can be.
+    pub(crate) speed: u64,
+}
+
+/// What it took.
+pub(crate) struct QuietTook {
+    /// Records.
+    pub(crate) records: u64,
+    /// User and system time.
+    pub(crate) cpu: Duration,
+    /// Bytes of the data folder when it was closed.
+    pub(crate) bytes: u64,
+    /// Bytes of the day's journal at most.
+    pub(crate) journal_bytes_max: u64,
+    /// From the first record to the closed folder.
+    pub(crate) wall: Duration,
+}
+
+fn clock(id: ClockId) -> Duration {
+    Duration::try_from(clock_gettime(id)).unwrap_or_default()
+}
+
+/// Writes it all to a new store in `data`.
+pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
+    let midnight = Ticks::from_date(2026, 11, 20).unwrap_or(Ticks::UNIX_EPOCH);
+    let day = DayTable::at(&TableName::new("Log")?, Period::Day, midnight);
+    let per_commit = quiet.instances.div_ceil(COMMITS);
+    let mut corpus = Corpus::new(SEED, 0);
+    let (start, cpu_before) = (Instant::now(), clock(ClockId::ProcessCPUTime));
+    let mut cpu_of_lines = Duration::ZERO;
+    let store = Store::open(data, Options { commit_interval: Duration::ZERO, ..Options::default() })?;
+    let intake = store.intake();
+    let names: Vec<Arc<str>> = (0..quiet.instances).map(|n| format!("pod-{n:04}").into()).collect();
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    let (journal, mut journal_bytes_max) = (data.join(format!("tables/{day}.1.db-wal")), 0);
+    for commit in 0..quiet.seconds * COMMITS {
+        let (second, part) = (commit / COMMITS, commit % COMMITS);
+        let before = clock(ClockId::ThreadCPUTime);
+        lines.clear();
+        for instance in part * per_commit..((part + 1) * per_commit).min(quiet.instances) {
+            let micros = second * 1_000_000 + instance * 1_000_000 / quiet.instances;
+            let mut line = String::new();
+            corpus.sample(micros, 0).write_text(&mut line);
+            lines.push((usize::try_from(instance)?, line));
+        }
+        cpu_of_lines += clock(ClockId::ThreadCPUTime) - before;
+
+        let mut submission = Submission { epoch: intake.epoch(), ..Submission::default() };
+        for (instance, line) in &lines {
+            let parsed = parse(line.trim_end(), FormatChoice::Auto);
+            let time = parsed.record.time.unwrap_or(midnight);
+            let source = source(*instance, second + 1);
+            let mut batch = Batch::new(day.clone(), names[*instance].clone());
+            let key = RowKey::new(time, source.identity, second * LINE_BYTES);
+            entity::append(&mut batch, key, "/var/log/pods/app.log", &parsed.record);
+            submission.newest = submission.newest.max(Some(time));
+            submission.batches.push(batch);
+            submission.advances.push(source);
+        }
+        let (told, committed) = std::sync::mpsc::sync_channel(1);
+        // Awaited, and nothing waits for company, so it is a commit of its own, as what 250 ms bring would be.
+        submission.done = daytable::store::Done::new(move |done| {
+            // Whoever waits is there until it is told.
+            let _ = told.send(done);
+        });
+        intake.submit(submission)?;
+        anyhow::ensure!(committed.recv()?, "a commit failed");
+        journal_bytes_max = journal.metadata()?.len().max(journal_bytes_max);
+        if let Some(due) = Duration::from_millis(commit * 1000 / COMMITS).checked_div(u32::try_from(quiet.speed)?) {
+            std::thread::sleep(due.saturating_sub(start.elapsed()));
+        }
+    }
+    store.close()?;
+    let cpu = clock(ClockId::ProcessCPUTime) - cpu_before - cpu_of_lines;
+    let records = quiet.instances * quiet.seconds;
+    Ok(QuietTook { records, cpu, bytes: bytes_below(data)?, journal_bytes_max, wall: start.elapsed() })
+}
+
+/// The file of an instance after so many lines, as the tail would note it.
+fn source(instance: usize, lines: u64) -> SourceState {
+    let position = lines * LINE_BYTES;
+    let mark = |position, length| Mark { position, length, hash: position };
+    SourceState {
+        identity: instance as u64 + 1,
+        block: "tail".into(),
+        kind: SourceKind::Tail,
+        path: format!("/var/log/pods/pod-{instance:04}/app.log").into(),
+        device: 1,
+        inode: instance as u64 + 1,
+        generation: 0,
+        head: mark(LINE_BYTES, 200),
+        position,
+        marks: vec![mark(position, 64)],
+        last_time: None,
+        status: SourceStatus::Live,
+        ledger: daytable::store::Ledger { records: lines, bytes: position, ..Default::default() },
+        seen: daytable::time::now(),
+    }
+}
