@@ -109,17 +109,21 @@ pub(super) fn likeness(state: &SourceState, head: Fit, marks: &[Fit]) -> Likenes
     if head != Fit::Equal {
         return Likeness::Different;
     }
-    match marks.last() {
+    let least = match marks.last() {
         None | Some(Fit::Equal) => return Likeness::Same,
-        Some(Fit::Different) => return Likeness::Different,
-        Some(Fit::Beyond) => {}
-    }
+        // It grew past the position again since. What programs write at each start may be several lines: more than that
+        // must be the same.
+        Some(Fit::Different) => MARK_BYTES_MAX as u32,
+        Some(Fit::Beyond) => 0,
+    };
     if !marks.contains(&Fit::Different) {
         return Likeness::Shorter;
     }
     // The head alone is no proof: every file of a program may begin with the same line.
-    let beyond_head =
-        |(at, fit): &(usize, &Fit)| **fit == Fit::Equal && state.marks[*at].position > state.head.position;
+    let beyond_head = |(at, fit): &(usize, &Fit)| {
+        let mark = state.marks[*at];
+        **fit == Fit::Equal && mark.position > state.head.position && mark.length >= least
+    };
     match marks.iter().enumerate().rev().find(beyond_head) {
         Some((mark, _)) => Likeness::Parted { mark },
         None => Likeness::Different,
@@ -227,6 +231,10 @@ mod tests {
         assert_eq!(resume_after_loss(&state, Likeness::Parted { mark: 1 }, 170), Some(100));
         assert_eq!(resume_after_loss(&state, Likeness::Shorter, 170), Some(170));
         assert_eq!(resume_after_loss(&state, Likeness::Shorter, 90), None, "no more than its first line is left");
+        // Longer again than it was: only a whole window of the same bytes tells it from a file that begins alike.
+        assert_eq!(likeness(&state, Equal, &[Equal, Equal, Equal, Different]), Likeness::Different);
+        state.marks[1] = Mark { position: 4000, length: MARK_BYTES_MAX as u32, hash: NO };
+        assert_eq!(likeness(&state, Equal, &[Equal, Equal, Different, Different]), Likeness::Parted { mark: 1 });
     }
 
     #[test]
