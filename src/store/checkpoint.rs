@@ -62,6 +62,12 @@ impl Checkpoints {
         }
     }
 
+    /// Whether the journal of `path` is being moved, or is about to be. Who can wait writes nothing meanwhile: a journal
+    /// begins again only when all of it was moved.
+    pub(crate) fn is_moving(&self, path: &Path) -> bool {
+        self.shared.queued().contains(path)
+    }
+
     /// Has the journal of `path` moved.
     pub(crate) fn queue(&self, path: &Path) {
         if self.shared.queued().insert(path.into()) {
@@ -104,11 +110,11 @@ fn run(work: &mpsc::Receiver<Task>, shared: &Shared) {
     for task in work {
         match task {
             Task::Checkpoint(path) => {
-                shared.queued().remove(&path);
                 if let Err(error) = checkpoint(&path) {
                     tracing::error!(path = %path.display(), %error, "failed to move the journal into its database");
                     shared.failed.store(true, Ordering::Release);
                 }
+                shared.queued().remove(&path);
             }
             Task::Sweep(trash) => sweep(&trash),
         }

@@ -26,12 +26,16 @@ use std::time::{Duration, Instant};
 const RAW_BYTES_MAX: usize = 16 << 20;
 /// Bytes of finished pages that gather before a commit no longer waits.
 const PAGE_BYTES_WAITING_MAX: usize = 16 << 20;
+/// Bytes of a journal from which commits wait until it was moved.
+const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 /// Commits after which the catalogue's journal is moved.
 const CATALOGUE_COMMITS: i64 = 64;
 /// How often a failed store is opened again.
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
 /// Days that were not written to for this long are closed, so that they are whole without a journal.
 const IDLE_DAY: Duration = Duration::from_secs(600);
+/// How long the committer rests between two steps of tidy.
+const TIDY_WAIT: Duration = Duration::from_millis(20);
 /// How long the committer waits for work before it looks after idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
@@ -200,6 +204,8 @@ impl Committer {
                 self.fail(&StoreError::Refused("a checkpoint failed".into()));
             } else if self.is_due() {
                 self.commit_or_fail();
+                // Also where records never stop coming.
+                self.look_after_days();
             } else if self.pending.is_empty() {
                 self.look_after_days();
             }
@@ -211,7 +217,7 @@ impl Committer {
     fn patience(&self) -> Duration {
         match self.pending.since {
             Some(since) => self.options.commit_interval.saturating_sub(since.elapsed()),
-            None if self.tidy.has_work() => Duration::ZERO,
+            None if self.tidy.has_work() => TIDY_WAIT,
             None => IDLE_WAIT,
         }
     }
@@ -283,6 +289,10 @@ impl Committer {
             self.tidy.written(day, pages);
             if let Some(open) = self.days.get_mut(day) {
                 self.checkpoints.consider(&mut open.file);
+                // The thread does not keep up, or a reader holds on: it is done here, and commits wait.
+                if open.file.journal_bytes() > JOURNAL_BYTES_MAX {
+                    open.file.checkpoint()?;
+                }
             }
         }
         self.tidy.committed(seq);
@@ -412,6 +422,7 @@ impl Committer {
     fn look_after_days(&mut self) {
         if let Some(day) = self.tidy.next_day()
             && let Some(open) = self.days.get_mut(&day)
+            && !self.checkpoints.is_moving(open.file.path())
             && let Err(error) = self.tidy.step(&day, &mut open.file)
         {
             return self.fail(&error);

@@ -79,6 +79,18 @@ pub(crate) struct Total {
     pub(crate) entities_before: i64,
 }
 
+/// Pages of a partition, and what they were merged into.
+pub(crate) struct Merge {
+    pub(crate) partition: i64,
+    /// The pages that go, by id.
+    pub(crate) old: Vec<i64>,
+    pub(crate) new: Vec<Encoded>,
+    /// The highest commit of those that go.
+    pub(crate) seq: i64,
+    /// Entities that were there twice.
+    pub(crate) duplicates: u64,
+}
+
 /// What the pages of a file say of it.
 pub(crate) struct Recounted {
     pub(crate) last_seq: i64,
@@ -180,27 +192,25 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Replaces `old` pages by `new` ones, which take `seq`, in one transaction; `duplicates` entities are merged away.
-    pub(crate) fn replace(
-        &mut self,
-        partition: i64,
-        old: &[i64],
-        new: &[Encoded],
-        seq: i64,
-        duplicates: u64,
-    ) -> Result<(), StoreError> {
-        self.journaled += (old.len() + new.len()) as u64 * PAGE_OVERHEAD_BYTES;
+    /// Replaces pages by what they were merged into, in one transaction.
+    pub(crate) fn replace(&mut self, merges: &[Merge]) -> Result<(), StoreError> {
+        let pages: usize = merges.iter().map(|merge| merge.old.len() / 8 + merge.new.len()).sum();
+        self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES;
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            for page in new {
-                put_page(&transaction, partition, seq, page)?;
+            for Merge { partition, old, new, seq, duplicates } in merges {
+                for page in new {
+                    put_page(&transaction, *partition, *seq, page)?;
+                }
+                for id in old {
+                    transaction.prepare_cached("DELETE FROM page WHERE id = ?1")?.execute([id])?;
+                    transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
+                }
+                if *duplicates > 0 {
+                    let merged = i64::try_from(*duplicates).unwrap_or(i64::MAX);
+                    transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
+                }
             }
-            for id in old {
-                transaction.prepare_cached("DELETE FROM page WHERE id = ?1")?.execute([id])?;
-                transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
-            }
-            let merged = i64::try_from(duplicates).unwrap_or(i64::MAX);
-            transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
             transaction.commit()
         })();
         self.sql(result)
@@ -236,6 +246,19 @@ impl DayFile {
     pub(crate) fn abandon(self) {
         // Where the setting fails the journal is moved for nothing.
         let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    }
+
+    /// Bytes of the journal.
+    pub(crate) fn journal_bytes(&self) -> u64 {
+        std::fs::metadata(sqlite::journal_of(&self.path)).map(|m| m.len()).unwrap_or(0)
+    }
+
+    /// Moves the journal into the file, while nothing else is written. Waits for nobody: a reader may keep a part of it.
+    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
+        match sqlite::checkpoint(&self.connection, false) {
+            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(()),
+            done => self.sql(done).map(drop),
+        }
     }
 
     /// Moves the journal into the file and closes both, so that the file is whole without its journal.

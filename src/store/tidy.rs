@@ -10,7 +10,7 @@
 //! become a full one when there is enough for it.
 
 use super::StoreError;
-use super::day::{DayFile, HEADER_COLUMNS, Insert, PageRow, read_header};
+use super::day::{DayFile, HEADER_COLUMNS, Insert, Merge, PageRow, read_header};
 use super::page::{Builder, PAGE_BYTES, PAGE_SPAN, Page};
 use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
@@ -24,11 +24,13 @@ const TINY_BYTES: u32 = 4 << 10;
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 64 << 10;
 /// Tiny pages in a row that are worth a merge.
-const RUN_MIN: u32 = 24;
+const RUN_MIN: u32 = 48;
 /// Raw bytes that one merge takes at most.
 const MERGE_BYTES_MAX: u64 = 1 << 20;
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
+/// Pages that one transaction takes away, about.
+const PAGES_A_TRANSACTION: usize = 4000;
 /// How long one step may keep the committer.
 const STEP: Duration = Duration::from_millis(20);
 /// How long the last steps may take when the store closes.
@@ -123,15 +125,26 @@ impl Tidy {
             day.count(file)?;
         }
         while day.has_work() && start.elapsed() < time {
-            let Some((_, partition)) = day.ready.pop_front() else { break };
-            day.queued.remove(&partition);
-            merge(file, &partition, settled)?;
-            let left = unsettled(file, &partition, settled).map_err(StoreError::sqlite(file.path()))?;
-            if left >= RUN_MIN {
-                day.queued.insert(partition.clone());
-                day.ready.push_back((Instant::now(), partition.clone()));
+            // One transaction for many partitions: each costs an fsync, and frames of the journal for what they share.
+            let (mut merges, mut pages) = (Vec::new(), 0);
+            while day.has_work() && pages < PAGES_A_TRANSACTION && start.elapsed() < time {
+                let Some((_, partition)) = day.ready.pop_front() else { break };
+                day.queued.remove(&partition);
+                for merge in merges_of(file, &partition, settled)? {
+                    pages += merge.old.len();
+                    merges.push(merge);
+                }
+                let left = unsettled(file, &partition, settled).map_err(StoreError::sqlite(file.path()))?;
+                if left >= RUN_MIN {
+                    day.queued.insert(partition.clone());
+                    day.ready.push_back((Instant::now(), partition.clone()));
+                }
+                day.tiny.insert(partition, left);
             }
-            day.tiny.insert(partition, left);
+            crate::failpoint!("tidy-before");
+            if !merges.is_empty() {
+                file.replace(&merges)?;
+            }
         }
         Ok(())
     }
@@ -182,8 +195,8 @@ impl Cluster {
     }
 }
 
-/// Merges what is worth it among the pages of `partition` up to commit `settled`.
-fn merge(file: &mut DayFile, partition: &str, settled: i64) -> Result<(), StoreError> {
+/// What is worth merging among the pages of `partition` up to commit `settled`, merged.
+fn merges_of(file: &DayFile, partition: &str, settled: i64) -> Result<Vec<Merge>, StoreError> {
     let clusters = clusters(file, partition, settled).map_err(StoreError::sqlite(file.path()))?;
     let (mut run, mut bytes) = (Vec::new(), 0);
     // First the tiny ones among themselves, then the small ones, if they make a full page.
@@ -203,15 +216,16 @@ fn merge(file: &mut DayFile, partition: &str, settled: i64) -> Result<(), StoreE
         }
     }
     runs.push((tiny, run));
+    let mut merges = Vec::new();
     for (tiny, run) in runs {
         let pages: usize = run.iter().map(|c| c.pages.len()).sum();
         let bytes: u64 = run.iter().map(Cluster::raw_bytes).sum();
         let worth = pages > 1 && if tiny { pages >= RUN_MIN as usize } else { bytes >= PAGE_BYTES as u64 * 9 / 10 };
         if worth {
-            merge_run(file, run.into_iter().flat_map(|c| c.pages).collect())?;
+            merges.extend(merge_run(file, run.into_iter().flat_map(|c| c.pages).collect())?);
         }
     }
-    Ok(())
+    Ok(merges)
 }
 
 /// Tiny pages of `partition` that were too young for a merge.
@@ -256,7 +270,7 @@ fn clusters(file: &DayFile, partition: &str, settled: i64) -> rusqlite::Result<V
     Ok(clusters)
 }
 
-fn merge_run(file: &mut DayFile, mut pages: Vec<PageRow>) -> Result<(), StoreError> {
+fn merge_run(file: &DayFile, mut pages: Vec<PageRow>) -> Result<Option<Merge>, StoreError> {
     // Of equal keys the builder keeps the one that was pushed last: the later commit's.
     pages.sort_by_key(|page| (page.seq, page.id));
     let mut decoded = Vec::with_capacity(pages.len());
@@ -268,10 +282,9 @@ fn merge_run(file: &mut DayFile, mut pages: Vec<PageRow>) -> Result<(), StoreErr
         builder.push_page(page);
     }
     let built = builder.build();
-    let ids: Vec<i64> = pages.iter().map(|page| page.id).collect();
-    let Some((partition, seq)) = pages.last().map(|page| (page.partition, page.seq)) else { return Ok(()) };
-    crate::failpoint!("tidy-before");
-    file.replace(partition, &ids, &built.pages, seq, built.duplicates)
+    let old = pages.iter().map(|page| page.id).collect();
+    let last = pages.last().map(|page| (page.partition, page.seq));
+    Ok(last.map(|(partition, seq)| Merge { partition, old, new: built.pages, seq, duplicates: built.duplicates }))
 }
 
 /// Reads and checks a page's body.
