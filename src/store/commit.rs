@@ -263,15 +263,16 @@ impl Committer {
         self.pending.build_rest();
         let mut pending = std::mem::take(&mut self.pending);
         let seq = self.seq + 1;
-        let mut touched = Vec::with_capacity(pending.pages.len());
+        let (mut touched, mut ids) = (Vec::with_capacity(pending.pages.len()), Vec::new());
         for (day, pages) in &pending.pages {
             let OpenDay { file, name, .. } = self.writable_day(day)?;
-            file.insert(seq, pages)?;
+            let first = file.insert(seq, pages)?;
             let headers = || pages.iter().map(|insert| &insert.page.header);
             let entities = headers().map(|header| i64::from(header.entities)).sum();
             let oldest = headers().map(|header| header.last.time()).min();
             let newest = headers().map(|header| header.first.time()).max();
             touched.push((name.clone(), entities, oldest.zip(newest)));
+            ids.push(first);
         }
         let days_written = start.elapsed();
         crate::failpoint!("commit-between");
@@ -285,8 +286,8 @@ impl Committer {
         for done in pending.done.drain(..) {
             done.committed();
         }
-        for (day, pages) in &pending.pages {
-            self.tidy.written(day, pages);
+        for ((day, pages), first) in pending.pages.iter().zip(ids) {
+            self.tidy.written(day, pages, first);
             if let Some(open) = self.days.get_mut(day) {
                 self.checkpoints.consider(&mut open.file);
                 // The thread does not keep up, or a reader holds on: it is done here, and commits wait.

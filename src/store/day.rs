@@ -23,8 +23,13 @@ const SQLITE_PAGE_BYTES: u32 = 4096;
 /// Partitions whose number is kept in memory for one file.
 const PARTITIONS_CACHED: usize = 50_000;
 
-/// About how many bytes of the journal a page takes beside its body: a leaf of each index.
-const PAGE_OVERHEAD_BYTES: u64 = 2 * SQLITE_PAGE_BYTES as u64;
+/// Raw bytes below which a page is tiny: the schema's indexes are made for these and for the others.
+pub(crate) const TINY_BYTES: u32 = 4096;
+/// The conditions of those indexes: whoever looks for pages by partition or time asks once with each.
+pub(crate) const SIZES: [&str; 2] = ["raw_bytes >= 4096", "raw_bytes < 4096"];
+
+/// About how many bytes of the journal a page takes beside its body.
+const PAGE_OVERHEAD_BYTES: u64 = 1024;
 
 const SCHEMA: &str = "
     CREATE TABLE total(
@@ -50,8 +55,10 @@ const SCHEMA: &str = "
         checksum INTEGER NOT NULL,           -- xxh3-64 of the body
         levels BLOB NOT NULL                 -- records by level and minute (page.rs)
     );
-    CREATE INDEX page_of_partition ON page(partition, first);
-    CREATE INDEX page_by_time ON page(first);
+    -- Tiny pages come one a commit and partition. Were they in an index by partition, each would touch a leaf of its own.
+    CREATE INDEX page_of_partition ON page(partition, first) WHERE raw_bytes >= 4096;
+    CREATE INDEX page_by_time ON page(first, partition) WHERE raw_bytes >= 4096;
+    CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;
     CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
 ";
 
@@ -81,6 +88,7 @@ pub(crate) struct Total {
 
 /// Pages of a partition, and what they were merged into.
 pub(crate) struct Merge {
+    pub(crate) name: Arc<str>,
     pub(crate) partition: i64,
     /// The pages that go, by id.
     pub(crate) old: Vec<i64>,
@@ -139,8 +147,9 @@ impl DayFile {
         self.sql(read_total(&self.connection))
     }
 
-    /// Writes the pages of commit `seq`, in one transaction with an fsync at its end.
-    pub(crate) fn insert(&mut self, seq: i64, pages: &[Insert]) -> Result<(), StoreError> {
+    /// Writes the pages of commit `seq`, in one transaction with an fsync at its end. Gives the id of the first; the
+    /// others follow it.
+    pub(crate) fn insert(&mut self, seq: i64, pages: &[Insert]) -> Result<i64, StoreError> {
         if self.partitions.len() > PARTITIONS_CACHED {
             self.partitions.clear();
         }
@@ -192,15 +201,20 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Replaces pages by what they were merged into, in one transaction.
-    pub(crate) fn replace(&mut self, merges: &[Merge]) -> Result<(), StoreError> {
+    /// Replaces pages by what they were merged into, in one transaction. Gives the id of the first new one; the others
+    /// follow it.
+    pub(crate) fn replace(&mut self, merges: &[Merge]) -> Result<i64, StoreError> {
         let pages: usize = merges.iter().map(|merge| merge.old.len() / 8 + merge.new.len()).sum();
         self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES;
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            for Merge { partition, old, new, seq, duplicates } in merges {
+            let mut next: i64 =
+                transaction.query_row("SELECT coalesce(max(id), 0) + 1 FROM page", [], |row| row.get(0))?;
+            let first = next;
+            for Merge { partition, old, new, seq, duplicates, .. } in merges {
                 for page in new {
-                    put_page(&transaction, *partition, *seq, page)?;
+                    put_page(&transaction, next, *partition, *seq, page)?;
+                    next += 1;
                 }
                 for id in old {
                     transaction.prepare_cached("DELETE FROM page WHERE id = ?1")?.execute([id])?;
@@ -211,7 +225,8 @@ impl DayFile {
                     transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
                 }
             }
-            transaction.commit()
+            transaction.commit()?;
+            Ok(first)
         })();
         self.sql(result)
     }
@@ -274,8 +289,11 @@ fn insert(
     partitions: &mut HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     seq: i64,
     pages: &[Insert],
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<i64> {
     let transaction = connection.transaction()?;
+    let mut next: i64 =
+        transaction.prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM page")?.query_row([], |row| row.get(0))?;
+    let first = next;
     let mut entities = 0;
     for Insert { partition, page } in pages {
         let id = match partitions.get(partition) {
@@ -286,7 +304,8 @@ fn insert(
                 id
             }
         };
-        put_page(&transaction, id, seq, page)?;
+        put_page(&transaction, next, id, seq, page)?;
+        next += 1;
         entities += i64::from(page.header.entities);
     }
     transaction
@@ -294,7 +313,8 @@ fn insert(
             "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2",
         )?
         .execute(params![seq, entities])?;
-    transaction.commit()
+    transaction.commit()?;
+    Ok(first)
 }
 
 fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
@@ -309,14 +329,15 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     }
 }
 
-fn put_page(connection: &Connection, partition: i64, seq: i64, page: &Encoded) -> rusqlite::Result<()> {
+fn put_page(connection: &Connection, id: i64, partition: i64, seq: i64, page: &Encoded) -> rusqlite::Result<()> {
     let header = &page.header;
     connection
         .prepare_cached(
-            "INSERT INTO page(partition, first, last, seq, entities, records, codec, raw_bytes, checksum, levels)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO page(id, partition, first, last, seq, entities, records, codec, raw_bytes, checksum, levels)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute(params![
+            id,
             partition,
             header.first.to_bytes(),
             header.last.to_bytes(),
@@ -328,7 +349,6 @@ fn put_page(connection: &Connection, partition: i64, seq: i64, page: &Encoded) -
             header.checksum.cast_signed(),
             header.levels,
         ])?;
-    let id = connection.last_insert_rowid();
     connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
     Ok(())
 }

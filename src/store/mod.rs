@@ -10,7 +10,7 @@
 //!
 //! The way in: [`intake`] is the bounded queue that sources submit to, [`commit`] the one committer behind it,
 //! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalogue`] the commit point,
-//! `tidy` what merges small pages later. The way out is [`read`], in any process. What belongs to a source is
+//! `tidy` what merges small pages later. The way out is [`read`] and [`scan`], in any process. What belongs to a source is
 //! [`source`].
 //!
 //! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the
@@ -28,6 +28,7 @@ mod open;
 pub mod page;
 pub mod read;
 mod repair;
+pub mod scan;
 pub mod source;
 mod sqlite;
 #[cfg(test)]
@@ -36,8 +37,9 @@ mod tidy;
 
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Refused, Submission};
-pub use read::{Followed, MinuteCount, Range, Reader, Row, Scan, TableSummary};
+pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
+pub use scan::Scan;
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
 
 use crate::key::DayTable;

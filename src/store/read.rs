@@ -1,37 +1,31 @@
 //! Reading, in any process, beside the one that writes.
 //!
 //! A reader opens its snapshot of a day first and reads `committed` after it, then passes over pages above it. It
-//! holds no snapshot longer than [`SNAPSHOT_MAX`]: an old one would pin the journal, so a scan lets go and continues by
-//! key. Before it does it looks whether the table is still there; one that is gone ends it with a clear error.
-//!
-//! Within a partition pages may overlap, so a [`Scan`] merges them by RowKey: of equal keys the later commit's row is
-//! the row. A page is read only when its first key is next, so the newest hundred rows of a table of any size are one
-//! page of each partition that has them.
+//! holds no snapshot longer than [`SNAPSHOT_MAX`]: an old one would pin the journal. Rows come by a [`Scan`], counts from
+//! the headers of pages, single rows by their three keys.
 
 use super::StoreError;
-use super::catalogue::{Catalogue, Committed, LiveFile};
-use super::day::{HEADER_COLUMNS, PageRow, read_header, read_total};
+use super::catalogue::{Catalogue, LiveFile};
+use super::day::{HEADER_COLUMNS, PageRow, SIZES, read_header, read_total};
 use super::page::{PAGE_SPAN, Page, level_minutes};
+use super::scan::Scan;
 use super::source::SourceState;
 use super::sqlite;
 use super::tidy::read_page;
 use crate::key::{DayTable, RowKey};
-use crate::property::{Kind, Property};
+use crate::property::Property;
 use crate::record::Level;
 use crate::time::Ticks;
-use memchr::memmem::Finder;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long one snapshot of a day is held.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(5);
-/// Headers that are read at a time: few at first, as the newest rows are in the first pages, then more and more.
-const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
 /// Connections that a reader keeps for later.
 const CONNECTIONS_KEPT: usize = 64;
 
@@ -79,8 +73,8 @@ pub struct Range {
 pub struct Row {
     /// The PartitionKey.
     pub partition: Arc<str>,
-    page: Arc<Page>,
-    index: usize,
+    pub(super) page: Arc<Page>,
+    pub(super) index: usize,
 }
 
 impl Row {
@@ -176,24 +170,7 @@ impl Reader {
     /// The rows of `range` in one table, newest first (by row key; equal keys once), read as they are asked for. When
     /// the table is dropped meanwhile the scan ends with [`StoreError::TableGone`].
     pub fn scan(&self, table: &DayTable, range: &Range) -> Result<Scan<'_>, StoreError> {
-        let (first, last) = RowKey::range(range.from, range.to);
-        let opened = self.take(&self.file_of(table)?)?;
-        let mut scan = Scan {
-            reader: self,
-            opened: Some(opened),
-            wanted: range.partitions.clone(),
-            needle: range.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
-            resume: Resume::From(first),
-            last,
-            streams: Vec::new(),
-            heap: BinaryHeap::new(),
-            names: HashMap::new(),
-            committed: Committed::default(),
-            since: Instant::now(),
-            done: false,
-        };
-        scan.begin()?;
-        Ok(scan)
+        Scan::begin(self, self.take(&self.file_of(table)?)?, range)
     }
 
     /// One row by its three keys; reads one page, or those that hold its key twice.
@@ -203,14 +180,21 @@ impl Reader {
             begin(&opened)?;
             let committed = self.catalogue.committed()?;
             let from = RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0;
-            let select = format!(
-                "SELECT {HEADER_COLUMNS} FROM page WHERE partition = (SELECT id FROM partition WHERE name = ?1)
-                 AND first BETWEEN ?2 AND ?3 AND last >= ?3 ORDER BY seq DESC, id DESC"
-            );
             let pages = (|| {
-                let mut statement = opened.connection.prepare_cached(&select)?;
-                let rows = statement.query_map(params![partition, from.to_bytes(), key.to_bytes()], read_header)?;
-                rows.collect::<rusqlite::Result<Vec<PageRow>>>()
+                let mut pages = Vec::new();
+                for size in SIZES {
+                    let select = format!(
+                        "SELECT {HEADER_COLUMNS} FROM page WHERE {size}
+                         AND partition = (SELECT id FROM partition WHERE name = ?1) AND first BETWEEN ?2 AND ?3 AND last >= ?3"
+                    );
+                    let mut statement = opened.connection.prepare_cached(&select)?;
+                    for page in statement.query_map(params![partition, from.to_bytes(), key.to_bytes()], read_header)? {
+                        pages.push(page?);
+                    }
+                }
+                // Of those that hold its key, the latest commit's is the one.
+                pages.sort_by_key(|page: &PageRow| Reverse((page.seq, page.id)));
+                Ok(pages)
             })();
             for page in pages.map_err(StoreError::sqlite(&opened.path))? {
                 if !committed.includes(page.seq) {
@@ -397,7 +381,7 @@ impl Reader {
         Ok(Opened { connection, path, file: file.clone() })
     }
 
-    fn give_back(&self, opened: Opened) {
+    pub(super) fn give_back(&self, opened: Opened) {
         end(&opened.connection);
         let mut connections = self.connections.borrow_mut();
         if connections.len() >= CONNECTIONS_KEPT {
@@ -409,20 +393,20 @@ impl Reader {
 }
 
 /// A day's file, opened to read.
-struct Opened {
-    connection: Connection,
-    path: PathBuf,
-    file: LiveFile,
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) path: PathBuf,
+    pub(super) file: LiveFile,
 }
 
 /// Begins a snapshot: the first read fixes it, so one is made.
-fn begin(opened: &Opened) -> Result<(), StoreError> {
+pub(super) fn begin(opened: &Opened) -> Result<(), StoreError> {
     let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
     begun.map(drop).map_err(StoreError::sqlite(&opened.path))
 }
 
 /// Lets a snapshot go, if there is one.
-fn end(connection: &Connection) {
+pub(super) fn end(connection: &Connection) {
     if !connection.is_autocommit() {
         // Nothing was written, so it cannot fail in a way that matters.
         let _ = run(connection, "COMMIT");
@@ -437,7 +421,10 @@ fn damaged(opened: &Opened, page: &PageRow, what: String) -> StoreError {
     StoreError::Damaged { path: opened.path.clone(), page: page.id, what }
 }
 
-fn partition_names(opened: &Opened, wanted: Option<&[String]>) -> Result<BTreeMap<i64, Arc<str>>, StoreError> {
+pub(super) fn partition_names(
+    opened: &Opened,
+    wanted: Option<&[String]>,
+) -> Result<BTreeMap<i64, Arc<str>>, StoreError> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, String>(1)?.into()));
     let result = (|| match wanted {
         None => {
@@ -465,34 +452,31 @@ fn headers_in(
 ) -> Result<Vec<PageRow>, StoreError> {
     let from = look_back(first).to_bytes();
     let (first, last) = (first.to_bytes(), last.to_bytes());
-    let result = (|| match partitions {
-        None => {
-            let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE first BETWEEN ?1 AND ?2 AND last >= ?3");
-            let mut statement = opened.connection.prepare_cached(&select)?;
-            let rows = statement.query_map(params![from, last, first], read_header)?;
-            let mut pages = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-            pages.sort_by_key(|page| (page.partition, page.header.first));
-            Ok(pages)
-        }
-        Some(partitions) => {
+    let ids: Vec<Option<i64>> = match partitions {
+        None => vec![None],
+        Some(partitions) => partitions.keys().copied().map(Some).collect(),
+    };
+    let result = (|| {
+        let mut pages = Vec::new();
+        for (size, id) in SIZES.into_iter().flat_map(|size| ids.iter().map(move |id| (size, *id))) {
+            let of_partition = if id.is_some() { "partition = ?4" } else { "?4 IS NULL" };
             let select = format!(
-                "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?4 AND first BETWEEN ?1 AND ?2 AND last >= ?3 ORDER BY first"
+                "SELECT {HEADER_COLUMNS} FROM page WHERE {size} AND {of_partition}
+                 AND first BETWEEN ?1 AND ?2 AND last >= ?3"
             );
-            let mut pages = Vec::new();
-            for partition in partitions.keys() {
-                let mut statement = opened.connection.prepare_cached(&select)?;
-                for page in statement.query_map(params![from, last, first, partition], read_header)? {
-                    pages.push(page?);
-                }
+            let mut statement = opened.connection.prepare_cached(&select)?;
+            for page in statement.query_map(params![from, last, first, id], read_header)? {
+                pages.push(page?);
             }
-            Ok(pages)
         }
+        pages.sort_by_key(|page: &PageRow| (page.partition, page.header.first));
+        Ok(pages)
     })();
     result.map_err(StoreError::sqlite(&opened.path))
 }
 
 /// The least first key of a page that can hold `key`.
-fn look_back(key: RowKey) -> RowKey {
+pub(super) fn look_back(key: RowKey) -> RowKey {
     RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0
 }
 
@@ -522,298 +506,4 @@ fn count_rows(
         each(MinuteCount { partition: name.clone(), minute, level, records });
     }
     Ok(())
-}
-
-/// Where a scan goes on when it begins a new snapshot.
-#[derive(Clone, Copy)]
-enum Resume {
-    /// With this key, in any partition.
-    From(RowKey),
-    /// Behind this key.
-    After(RowKey),
-}
-
-impl Resume {
-    fn key(self) -> RowKey {
-        match self {
-            Resume::From(key) | Resume::After(key) => key,
-        }
-    }
-
-    fn wants(self, key: RowKey) -> bool {
-        match self {
-            Resume::From(from) => key >= from,
-            Resume::After(after) => key > after,
-        }
-    }
-}
-
-/// Rows of one table, newest first. See [`Reader::scan`].
-pub struct Scan<'r> {
-    reader: &'r Reader,
-    /// None only once the scan is over.
-    opened: Option<Opened>,
-    wanted: Option<Vec<String>>,
-    needle: Option<Finder<'static>>,
-    resume: Resume,
-    last: RowKey,
-    streams: Vec<Stream>,
-    heap: BinaryHeap<Reverse<Next>>,
-    names: HashMap<i64, Arc<str>>,
-    committed: Committed,
-    since: Instant,
-    done: bool,
-}
-
-/// Headers in the order of their first key, of one partition or all.
-struct Stream {
-    partition: Option<i64>,
-    headers: VecDeque<PageRow>,
-    /// First key and id of the last header that was read, or where to begin.
-    after: (RowKey, i64),
-    chunk: usize,
-    ended: bool,
-}
-
-/// A page that has rows to come: not read yet, or at one of its rows. Ordered by key; of equal keys the later commit's
-/// first.
-struct Next {
-    key: RowKey,
-    later: Reverse<(i64, i64)>,
-    partition: i64,
-    page: Pages,
-}
-
-enum Pages {
-    Unread(Box<PageRow>),
-    At(ReadPage, usize),
-}
-
-/// A page that was read, and which of its rows may be wanted.
-#[derive(Clone)]
-struct ReadPage {
-    page: Arc<Page>,
-    hits: Option<Arc<[bool]>>,
-}
-
-impl ReadPage {
-    fn new(page: Page, needle: Option<&Finder<'_>>) -> ReadPage {
-        // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
-        let spread = page.column("Items", Kind::Int32).is_some() || page.column("Fields", Kind::String).is_some();
-        let hits = needle.filter(|_| !spread).map(|needle| page.any_string_contains(needle).into());
-        ReadPage { page: Arc::new(page), hits }
-    }
-
-    fn may_be_wanted(&self, index: usize) -> bool {
-        self.hits.as_ref().is_none_or(|hits| hits[index])
-    }
-}
-
-impl PartialEq for Next {
-    fn eq(&self, other: &Next) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Next {}
-
-impl PartialOrd for Next {
-    fn partial_cmp(&self, other: &Next) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Next {
-    fn cmp(&self, other: &Next) -> std::cmp::Ordering {
-        (self.key, self.later).cmp(&(other.key, other.later))
-    }
-}
-
-impl Scan<'_> {
-    /// Begins a snapshot at `resume`.
-    fn begin(&mut self) -> Result<(), StoreError> {
-        let Some(opened) = &self.opened else { return Ok(()) };
-        end(&opened.connection);
-        if !self.reader.catalogue.is_live(&opened.file.name)? {
-            return Err(StoreError::TableGone(opened.file.day.to_string()));
-        }
-        begin(opened)?;
-        self.committed = self.reader.catalogue.committed()?;
-        self.since = Instant::now();
-        self.heap.clear();
-        let stream = |partition| Stream {
-            partition,
-            headers: VecDeque::new(),
-            after: (look_back(self.resume.key()), i64::MIN),
-            chunk: *HEADERS.start(),
-            ended: false,
-        };
-        self.streams = match &self.wanted {
-            None => vec![stream(None)],
-            Some(wanted) => {
-                let names = partition_names(opened, Some(wanted))?;
-                let streams = names.keys().map(|id| stream(Some(*id))).collect();
-                self.names = names.into_iter().collect();
-                streams
-            }
-        };
-        Ok(())
-    }
-
-    /// Brings every page whose first key may be next into the heap.
-    fn pull(&mut self) -> Result<(), StoreError> {
-        let Some(opened) = &self.opened else { return Ok(()) };
-        for stream in &mut self.streams {
-            loop {
-                if stream.headers.is_empty() && !stream.ended {
-                    stream.read(opened, self.last)?;
-                }
-                let Some(page) = stream.headers.front() else { break };
-                if self.heap.peek().is_some_and(|Reverse(next)| next.key < page.header.first) {
-                    break;
-                }
-                let Some(page) = stream.headers.pop_front() else { break };
-                if self.committed.includes(page.seq) && page.header.last >= self.resume.key() {
-                    self.heap.push(Reverse(Next {
-                        key: page.header.first.max(self.resume.key()),
-                        later: Reverse((page.seq, page.id)),
-                        partition: page.partition,
-                        page: Pages::Unread(Box::new(page)),
-                    }));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The least key that another page may come with.
-    fn until(&self) -> Option<RowKey> {
-        let pages = self.heap.peek().map(|Reverse(next)| next.key);
-        let headers = self.streams.iter().filter_map(|stream| stream.headers.front()).map(|page| page.header.first);
-        // Of headers that are not read yet nothing is known.
-        let unknown = self.streams.iter().any(|stream| stream.headers.is_empty() && !stream.ended);
-        if unknown { Some(self.resume.key()) } else { headers.chain(pages).min() }
-    }
-
-    fn step(&mut self) -> Result<Option<Row>, StoreError> {
-        loop {
-            if self.since.elapsed() > SNAPSHOT_MAX {
-                self.begin()?;
-            }
-            self.pull()?;
-            let Some(Reverse(next)) = self.heap.pop() else { return Ok(None) };
-            let Next { key, later, partition, page } = next;
-            let Some(opened) = &self.opened else { return Ok(None) };
-            let (read, mut index) = match page {
-                Pages::Unread(row) => {
-                    let page = read_page(&opened.connection, &opened.path, &row)?;
-                    let resume = self.resume;
-                    let index = page.keys().partition_point(|key| !resume.wants(*key));
-                    if index < page.len() {
-                        // Its key may not be the least any more: another page may come first.
-                        let key = page.key(index);
-                        let page = Pages::At(ReadPage::new(page, self.needle.as_ref()), index);
-                        self.heap.push(Reverse(Next { key, later, partition, page }));
-                    }
-                    continue;
-                }
-                Pages::At(page, index) => (page, index),
-            };
-            if key > self.last {
-                return Ok(None);
-            }
-            // The same key from an earlier commit is not wanted any more.
-            let mut is_wanted = self.resume.wants(key) && read.may_be_wanted(index);
-            self.resume = Resume::After(key);
-            // Rows up to the next page's first key can be passed over without asking anybody.
-            if !is_wanted {
-                let until = self.until().unwrap_or(self.last);
-                while index + 1 < read.page.len() && read.page.key(index + 1) < until {
-                    index += 1;
-                    self.resume = Resume::After(read.page.key(index));
-                    is_wanted = read.may_be_wanted(index);
-                    if is_wanted {
-                        break;
-                    }
-                }
-            }
-            if index + 1 < read.page.len() {
-                let key = read.page.key(index + 1);
-                self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read.clone(), index + 1) }));
-            }
-            if !is_wanted {
-                continue;
-            }
-            let partition = match self.names.get(&partition) {
-                Some(name) => name.clone(),
-                None => {
-                    let name = opened.connection.prepare_cached("SELECT name FROM partition WHERE id = ?1");
-                    let name = name.and_then(|mut s| s.query_row([partition], |row| row.get::<_, String>(0)));
-                    let name: Arc<str> = name.map_err(StoreError::sqlite(&opened.path))?.into();
-                    self.names.insert(partition, name.clone());
-                    name
-                }
-            };
-            return Ok(Some(Row { partition, page: read.page, index }));
-        }
-    }
-}
-
-impl Stream {
-    fn read(&mut self, opened: &Opened, last: RowKey) -> Result<(), StoreError> {
-        let result = (|| {
-            let (first, id) = self.after;
-            let limit = i64::try_from(self.chunk).unwrap_or(i64::MAX);
-            let rows = match self.partition {
-                None => {
-                    let select = format!(
-                        "SELECT {HEADER_COLUMNS} FROM page WHERE (first, id) > (?1, ?2) AND first <= ?3 ORDER BY first, id LIMIT ?4"
-                    );
-                    let mut statement = opened.connection.prepare_cached(&select)?;
-                    let rows =
-                        statement.query_map(params![first.to_bytes(), id, last.to_bytes(), limit], read_header)?;
-                    rows.collect::<rusqlite::Result<VecDeque<_>>>()?
-                }
-                Some(partition) => {
-                    let select = format!(
-                        "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?5 AND (first, id) > (?1, ?2) AND first <= ?3
-                         ORDER BY first, id LIMIT ?4"
-                    );
-                    let mut statement = opened.connection.prepare_cached(&select)?;
-                    let rows = statement
-                        .query_map(params![first.to_bytes(), id, last.to_bytes(), limit, partition], read_header)?;
-                    rows.collect::<rusqlite::Result<VecDeque<_>>>()?
-                }
-            };
-            Ok(rows)
-        })();
-        self.headers = result.map_err(StoreError::sqlite(&opened.path))?;
-        self.ended = self.headers.len() < self.chunk;
-        self.chunk = (self.chunk * 4).min(*HEADERS.end());
-        if let Some(page) = self.headers.back() {
-            self.after = (page.header.first, page.id);
-        }
-        Ok(())
-    }
-}
-
-impl Iterator for Scan<'_> {
-    type Item = Result<Row, StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        let row = self.step().transpose();
-        self.done = !matches!(row, Some(Ok(_)));
-        row
-    }
-}
-
-impl Drop for Scan<'_> {
-    fn drop(&mut self) {
-        if let Some(opened) = self.opened.take() {
-            self.reader.give_back(opened);
-        }
-    }
 }

@@ -13,6 +13,9 @@ const FORMAT: i64 = 1;
 /// of a journal that a killed process left.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// What a writing connection keeps of its file in memory at most, in KiB: the leaves that tiny pages come and go by.
+const WRITER_CACHE_KIB: i64 = 8 << 10;
+
 /// A database of ours, to write; created with `schema` where there is none.
 pub(crate) fn open_to_write(path: &Path, page_bytes: u32, schema: &str) -> Result<Connection, StoreError> {
     let sql = |e| StoreError::sqlite(path)(e);
@@ -34,7 +37,7 @@ pub(crate) fn open_to_write(path: &Path, page_bytes: u32, schema: &str) -> Resul
     connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
     // A thread of its own does it: inline it stalls commits.
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(sql)?;
-    connection.pragma_update(None, "cache_size", -2048).map_err(sql)?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(sql)?;
     connection.pragma_update(None, "foreign_keys", false).map_err(sql)?;
     connection.set_prepared_statement_cache_capacity(32);
     if fresh {

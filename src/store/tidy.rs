@@ -10,21 +10,21 @@
 //! become a full one when there is enough for it.
 
 use super::StoreError;
-use super::day::{DayFile, HEADER_COLUMNS, Insert, Merge, PageRow, read_header};
+use super::day::{DayFile, HEADER_COLUMNS, Insert, Merge, PageRow, SIZES, TINY_BYTES, read_header};
 use super::page::{Builder, PAGE_BYTES, PAGE_SPAN, Page};
 use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Raw bytes below which a page is tiny.
-const TINY_BYTES: u32 = 4 << 10;
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 64 << 10;
 /// Tiny pages in a row that are worth a merge.
-const RUN_MIN: u32 = 48;
+const RUN_MIN: usize = 48;
+/// Pages of a partition that are no longer tiny and are looked at for one merge, the newest first.
+const LOOKED_AT: usize = 256;
 /// Raw bytes that one merge takes at most.
 const MERGE_BYTES_MAX: u64 = 1 << 20;
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
@@ -46,8 +46,8 @@ pub(crate) struct Tidy {
 
 #[derive(Default)]
 struct Day {
-    /// Tiny pages since the partition was merged last.
-    tiny: HashMap<Arc<str>, u32, foldhash::quality::RandomState>,
+    /// The tiny pages of each partition, by id.
+    tiny: HashMap<Arc<str>, Vec<i64>, foldhash::quality::RandomState>,
     ready: VecDeque<(Instant, Arc<str>)>,
     queued: HashSet<Arc<str>>,
     /// Whether pages that were there before this process are counted.
@@ -55,17 +55,12 @@ struct Day {
 }
 
 impl Tidy {
-    /// Notes pages of a commit.
-    pub(crate) fn written(&mut self, day: &DayTable, pages: &[Insert]) {
+    /// Notes pages of a commit, which have ids from `first` on.
+    pub(crate) fn written(&mut self, day: &DayTable, pages: &[Insert], first: i64) {
         let day = self.days.entry(day.clone()).or_default();
-        for Insert { partition, page } in pages {
-            if page.header.raw_bytes >= TINY_BYTES {
-                continue;
-            }
-            let tiny = day.tiny.entry(partition.clone()).or_default();
-            *tiny += 1;
-            if *tiny >= RUN_MIN + RUN_MIN / 4 && day.queued.insert(partition.clone()) {
-                day.ready.push_back((Instant::now(), partition.clone()));
+        for (Insert { partition, page }, id) in pages.iter().zip(first..) {
+            if page.header.raw_bytes < TINY_BYTES {
+                day.add_tiny(partition, id);
             }
         }
     }
@@ -130,21 +125,37 @@ impl Tidy {
             while day.has_work() && pages < PAGES_A_TRANSACTION && start.elapsed() < time {
                 let Some((_, partition)) = day.ready.pop_front() else { break };
                 day.queued.remove(&partition);
-                for merge in merges_of(file, &partition, settled)? {
+                let ids = day.tiny.get(&partition).map_or(&[][..], Vec::as_slice);
+                for merge in merges_of(file, &partition, ids, settled)? {
                     pages += merge.old.len();
                     merges.push(merge);
                 }
-                let left = unsettled(file, &partition, settled).map_err(StoreError::sqlite(file.path()))?;
-                if left >= RUN_MIN {
-                    day.queued.insert(partition.clone());
-                    day.ready.push_back((Instant::now(), partition.clone()));
-                }
-                day.tiny.insert(partition, left);
+            }
+            if merges.is_empty() {
+                continue;
             }
             crate::failpoint!("tidy-before");
-            if !merges.is_empty() {
-                file.replace(&merges)?;
+            let mut next = file.replace(&merges)?;
+            for Merge { name, old, new, .. } in &merges {
+                let gone: HashSet<i64> = old.iter().copied().collect();
+                if let Some(ids) = day.tiny.get_mut(name) {
+                    ids.retain(|id| !gone.contains(id));
+                }
+                for page in new {
+                    if page.header.raw_bytes < TINY_BYTES {
+                        day.add_tiny(name, next);
+                    }
+                    next += 1;
+                }
             }
+            let wait = |ids: &Vec<i64>| ids.len() >= RUN_MIN;
+            for Merge { name, .. } in &merges {
+                // What was too young for this merge waits for the next.
+                if day.tiny.get(name).is_some_and(wait) {
+                    day.queue(name);
+                }
+            }
+            day.tiny.retain(|_, ids| !ids.is_empty());
         }
         Ok(())
     }
@@ -155,23 +166,40 @@ impl Day {
         self.ready.front().is_some_and(|(since, _)| since.elapsed() >= SETTLED_AFTER)
     }
 
+    fn add_tiny(&mut self, partition: &Arc<str>, id: i64) {
+        let ids = self.tiny.entry(partition.clone()).or_default();
+        ids.push(id);
+        // Enough for a merge, and a few more that are too young for it.
+        if ids.len() >= RUN_MIN + RUN_MIN / 4 {
+            self.queue(partition);
+        }
+    }
+
+    fn queue(&mut self, partition: &Arc<str>) {
+        if self.queued.insert(partition.clone()) {
+            self.ready.push_back((Instant::now(), partition.clone()));
+        }
+    }
+
+    /// Notes the tiny pages that were there before this process.
     fn count(&mut self, file: &DayFile) -> Result<(), StoreError> {
         self.counted = true;
-        let result = (|| {
-            let mut statement = file.connection().prepare(
-                "SELECT partition.name FROM page JOIN partition ON partition.id = page.partition
-                 WHERE raw_bytes < ?1 GROUP BY page.partition HAVING count(*) >= ?2",
-            )?;
-            let names = statement.query_map(params![TINY_BYTES, RUN_MIN], |row| row.get::<_, String>(0))?;
-            for name in names {
-                let name: Arc<str> = name?.into();
-                if self.queued.insert(name.clone()) {
-                    self.ready.push_back((Instant::now(), name));
-                }
-            }
-            Ok(())
+        let known: HashSet<i64> = self.tiny.values().flatten().copied().collect();
+        let [_, is_tiny] = SIZES;
+        let select = format!(
+            "SELECT partition.name, page.id FROM page JOIN partition ON partition.id = page.partition WHERE {is_tiny}"
+        );
+        let found = (|| {
+            let mut statement = file.connection().prepare(&select)?;
+            let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
         })();
-        result.map_err(StoreError::sqlite(file.path()))
+        for (name, id) in found.map_err(StoreError::sqlite(file.path()))? {
+            if !known.contains(&id) {
+                self.add_tiny(&name.into(), id);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -195,9 +223,9 @@ impl Cluster {
     }
 }
 
-/// What is worth merging among the pages of `partition` up to commit `settled`, merged.
-fn merges_of(file: &DayFile, partition: &str, settled: i64) -> Result<Vec<Merge>, StoreError> {
-    let clusters = clusters(file, partition, settled).map_err(StoreError::sqlite(file.path()))?;
+/// What is worth merging among the pages of `partition` up to commit `settled`, merged. `tiny`: its tiny pages.
+fn merges_of(file: &DayFile, partition: &Arc<str>, tiny: &[i64], settled: i64) -> Result<Vec<Merge>, StoreError> {
+    let clusters = clusters(file, partition, tiny).map_err(StoreError::sqlite(file.path()))?;
     let (mut run, mut bytes) = (Vec::new(), 0);
     // First the tiny ones among themselves, then the small ones, if they make a full page.
     let mut runs: Vec<(bool, Vec<Cluster>)> = Vec::new();
@@ -220,45 +248,41 @@ fn merges_of(file: &DayFile, partition: &str, settled: i64) -> Result<Vec<Merge>
     for (tiny, run) in runs {
         let pages: usize = run.iter().map(|c| c.pages.len()).sum();
         let bytes: u64 = run.iter().map(Cluster::raw_bytes).sum();
-        let worth = pages > 1 && if tiny { pages >= RUN_MIN as usize } else { bytes >= PAGE_BYTES as u64 * 9 / 10 };
+        let worth = pages > 1 && if tiny { pages >= RUN_MIN } else { bytes >= PAGE_BYTES as u64 * 9 / 10 };
         if worth {
-            merges.extend(merge_run(file, run.into_iter().flat_map(|c| c.pages).collect())?);
+            let pages = run.into_iter().flat_map(|c| c.pages).collect();
+            merges.extend(merge_run(file, partition, pages)?);
         }
     }
     Ok(merges)
 }
 
-/// Tiny pages of `partition` that were too young for a merge.
-fn unsettled(file: &DayFile, partition: &str, settled: i64) -> rusqlite::Result<u32> {
-    let select = "SELECT count(*) FROM page
-                  WHERE partition = (SELECT id FROM partition WHERE name = ?1) AND raw_bytes < ?2 AND seq > ?3";
-    file.connection().prepare_cached(select)?.query_row(params![partition, TINY_BYTES, settled], |row| row.get(0))
-}
-
-/// The pages of `partition` around its small ones, in the order of their keys, by overlap.
-fn clusters(file: &DayFile, partition: &str, settled: i64) -> rusqlite::Result<Vec<Cluster>> {
+/// The newest pages of `partition`, in the order of their keys, by overlap.
+fn clusters(file: &DayFile, partition: &str, tiny: &[i64]) -> rusqlite::Result<Vec<Cluster>> {
     let connection = file.connection();
-    let bounds = connection
-        .prepare_cached(
-            "SELECT min(first), max(last) FROM page
-             WHERE partition = (SELECT id FROM partition WHERE name = ?1) AND raw_bytes < ?2 AND seq <= ?3",
-        )?
-        .query_row(params![partition, FULL_BYTES, settled], |row| {
-            Ok((row.get::<_, Option<Vec<u8>>>(0)?, row.get::<_, Option<Vec<u8>>>(1)?))
-        })?;
-    let (Some(first), Some(last)) = bounds else { return Ok(Vec::new()) };
+    let mut pages = Vec::with_capacity(tiny.len());
+    let mut by_id = connection.prepare_cached(&format!("SELECT {HEADER_COLUMNS} FROM page WHERE id = ?1"))?;
+    for id in tiny {
+        pages.extend(by_id.query_row([id], read_header).optional()?);
+    }
+    let Some(first) = pages.iter().map(|page| page.header.first).min() else { return Ok(Vec::new()) };
     // A page that overlaps the newest of them begins at most a page's span before it.
-    let from = RowKey::from_bytes(&first).map_or(Ticks::MAX, |key| key.time()).plus(PAGE_SPAN);
-    let from = RowKey::range(from, from).0.to_bytes();
+    let from = RowKey::range(Ticks::MIN, first.time().plus(PAGE_SPAN)).0.to_bytes();
+    let [is_fuller, _] = SIZES;
     let select = format!(
-        "SELECT {HEADER_COLUMNS} FROM page WHERE partition = (SELECT id FROM partition WHERE name = ?1)
-         AND first >= ?2 AND first <= ?3 ORDER BY first"
+        "SELECT {HEADER_COLUMNS} FROM page WHERE {is_fuller}
+         AND partition = (SELECT id FROM partition WHERE name = ?1) AND first >= ?2 ORDER BY first LIMIT ?3"
     );
     let mut statement = connection.prepare_cached(&select)?;
-    let mut rows = statement.query(params![partition, from, last])?;
+    let fuller = statement.query_map(params![partition, from, LOOKED_AT as i64], read_header)?;
+    let fuller = fuller.collect::<rusqlite::Result<Vec<_>>>()?;
+    // Behind the last one that was looked at there may be more, which may overlap what is before them.
+    let end = if fuller.len() < LOOKED_AT { None } else { fuller.last().map(|page| page.header.first) };
+    pages.extend(fuller);
+    pages.sort_by_key(|page| page.header.first);
+
     let mut clusters: Vec<Cluster> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let page = read_header(row)?;
+    for page in pages {
         match clusters.last_mut() {
             Some(cluster) if page.header.first <= cluster.last => {
                 cluster.last = cluster.last.max(page.header.last);
@@ -267,10 +291,11 @@ fn clusters(file: &DayFile, partition: &str, settled: i64) -> rusqlite::Result<V
             _ => clusters.push(Cluster { last: page.header.last, pages: vec![page] }),
         }
     }
+    clusters.retain(|cluster| end.is_none_or(|end| cluster.last < end));
     Ok(clusters)
 }
 
-fn merge_run(file: &DayFile, mut pages: Vec<PageRow>) -> Result<Option<Merge>, StoreError> {
+fn merge_run(file: &DayFile, name: &Arc<str>, mut pages: Vec<PageRow>) -> Result<Option<Merge>, StoreError> {
     // Of equal keys the builder keeps the one that was pushed last: the later commit's.
     pages.sort_by_key(|page| (page.seq, page.id));
     let mut decoded = Vec::with_capacity(pages.len());
@@ -284,7 +309,10 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>) -> Result<Option<Merge>, S
     let built = builder.build();
     let old = pages.iter().map(|page| page.id).collect();
     let last = pages.last().map(|page| (page.partition, page.seq));
-    Ok(last.map(|(partition, seq)| Merge { partition, old, new: built.pages, seq, duplicates: built.duplicates }))
+    Ok(last.map(|(partition, seq)| {
+        let (name, new) = (name.clone(), built.pages);
+        Merge { name, partition, old, new, seq, duplicates: built.duplicates }
+    }))
 }
 
 /// Reads and checks a page's body.
