@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Raw bytes of rows that gather before a commit no longer waits for its interval.
-const RAW_BYTES_MAX: usize = 16 << 20;
+const RAW_BYTES_MAX: usize = 12 << 20;
 /// Bytes of finished pages that gather before a commit no longer waits.
-const PAGE_BYTES_WAITING_MAX: usize = 16 << 20;
+const PAGE_BYTES_WAITING_MAX: usize = 8 << 20;
 /// Bytes of a journal from which commits wait until it was moved.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 /// Commits after which the catalogue's journal is moved.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Bytes of submissions that may wait before [`Intake::submit`] does.
-pub const WAITING_BYTES_MAX: usize = 16 << 20;
+pub const WAITING_BYTES_MAX: usize = 12 << 20;
 
 /// Rows, and how far their sources were read for them.
 #[derive(Default)]
