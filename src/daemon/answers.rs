@@ -197,6 +197,9 @@ fn answer_count(reader: &Reader, params: &CountParams, out: &mut Out) -> Result<
     if let Some(every) = &params.every {
         let every =
             crate::config::units::parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
+        if every.is_zero() {
+            return Err(ApiError::parameter("every", "must be longer than nothing"));
+        }
         grouping.every = Some(every);
     }
     let counts = count(reader, &filter(&params.filters, None)?, grouping)?;

@@ -142,7 +142,8 @@ impl Catalogue {
 
     pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalogue, StoreError> {
         let path = Catalogue::path_in(data_dir);
-        if !path.exists() {
+        // Not `exists`: a folder that may not be entered is not an empty one.
+        if !path.try_exists().map_err(StoreError::io(&path))? {
             return Err(StoreError::NoStore(data_dir.into()));
         }
         Ok(Catalogue { connection: sqlite::open_to_read(&path)?, path })

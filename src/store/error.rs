@@ -47,7 +47,7 @@ pub enum StoreError {
         what: String,
     },
     /// The table is not there, or was dropped while it was read.
-    #[error("table {0} is gone")]
+    #[error("there is no table {0}")]
     TableGone(String),
     /// The disk is full.
     #[error("the disk that holds {0} is full")]

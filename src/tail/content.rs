@@ -69,6 +69,8 @@ pub(super) struct Stream {
     start: u64,
     /// Bytes of the file that were decoded.
     encoded: Arc<AtomicU64>,
+    /// Whether the file ended, when it was last read, before what it holds did.
+    is_cut: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +85,7 @@ impl Content {
         // A pipe without a writer would block an open, and the thread with it.
         let not_blocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         let file = OpenOptions::new().read(true).custom_flags(not_blocking).open(path)?;
-        let facts = Facts::of(&file.metadata()?).ok_or(ErrorKind::InvalidInput)?;
+        let facts = Facts::of(&file.metadata()?).ok_or_else(not_regular)?;
         let content = match compression(&file)? {
             Some(_) => Content::Compressed(Box::new(Stream {
                 file,
@@ -91,6 +93,7 @@ impl Content {
                 window: Vec::new(),
                 start: 0,
                 encoded: Arc::default(),
+                is_cut: false,
             })),
             None => Content::Plain(file),
         };
@@ -100,6 +103,12 @@ impl Content {
     /// Whether its bytes have to be decoded.
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self, Content::Compressed(_))
+    }
+
+    /// Whether it ended, when it was last read, before what it holds did: it is still being compressed, or it was cut
+    /// off. Its last line is then not known to be whole.
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self, Content::Compressed(stream) if stream.is_cut)
     }
 
     /// How many of its bytes on the disk were read for what lies before `position`, about.
@@ -116,7 +125,7 @@ impl Content {
             Content::Plain(file) => file,
             Content::Compressed(stream) => &stream.file,
         };
-        Facts::of(&file.metadata()?).ok_or(ErrorKind::InvalidInput.into())
+        Facts::of(&file.metadata()?).ok_or_else(not_regular)
     }
 
     /// Reads what lies at `offset`: as many bytes as `buffer` takes, or as there are.
@@ -167,6 +176,10 @@ impl Content {
         }
         Ok(if xxh3_64(bytes) == mark.hash { Fit::Equal } else { Fit::Different })
     }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
 }
 
 fn compression(file: &File) -> io::Result<Option<Compression>> {
@@ -254,6 +267,7 @@ impl Stream {
             }
         };
         self.window.truncate(filled + result.as_ref().map_or(0, |n| *n));
+        self.is_cut = matches!(&result, Err(error) if error.kind() == ErrorKind::UnexpectedEof);
         if result.is_err() {
             // It cannot go on from here; the next read begins anew.
             self.decoder = None;
@@ -318,6 +332,7 @@ mod tests {
         let mut buffer = vec![0; text().len()];
         let n = content.read_at(0, &mut buffer).expect("some of it");
         assert!(n > 0 && n < buffer.len());
+        assert!(content.is_cut());
         let error = content.read_at(n as u64, &mut buffer).expect_err("no more of it");
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     }

@@ -80,7 +80,8 @@ impl Cursor {
         self.passed = None;
     }
 
-    /// Reads a chunk and writes its records. `is_final`: what follows the last newline is a line, too.
+    /// Reads a chunk and writes its records. `is_final`: what follows the last newline is a line, too, but in a compressed
+    /// file that is cut: the rest of that line may come yet.
     pub(super) fn turn(&mut self, is_final: bool, desk: &mut Desk<'_>) -> io::Result<Turn> {
         let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
         let position = self.state.position;
@@ -109,7 +110,7 @@ impl Cursor {
         }
         let data = &desk.buffer[before..n];
         let whole = match memrchr(b'\n', data) {
-            _ if is_final && is_at_end => data.len(),
+            _ if is_final && is_at_end && !content.is_cut() => data.len(),
             Some(newline) => newline + 1,
             None if data.len() > limit => {
                 self.passed = Some(position + data.len() as u64);
@@ -136,7 +137,7 @@ impl Cursor {
         let is_at_end = n < desk.buffer.len();
         let (end, next) = match memchr(b'\n', &desk.buffer[..n]) {
             Some(newline) => (passed + newline as u64, passed + newline as u64 + 1),
-            None if is_final && is_at_end => (passed + n as u64, passed + n as u64),
+            None if is_final && is_at_end && !content.is_cut() => (passed + n as u64, passed + n as u64),
             None => {
                 self.passed = Some(passed + n as u64);
                 return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });

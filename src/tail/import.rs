@@ -185,6 +185,9 @@ impl Import<'_> {
             match turn {
                 Ok(Turn::More) if self.batcher.bytes() >= SUBMISSION_BYTES => self.hand_over(&cursor.state)?,
                 Ok(Turn::More) => {}
+                Ok(Turn::AtEnd) if cursor.content.as_ref().is_some_and(Content::is_cut) => {
+                    break Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends before what it holds does"));
+                }
                 Ok(Turn::AtEnd) => {
                     cursor.state.status = SourceStatus::Ended;
                     break Ok(());

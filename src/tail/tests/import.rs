@@ -73,6 +73,40 @@ fn compressed_files_are_read_and_equal_ones_of_other_names_are_others() {
     assert_eq!(imported.failed.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>(), [bench.path("missing")]);
 }
 
+/// A copy that was cut off must neither pass for the whole file nor leave a half line where the whole one belongs.
+#[test]
+fn a_compressed_file_that_is_cut_is_told_and_goes_on_with_its_next_whole_line() {
+    let text: String = (0..20_000).map(|n| format!("line {n} {:x}\n", n * 7919 % 10_007)).collect();
+    let bench = Bench::new();
+    bench.append("a", &text);
+    bench.gzip("a", "a.gz");
+    fs::write(bench.path("b.zst"), zstd::encode_all(text.as_bytes(), 1).expect("memory")).expect("written");
+    for name in ["a.gz", "b.zst"] {
+        let path = bench.path(name);
+        let whole = fs::read(&path).expect("read");
+        fs::write(&path, &whole[..whole.len() * 2 / 3]).expect("written");
+        let (imported, first, sources) = run(vec![], std::slice::from_ref(&path), false);
+        let error = imported.expect("no store failed").complete().expect_err("it is cut");
+        assert!(error.to_string().ends_with("it ends before what it holds does"), "{error}");
+
+        fs::write(&path, &whole).expect("written");
+        let (imported, second, _) = run(sources, std::slice::from_ref(&path), false);
+        imported.expect("no store failed").complete().expect("it is whole");
+        assert!(!first.is_empty() && !second.is_empty(), "{name}");
+        let all: String = messages(&first).iter().chain(&messages(&second)).map(|line| format!("{line}\n")).collect();
+        assert!(all == text, "{name}: a line is broken, missing or there twice");
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_said_to_be_none() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("folder")).expect("made");
+    let (imported, _, _) = run(vec![], &[bench.path("folder")], false);
+    let error = imported.expect("no store failed").complete().expect_err("a folder");
+    assert!(error.to_string().ends_with("it is no regular file"), "{error}");
+}
+
 #[test]
 fn a_failed_commit_is_told_and_the_next_import_reads_it_all() {
     let bench = Bench::new();
