@@ -21,6 +21,9 @@ use std::time::Duration;
 /// How often a follower looks for what was committed.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
+/// Readers that wait for a query at most; after a burst of clients the others close.
+const IDLE_MAX: usize = 8;
+
 /// The answers over the folder of `store`.
 pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router) -> Api {
     let (steps, intake) = (store.steps(), store.intake());
@@ -119,7 +122,7 @@ impl Readers {
         };
         let answered = answer(&reader);
         let mut idle = self.idle();
-        if idle.drops == drops {
+        if idle.drops == drops && idle.readers.len() < IDLE_MAX {
             idle.readers.push(reader);
         }
         answered
