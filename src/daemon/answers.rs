@@ -1,7 +1,7 @@
 //! What the routes answer: the queries of [`crate::query`], each over a reader from a pool.
 //!
-//! A reader keeps its connections and what SQLite has cached behind them, so the second query of a day is fast. There
-//! are as many as there were ever queries at one time, which the listeners bound.
+//! A reader keeps its connections and what SQLite has cached behind them, so the second query of a day is fast. A
+//! few of them stay; after a burst of queries the others close, and all of them after a drop.
 
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
