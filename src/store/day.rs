@@ -291,11 +291,10 @@ fn insert(
     pages: &[Insert],
 ) -> rusqlite::Result<i64> {
     let transaction = connection.transaction()?;
-    let mut next: i64 =
+    let first: i64 =
         transaction.prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM page")?.query_row([], |row| row.get(0))?;
-    let first = next;
     let mut entities = 0;
-    for Insert { partition, page } in pages {
+    for (Insert { partition, page }, page_id) in pages.iter().zip(first..) {
         let id = match partitions.get(partition) {
             Some(&id) => id,
             None => {
@@ -304,8 +303,7 @@ fn insert(
                 id
             }
         };
-        put_page(&transaction, next, id, seq, page)?;
-        next += 1;
+        put_page(&transaction, page_id, id, seq, page)?;
         entities += i64::from(page.header.entities);
     }
     transaction

@@ -29,8 +29,11 @@ const LOOKED_AT: usize = 256;
 const MERGE_BYTES_MAX: u64 = 1 << 20;
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
-/// Pages that one transaction takes away, about.
-const PAGES_A_TRANSACTION: usize = 4000;
+/// Pages that one transaction takes away, about. The tiny pages of a partition lie among those of all others, a leaf of
+/// SQLite's each; taken away together, those of many partitions, a leaf is written once and not once a page.
+const PAGES_A_TRANSACTION: usize = 20_000;
+/// How long merged pages wait for others at most before they take their place.
+const REPLACED_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// How long one step may keep the committer.
 const STEP: Duration = Duration::from_millis(20);
 /// How long the last steps may take when the store closes.
@@ -49,7 +52,12 @@ struct Day {
     /// The tiny pages of each partition, by id.
     tiny: HashMap<Arc<str>, Vec<i64>, foldhash::quality::RandomState>,
     ready: VecDeque<(Instant, Arc<str>)>,
+    /// The partitions in `ready`, and those whose pages are prepared.
     queued: HashSet<Arc<str>>,
+    /// What was merged and is not in its place yet.
+    prepared: Vec<Merge>,
+    prepared_pages: usize,
+    prepared_since: Option<Instant>,
     /// Whether pages that were there before this process are counted.
     counted: bool,
 }
@@ -93,7 +101,7 @@ impl Tidy {
 
     /// Whether something is left to merge in `day`, now or later.
     pub(crate) fn wants(&self, day: &DayTable) -> bool {
-        self.days.get(day).is_some_and(|day| !day.ready.is_empty())
+        self.days.get(day).is_some_and(|day| !day.queued.is_empty())
     }
 
     /// The day is gone.
@@ -103,59 +111,34 @@ impl Tidy {
 
     /// Merges for a short time.
     pub(crate) fn step(&mut self, name: &DayTable, file: &mut DayFile) -> Result<(), StoreError> {
-        self.work(name, file, STEP)
+        self.work(name, file, STEP, false)
     }
 
     /// Merges what can be before the file is closed.
     pub(crate) fn finish(&mut self, name: &DayTable, file: &mut DayFile) -> Result<(), StoreError> {
         self.settle();
-        self.work(name, file, FINISH)
+        self.work(name, file, FINISH, true)
     }
 
-    fn work(&mut self, name: &DayTable, file: &mut DayFile, time: Duration) -> Result<(), StoreError> {
+    fn work(&mut self, name: &DayTable, file: &mut DayFile, time: Duration, is_last: bool) -> Result<(), StoreError> {
         let start = Instant::now();
         let settled = self.settled;
         let Some(day) = self.days.get_mut(name) else { return Ok(()) };
         if !day.counted {
             day.count(file)?;
         }
-        while day.has_work() && start.elapsed() < time {
-            // One transaction for many partitions: each costs an fsync, and frames of the journal for what they share.
-            let (mut merges, mut pages) = (Vec::new(), 0);
-            while day.has_work() && pages < PAGES_A_TRANSACTION && start.elapsed() < time {
-                let Some((_, partition)) = day.ready.pop_front() else { break };
-                day.queued.remove(&partition);
-                let ids = day.tiny.get(&partition).map_or(&[][..], Vec::as_slice);
-                for merge in merges_of(file, &partition, ids, settled)? {
-                    pages += merge.old.len();
-                    merges.push(merge);
-                }
-            }
+        while day.is_ready() && start.elapsed() < time {
+            let Some((_, partition)) = day.ready.pop_front() else { break };
+            let ids = day.tiny.get(&partition).map_or(&[][..], Vec::as_slice);
+            let merges = merges_of(file, &partition, ids, settled)?;
             if merges.is_empty() {
-                continue;
+                day.queued.remove(&partition);
+            } else {
+                day.prepare(merges);
             }
-            crate::failpoint!("tidy-before");
-            let mut next = file.replace(&merges)?;
-            for Merge { name, old, new, .. } in &merges {
-                let gone: HashSet<i64> = old.iter().copied().collect();
-                if let Some(ids) = day.tiny.get_mut(name) {
-                    ids.retain(|id| !gone.contains(id));
-                }
-                for page in new {
-                    if page.header.raw_bytes < TINY_BYTES {
-                        day.add_tiny(name, next);
-                    }
-                    next += 1;
-                }
-            }
-            let wait = |ids: &Vec<i64>| ids.len() >= RUN_MIN;
-            for Merge { name, .. } in &merges {
-                // What was too young for this merge waits for the next.
-                if day.tiny.get(name).is_some_and(wait) {
-                    day.queue(name);
-                }
-            }
-            day.tiny.retain(|_, ids| !ids.is_empty());
+        }
+        if day.is_prepared() || is_last {
+            day.replace(file)?;
         }
         Ok(())
     }
@@ -163,7 +146,58 @@ impl Tidy {
 
 impl Day {
     fn has_work(&self) -> bool {
+        self.is_ready() || self.is_prepared()
+    }
+
+    /// Whether a partition can be merged now.
+    fn is_ready(&self) -> bool {
         self.ready.front().is_some_and(|(since, _)| since.elapsed() >= SETTLED_AFTER)
+    }
+
+    /// Whether what was merged is worth a transaction.
+    fn is_prepared(&self) -> bool {
+        let is_old = self.prepared_since.is_some_and(|since| since.elapsed() >= REPLACED_AFTER);
+        is_old || self.prepared_pages >= PAGES_A_TRANSACTION
+    }
+
+    /// Keeps what was merged of a partition, which stays queued: none of its pages may be merged twice.
+    fn prepare(&mut self, merges: Vec<Merge>) {
+        self.prepared_since.get_or_insert_with(Instant::now);
+        self.prepared_pages += merges.iter().map(|merge| merge.old.len()).sum::<usize>();
+        self.prepared.extend(merges);
+    }
+
+    /// Puts the merged pages in the place of those they were made of. What was committed meanwhile is of a later commit
+    /// than any of them, and wins over them as it would have over their parts.
+    fn replace(&mut self, file: &mut DayFile) -> Result<(), StoreError> {
+        let merges = std::mem::take(&mut self.prepared);
+        (self.prepared_pages, self.prepared_since) = (0, None);
+        if merges.is_empty() {
+            return Ok(());
+        }
+        crate::failpoint!("tidy-before");
+        let first = file.replace(&merges)?;
+        for Merge { name, old, .. } in &merges {
+            self.queued.remove(name);
+            let gone: HashSet<i64> = old.iter().copied().collect();
+            if let Some(ids) = self.tiny.get_mut(name) {
+                ids.retain(|id| !gone.contains(id));
+            }
+        }
+        let new = merges.iter().flat_map(|merge| merge.new.iter().map(move |page| (&merge.name, page)));
+        for ((name, page), id) in new.zip(first..) {
+            if page.header.raw_bytes < TINY_BYTES {
+                self.add_tiny(name, id);
+            }
+        }
+        for Merge { name, .. } in &merges {
+            // What was too young for this merge waits for the next.
+            if self.tiny.get(name).is_some_and(|ids| ids.len() >= RUN_MIN) {
+                self.queue(name);
+            }
+        }
+        self.tiny.retain(|_, ids| !ids.is_empty());
+        Ok(())
     }
 
     fn add_tiny(&mut self, partition: &Arc<str>, id: i64) {
