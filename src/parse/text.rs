@@ -44,9 +44,19 @@ fn leading_level(text: &str) -> Option<(Level, &str)> {
     let rest = if bracketed {
         strip(word_end(trim_start(rest), true)?, b':').1
     } else {
-        word_end(strip(rest, b':').1, false)?
+        let (marked, rest) = strip(rest, b':');
+        if !marked && is_prose(word) {
+            return None;
+        }
+        word_end(rest, false)?
     };
     Some((level, trim_start(rest)))
+}
+
+/// Whether a level's word, without a bracket or colon, may as well begin a sentence: `Error while reading`, `fine so far`.
+fn is_prose(word: &str) -> bool {
+    let common = ["trace", "debug", "info", "warn", "warning", "error", "fatal"];
+    word.bytes().any(|byte| byte.is_ascii_lowercase()) && !common.contains(&word)
 }
 
 /// What follows a word: its closing bracket is taken off if it has one, else a space or the end of the line must follow.
@@ -114,6 +124,22 @@ mod tests {
 
     fn names<'a>(record: &'a Record<'_>) -> Vec<&'a str> {
         record.fields.iter().map(|field| &*field.name).collect()
+    }
+
+    #[test]
+    fn a_word_that_begins_a_sentence_is_no_level() {
+        for (text, level, message) in [
+            ("Error while reading", None, "Error while reading"),
+            ("fine so far", None, "fine so far"),
+            ("Error: while reading", Some(Level::Error), "while reading"),
+            ("[Error] while reading", Some(Level::Error), "while reading"),
+            ("ERROR while reading", Some(Level::Error), "while reading"),
+            ("error while reading", Some(Level::Error), "while reading"),
+        ] {
+            let line = format!("2026-11-20T04:00:02Z {text}");
+            let record = parse(&line).expect("text");
+            assert_eq!((record.level, &*record.message), (level, message), "{text}");
+        }
     }
 
     #[test]
