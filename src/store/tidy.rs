@@ -33,7 +33,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// SQLite's each; taken away together, those of many partitions, a leaf is written once and not once a page.
 const PAGES_A_TRANSACTION: usize = 20_000;
 /// How long merged pages wait for others at most before they take their place.
-const REPLACED_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
+const REPLACED_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// How long one step may keep the committer.
 const STEP: Duration = Duration::from_millis(20);
 /// How long the last steps may take when the store closes.
@@ -146,7 +146,7 @@ impl Tidy {
 
 impl Day {
     fn has_work(&self) -> bool {
-        self.is_ready() || self.is_prepared()
+        !self.counted || self.is_ready() || self.is_prepared()
     }
 
     /// Whether a partition can be merged now.
