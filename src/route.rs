@@ -168,6 +168,11 @@ impl Lane {
         self.last.as_ref().map_or(Admission::Own, |(place, ..)| place.admission)
     }
 
+    /// The configured table that took the last record; empty before the first.
+    pub fn table(&self) -> &str {
+        self.last.as_ref().map_or("", |(place, ..)| place.table.table().as_str())
+    }
+
     fn partition(&mut self, bucket: Option<u8>) -> &Arc<str> {
         let Some(bucket) = bucket else { return &self.whole };
         let at = usize::from(bucket);

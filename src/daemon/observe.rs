@@ -27,6 +27,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
                 metrics.batch_records.observe(report.rows as f64 / report.batches as f64);
             }
             metrics.pages_written.inc_by(report.pages);
+            metrics.pages_merged.inc_by(report.pages_merged);
             if report.pages > 0 {
                 metrics.page_bytes.observe(report.page_bytes as f64 / report.pages as f64);
             }
@@ -69,13 +70,26 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
         let sum = |of: fn(&crate::tail::BlockCounters) -> &AtomicU64| {
             counters.blocks.iter().map(|b| read(of(b))).sum::<u64>()
         };
+        let mut late_early = std::collections::BTreeMap::new();
         for (block, metrics) in counters.blocks.iter().zip(&blocks) {
             raise_to(&metrics.records_received, read(&block.records));
             raise_to(&metrics.bytes_received, read(&block.bytes));
             raise_to(&metrics.invalid_utf8, read(&block.invalid_utf8));
             raise_to(&metrics.bytes_dropped("destroyed", false), read(&block.lost_bytes));
             raise_to(&metrics.bytes_dropped("skipped", true), read(&block.skipped_bytes));
+            // Nobody notes when bytes were first seen: not a number, rather than a zero that says there is no lag.
+            metrics.lag_seconds.set(f64::NAN);
+            for (table, misplaced) in block.misplaced().iter() {
+                let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
+                of_table[0] += misplaced[0];
+                of_table[1] += misplaced[1];
+            }
             metrics.lag_bytes.set(i64::try_from(read(&block.lag_bytes)).unwrap_or(i64::MAX));
+        }
+        for (table, [late, early]) in late_early {
+            let metrics = metrics.table(&table);
+            raise_to(&metrics.late, late);
+            raise_to(&metrics.early, early);
         }
         for (at, format) in Format::ALL.into_iter().enumerate() {
             let parsed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();

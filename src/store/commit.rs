@@ -300,7 +300,8 @@ impl Committer {
         if seq % CATALOGUE_COMMITS == 0 {
             self.checkpoints.queue(&Catalogue::path_in(&self.layout.data));
         }
-        let report = CommitReport { took: start.elapsed(), days_written, ..pending.report };
+        let pages_merged = self.tidy.take_merged();
+        let report = CommitReport { took: start.elapsed(), days_written, pages_merged, ..pending.report };
         (self.options.on_commit)(&report);
         Ok(())
     }

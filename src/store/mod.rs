@@ -86,6 +86,8 @@ pub struct CommitReport {
     pub pages: u64,
     /// Bytes of those pages.
     pub page_bytes: u64,
+    /// Small pages that were merged away since the commit before.
+    pub pages_merged: u64,
     /// From its begin to the commit point.
     pub took: Duration,
     /// The part of it in which the days' files were written and synced.

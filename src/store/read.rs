@@ -251,14 +251,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Partition keys of a table.
-    pub fn partitions(&self, table: &DayTable) -> Result<Vec<Arc<str>>, StoreError> {
-        let opened = self.take(&self.file_of(table)?)?;
-        let names = partition_names(&opened, None).map(|names| names.into_values().collect());
-        self.give_back(opened);
-        names
-    }
-
     /// The partitions of `table` that an instance's records are in: its own, and its buckets'.
     pub fn partitions_of(&self, table: &DayTable, instance: &str) -> Result<Vec<String>, StoreError> {
         let key = crate::key::partition_key(instance, None);

@@ -45,6 +45,8 @@ pub(crate) struct Tidy {
     days: HashMap<DayTable, Day>,
     commits: VecDeque<(Instant, i64)>,
     settled: i64,
+    /// Pages that were taken away since [`Tidy::take_merged`].
+    merged: u64,
 }
 
 #[derive(Default)]
@@ -71,6 +73,11 @@ impl Tidy {
                 day.add_tiny(partition, id);
             }
         }
+    }
+
+    /// Pages that were merged away since this was asked last.
+    pub(crate) fn take_merged(&mut self) -> u64 {
+        std::mem::take(&mut self.merged)
     }
 
     /// Notes a commit.
@@ -138,7 +145,7 @@ impl Tidy {
             }
         }
         if day.is_prepared() || is_last {
-            day.replace(file)?;
+            self.merged += day.replace(file)?;
         }
         Ok(())
     }
@@ -169,11 +176,13 @@ impl Day {
 
     /// Puts the merged pages in the place of those they were made of. What was committed meanwhile is of a later commit
     /// than any of them, and wins over them as it would have over their parts.
-    fn replace(&mut self, file: &mut DayFile) -> Result<(), StoreError> {
+    /// Gives how many pages it took away.
+    fn replace(&mut self, file: &mut DayFile) -> Result<u64, StoreError> {
+        let taken = self.prepared_pages as u64;
         let merges = std::mem::take(&mut self.prepared);
         (self.prepared_pages, self.prepared_since) = (0, None);
         if merges.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         crate::failpoint!("tidy-before");
         let first = file.replace(&merges)?;
@@ -197,7 +206,7 @@ impl Day {
             }
         }
         self.tiny.retain(|_, ids| !ids.is_empty());
-        Ok(())
+        Ok(taken)
     }
 
     fn add_tiny(&mut self, partition: &Arc<str>, id: i64) {

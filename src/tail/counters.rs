@@ -1,7 +1,10 @@
 //! What the tailer counts, for the metrics to show.
 
+use crate::lifecycle::Admission;
 use crate::parse::Format;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Counts of all blocks.
 #[derive(Debug, Default)]
@@ -29,10 +32,8 @@ pub struct BlockCounters {
     pub truncated: AtomicU64,
     /// Records with bytes that are no UTF-8.
     pub invalid_utf8: AtomicU64,
-    /// Records whose day had expired, which went to today's table.
-    pub late: AtomicU64,
-    /// Records dated far ahead, which went to today's table.
-    pub early: AtomicU64,
+    /// Records that went to today's table, by configured table: those whose day had expired, and those dated far ahead.
+    misplaced: Mutex<BTreeMap<String, [u64; 2]>>,
     /// Failures to open or read a file or folder.
     pub read_errors: AtomicU64,
     /// Files that were rotated away or truncated.
@@ -54,6 +55,20 @@ impl TailCounters {
 }
 
 impl BlockCounters {
+    /// Records that went to today's table, late and early ones, by configured table.
+    pub fn misplaced(&self) -> MutexGuard<'_, BTreeMap<String, [u64; 2]>> {
+        self.misplaced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn misplace(&self, table: &str, admission: Admission) {
+        let at = match admission {
+            Admission::Own => return,
+            Admission::Late => 0,
+            Admission::Early => 1,
+        };
+        self.misplaced().entry(table.to_owned()).or_default()[at] += 1;
+    }
+
     /// Where records of a format are counted.
     pub fn of_format(&self, format: Format) -> &AtomicU64 {
         &self.by_format[match format {
@@ -68,4 +83,21 @@ impl BlockCounters {
 /// Counts up; no other order than its own is needed of a count.
 pub(super) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_and_early_records_are_counted_by_table() {
+        let counters = BlockCounters::default();
+        let came =
+            [("Log", Admission::Late), ("Log", Admission::Own), ("Log", Admission::Early), ("Audit", Admission::Late)];
+        for (table, admission) in came.into_iter().chain([("Log", Admission::Late)]) {
+            counters.misplace(table, admission);
+        }
+        let counted: Vec<_> = counters.misplaced().iter().map(|(table, counts)| (table.clone(), *counts)).collect();
+        assert_eq!(counted, [("Audit".to_owned(), [1, 0]), ("Log".to_owned(), [2, 1])]);
+    }
 }

@@ -184,10 +184,8 @@ impl Cursor {
         let origin = Origin { identity: self.state.identity, position, source: &self.source };
         let lane = self.lanes.of(&record, &self.source, desk);
         let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
-        match admission {
-            Admission::Own => {}
-            Admission::Late => count(&desk.counters.late, 1),
-            Admission::Early => count(&desk.counters.early, 1),
+        if admission != Admission::Own {
+            desk.counters.misplace(lane.table(), admission);
         }
         // One line from the year 9999 must not vouch for any clock.
         if admission != Admission::Early {
