@@ -74,6 +74,7 @@ fn an_expired_table_is_dropped_and_stays_dropped() {
     assert!(late.to_string().contains(&old.to_string()), "its own time is kept: {late}");
     assert!(!names(&place).contains(&of_old));
     assert!(daemon.metric("daytable_tables_dropped_total").is_some_and(|dropped| dropped >= 1.0));
+    assert!(daemon.metric("daytable_records_late_total{table=\"Log\"}").is_some_and(|late| late >= 1.0));
     daemon.stop();
     let daemon = place.start_with(&config("hour", "1h"));
     place.wait_for_messages(&["young".into(), "late".into()]);
