@@ -20,12 +20,15 @@
 
 mod flat;
 mod json;
+mod learned;
 mod logfmt;
 mod names;
 mod pairs;
 mod scan;
 mod text;
 mod timestamp;
+
+pub use learned::{Envelope, Learned, Reading, Stream, Unwrapped};
 
 use crate::record::Record;
 use std::borrow::Cow;

@@ -1,0 +1,88 @@
+//! What was learnt of one source: the format of its lines first. It travels with the source's position, so that reading
+//! goes on after a restart as it would have gone on without one.
+//!
+//! Three questions are asked in turn. What did the program itself write of this line ([`Learned::unwrap`]: a container
+//! runtime puts a time and a stream before it)? Does that begin a record, or go on with the one before
+//! ([`Learned::begins`])? And, when a record is whole, what does it say ([`Learned::record`])? Only the last one learns.
+
+use super::{Format, FormatChoice, Parsed, parse};
+use crate::time::Ticks;
+use std::borrow::Cow;
+
+/// How the lines of a source are read: the part that the configuration says.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Which format they have.
+    pub format: FormatChoice,
+}
+
+/// Which of a program's outputs wrote a line, where that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// There is only one, or it is not said.
+    #[default]
+    Only,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What a container runtime says of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// When the runtime read it; the record's time where its text gives none.
+    pub time: Option<Ticks>,
+    /// Which output wrote it.
+    pub stream: Stream,
+    /// Whether the program's own line goes on in the next line of this stream, without a newline between them.
+    pub is_partial: bool,
+}
+
+/// A line without its envelope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwrapped<'a> {
+    /// What the program wrote.
+    pub text: Cow<'a, str>,
+    /// What was around it; the default where nothing was.
+    pub envelope: Envelope,
+}
+
+/// What was learnt of a source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Learned {}
+
+impl Learned {
+    /// As [`Learned::save`] wrote it; nothing learnt where that is empty, or written by another version.
+    pub fn restore(_saved: &str) -> Learned {
+        Learned {}
+    }
+
+    /// For [`Learned::restore`]; empty where nothing was learnt.
+    pub fn save(&self) -> String {
+        String::new()
+    }
+
+    /// Takes a line out of its envelope, if it has one.
+    pub fn unwrap<'a>(&self, line: &'a str, _reading: &Reading) -> Unwrapped<'a> {
+        Unwrapped { text: Cow::Borrowed(line), envelope: Envelope::default() }
+    }
+
+    /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
+    pub fn begins(&self, _text: &str, _reading: &Reading) -> bool {
+        true
+    }
+
+    /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,
+    /// `seen` the time of reading, for times that do not give their year. Cannot fail: what is not understood is plain.
+    pub fn record<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &Reading, _seen: Ticks) -> Parsed<'a> {
+        let mut parsed = parse(text, reading.format);
+        parsed.record.time = parsed.record.time.or(envelope.time);
+        parsed
+    }
+
+    /// What most lines were recognised as lately; none before the first.
+    pub fn format(&self) -> Option<Format> {
+        None
+    }
+}
