@@ -101,22 +101,13 @@ impl TailConfig {
 
     fn read(mut section: Section<'_>, next_name: &mut dyn FnMut() -> String) -> TailConfig {
         let default = TailConfig::default();
+        let formats: Vec<_> = FormatChoice::all().map(|choice| (choice.name(), choice)).collect();
         let config = TailConfig {
             name: section.text("name", block_name).unwrap_or_else(next_name),
             include: section.texts("include", 1, Pattern::include).unwrap_or_default(),
             exclude: section.texts("exclude", 0, Pattern::exclude).unwrap_or_default(),
             instance: section.text("instance", str::parse).unwrap_or(default.instance),
-            format: section.choice(
-                "format",
-                default.format,
-                &[
-                    ("auto", FormatChoice::Auto),
-                    ("json", FormatChoice::Json),
-                    ("logfmt", FormatChoice::Logfmt),
-                    ("text", FormatChoice::Text),
-                    ("plain", FormatChoice::Plain),
-                ],
-            ),
+            format: section.choice("format", default.format, &formats),
             read_from: section.choice(
                 "read_from",
                 default.read_from,

@@ -130,7 +130,7 @@ fn every_key_is_read() {
         include: include(&["/srv/**/*.log"]),
         exclude: ["**/*.gz", "/srv/old/*"].map(|pattern| Pattern::exclude(pattern).expect("a pattern")).into(),
         instance: "{host}-{stem}".parse().expect("a template"),
-        format: crate::parse::FormatChoice::Logfmt,
+        format: crate::parse::FormatChoice::Only(crate::parse::Format::Logfmt),
         read_from: ReadFrom::End,
         ignore_older: Some(84 * DAY),
         line_bytes_max: ByteSize::new(65_536),

@@ -19,6 +19,7 @@
 //! but UTC for a timestamp that names none.
 
 mod flat;
+mod format;
 mod json;
 mod learned;
 mod logfmt;
@@ -28,85 +29,11 @@ mod scan;
 mod text;
 mod timestamp;
 
+pub use format::{Format, FormatChoice, UnknownFormat};
 pub use learned::{Envelope, Learned, Reading, Stream, Unwrapped};
 
 use crate::record::Record;
 use std::borrow::Cow;
-use std::str::FromStr;
-
-/// What a line was recognised as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// One JSON object.
-    Json,
-    /// `key=value` pairs and nothing else.
-    Logfmt,
-    /// A timestamp, a level if there is one, text, and `key=value` pairs at its end if there are any.
-    Text,
-    /// Anything else: the line is the message.
-    Plain,
-}
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Format; 4] = [Format::Json, Format::Logfmt, Format::Text, Format::Plain];
-
-    /// The name that metrics and the ledger use.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Format::Json => "json",
-            Format::Logfmt => "logfmt",
-            Format::Text => "text",
-            Format::Plain => "plain",
-        }
-    }
-}
-
-/// Which format the lines of a source have: the `format` key of the configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FormatChoice {
-    /// Each line by its looks.
-    #[default]
-    Auto,
-    /// JSON, else plain.
-    Json,
-    /// Logfmt, else plain. One pair is enough, and a bare word is a flag that is true.
-    Logfmt,
-    /// `TIMESTAMP LEVEL text`, else plain.
-    Text,
-    /// Plain whatever it looks like.
-    Plain,
-}
-
-/// A `format` that is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown format \"{0}\" (known: auto, json, logfmt, text, plain)")]
-pub struct UnknownFormat(pub String);
-
-impl FormatChoice {
-    /// Every choice.
-    pub const ALL: [FormatChoice; 5] =
-        [FormatChoice::Auto, FormatChoice::Json, FormatChoice::Logfmt, FormatChoice::Text, FormatChoice::Plain];
-
-    /// The name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FormatChoice::Auto => "auto",
-            FormatChoice::Json => "json",
-            FormatChoice::Logfmt => "logfmt",
-            FormatChoice::Text => "text",
-            FormatChoice::Plain => "plain",
-        }
-    }
-}
-
-impl FromStr for FormatChoice {
-    type Err = UnknownFormat;
-
-    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
-        FormatChoice::ALL.into_iter().find(|choice| choice.name() == name).ok_or_else(|| UnknownFormat(name.into()))
-    }
-}
 
 /// A record, and the format its line was recognised as.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,10 +52,10 @@ pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
             [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => (logfmt::parse(line), Format::Logfmt),
             _ => (json::parse(line), Format::Json),
         },
-        FormatChoice::Json => (json::parse(line), Format::Json),
-        FormatChoice::Logfmt => (logfmt::parse_with_flags(line), Format::Logfmt),
-        FormatChoice::Text => (text::parse(line), Format::Text),
-        FormatChoice::Plain => (None, Format::Plain),
+        FormatChoice::Only(Format::Json) => (json::parse(line), Format::Json),
+        FormatChoice::Only(Format::Logfmt) => (logfmt::parse_with_flags(line), Format::Logfmt),
+        FormatChoice::Only(Format::Text) => (text::parse(line), Format::Text),
+        FormatChoice::Only(_) => (None, Format::Plain),
     };
     match record {
         Some(record) => Parsed { record, format },
@@ -168,7 +95,7 @@ mod tests {
     #[test]
     fn a_fixed_format_takes_no_other() {
         let lines = ["{\"a\":1}", "a=1 b=2", "2026-11-20T00:05:45Z INFO up", "words"];
-        for choice in [FormatChoice::Json, FormatChoice::Logfmt, FormatChoice::Text, FormatChoice::Plain] {
+        for choice in [Format::Json, Format::Logfmt, Format::Text, Format::Plain].map(FormatChoice::Only) {
             for line in lines {
                 let parsed = parse(line, choice);
                 let auto = parse(line, FormatChoice::Auto);
@@ -176,18 +103,6 @@ mod tests {
                 assert_eq!(parsed.format, expected, "{line:?} as {choice:?}");
             }
         }
-    }
-
-    #[test]
-    fn choices_are_named_as_their_formats_are() {
-        for choice in FormatChoice::ALL {
-            assert_eq!(choice.name().parse(), Ok(choice));
-        }
-        for format in Format::ALL {
-            assert_eq!(format.label().parse::<FormatChoice>().map(FormatChoice::name), Ok(format.label()));
-        }
-        assert_eq!("yaml".parse::<FormatChoice>(), Err(UnknownFormat("yaml".into())));
-        assert_eq!(FormatChoice::default(), FormatChoice::Auto);
     }
 
     /// Text that comes close to each format, so that properties reach past the first byte.
@@ -207,7 +122,7 @@ mod tests {
     }
 
     fn check(line: &str) -> Result<(), TestCaseError> {
-        for choice in FormatChoice::ALL {
+        for choice in FormatChoice::all() {
             let parsed = parse(line, choice);
             if parsed.format == Format::Plain {
                 let plain = Record { message: line.into(), ..Record::default() };
