@@ -9,7 +9,7 @@
 //! [`DEPTH_MAX`] times, which bounds both the stack and the time.
 
 use super::flat;
-use super::names::Draft;
+use super::draft::Draft;
 use super::pairs::unquote;
 use crate::record::{Record, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};

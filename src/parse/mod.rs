@@ -18,6 +18,9 @@
 //! Not done on purpose: no record of several lines (a stack trace), no format learnt from the lines before, no zone
 //! but UTC for a timestamp that names none.
 
+mod clef;
+mod draft;
+mod envelope;
 mod flat;
 mod format;
 mod json;
