@@ -16,18 +16,18 @@
 
 use super::cut::{Cut, number, text};
 use super::pairs::pair_at;
-use super::timestamp;
+use super::timestamp::{self, Unsaid};
 use crate::record::{Field, Record, Value};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// Reads a line of an access log.
-pub(super) fn record(line: &str) -> Option<Record<'_>> {
+pub(super) fn record<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
     let mut cut = Cut::new(line);
     let who = Who::read(cut.until(b'[')?)?;
-    let time = cut.until(b']')?;
-    let (time, length) = timestamp::leading(time).filter(|(_, length)| *length == time.len())?;
-    cut.byte(b' ')?;
+    let stamp = timestamp::at_start(cut.rest.as_bytes(), unsaid)?;
+    cut.bytes(stamp.length)?;
+    cut.text("] ")?;
     let request = cut.quoted()?;
     cut.byte(b' ')?;
     let status = cut.word();
@@ -42,7 +42,7 @@ pub(super) fn record(line: &str) -> Option<Record<'_>> {
     add_count("status", status, &mut fields);
     add_count("bytes", bytes, &mut fields);
     add_rest(cut, &mut fields)?;
-    Some(Record { time: Some(time), level: None, message: Cow::Borrowed(request), fields })
+    Some(Record { time: Some(stamp.time), level: None, message: Cow::Borrowed(request), fields })
 }
 
 /// What stands before the time.
@@ -164,8 +164,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn read(line: &str) -> Option<Record<'_>> {
+        record(line, &Unsaid::default())
+    }
+
     fn fields(line: &str) -> String {
-        let record = record(line).unwrap_or_else(|| panic!("{line}"));
+        let record = read(line).unwrap_or_else(|| panic!("{line}"));
         let shown = |field: &Field<'_>| match &field.value {
             Value::String(text) => format!("{}={text}", field.name),
             Value::Int64(number) => format!("{}:{number}", field.name),
@@ -180,7 +184,7 @@ mod tests {
         let line = r#"192.0.2.7 - ada [10/Oct/2000:13:55:36 -0700] "GET /a?b=1 HTTP/1.0" 200 2326"#;
         let common = "client=192.0.2.7|user=ada|method=GET|path=/a?b=1|protocol=HTTP/1.0|status:200|bytes:2326";
         assert_eq!(fields(line), common);
-        let found = record(line).expect("access");
+        let found = read(line).expect("access");
         assert_eq!((&*found.message, found.level), ("GET /a?b=1 HTTP/1.0", None));
         assert_eq!(found.time.map(|time| time.to_string()).as_deref(), Some("2000-10-10T20:55:36Z"));
         for (rest, more) in [
@@ -227,7 +231,7 @@ mod tests {
         ] {
             let line = format!(r#"a - - [10/Oct/2000:13:55:36 +0000] "{request}" 400 0"#);
             assert_eq!(fields(&line), format!("client=a|{expected}status:400|bytes:0"), "{request}");
-            assert_eq!(record(&line).expect("access").message, request);
+            assert_eq!(read(&line).expect("access").message, request);
         }
     }
 
@@ -246,7 +250,7 @@ mod tests {
             r#"a - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.1" 200 0"#,
             r#"client said: - [10/Oct/2000:13:55:36 +0000] "GET / HTTP/1.1" 200 0"#.trim_start_matches("client "),
         ] {
-            assert_eq!(record(line), None, "{line}");
+            assert_eq!(read(line), None, "{line}");
         }
     }
 
@@ -256,12 +260,12 @@ mod tests {
         fn all_of_it_is_kept(path in "/[!#-\\[\\]-~]{0,16}", agent in "[ -!#-\\[\\]-~]{1,16}", rest in "( [!-~]{0,6}){0,3}", near in "\\PC{0,40}") {
             prop_assume!(agent != "-");
             let line = format!(r#"a - - [10/Oct/2000:13:55:36 +0000] "GET {path} HTTP/1.1" 200 7 "-" "{agent}"{rest}"#);
-            let found = record(&line).expect("access");
+            let found = read(&line).expect("access");
             let value = |name: &str| found.fields.iter().find(|field| field.name == name).map(|field| field.value.clone());
             prop_assert_eq!(value("path"), Some(Value::String(path.as_str().into())));
             prop_assert_eq!(value("user_agent"), Some(Value::String(agent.as_str().into())));
-            let _ = record(&near);
-            let _ = record(&format!("a - - [10/Oct/2000:13:55:36 +0000] {near}"));
+            let _ = read(&near);
+            let _ = read(&format!("a - - [10/Oct/2000:13:55:36 +0000] {near}"));
         }
     }
 }

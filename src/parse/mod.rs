@@ -18,7 +18,10 @@
 //! Not done on purpose: no record of several lines (a stack trace), no format learnt from the lines before, no zone
 //! but UTC for a timestamp that names none.
 
+mod access;
+mod apache_error;
 mod clef;
+mod cut;
 mod draft;
 mod envelope;
 mod flat;
@@ -27,7 +30,10 @@ mod json;
 mod learned;
 mod logfmt;
 mod names;
+mod nginx_error;
 mod pairs;
+mod postgresql;
+mod redis;
 mod scan;
 mod text;
 mod timestamp;
