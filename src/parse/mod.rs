@@ -37,9 +37,12 @@ mod redis;
 mod scan;
 mod text;
 mod timestamp;
+mod zone;
 
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use learned::{Envelope, Learned, Reading, Stream, Unwrapped};
+pub use timestamp::Unsaid;
+pub use zone::{UnknownZone, Zone};
 
 use crate::record::Record;
 use std::borrow::Cow;
