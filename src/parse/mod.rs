@@ -29,6 +29,7 @@ mod format;
 mod json;
 mod learned;
 mod logfmt;
+mod mysql;
 mod names;
 mod nginx_error;
 mod pairs;
@@ -37,6 +38,7 @@ mod redis;
 mod scan;
 mod text;
 mod timestamp;
+mod w3c;
 mod zone;
 
 pub use format::{Format, FormatChoice, UnknownFormat};
