@@ -6,8 +6,8 @@
 //! clock. What holds that up are the properties at the end of the file: where this way gives a record, the other gives the
 //! same one.
 
-use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
 use super::draft::Draft;
+use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
 use super::pairs::{unquote, whole};
 use super::scan::special;
 use crate::record::{Record, Value};
