@@ -1,19 +1,39 @@
 //! What was learnt of one source: the format of its lines first. It travels with the source's position, so that reading
 //! goes on after a restart as it would have gone on without one.
 //!
-//! Three questions are asked in turn. What did the program itself write of this line ([`Learned::unwrap`]: a container
+//! Four questions are asked in turn. What did the program itself write of this line ([`Learned::unwrap`]: a container
 //! runtime puts a time and a stream before it)? Does that begin a record, or go on with the one before
-//! ([`Learned::begins`])? And, when a record is whole, what does it say ([`Learned::record`])? Only the last one learns.
+//! ([`Learned::begins`])? If it begins one, may others go on with it ([`Learned::may_continue`])? And, when a record is
+//! whole, what does it say ([`Learned::record`])? Only the last one learns.
 
 use super::{Format, FormatChoice, Parsed, parse};
 use crate::time::Ticks;
 use std::borrow::Cow;
+use std::num::NonZeroU16;
+use std::time::Duration;
 
-/// How the lines of a source are read: the part that the configuration says.
-#[derive(Clone, Debug, Default)]
+/// How the lines of a source are read: the part that the configuration says. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Which format they have.
     pub format: FormatChoice,
+    /// How far lines are joined to one record.
+    pub join: Join,
+}
+
+/// How far lines are joined to one record. In bytes a record is bounded as a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// Lines of a record at most; what goes on after them is a record of its own. With 1 nothing is joined.
+    pub lines_max: NonZeroU16,
+    /// How long a record waits for another line.
+    pub wait: Duration,
+}
+
+impl Default for Join {
+    fn default() -> Join {
+        Join { lines_max: NonZeroU16::new(1000).unwrap_or(NonZeroU16::MIN), wait: Duration::from_secs(1) }
+    }
 }
 
 /// Which of a program's outputs wrote a line, where that is known.
@@ -69,8 +89,15 @@ impl Learned {
     }
 
     /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
-    pub fn begins(&self, _text: &str, _reading: &Reading) -> bool {
-        true
+    pub fn begins(&self, text: &str, _reading: &Reading) -> bool {
+        !text.starts_with([' ', '\t'])
+    }
+
+    /// Whether later lines may go on with the record that `text` (without its envelope, and perhaps only its first part)
+    /// begins. Where not, nothing is joined to it and nobody waits for more: so for formats of one line a record, such as
+    /// JSON, and for lines that look like nothing that is known.
+    pub fn may_continue(&self, text: &str, _reading: &Reading) -> bool {
+        text.starts_with(|first: char| first.is_ascii_digit() || first == '[')
     }
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,

@@ -20,8 +20,10 @@
 
 mod flat;
 mod format;
+mod join;
 mod json;
 mod learned;
+mod lines;
 mod logfmt;
 mod names;
 mod pairs;
@@ -30,7 +32,8 @@ mod text;
 mod timestamp;
 
 pub use format::{Format, FormatChoice, UnknownFormat};
-pub use learned::{Envelope, Learned, Reading, Stream, Unwrapped};
+pub use join::{Assembler, Ending, RawRecord, cut_record};
+pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
 
 use crate::record::Record;
 use std::borrow::Cow;
