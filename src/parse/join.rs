@@ -372,3 +372,6 @@ impl<'a> Group<'a> {
         self.closed
     }
 }
+
+#[cfg(test)]
+mod tests;
