@@ -6,7 +6,7 @@
 //! ([`Learned::begins`])? If it begins one, may others go on with it ([`Learned::may_continue`])? And, when a record is
 //! whole, what does it say ([`Learned::record`])? Only the last one learns.
 
-use super::{Format, FormatChoice, Parsed, parse};
+use super::{Format, FormatChoice, Parsed, envelope, parse};
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::num::NonZeroU16;
@@ -85,7 +85,13 @@ impl Learned {
 
     /// Takes a line out of its envelope, if it has one.
     pub fn unwrap<'a>(&self, line: &'a str, _reading: &Reading) -> Unwrapped<'a> {
-        Unwrapped { text: Cow::Borrowed(line), envelope: Envelope::default() }
+        let inner = match line.as_bytes() {
+            [b'0'..=b'9', ..] => envelope::cri(line).map(|(text, envelope)| (Cow::Borrowed(text), envelope)),
+            [b'{', b'"', b'l' | b's' | b't' | b'a', ..] => envelope::docker(line),
+            _ => None,
+        };
+        let (text, envelope) = inner.unwrap_or((Cow::Borrowed(line), Envelope::default()));
+        Unwrapped { text, envelope }
     }
 
     /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.

@@ -180,7 +180,8 @@ impl Cursor {
             }
         };
         let position = self.state.position;
-        let mut kept = vec![0; desk.options.line_bytes_max];
+        // With the byte behind the limit it is known whether the limit is in the middle of a character.
+        let mut kept = vec![0; desk.options.line_bytes_max + 1];
         let n = content.read_at(position, &mut kept)?;
         let mut before = [0; MARK_BYTES_MAX];
         let start = next.saturating_sub(MARK_BYTES_MAX as u64);

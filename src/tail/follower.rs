@@ -372,9 +372,14 @@ impl Follower {
             return;
         }
         self.gauged = Some(Instant::now());
+        let now = crate::time::now();
+        self.files.iter_mut().for_each(|file| file.note_lag(now));
         for (number, block) in self.counters.blocks.iter().enumerate() {
-            let lag = self.files.iter().filter(|file| file.block == number).map(|file| file.unread()).max();
-            block.lag_bytes.store(lag.unwrap_or(0), Ordering::Relaxed);
+            let files = || self.files.iter().filter(|file| file.block == number);
+            let bytes = files().map(|file| file.unread()).max();
+            block.lag_bytes.store(bytes.unwrap_or(0), Ordering::Relaxed);
+            let since = files().filter_map(|file| file.lag.since()).min();
+            block.unread_since.store(since.map_or(0, |since| since.get().unsigned_abs()), Ordering::Relaxed);
         }
         self.counters.open_files.store(self.files.open() as u64, Ordering::Relaxed);
         self.counters.followed_files.store(self.files.len() as u64, Ordering::Relaxed);

@@ -26,6 +26,7 @@ mod identity;
 mod import;
 mod kin;
 mod known;
+mod lag;
 mod names;
 mod options;
 mod parked;

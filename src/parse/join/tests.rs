@@ -149,7 +149,8 @@ fn partial_lines_are_one_line_and_streams_are_apart() {
 #[test]
 fn interleaved_streams_do_not_hold_each_other_up() {
     let (learned, reading) = (Learned::default(), reading(1000));
-    let lines: Vec<_> = (0..20).map(|n| cri(0.01 * f64::from(n), ["stdout", "stderr"][n as usize % 2], "F", "2026 x")).collect();
+    let lines: Vec<_> =
+        (0..20).map(|n| cri(0.01 * f64::from(n), ["stdout", "stderr"][n as usize % 2], "F", "2026 x")).collect();
     let chunk = lines.concat();
     let mut records = Assembler::new(chunk.as_bytes(), 0, 1 << 20, &reading, Ending::Open);
     let given = std::iter::from_fn(|| records.next(&learned, &reading)).count();
