@@ -140,7 +140,7 @@ mod tests {
     proptest! {
         /// However the bytes come, the records are the same.
         #[test]
-        fn reads_do_not_matter(input in "(1[ab]{0,3}\n|\t[ab\u{e4}]{0,9}\n|[\r\n]|[1{]{15,30}){0,20}", bytes in 1usize..30) {
+        fn reads_do_not_matter(input in "(1[ab]{0,3}\n|\t[ab\u{e4}]{0,9}\n|\n|[1{]{15,30}){0,20}", bytes in 1usize..30) {
             prop_assert_eq!(all(Slow(input.as_bytes(), bytes)), all(input.as_bytes()));
         }
     }

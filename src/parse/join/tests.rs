@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-const BYTES_MAX: usize = 200;
+const BYTES_MAX: usize = 500;
 
 /// What a test wants to know of a record.
 type Shown = (usize, String, Stream, u32);
@@ -98,20 +98,20 @@ fn at_a_limit_a_record_is_closed_and_the_next_goes_on_with_nothing_lost() {
     let shown = read(&[lines.as_bytes()], &reading(3));
     let lengths: Vec<_> = shown.iter().map(|(start, text, _, lines)| (*start, text.len(), *lines)).collect();
     assert_eq!(lengths, [(0, 12, 3), (13, 2, 1), (16, 2, 1), (19, 2, 1)]);
-    let long = format!("2026 a\n\t{}\n\t{}\n", "b".repeat(150), "c".repeat(150));
-    assert_eq!(texts(&long).iter().map(String::len).collect::<Vec<_>>(), [158, 151]);
+    let long = format!("2026 a\n\t{}\n\t{}\n", "b".repeat(400), "c".repeat(400));
+    assert_eq!(texts(&long).iter().map(String::len).collect::<Vec<_>>(), [408, 401]);
     // A line that is too long for itself is the only one that is cut.
-    let long = format!("2026 a\n\t{}\n\tc\n", "b".repeat(300));
+    let long = format!("2026 a\n\t{}\n\tc\n", "b".repeat(600));
     let (learned, reading) = (Learned::default(), reading(1000));
     let mut records = Assembler::new(long.as_bytes(), 0, BYTES_MAX, &reading, Ending::Closed);
     let cuts: Vec<_> = std::iter::from_fn(|| records.next(&learned, &reading)).map(|r| (r.text.len(), r.cut)).collect();
-    assert_eq!(cuts, [(6, 0), (200, 101), (2, 0)]);
+    assert_eq!(cuts, [(6, 0), (500, 101), (2, 0)]);
 }
 
 #[test]
 fn an_open_record_that_fills_the_limit_does_not_wait() {
     let (learned, reading) = (Learned::default(), reading(1000));
-    let chunk = format!("2026 a\n\t{}\n", "b".repeat(180));
+    let chunk = format!("2026 a\n\t{}\n", "b".repeat(480));
     for (unfinished, is_open) in [(0, true), (BYTES_MAX - chunk.len(), true), (BYTES_MAX - chunk.len() + 1, false)] {
         let mut records = Assembler::new(chunk.as_bytes(), unfinished, BYTES_MAX, &reading, Ending::Open);
         assert_eq!(records.next(&learned, &reading).is_some(), !is_open, "{unfinished} bytes behind it");
