@@ -8,12 +8,31 @@
 use super::{Format, FormatChoice, Parsed, parse};
 use crate::time::Ticks;
 use std::borrow::Cow;
+use std::num::NonZeroU16;
+use std::time::Duration;
 
-/// How the lines of a source are read: the part that the configuration says.
-#[derive(Clone, Debug, Default)]
+/// How the lines of a source are read: the part that the configuration says. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Which format they have.
     pub format: FormatChoice,
+    /// How far lines are joined to one record.
+    pub join: Join,
+}
+
+/// How far lines are joined to one record. In bytes a record is bounded as a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// Lines of a record at most; what goes on after them is a record of its own. With 1 nothing is joined.
+    pub lines_max: NonZeroU16,
+    /// How long a record waits for another line.
+    pub wait: Duration,
+}
+
+impl Default for Join {
+    fn default() -> Join {
+        Join { lines_max: NonZeroU16::new(1000).unwrap_or(NonZeroU16::MIN), wait: Duration::from_secs(1) }
+    }
 }
 
 /// Which of a program's outputs wrote a line, where that is known.

@@ -30,7 +30,7 @@ mod text;
 mod timestamp;
 
 pub use format::{Format, FormatChoice, UnknownFormat};
-pub use learned::{Envelope, Learned, Reading, Stream, Unwrapped};
+pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
 
 use crate::record::Record;
 use std::borrow::Cow;

@@ -161,7 +161,7 @@ impl Cursor {
     }
 
     fn record(&mut self, line: Line<'_>, desk: &mut Desk<'_>) {
-        let parsed = parse(&line.text, desk.options.format);
+        let parsed = parse(&line.text, desk.options.reading.format);
         let (mut record, format) = (parsed.record, parsed.format);
         let ledger = &mut self.state.ledger;
         ledger.records += 1;
