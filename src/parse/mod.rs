@@ -28,9 +28,12 @@ mod pairs;
 mod scan;
 mod text;
 mod timestamp;
+mod zone;
 
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
+pub use timestamp::Unsaid;
+pub use zone::{UnknownZone, Zone};
 
 use crate::record::Record;
 use std::borrow::Cow;
