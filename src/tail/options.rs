@@ -59,7 +59,7 @@ impl From<&TailConfig> for TailOptions {
             name: config.name.clone(),
             include: texts(&config.include),
             exclude: texts(&config.exclude),
-            reading: Reading { format: config.format, ..Reading::default() },
+            reading: config.reading.clone(),
             read_from: config.read_from,
             ignore_older: config.ignore_older,
             line_bytes_max: usize::try_from(config.line_bytes_max.get()).unwrap_or(2 << 20),
