@@ -29,6 +29,7 @@ mod json;
 mod learned;
 mod lines;
 mod logfmt;
+mod mysql;
 mod names;
 mod nginx_error;
 mod pairs;
@@ -38,6 +39,7 @@ mod redis;
 mod scan;
 mod text;
 mod timestamp;
+mod w3c;
 mod zone;
 
 pub use format::{Format, FormatChoice, UnknownFormat};
