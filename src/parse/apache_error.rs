@@ -28,7 +28,9 @@ pub(super) fn record<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
         fields.push(text("component", module));
     }
     add_process(&mut cut, &mut fields);
-    cut.byte(b' ')?;
+    if !cut.rest.is_empty() {
+        cut.byte(b' ')?;
+    }
     fields.extend(system_error(&mut cut));
     while let Some(field) = client(&mut cut) {
         fields.push(field);
@@ -54,6 +56,9 @@ fn add_process<'a>(cut: &mut Cut<'a>, fields: &mut Vec<Field<'a>>) -> Option<()>
         None => None,
     };
     ahead.byte(b']')?;
+    if !ahead.rest.is_empty() && !ahead.rest.starts_with(' ') {
+        return None;
+    }
     fields.push(number("pid", pid));
     fields.extend(thread.map(|thread| number("thread", thread)));
     *cut = ahead;

@@ -54,8 +54,15 @@ impl<'a> Draft<'a> {
 
     #[inline]
     pub(super) fn add(&mut self, name: Cow<'a, str>, value: Value<'a>) {
+        let role = role_of(&name);
+        self.add_as(role, name, value);
+    }
+
+    /// Adds a name whose role is known.
+    #[inline]
+    pub(super) fn add_as(&mut self, role: Option<(Role, u8)>, name: Cow<'a, str>, value: Value<'a>) {
         self.added += 1;
-        match role_of(&name) {
+        match role {
             None => self.record.fields.push(Field { name, value }),
             Some((role, rank)) => self.offer(role, rank, Field { name, value }),
         }

@@ -19,6 +19,7 @@
 mod access;
 mod apache_error;
 mod clef;
+mod csv;
 mod cut;
 mod draft;
 mod envelope;

@@ -46,6 +46,15 @@ pub(super) const FIELDS_MESSAGE: u8 = 12;
 /// `short_message`, of GELF.
 pub(super) const SHORT_MESSAGE: u8 = 7;
 
+/// Columns that only tables have; see `csv`.
+pub(super) const TABLE_MESSAGE: u8 = 15;
+/// See [`TABLE_MESSAGE`].
+pub(super) const TABLE_TIME: u8 = 22;
+/// See [`TABLE_MESSAGE`].
+pub(super) const TABLE_SOURCE: u8 = 11;
+/// See [`TABLE_MESSAGE`].
+pub(super) const TABLE_HOST: u8 = 7;
+
 /// `PRIORITY`, of journald: 0 to 7.
 const PRIORITY: u8 = 12;
 /// `severity_number`, of OpenTelemetry: 1 to 24.
