@@ -101,9 +101,10 @@ impl Learned {
 
     /// Whether later lines may go on with the record that `text` (without its envelope, and perhaps only its first part)
     /// begins. Where not, nothing is joined to it and nobody waits for more: so for formats of one line a record, such as
-    /// JSON, and for lines that look like nothing that is known.
-    pub fn may_continue(&self, text: &str, _reading: &Reading) -> bool {
-        text.starts_with(|first: char| first.is_ascii_digit() || first == '[')
+    /// JSON, and for lines that look like nothing that is known. A line that is first only because the record before it
+    /// was closed, and would have gone on with that, may itself be gone on with.
+    pub fn may_continue(&self, text: &str, reading: &Reading) -> bool {
+        text.starts_with(|first: char| first.is_ascii_digit() || first == '[') || !self.begins(text, reading)
     }
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,

@@ -122,7 +122,8 @@ impl Header {
             }
             "Date" | "Start-Date" => {
                 let day = value.trim_start().get(..DAY_BYTES);
-                self.date = day.filter(|day| day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')).map(str::to_owned);
+                self.date =
+                    day.filter(|day| day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')).map(str::to_owned);
                 self.date.is_some()
             }
             "Version" | "Software" | "End-Date" | "Remark" => true,
@@ -235,7 +236,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FIELDS: &str = "#Fields: date time s-computername cs-method cs-uri-stem cs-uri-query sc-status time-taken x-id";
+    const FIELDS: &str =
+        "#Fields: date time s-computername cs-method cs-uri-stem cs-uri-query sc-status time-taken x-id";
 
     fn header(lines: &[&str]) -> Header {
         let mut header = Header::default();
