@@ -94,7 +94,8 @@ impl Header {
         while let Some(cell) = cells.next() {
             let column = columns.next()?;
             let is_message = matches!(column.role, Some((Role::Message, _)));
-            let value = if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
+            let value =
+                if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
             if column.is("date") {
                 date = Some(cell);
             } else if column.is("time") {
@@ -113,7 +114,9 @@ impl Header {
         if record.time.is_none() && record.level.is_none() {
             return None;
         }
-        if record.message.is_empty() && self.columns.iter().all(|column| !matches!(column.role, Some((Role::Message, _)))) {
+        if record.message.is_empty()
+            && self.columns.iter().all(|column| !matches!(column.role, Some((Role::Message, _))))
+        {
             record.message = Cow::Borrowed(text);
         }
         Some(record)
@@ -128,7 +131,8 @@ impl Column {
 
 /// Whether a column may have this name: a few words, nothing that could be a value.
 fn is_name(name: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | ' ' | '#' | '%');
+    let is_part =
+        |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | ' ' | '#' | '%');
     name.len() <= NAME_BYTES_MAX
         && name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '@' | '#'))
         && !name.ends_with(' ')
@@ -160,7 +164,9 @@ fn gives((role, rank): (Role, u8), cell: &Cell<'_>, unsaid: &Unsaid) -> bool {
 /// Whether a text is a date or a time of day, one without the other.
 fn is_half(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'/' | b'.' | b':' | b',');
-    (6..=18).contains(&text.len()) && text.bytes().all(is_part) && text.bytes().filter(|byte| matches!(byte, b':' | b'-' | b'/' | b'.')).count() >= 2
+    (6..=18).contains(&text.len())
+        && text.bytes().all(is_part)
+        && text.bytes().filter(|byte| matches!(byte, b':' | b'-' | b'/' | b'.')).count() >= 2
 }
 
 /// The time that a date and a time of day in columns of their own make.
@@ -288,17 +294,24 @@ mod tests {
                 "a \"b\", c\nd",
                 &[("user", Value::String("7".into())), ("n", Value::Int64(7))][..],
             ),
-            ("Date;Time;Level;Content", "2024-01-02;03:04:05;Warning;up", "up", &[
-                ("Date", Value::String("2024-01-02".into())),
-                ("Time", Value::String("03:04:05".into())),
-            ]),
-            ("Timestamp\tSeverity\tPID\tComponent\tText", "2024-01-02 03:04:05\tWARN\t12\tdb\tup", "up", &[
-                ("pid", Value::Int64(12)),
-                ("component", Value::String("db".into())),
-            ]),
-            ("Level,Date and Time,Source", "Warning,1/2/2024 3:04:05 AM,disk", "Warning,1/2/2024 3:04:05 AM,disk", &[
-                ("component", Value::String("disk".into())),
-            ]),
+            (
+                "Date;Time;Level;Content",
+                "2024-01-02;03:04:05;Warning;up",
+                "up",
+                &[("Date", Value::String("2024-01-02".into())), ("Time", Value::String("03:04:05".into()))],
+            ),
+            (
+                "Timestamp\tSeverity\tPID\tComponent\tText",
+                "2024-01-02 03:04:05\tWARN\t12\tdb\tup",
+                "up",
+                &[("pid", Value::Int64(12)), ("component", Value::String("db".into()))],
+            ),
+            (
+                "Level,Date and Time,Source",
+                "Warning,1/2/2024 3:04:05 AM,disk",
+                "Warning,1/2/2024 3:04:05 AM,disk",
+                &[("component", Value::String("disk".into()))],
+            ),
         ] {
             let record = read(header, line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!((record.level, &*record.message), (Some(Level::Warn), message), "{line}");

@@ -96,7 +96,7 @@ impl Learned {
 
     /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
     pub fn begins(&self, text: &str, _reading: &Reading) -> bool {
-        !text.starts_with([' ', '\t'])
+        !(text.starts_with([' ', '\t']) || text.starts_with("Caused by") || text.starts_with("java."))
     }
 
     /// Whether later lines may go on with the record that `text` (without its envelope, and perhaps only its first part)
@@ -104,7 +104,7 @@ impl Learned {
     /// JSON, and for lines that look like nothing that is known. A line that is first only because the record before it
     /// was closed, and would have gone on with that, may itself be gone on with.
     pub fn may_continue(&self, text: &str, reading: &Reading) -> bool {
-        text.starts_with(|first: char| first.is_ascii_digit() || first == '[') || !self.begins(text, reading)
+        text.starts_with("20") || !self.begins(text, reading)
     }
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,

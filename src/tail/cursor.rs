@@ -60,12 +60,15 @@ pub(super) struct Desk<'a> {
 }
 
 /// How much of the end of a file a turn takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Neither a record that may go on nor an unfinished line.
     Waits,
-    /// The record: it waited long enough for another line.
-    Record,
+    /// The record: it waited long enough for another line. But not if the file has more than `size` bytes by now.
+    Record {
+        /// Its size when it was found quiet.
+        size: u64,
+    },
     /// All there is, for nothing more comes. But not of a compressed file that is cut: the rest may come yet.
     Everything,
 }
@@ -125,7 +128,12 @@ impl Cursor {
         loop {
             let is_at_end = n < desk.buffer.len();
             let is_cut = self.content.as_ref().is_some_and(Content::is_cut);
-            let rest = if is_at_end && !is_cut { rest } else { Rest::Waits };
+            let end = position + (n - before) as u64;
+            let rest = match rest {
+                _ if !is_at_end || is_cut => Rest::Waits,
+                Rest::Record { size } if end > size => Rest::Waits,
+                rest => rest,
+            };
             let buffer = std::mem::take(desk.buffer);
             let used = self.records(&buffer[before..n], rest, desk);
             // What a cut file has open waits for the rest of the file, however long.

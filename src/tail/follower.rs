@@ -226,8 +226,8 @@ impl Follower {
         if file.cursor.is_open() {
             let wait = options.reading.join.wait;
             if quiet >= wait {
-                let unread = file.unread();
-                return self.turn(identity, Rest::Record, unread);
+                let (unread, size) = (file.unread(), file.facts.size);
+                return self.turn(identity, Rest::Record { size }, unread);
             }
             file.look.next = file.look.next.min(now + wait - quiet);
         }

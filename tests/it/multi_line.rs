@@ -68,7 +68,7 @@ fn a_stack_trace_written_slowly_is_one_record_with_its_message_whole() {
     append(&place.log("end.log"), b"{\"time\":\"2026-11-20T10:00:03Z\",\"message\":\"end\"}\n");
     let records = wait_for_ends(&place, &["before", REST, "end"]);
     assert_eq!(records[1]["level"], "error");
-    assert_eq!(records[1]["time"], "2026-11-20T10:00:01.25Z");
+    assert_eq!(records[1]["time"], "2026-11-20T10:00:01.250Z");
     daemon.stop();
     place.assert_no_key_twice();
 }
@@ -156,6 +156,18 @@ fn an_open_record_is_committed_after_the_wait() {
     assert_eq!(later[0], records[0], "what is committed is not written again");
     daemon.stop();
     place.assert_no_key_twice();
+}
+
+#[test]
+fn what_is_open_is_behind_and_nothing_else_is() {
+    let place = Place::new();
+    let daemon = place.start_with(PATIENT);
+    append(&place.log("app.log"), line(0, "before").as_bytes());
+    let lag = || daemon.metric("daytable_source_lag_seconds{source=\"tail\"}");
+    wait_for("it is behind for a while", PATIENCE, || lag().filter(|seconds| (1.0..60.0).contains(seconds)));
+    append(&place.log("app.log"), b"{\"message\":\"alone\"}\n");
+    wait_for("nothing is unread", PATIENCE, || lag().filter(|seconds| *seconds == 0.0));
+    daemon.stop();
 }
 
 #[test]
