@@ -332,11 +332,12 @@ impl Names {
 
     #[inline]
     fn property(&mut self, name: &str) -> u16 {
-        let at = self.properties.iter().position(|known| is_same(known.as_bytes(), name.as_bytes())).unwrap_or_else(|| {
-            self.properties.push(name.into());
-            self.used.push(0);
-            self.properties.len() - 1
-        });
+        let at =
+            self.properties.iter().position(|known| is_same(known.as_bytes(), name.as_bytes())).unwrap_or_else(|| {
+                self.properties.push(name.into());
+                self.used.push(0);
+                self.properties.len() - 1
+            });
         // At most 100 rows of at most 252 properties: never more than 25,200 names.
         at as u16
     }
