@@ -319,7 +319,9 @@ impl<'a> Group<'a> {
     /// Whether a line goes on with the open record of its stream, as far as its text says.
     fn goes_on(&self, piece: &Piece<'_>, learned: &Learned, reading: &Reading) -> bool {
         let part = self.open[slot_of(piece.envelope.stream)].as_ref();
-        part.is_some_and(|part| part.is_partial || part.may_continue && !learned.begins(&piece.text, reading))
+        part.is_some_and(|part| {
+            part.is_partial || part.may_continue && learned.goes_on(&part.record.text, &piece.text, reading)
+        })
     }
 
     /// The common case, for which nothing is put down: there is one record, and `piece` begins the next one.
