@@ -14,6 +14,7 @@ pub(super) fn read(section: &mut Section<'_>) -> Reading {
     Reading {
         format: section.choice("format", FormatChoice::Auto, &formats),
         join: read_join(section.section("join", "join")),
+        ..Reading::default()
     }
 }
 

@@ -26,6 +26,7 @@ use super::lines::{Line, Lines, cut_line};
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A record as it lies in a chunk, before anything is read of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,8 +68,8 @@ pub struct Assembler<'a> {
     ready: VecDeque<RawRecord<'a>>,
     /// The last cut.
     consumed: usize,
-    /// Whether what lies behind the last cut is open.
-    is_open: bool,
+    /// How long what lies behind the last cut waits, where something does.
+    open: Option<Duration>,
 }
 
 impl<'a> Assembler<'a> {
@@ -90,7 +91,7 @@ impl<'a> Assembler<'a> {
             ahead: None,
             ready: VecDeque::new(),
             consumed: 0,
-            is_open: false,
+            open: None,
         }
     }
 
@@ -100,7 +101,7 @@ impl<'a> Assembler<'a> {
         if let Some(record) = self.ready.pop_front() {
             return Some(record);
         }
-        while !self.is_open {
+        while self.open.is_none() {
             let Some(line) = self.next_line() else {
                 self.consumed = self.lines.bytes().len();
                 break;
@@ -123,9 +124,10 @@ impl<'a> Assembler<'a> {
         self.consumed
     }
 
-    /// Whether there is a record that waits for more lines, once all others were given out.
-    pub fn is_open(&self) -> bool {
-        self.is_open
+    /// How long a source is to be quiet until its open record is as whole as it gets, once all others were given out.
+    /// None where no record is open.
+    pub fn open(&self) -> Option<Duration> {
+        self.open
     }
 
     fn next_line(&mut self) -> Option<Line<'a>> {
@@ -143,7 +145,7 @@ impl<'a> Assembler<'a> {
                 if self.ending == Ending::Closed || size > self.bytes_max {
                     return self.give_out(group.close(), self.lines.bytes().len());
                 }
-                (self.consumed, self.is_open) = (start, true);
+                (self.consumed, self.open) = (start, Some(group.wait(learned, reading)));
                 return None;
             };
             let at = line.start;
@@ -329,6 +331,14 @@ impl<'a> Group<'a> {
         let is_only = self.closed.is_empty() && self.open.iter().flatten().count() == 1;
         let part = self.open[slot_of(piece.envelope.stream)].take_if(|_| is_only && !piece.text.is_empty())?;
         Some(part.record)
+    }
+
+    /// How long the open records wait.
+    fn wait(&self, learned: &Learned, reading: &Reading) -> Duration {
+        let of = |part: &Part<'_>| {
+            if part.is_partial { reading.join.wait } else { learned.wait(&part.record.text, reading) }
+        };
+        self.open.iter().flatten().map(of).max().unwrap_or_default()
     }
 
     /// Closes what had waited for too long when `piece` came.
