@@ -5,7 +5,8 @@
 //! runtime puts a time and a stream before it)? Does that begin a record, or go on with the one before
 //! ([`Learned::begins`])? And, when a record is whole, what does it say ([`Learned::record`])? Only the last one learns.
 
-use super::{Format, FormatChoice, Parsed, parse};
+use super::{Explicit, Format, FormatChoice, Parsed, Unsaid, Zone, parse};
+use crate::redact::Redactor;
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::num::NonZeroU16;
@@ -16,8 +17,14 @@ use std::time::Duration;
 pub struct Reading {
     /// Which format they have.
     pub format: FormatChoice,
+    /// The pattern that the configuration gives in place of a format.
+    pub explicit: Option<Explicit>,
+    /// The zone of times that name none.
+    pub zone: Zone,
     /// How far lines are joined to one record.
     pub join: Join,
+    /// The secrets that are replaced in every record.
+    pub redactor: Option<Redactor>,
 }
 
 /// How far lines are joined to one record. In bytes a record is bounded as a line is.
@@ -88,15 +95,24 @@ impl Learned {
     }
 
     /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
-    pub fn begins(&self, _text: &str, _reading: &Reading) -> bool {
-        true
+    pub fn begins(&self, text: &str, reading: &Reading) -> bool {
+        reading.explicit.as_ref().is_none_or(|explicit| explicit.begins(text))
     }
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,
     /// `seen` the time of reading, for times that do not give their year. Cannot fail: what is not understood is plain.
-    pub fn record<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &Reading, _seen: Ticks) -> Parsed<'a> {
-        let mut parsed = parse(text, reading.format);
+    pub fn record<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &'a Reading, seen: Ticks) -> Parsed<'a> {
+        let mut parsed = match &reading.explicit {
+            Some(explicit) => {
+                let record = explicit.record(text, &Unsaid { zone: reading.zone, seen });
+                record.map_or_else(|| Parsed::plain(text), |record| Parsed { record, format: Format::Explicit })
+            }
+            None => parse(text, reading.format),
+        };
         parsed.record.time = parsed.record.time.or(envelope.time);
+        if let Some(redactor) = &reading.redactor {
+            redactor.redact(&mut parsed.record, text);
+        }
         parsed
     }
 

@@ -18,6 +18,7 @@
 //! Not done on purpose: no record of several lines (a stack trace), no format learnt from the lines before, no zone
 //! but UTC for a timestamp that names none.
 
+mod explicit;
 mod flat;
 mod format;
 mod json;
@@ -30,6 +31,8 @@ mod text;
 mod timestamp;
 mod zone;
 
+pub(crate) use explicit::compile_part;
+pub use explicit::{Explicit, PatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
 pub use timestamp::Unsaid;
@@ -47,6 +50,13 @@ pub struct Parsed<'a> {
     pub format: Format,
 }
 
+impl<'a> Parsed<'a> {
+    /// A text that nothing is known of: all of it is the message.
+    pub(crate) fn plain(text: &'a str) -> Parsed<'a> {
+        Parsed { record: Record { message: Cow::Borrowed(text), ..Record::default() }, format: Format::Plain }
+    }
+}
+
 /// Reads a line, given without its newline and without a carriage return before that.
 pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
     let (record, format) = match choice {
@@ -62,7 +72,7 @@ pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
     };
     match record {
         Some(record) => Parsed { record, format },
-        None => Parsed { record: Record { message: Cow::Borrowed(line), ..Record::default() }, format: Format::Plain },
+        None => Parsed::plain(line),
     }
 }
 
