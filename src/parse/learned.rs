@@ -1,11 +1,12 @@
 //! What was learnt of one source: the format of its lines first. It travels with the source's position, so that reading
 //! goes on after a restart as it would have gone on without one.
 //!
-//! Three questions are asked in turn. What did the program itself write of this line ([`Learned::unwrap`]: a container
+//! Four questions are asked in turn. What did the program itself write of this line ([`Learned::unwrap`]: a container
 //! runtime puts a time and a stream before it)? Does that begin a record, or go on with the one before
-//! ([`Learned::begins`])? And, when a record is whole, what does it say ([`Learned::record`])? Only the last one learns.
+//! ([`Learned::begins`])? If it begins one, may others go on with it ([`Learned::may_continue`])? And, when a record is
+//! whole, what does it say ([`Learned::record`])? Only the last one learns.
 
-use super::{Explicit, Format, FormatChoice, Parsed, Unsaid, Zone, parse};
+use super::{Explicit, Format, FormatChoice, Parsed, Unsaid, Zone, envelope, parse};
 use crate::redact::Redactor;
 use crate::time::Ticks;
 use std::borrow::Cow;
@@ -91,12 +92,29 @@ impl Learned {
 
     /// Takes a line out of its envelope, if it has one.
     pub fn unwrap<'a>(&self, line: &'a str, _reading: &Reading) -> Unwrapped<'a> {
-        Unwrapped { text: Cow::Borrowed(line), envelope: Envelope::default() }
+        let inner = match line.as_bytes() {
+            [b'0'..=b'9', ..] => envelope::cri(line).map(|(text, envelope)| (Cow::Borrowed(text), envelope)),
+            [b'{', b'"', b'l' | b's' | b't' | b'a', ..] => envelope::docker(line),
+            _ => None,
+        };
+        let (text, envelope) = inner.unwrap_or((Cow::Borrowed(line), Envelope::default()));
+        Unwrapped { text, envelope }
     }
 
     /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
     pub fn begins(&self, text: &str, reading: &Reading) -> bool {
-        reading.explicit.as_ref().is_none_or(|explicit| explicit.begins(text))
+        if let Some(explicit) = &reading.explicit {
+            return explicit.begins(text);
+        }
+        !(text.starts_with([' ', '\t']) || text.starts_with("Caused by") || text.starts_with("java."))
+    }
+
+    /// Whether later lines may go on with the record that `text` (without its envelope, and perhaps only its first part)
+    /// begins. Where not, nothing is joined to it and nobody waits for more: so for formats of one line a record, such as
+    /// JSON, and for lines that look like nothing that is known. A line that is first only because the record before it
+    /// was closed, and would have gone on with that, may itself be gone on with.
+    pub fn may_continue(&self, text: &str, reading: &Reading) -> bool {
+        reading.explicit.is_some() || text.starts_with("20") || !self.begins(text, reading)
     }
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,

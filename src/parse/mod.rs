@@ -14,27 +14,44 @@
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
 //! * `scan`: where a short piece of a line ends.
 //! * `json`, `logfmt`, `text`: the formats; `flat`: the fast way through most JSON.
-//!
-//! Not done on purpose: no record of several lines (a stack trace), no format learnt from the lines before, no zone
-//! but UTC for a timestamp that names none.
+//! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.
 
+mod access;
+mod apache_error;
+mod clef;
+mod csv;
+mod cut;
+mod draft;
+mod envelope;
 mod explicit;
 mod flat;
 mod format;
+mod join;
 mod json;
 mod learned;
+mod lines;
 mod logfmt;
+mod mysql;
 mod names;
+mod nginx_error;
 mod pairs;
+mod postgresql;
+mod postgresql_csv;
+mod records;
+mod redis;
 mod scan;
+mod shaped;
 mod text;
 mod timestamp;
+mod w3c;
 mod zone;
 
 pub(crate) use explicit::compile_part;
 pub use explicit::{Explicit, PatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
+pub use join::{Assembler, Ending, RawRecord, cut_record};
 pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
+pub use records::Records;
 pub use timestamp::Unsaid;
 pub use zone::{UnknownZone, Zone};
 

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 const DOUBLE_DIGITS: usize = 15;
 
 /// The most digits that cannot exceed an i64.
-const DIGITS_MAX: usize = 18;
+pub(super) const DIGITS_MAX: usize = 18;
 
 /// Which bytes may follow the first one of a key; a table, because each byte of each key is asked about.
 const IN_KEY: [bool; 256] = {

@@ -308,16 +308,16 @@ impl Redactor {
         (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
     }
 
-    /// Follows private keys over lines. Where this says that a line goes on with the key that the line before it left
-    /// open, the two belong to one record, however the line looks, so that the key is replaced as a whole. `is_open` is
-    /// kept for one stream, false before its first line.
-    pub fn key_goes_on(&self, is_open: &mut bool, line: &str) -> bool {
-        if !self.0.iter().any(|pattern| pattern.name() == presets::PRIVATE_KEY) {
-            return false;
-        }
-        let goes_on = *is_open && presets::is_of_key(line.trim());
-        *is_open = presets::leaves_key_open(goes_on, line);
-        goes_on
+    /// Whether a line leaves a private key open that the next one may go on with. `is_open`: whether the line itself goes
+    /// on with one.
+    pub fn leaves_key_open(&self, is_open: bool, line: &str) -> bool {
+        self.0.iter().any(|pattern| pattern.name() == presets::PRIVATE_KEY) && presets::leaves_key_open(is_open, line)
+    }
+
+    /// Whether a line looks like one within a private key. After a line that left one open it belongs to its record,
+    /// however records begin else, so that the key is replaced as a whole.
+    pub fn goes_on_with_key(line: &str) -> bool {
+        presets::is_of_key(line.trim())
     }
 }
 

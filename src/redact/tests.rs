@@ -141,7 +141,12 @@ fn the_word_that_a_cut_went_through_is_left_out() {
 fn the_lines_of_a_key_belong_together() {
     let follow = |redactor: &Redactor, lines: &[&str]| -> Vec<bool> {
         let mut is_open = false;
-        lines.iter().map(|line| redactor.key_goes_on(&mut is_open, line)).collect()
+        let mut goes_on = |line: &str| {
+            let goes_on = is_open && Redactor::goes_on_with_key(line);
+            is_open = redactor.leaves_key_open(goes_on, line);
+            goes_on
+        };
+        lines.iter().map(|line| goes_on(line)).collect()
     };
     let key = [
         "key: -----BEGIN RSA PRIVATE KEY-----",

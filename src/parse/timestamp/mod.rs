@@ -80,7 +80,7 @@ pub(super) struct Stamp {
 #[inline]
 pub(super) fn at_start(text: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
     match text {
-        [b'0'..=b'9', _, _, _, b'-' | b'/', _, _, b'-' | b'/', _, _, b'T' | b't' | b' ', _, _, b':', ..] => {
+        [b'0'..=b'9', _, _, _, b'-' | b'/', _, _, b'-' | b'/', _, _, b'T' | b't' | b' ', b'0'..=b'9', _, b':', ..] => {
             iso::read(text, unsaid)
         }
         [b'0'..=b'9', ..] => date::from_digits(text, unsaid),

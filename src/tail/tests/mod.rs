@@ -3,6 +3,7 @@
 mod churn;
 mod identity;
 mod import;
+mod joining;
 mod reading;
 mod rotation;
 
