@@ -1,10 +1,12 @@
 //! `[[tail]]`: the files to read.
 
 use super::glob::Pattern;
+use super::reading;
 use super::section::{Report, Section};
 use super::template::InstanceTemplate;
 use super::units::{ByteSize, count};
-use crate::parse::FormatChoice;
+use crate::parse::Reading;
+use crate::redact::Redaction;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -20,8 +22,8 @@ pub struct TailConfig {
     pub exclude: Vec<Pattern>,
     /// How the instance of a record is named.
     pub instance: InstanceTemplate,
-    /// How a line is read.
-    pub format: FormatChoice,
+    /// How lines are read.
+    pub reading: Reading,
     /// Where to begin in a file that is found when the daemon starts for the first time.
     pub read_from: ReadFrom,
     /// Files that were not written to for so long are not begun; none begins all.
@@ -68,7 +70,7 @@ impl Default for TailConfig {
             include: Vec::new(),
             exclude: Vec::new(),
             instance: InstanceTemplate::default(),
-            format: FormatChoice::Auto,
+            reading: Reading::default(),
             read_from: ReadFrom::Beginning,
             ignore_older: None,
             line_bytes_max: ByteSize::new(1 << 20),
@@ -80,8 +82,8 @@ impl Default for TailConfig {
 }
 
 impl TailConfig {
-    /// All of them. A block without a name is called `tail`, the next such one `tail-2`.
-    pub(super) fn read_all(sections: Vec<Section<'_>>, report: &Report<'_>) -> Vec<TailConfig> {
+    /// All of them; `redact` are the patterns of the whole configuration. A block without a name is called `tail`, the next such one `tail-2`.
+    pub(super) fn read_all(sections: Vec<Section<'_>>, report: &Report<'_>, redact: &[Redaction]) -> Vec<TailConfig> {
         let mut tails: Vec<TailConfig> = Vec::new();
         let mut unnamed = 0;
         for section in sections {
@@ -90,7 +92,7 @@ impl TailConfig {
                 unnamed += 1;
                 if unnamed == 1 { "tail".into() } else { format!("tail-{unnamed}") }
             };
-            let tail = TailConfig::read(section, &mut next_name);
+            let tail = TailConfig::read(section, &mut next_name, redact);
             if tails.iter().any(|other| other.name == tail.name) {
                 report.add(at, format!("[[tail]]: two of them are called {:?}; give this one a name", tail.name));
             }
@@ -99,24 +101,14 @@ impl TailConfig {
         tails
     }
 
-    fn read(mut section: Section<'_>, next_name: &mut dyn FnMut() -> String) -> TailConfig {
+    fn read(mut section: Section<'_>, next_name: &mut dyn FnMut() -> String, redact: &[Redaction]) -> TailConfig {
         let default = TailConfig::default();
         let config = TailConfig {
             name: section.text("name", block_name).unwrap_or_else(next_name),
             include: section.texts("include", 1, Pattern::include).unwrap_or_default(),
             exclude: section.texts("exclude", 0, Pattern::exclude).unwrap_or_default(),
             instance: section.text("instance", str::parse).unwrap_or(default.instance),
-            format: section.choice(
-                "format",
-                default.format,
-                &[
-                    ("auto", FormatChoice::Auto),
-                    ("json", FormatChoice::Json),
-                    ("logfmt", FormatChoice::Logfmt),
-                    ("text", FormatChoice::Text),
-                    ("plain", FormatChoice::Plain),
-                ],
-            ),
+            reading: reading::read(&mut section, redact),
             read_from: section.choice(
                 "read_from",
                 default.read_from,

@@ -6,8 +6,8 @@
 //! clock. What holds that up are the properties at the end of the file: where this way gives a record, the other gives the
 //! same one.
 
+use super::draft::Draft;
 use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
-use super::names::Draft;
 use super::pairs::{unquote, whole};
 use super::scan::special;
 use crate::record::{Record, Value};
@@ -174,7 +174,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// The place after the quote that ends the string of which `at` is within; none for an escape that JSON does not know.
-fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = special(bytes, at);
         match bytes.get(at..)? {

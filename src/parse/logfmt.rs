@@ -1,6 +1,7 @@
 //! Logfmt: a line of nothing but `key=value` pairs.
 
-use super::names::{Draft, Role};
+use super::draft::Draft;
+use super::names::Role;
 use super::pairs::{self, pair_at, skip_spaces};
 use crate::record::{Record, Value};
 

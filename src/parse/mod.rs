@@ -14,126 +14,81 @@
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
 //! * `scan`: where a short piece of a line ends.
 //! * `json`, `logfmt`, `text`: the formats; `flat`: the fast way through most JSON.
-//!
-//! Not done on purpose: no record of several lines (a stack trace), no format learnt from the lines before, no zone
-//! but UTC for a timestamp that names none.
+//! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.
 
+mod access;
+mod apache_error;
+mod clef;
+mod csv;
+mod cut;
+mod draft;
+mod envelope;
+mod explicit;
 mod flat;
+mod format;
+mod join;
 mod json;
+mod layout;
 mod learned;
+mod lines;
 mod logfmt;
+mod mysql;
 mod names;
+mod nginx_error;
 mod pairs;
+mod postgresql;
+mod postgresql_csv;
+mod records;
+mod redis;
 mod scan;
-mod text;
+mod shaped;
 mod timestamp;
+mod w3c;
+mod zone;
 
-pub use learned::{Envelope, Learned, Reading, Stream, Unwrapped};
+pub(crate) use explicit::compile_part;
+pub use explicit::{Explicit, PatternError};
+pub use format::{Format, FormatChoice, UnknownFormat};
+pub use join::{Assembler, Ending, RawRecord, cut_record};
+pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
+pub use records::Records;
+pub use timestamp::Unsaid;
+pub use zone::{UnknownZone, Zone};
 
 use crate::record::Record;
+use crate::time;
 use std::borrow::Cow;
-use std::str::FromStr;
+use std::ops::Range;
 
-/// What a line was recognised as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// One JSON object.
-    Json,
-    /// `key=value` pairs and nothing else.
-    Logfmt,
-    /// A timestamp, a level if there is one, text, and `key=value` pairs at its end if there are any.
-    Text,
-    /// Anything else: the line is the message.
-    Plain,
-}
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Format; 4] = [Format::Json, Format::Logfmt, Format::Text, Format::Plain];
-
-    /// The name that metrics and the ledger use.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Format::Json => "json",
-            Format::Logfmt => "logfmt",
-            Format::Text => "text",
-            Format::Plain => "plain",
-        }
-    }
-}
-
-/// Which format the lines of a source have: the `format` key of the configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FormatChoice {
-    /// Each line by its looks.
-    #[default]
-    Auto,
-    /// JSON, else plain.
-    Json,
-    /// Logfmt, else plain. One pair is enough, and a bare word is a flag that is true.
-    Logfmt,
-    /// `TIMESTAMP LEVEL text`, else plain.
-    Text,
-    /// Plain whatever it looks like.
-    Plain,
-}
-
-/// A `format` that is none.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown format \"{0}\" (known: auto, json, logfmt, text, plain)")]
-pub struct UnknownFormat(pub String);
-
-impl FormatChoice {
-    /// Every choice.
-    pub const ALL: [FormatChoice; 5] =
-        [FormatChoice::Auto, FormatChoice::Json, FormatChoice::Logfmt, FormatChoice::Text, FormatChoice::Plain];
-
-    /// The name in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FormatChoice::Auto => "auto",
-            FormatChoice::Json => "json",
-            FormatChoice::Logfmt => "logfmt",
-            FormatChoice::Text => "text",
-            FormatChoice::Plain => "plain",
-        }
-    }
-}
-
-impl FromStr for FormatChoice {
-    type Err = UnknownFormat;
-
-    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
-        FormatChoice::ALL.into_iter().find(|choice| choice.name() == name).ok_or_else(|| UnknownFormat(name.into()))
-    }
-}
-
-/// A record, and the format its line was recognised as.
+/// A record, and the format it was recognised as.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed<'a> {
-    /// What the line says.
+    /// What the text says.
     pub record: Record<'a>,
     /// What it was recognised as; never more than the choice allows, and plain where that does not fit.
     pub format: Format,
+    /// Where the time stood in the text, in bytes, where that is known: in layouts that people read.
+    pub time_at: Option<Range<u32>>,
+    /// Where the level stood.
+    pub level_at: Option<Range<u32>>,
 }
 
-/// Reads a line, given without its newline and without a carriage return before that.
-pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
-    let (record, format) = match choice {
-        FormatChoice::Auto => match line.as_bytes() {
-            [b'0'..=b'9' | b'[', ..] => (text::parse(line), Format::Text),
-            [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => (logfmt::parse(line), Format::Logfmt),
-            _ => (json::parse(line), Format::Json),
-        },
-        FormatChoice::Json => (json::parse(line), Format::Json),
-        FormatChoice::Logfmt => (logfmt::parse_with_flags(line), Format::Logfmt),
-        FormatChoice::Text => (text::parse(line), Format::Text),
-        FormatChoice::Plain => (None, Format::Plain),
-    };
-    match record {
-        Some(record) => Parsed { record, format },
-        None => Parsed { record: Record { message: Cow::Borrowed(line), ..Record::default() }, format: Format::Plain },
+impl<'a> Parsed<'a> {
+    /// A record whose parts are not told the places of.
+    pub(crate) fn of(record: Record<'a>, format: Format) -> Parsed<'a> {
+        Parsed { record, format, time_at: None, level_at: None }
     }
+
+    /// A text that was not understood: all of it is the message.
+    pub(crate) fn plain(text: &'a str) -> Parsed<'a> {
+        Parsed::of(Record { message: Cow::Borrowed(text), ..Record::default() }, Format::Plain)
+    }
+}
+
+/// Reads a line by itself, given without its newline and without a carriage return before that: as [`Learned::record`]
+/// reads the first one of a source.
+pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
+    Learned::default().chosen(choice, line, Unsaid { zone: Zone::default(), seen: time::now() })
 }
 
 #[cfg(test)]
@@ -168,7 +123,7 @@ mod tests {
     #[test]
     fn a_fixed_format_takes_no_other() {
         let lines = ["{\"a\":1}", "a=1 b=2", "2026-11-20T00:05:45Z INFO up", "words"];
-        for choice in [FormatChoice::Json, FormatChoice::Logfmt, FormatChoice::Text, FormatChoice::Plain] {
+        for choice in [Format::Json, Format::Logfmt, Format::Text, Format::Plain].map(FormatChoice::Only) {
             for line in lines {
                 let parsed = parse(line, choice);
                 let auto = parse(line, FormatChoice::Auto);
@@ -176,18 +131,6 @@ mod tests {
                 assert_eq!(parsed.format, expected, "{line:?} as {choice:?}");
             }
         }
-    }
-
-    #[test]
-    fn choices_are_named_as_their_formats_are() {
-        for choice in FormatChoice::ALL {
-            assert_eq!(choice.name().parse(), Ok(choice));
-        }
-        for format in Format::ALL {
-            assert_eq!(format.label().parse::<FormatChoice>().map(FormatChoice::name), Ok(format.label()));
-        }
-        assert_eq!("yaml".parse::<FormatChoice>(), Err(UnknownFormat("yaml".into())));
-        assert_eq!(FormatChoice::default(), FormatChoice::Auto);
     }
 
     /// Text that comes close to each format, so that properties reach past the first byte.
@@ -207,7 +150,7 @@ mod tests {
     }
 
     fn check(line: &str) -> Result<(), TestCaseError> {
-        for choice in FormatChoice::ALL {
+        for choice in FormatChoice::all() {
             let parsed = parse(line, choice);
             if parsed.format == Format::Plain {
                 let plain = Record { message: line.into(), ..Record::default() };

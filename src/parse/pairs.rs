@@ -13,7 +13,7 @@ use std::borrow::Cow;
 const DOUBLE_DIGITS: usize = 15;
 
 /// The most digits that cannot exceed an i64.
-const DIGITS_MAX: usize = 18;
+pub(super) const DIGITS_MAX: usize = 18;
 
 /// Which bytes may follow the first one of a key; a table, because each byte of each key is asked about.
 const IN_KEY: [bool; 256] = {
@@ -102,6 +102,11 @@ pub(super) fn skip_spaces(bytes: &[u8], at: usize) -> usize {
 #[inline]
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
+}
+
+/// The text in double quotes that begins at `at`, with its quotes.
+pub(super) fn quoted_at(text: &str, at: usize) -> Option<&str> {
+    text.get(at..quoted_end(text.as_bytes(), at)?)
 }
 
 /// The place after the quote that closes the one at `start`.

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// ones than this many are in no snapshot any more.
 const VOID_MAX: usize = 1000;
 
-const SCHEMA: &str = "
+const TABLES: &str = "
     CREATE TABLE state(
         one INTEGER PRIMARY KEY CHECK (one = 1),
         committed INTEGER NOT NULL,          -- the number of the last commit
@@ -69,6 +69,11 @@ const SCHEMA: &str = "
         last_success INTEGER NOT NULL
     );
 ";
+
+/// Format 2 keeps what was learnt of a source's lines.
+const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT '';";
+
+const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED]] };
 
 /// The catalogue, opened.
 pub struct Catalogue {
@@ -136,7 +141,7 @@ impl Catalogue {
 
     pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalogue, StoreError> {
         let path = Catalogue::path_in(data_dir);
-        let connection = sqlite::open_to_write(&path, &Schema { page_bytes: 4096, formats: [&[SCHEMA], &[]] })?;
+        let connection = sqlite::open_to_write(&path, &SCHEMA)?;
         Ok(Catalogue { connection, path })
     }
 
@@ -315,9 +320,13 @@ impl Catalogue {
 
     /// Every source that is known.
     pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
-        let select = "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time,
-                      status, ledger, seen FROM source ORDER BY block, path";
-        self.all(select, read_source)
+        // A folder that is only read may be one that no daemon of this version has opened yet.
+        let learned = if self.sql(sqlite::format(&self.connection))? < 2 { "''" } else { "learned" };
+        let select = format!(
+            "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status,
+             ledger, seen, {learned} FROM source ORDER BY block, path"
+        );
+        self.all(&select, read_source)
     }
 
     /// Forgets sources that ended before `before`. Gives their identities.
@@ -444,16 +453,20 @@ fn put_source(connection: &Connection, source: &SourceState) -> rusqlite::Result
     let (marks, ledger) = (mark_bytes(&source.marks), serde_json::to_string(&source.ledger).unwrap_or_default());
     let (last_time, seen, status) = (source.last_time.map(Ticks::get), source.seen.get(), name_of(source.status));
     let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
-                  device = ?8, inode = ?9 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
+                  device = ?8, inode = ?9, learned = ?12 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
     let (generation, block) = (source.generation, &source.block);
-    let known = params![identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block];
+    let learned = &source.learned;
+    let known =
+        params![identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned];
     if connection.prepare_cached(update)?.execute(known)? > 0 {
         return Ok(());
     }
-    let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    let insert = "INSERT OR REPLACE INTO source
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
     let (kind, path, head) = (name_of(source.kind), source.path.as_os_str().as_bytes(), mark_bytes(&[source.head]));
     connection.prepare_cached(insert)?.execute(params![
-        identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status, ledger, seen
+        identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status, ledger, seen,
+        learned
     ])?;
     Ok(())
 }
@@ -478,6 +491,7 @@ fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
         status,
         ledger,
         seen: Ticks::new(row.get(13)?).unwrap_or_default(),
+        learned: row.get(14)?,
     })
 }
 
@@ -516,6 +530,31 @@ mod tests {
         assert_eq!(reader.dropped().expect("read"), std::slice::from_ref(&old));
         assert_eq!(reader.files().expect("read").len(), 1);
         assert_eq!(reader.generation(&old).expect("read"), 1);
+    }
+
+    #[test]
+    fn a_catalogue_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_format_2() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let source = SourceState { learned: String::new(), ..tests_state(1) };
+        catalogue.commit(1, &[], [&source].into_iter(), None).expect("committed");
+        // As the version before wrote it.
+        let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
+        catalogue.connection.execute_batch(back).expect("made old");
+        drop(catalogue);
+
+        let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+        assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&source));
+        let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
+        let learned = SourceState { learned: "much".into(), position: 99, ..source };
+        writer.commit(2, &[], [&learned].into_iter(), None).expect("committed");
+        // A reader that had it open before reads what is there now.
+        assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
+        drop(writer);
+        let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
+        assert_eq!(writer.sources().expect("read"), [learned]);
+        assert_eq!(sqlite::format(&writer.connection), Ok(2));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 /// `application_id` of every database of ours: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
-/// `user_version`: the format that this program writes, and the newest that it reads.
+/// `user_version`: the format that this program writes, and the newest that it reads. What is new in 2: a day has packs,
+/// the catalogue keeps what was learnt of a source.
 const FORMAT: i64 = FORMATS as i64;
 const FORMATS: usize = 2;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
@@ -75,19 +76,23 @@ pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, i64), StoreError>
     Ok((connection, format))
 }
 
+/// The format that a database has.
+pub(crate) fn format(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
 fn is_fresh(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_master", [], |row| row.get(0))
 }
 
 /// The format of a database that is one of ours.
 fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
-    let pragma = |name: &str| -> Result<i64, StoreError> {
-        connection.pragma_query_value(None, name, |row| row.get(0)).map_err(StoreError::sqlite(path))
-    };
-    if pragma("application_id")? != APPLICATION_ID {
+    let id: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(StoreError::sqlite(path))?;
+    if id != APPLICATION_ID {
         return Err(StoreError::Foreign(path.into(), "another program made this database".into()));
     }
-    let found = pragma("user_version")?;
+    let found = format(connection).map_err(StoreError::sqlite(path))?;
     if found > FORMAT {
         return Err(StoreError::NewerFormat { path: path.into(), found, known: FORMAT });
     }

@@ -26,8 +26,8 @@ pub struct BlockCounters {
     pub records: AtomicU64,
     /// Bytes that were read, newlines included.
     pub bytes: AtomicU64,
-    /// Records by format, in the order of [`Format`].
-    pub by_format: [AtomicU64; 4],
+    /// Records by format, in the order of [`Format::ALL`].
+    pub by_format: [AtomicU64; Format::ALL.len()],
     /// Records that were cut at the limit.
     pub truncated: AtomicU64,
     /// Records with bytes that are no UTF-8.
@@ -44,6 +44,8 @@ pub struct BlockCounters {
     pub skipped_bytes: AtomicU64,
     /// Unread bytes of the file that has most of them, now.
     pub lag_bytes: AtomicU64,
+    /// Since when the oldest unread byte of any file is there, in ticks; zero where everything is read.
+    pub unread_since: AtomicU64,
 }
 
 impl TailCounters {
@@ -71,12 +73,7 @@ impl BlockCounters {
 
     /// Where records of a format are counted.
     pub fn of_format(&self, format: Format) -> &AtomicU64 {
-        &self.by_format[match format {
-            Format::Json => 0,
-            Format::Logfmt => 1,
-            Format::Text => 2,
-            Format::Plain => 3,
-        }]
+        &self.by_format[format.number()]
     }
 }
 

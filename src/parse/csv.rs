@@ -1,0 +1,398 @@
+//! Values between separators, whose names stand in the first line of the source.
+//!
+//! ```text
+//! Level,Date and Time,Source,Message
+//! Error,2024-01-02 03:04:05,disk,"The device, ""sda"",
+//! is not ready"
+//! ```
+//!
+//! Commas, semicolons or tabs separate; a value in double quotes may hold them, newlines, and quotes written twice. That
+//! a first line names columns is a guess, and the lines behind it prove it: as many values, and among them a time or a
+//! level. What is no such line stays plain, and so does the header itself.
+//!
+//! A value in quotes is text; others are typed by their looks. Without a column for the message the line is the message.
+
+use super::draft::Draft;
+use super::names::{self, Role, role_of};
+use super::pairs;
+use super::timestamp::{self, Unsaid};
+use crate::record::{Record, Value};
+use crate::time::Ticks;
+use memchr::memchr;
+use std::borrow::Cow;
+
+/// Columns of a header at most.
+const COLUMNS_MAX: usize = 256;
+/// Bytes of a header at most.
+const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a column's name at most; what is longer is a sentence.
+const NAME_BYTES_MAX: usize = 48;
+
+/// The names of the columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// As it is written.
+    line: String,
+    separator: u8,
+    columns: Vec<Column>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Column {
+    name: String,
+    role: Option<(Role, u8)>,
+}
+
+impl Header {
+    /// The columns that a line names, if it looks as if it does: names only, each once.
+    pub(super) fn read(line: &str) -> Option<Header> {
+        if line.len() > HEADER_BYTES_MAX {
+            return None;
+        }
+        let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        let separator = *[b'\t', b';', b','].iter().find(|separator| memchr(**separator, line.as_bytes()).is_some())?;
+        let mut columns: Vec<Column> = Vec::new();
+        let mut cells = Cells::new(line, separator);
+        while let Some(cell) = cells.next() {
+            let name = cell.text();
+            let is_new = columns.iter().all(|column| column.name != name);
+            if !is_name(&name) || !is_new || columns.len() == COLUMNS_MAX {
+                return None;
+            }
+            columns.push(Column { role: role(&name), name: name.into_owned() });
+        }
+        if cells.is_open || cells.is_broken || columns.len() < 2 || columns.iter().all(|column| column.role.is_none()) {
+            return None;
+        }
+        Some(Header { line: line.to_owned(), separator, columns })
+    }
+
+    /// The line that [`Header::read`] reads.
+    pub(super) fn save(&self) -> &str {
+        &self.line
+    }
+
+    /// Whether a line begins a record: as many values as there are columns, or fewer where the last one goes on in the
+    /// next line; and a time or a level in its place.
+    pub(super) fn begins(&self, line: &str, unsaid: &Unsaid) -> bool {
+        let mut cells = Cells::new(line, self.separator);
+        let mut columns = self.columns.iter();
+        let mut is_known = false;
+        while let Some(cell) = cells.next() {
+            let Some(column) = columns.next() else { return false };
+            is_known |= column.role.is_some_and(|role| gives(role, &cell, unsaid));
+        }
+        is_known && (cells.is_open || columns.next().is_none())
+    }
+
+    /// Reads a record; none where it has not as many values, or neither time nor level.
+    pub(super) fn record<'a>(&self, text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+        let mut draft = Draft::new();
+        let mut cells = Cells::new(text, self.separator);
+        let (mut date, mut clock) = (None, None);
+        let mut columns = self.columns.iter();
+        while let Some(cell) = cells.next() {
+            let column = columns.next()?;
+            let is_message = matches!(column.role, Some((Role::Message, _)));
+            let value =
+                if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
+            if column.is("date") {
+                date = Some(cell);
+            } else if column.is("time") {
+                clock = Some(cell);
+            }
+            // The record cannot borrow from what was learnt, so each name costs an allocation.
+            draft.add_as(column.role, Cow::Owned(column.name.clone()), value);
+        }
+        if cells.is_open || cells.is_broken || columns.next().is_some() {
+            return None;
+        }
+        let mut record = draft.finish();
+        if let (None, Some(date), Some(clock)) = (record.time, date, clock) {
+            record.time = together(&date.text(), &clock.text(), unsaid);
+        }
+        if record.time.is_none() && record.level.is_none() {
+            return None;
+        }
+        if record.message.is_empty()
+            && self.columns.iter().all(|column| !matches!(column.role, Some((Role::Message, _))))
+        {
+            record.message = Cow::Borrowed(text);
+        }
+        Some(record)
+    }
+}
+
+impl Column {
+    fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+/// Whether a column may have this name: a few words, nothing that could be a value.
+fn is_name(name: &str) -> bool {
+    let is_part =
+        |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | ' ' | '#' | '%');
+    name.len() <= NAME_BYTES_MAX
+        && name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '@' | '#'))
+        && !name.ends_with(' ')
+        && name.chars().all(is_part)
+}
+
+/// The role of a column: that of its name in any case, or of one that tables have.
+fn role(name: &str) -> Option<(Role, u8)> {
+    let lower = name.to_ascii_lowercase();
+    match lower.as_str() {
+        "content" | "description" => Some((Role::Message, names::TABLE_MESSAGE)),
+        "date and time" | "timegenerated" | "timecreated" | "date/time" => Some((Role::Time, names::TABLE_TIME)),
+        "source" => Some((Role::Component, names::TABLE_SOURCE)),
+        "computer" => Some((Role::Host, names::TABLE_HOST)),
+        _ => role_of(name).or_else(|| role_of(&lower)).filter(|(_, rank)| *rank < names::WEAK),
+    }
+}
+
+/// Whether a value is what its column says, which is what proves a header. A time of day without its date counts.
+fn gives((role, rank): (Role, u8), cell: &Cell<'_>, unsaid: &Unsaid) -> bool {
+    let value = Value::String(cell.text());
+    match role {
+        Role::Time => timestamp::read_with(&value, unsaid).is_some() || is_half(cell.written),
+        Role::Level => names::level(&value, rank).is_some(),
+        _ => false,
+    }
+}
+
+/// Whether a text is a date or a time of day, one without the other.
+fn is_half(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'/' | b'.' | b':' | b',');
+    (6..=18).contains(&text.len())
+        && text.bytes().all(is_part)
+        && text.bytes().filter(|byte| matches!(byte, b':' | b'-' | b'/' | b'.')).count() >= 2
+}
+
+/// The time that a date and a time of day in columns of their own make.
+fn together(date: &str, clock: &str, unsaid: &Unsaid) -> Option<Ticks> {
+    if date.len() + clock.len() > 64 {
+        return None;
+    }
+    let both = format!("{date} {clock}");
+    timestamp::at_start(both.as_bytes(), unsaid).filter(|stamp| stamp.length == both.len()).map(|stamp| stamp.time)
+}
+
+/// A value as it is written, without the quotes around it.
+#[derive(Clone, Copy)]
+pub(super) struct Cell<'a> {
+    pub(super) written: &'a str,
+    pub(super) is_quoted: bool,
+    /// Whether a quote in it is written twice.
+    has_quotes: bool,
+}
+
+impl<'a> Cell<'a> {
+    /// The value.
+    pub(super) fn text(&self) -> Cow<'a, str> {
+        if self.has_quotes { Cow::Owned(self.written.replace("\"\"", "\"")) } else { Cow::Borrowed(self.written) }
+    }
+}
+
+/// The values of a record in their order.
+pub(super) struct Cells<'a> {
+    /// None behind the last one.
+    rest: Option<&'a str>,
+    separator: u8,
+    /// Whether the last value is in quotes that are not closed.
+    pub(super) is_open: bool,
+    /// Whether something stands behind a closing quote.
+    pub(super) is_broken: bool,
+}
+
+impl<'a> Cells<'a> {
+    pub(super) fn new(text: &'a str, separator: u8) -> Self {
+        Cells { rest: Some(text), separator, is_open: false, is_broken: false }
+    }
+
+    fn bare(&mut self, text: &'a str) -> Cell<'a> {
+        let end = memchr(self.separator, text.as_bytes());
+        let written = end.and_then(|end| text.get(..end)).unwrap_or(text);
+        self.rest = end.and_then(|end| text.get(end + 1..));
+        Cell { written, is_quoted: false, has_quotes: false }
+    }
+
+    fn quoted(&mut self, text: &'a str) -> Cell<'a> {
+        let bytes = text.as_bytes();
+        let (mut at, mut has_quotes) = (0, false);
+        let end = loop {
+            match bytes.get(at..).and_then(|rest| memchr(b'"', rest)) {
+                Some(quote) if bytes.get(at + quote + 1) == Some(&b'"') => {
+                    has_quotes = true;
+                    at += quote + 2;
+                }
+                Some(quote) => break at + quote,
+                None => {
+                    self.is_open = true;
+                    break text.len();
+                }
+            }
+        };
+        let after = text.get(end + 1..).unwrap_or_default();
+        self.rest = match after.as_bytes().first() {
+            Some(byte) if *byte == self.separator => after.get(1..),
+            Some(_) => {
+                self.is_broken = true;
+                None
+            }
+            None => None,
+        };
+        Cell { written: text.get(..end).unwrap_or(text), is_quoted: true, has_quotes }
+    }
+}
+
+impl<'a> Iterator for Cells<'a> {
+    type Item = Cell<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Cell<'a>> {
+        let text = self.rest.take()?;
+        Some(match text.strip_prefix('"') {
+            Some(inner) => self.quoted(inner),
+            None => self.bare(text),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Field, Level};
+    use proptest::prelude::*;
+
+    fn read(header: &str, text: &str) -> Option<Record<'static>> {
+        let header = Header::read(header).unwrap_or_else(|| panic!("{header}"));
+        let record = header.record(text, &Unsaid::default());
+        record.map(|record| Record {
+            message: record.message.into_owned().into(),
+            fields: record.fields.into_iter().map(|field| own(&field)).collect(),
+            ..record
+        })
+    }
+
+    fn own(field: &Field<'_>) -> Field<'static> {
+        let value = match &field.value {
+            Value::String(text) => Value::String(text.to_string().into()),
+            Value::Int64(number) => Value::Int64(*number),
+            Value::Double(number) => Value::Double(*number),
+            Value::Boolean(truth) => Value::Boolean(*truth),
+        };
+        Field { name: field.name.to_string().into(), value }
+    }
+
+    #[test]
+    fn lines_below_a_header() {
+        for (header, line, message, fields) in [
+            (
+                "time,level,msg,user,n",
+                "2024-01-02T03:04:05Z,warn,\"a \"\"b\"\", c\nd\",\"7\",7",
+                "a \"b\", c\nd",
+                &[("user", Value::String("7".into())), ("n", Value::Int64(7))][..],
+            ),
+            (
+                "Date;Time;Level;Content",
+                "2024-01-02;03:04:05;Warning;up",
+                "up",
+                &[("Date", Value::String("2024-01-02".into())), ("Time", Value::String("03:04:05".into()))],
+            ),
+            (
+                "Timestamp\tSeverity\tPID\tComponent\tText",
+                "2024-01-02 03:04:05\tWARN\t12\tdb\tup",
+                "up",
+                &[("pid", Value::Int64(12)), ("component", Value::String("db".into()))],
+            ),
+            (
+                "Level,Date and Time,Source",
+                "Warning,1/2/2024 3:04:05 AM,disk",
+                "Warning,1/2/2024 3:04:05 AM,disk",
+                &[("component", Value::String("disk".into()))],
+            ),
+        ] {
+            let record = read(header, line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!((record.level, &*record.message), (Some(Level::Warn), message), "{line}");
+            assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2024-01-02T03:04:05Z"), "{line}");
+            let found: Vec<_> = record.fields.iter().map(|field| (&*field.name, field.value.clone())).collect();
+            assert_eq!(found, fields, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_header() {
+        for line in [
+            "",
+            "time",
+            "a,b,c",
+            "time,level,level",
+            "time, level",
+            "time,,level",
+            "time,7,level",
+            "2024-01-02T03:04:05Z,level",
+            "Starting at this time, please wait",
+            "time,\"level",
+            "time,\"level\"x",
+            "name,channel,target",
+        ] {
+            assert_eq!(Header::read(line), None, "{line}");
+        }
+        assert_eq!(Header::read(&format!("time{}", ",a".repeat(HEADER_BYTES_MAX))), None);
+        let header = Header::read("\u{feff}time;level").expect("a header");
+        assert_eq!(Header::read(header.save()), Some(header));
+    }
+
+    #[test]
+    fn what_does_not_fit_the_header() {
+        for line in [
+            "",
+            "time,level,msg",
+            "noon,loud,text",
+            "2024-01-02T03:04:05Z,info",
+            "2024-01-02T03:04:05Z,info,text,more",
+            "2024-01-02T03:04:05Z,info,\"text",
+            "2024-01-02T03:04:05Z,info,\"text\"x",
+        ] {
+            assert_eq!(read("time,level,msg", line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_newline_in_quotes_goes_on() {
+        let header = Header::read("time,level,msg,user").expect("a header");
+        for (line, begins) in [
+            ("2024-01-02T03:04:05Z,info,text,ada", true),
+            ("2024-01-02T03:04:05Z,info,\"text", true),
+            ("of several, lines", false),
+            ("and the end\",ada", false),
+            ("a,b,c,d", false),
+            ("", false),
+            ("03:04:05,,x,y", true),
+        ] {
+            assert_eq!(header.begins(line, &Unsaid::default()), begins, "{line}");
+        }
+    }
+
+    proptest! {
+        /// Values that were quoted as CSV quotes them come back as they were.
+        #[test]
+        fn values_come_back(values in proptest::collection::vec(any::<String>(), 1..6)) {
+            let names: Vec<_> = (0..values.len()).map(|n| format!("x{n}")).collect();
+            let cells: Vec<_> = values.iter().map(|value| format!("\"{}\"", value.replace('"', "\"\""))).collect();
+            let text = format!("info,{}", cells.join(","));
+            let record = read(&format!("level,{}", names.join(",")), &text).expect("csv");
+            let found: Vec<_> = record.fields.iter().map(|field| field.value.clone()).collect();
+            prop_assert_eq!(found, values.iter().map(|value| Value::String(value.as_str().into())).collect::<Vec<_>>());
+        }
+
+        /// No text makes it panic, as a header or below one.
+        #[test]
+        fn any_text(text in "(time|level|[,;\t\"\n]|\\PC){0,16}") {
+            let _ = Header::read(&text);
+            let header = Header::read("time,level,msg").expect("a header");
+            let _ = (header.begins(&text, &Unsaid::default()), header.record(&text, &Unsaid::default()));
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! A record in the making, from the names and values of a line in their order.
+//!
+//! The first name of a role's list that is there, and whose value can be read, gives its part of the record. All others
+//! stay fields: a time that does not read, a level that is not known, the second of two messages. A component, a process
+//! and a host are fields too, and are called `component`, `pid` and `host` whatever the line calls them.
+
+use super::names::{self, Role, role_of};
+use super::{clef, timestamp};
+use crate::record::{Field, Level, Record, Value};
+use std::borrow::Cow;
+use std::iter::once_with;
+
+/// A record to which the names and values of a line are added in their order.
+pub(super) struct Draft<'a> {
+    record: Record<'a>,
+    added: usize,
+    /// What gave the time, the level and the message, by [`Role`].
+    taken: [Option<Taken<'a>>; 3],
+    /// Which fields name the component, the process and the host, by [`Role`] less three.
+    named: [Option<Named>; 3],
+    /// Whether something was met that only the whole line can tell.
+    is_odd: bool,
+}
+
+/// A name and value that gave a part of the record; a better name that comes later makes a field of it again.
+struct Taken<'a> {
+    rank: u8,
+    /// How many were added before it.
+    added: usize,
+    /// Where it would stand among the fields.
+    at: usize,
+    field: Field<'a>,
+}
+
+/// A field that gives a part of the record.
+#[derive(Clone, Copy)]
+struct Named {
+    rank: u8,
+    /// Where it stands among the fields.
+    at: usize,
+}
+
+/// Where the parts stand that are fields, by [`Role`] less three.
+const COMPONENT: usize = 0;
+const PID: usize = 1;
+const HOST: usize = 2;
+
+impl<'a> Draft<'a> {
+    pub(super) fn new() -> Self {
+        // Room for the fields of most lines, so that a line costs one allocation.
+        let record = Record { fields: Vec::with_capacity(16), ..Record::default() };
+        Draft { record, added: 0, taken: [None, None, None], named: [None; 3], is_odd: false }
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, name: Cow<'a, str>, value: Value<'a>) {
+        let role = role_of(&name);
+        self.add_as(role, name, value);
+    }
+
+    /// Adds a name whose role is known.
+    #[inline]
+    pub(super) fn add_as(&mut self, role: Option<(Role, u8)>, name: Cow<'a, str>, value: Value<'a>) {
+        self.added += 1;
+        match role {
+            None => self.record.fields.push(Field { name, value }),
+            Some((role, rank)) => self.offer(role, rank, Field { name, value }),
+        }
+    }
+
+    /// Adds a name that is borrowed from the line, as nearly all are, and the value that it has in its role.
+    ///
+    /// It is inlined, and the field is made in the place where it stays, only once there is room for it. A field that is
+    /// made first, since making room might panic, is written to memory twice and read back before it has arrived there,
+    /// which takes longer than all else that is done to a member.
+    #[inline(always)]
+    pub(super) fn add_borrowed(&mut self, name: &'a str, value: impl FnOnce(Option<Role>) -> Value<'a>) {
+        self.added += 1;
+        match role_of(name) {
+            None => self.record.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value: value(None) })),
+            Some((role, rank)) => {
+                self.offer(role, rank, Field { name: Cow::Borrowed(name), value: value(Some(role)) });
+            }
+        }
+    }
+
+    fn offer(&mut self, role: Role, rank: u8, field: Field<'a>) {
+        let slot = role as usize;
+        if slot >= self.taken.len() {
+            return self.name(slot - self.taken.len(), rank, field);
+        }
+        let Some(rank) = self.give(role, rank, &field.value) else {
+            self.record.fields.push(field);
+            return;
+        };
+        let taken = Taken { rank, added: self.added, at: self.record.fields.len(), field };
+        if let Some(displaced) = self.taken[slot].replace(taken) {
+            self.put_back(displaced);
+        }
+    }
+
+    /// Takes a part of the record from a value, and says with what rank; none where it cannot be read as such, or where
+    /// what gave that part already is preferred.
+    fn give(&mut self, role: Role, rank: u8, value: &Value<'a>) -> Option<u8> {
+        let best = self.rank(role);
+        let preferred = |rank: u8| best.is_none_or(|best| rank < best);
+        if !preferred(rank) {
+            return None;
+        }
+        match role {
+            Role::Time => self.record.time = Some(timestamp::read(value)?),
+            Role::Level if rank == names::MONGO && !self.is_mongo() => return None,
+            Role::Level => {
+                let (level, rank) = names::level(value, rank)?;
+                if !preferred(rank) {
+                    return None;
+                }
+                self.record.level = Some(level);
+                self.is_odd |= rank == names::GUESSED;
+                return Some(rank);
+            }
+            _ if !matches!(value, Value::String(_)) => return None,
+            _ => {}
+        }
+        self.is_odd |= match role {
+            Role::Time => rank == names::CLEF_TIME,
+            _ => matches!(rank, names::CLEF_TEMPLATE | names::SHORT_MESSAGE),
+        };
+        Some(rank)
+    }
+
+    /// Makes a field again of what gave a part of the record.
+    fn put_back(&mut self, displaced: Taken<'a>) {
+        self.record.fields.insert(displaced.at, displaced.field);
+        for taken in self.taken.iter_mut().flatten().filter(|taken| taken.added > displaced.added) {
+            taken.at += 1;
+        }
+        for named in self.named.iter_mut().flatten().filter(|named| named.at >= displaced.at) {
+            named.at += 1;
+        }
+    }
+
+    /// Adds a field that may be the component, the process or the host.
+    fn name(&mut self, part: usize, rank: u8, field: Field<'a>) {
+        let fits = match &field.value {
+            Value::String(text) if part == PID => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
+            Value::String(text) => !text.is_empty(),
+            Value::Int64(_) => part == PID,
+            _ => false,
+        };
+        let preferred = self.named[part].is_none_or(|named| rank < named.rank);
+        if fits && preferred && (rank != names::MONGO || self.is_mongo()) {
+            self.named[part] = Some(Named { rank, at: self.record.fields.len() });
+        }
+        self.record.fields.push(field);
+    }
+
+    /// The rank of the name that gave a part of the record.
+    fn rank(&self, role: Role) -> Option<u8> {
+        self.taken.get(role as usize)?.as_ref().map(|taken| taken.rank)
+    }
+
+    fn is_mongo(&self) -> bool {
+        self.rank(Role::Time) == Some(names::MONGO_DATE)
+    }
+
+    #[inline]
+    pub(super) fn finish(mut self) -> Record<'a> {
+        if self.is_odd {
+            self.settle();
+        }
+        if self.named.iter().any(Option::is_some) {
+            self.rename();
+        }
+        if let Some(Taken { field: Field { value: Value::String(text), .. }, .. }) =
+            self.taken[Role::Message as usize].take()
+        {
+            self.record.message = text;
+        }
+        self.record
+    }
+
+    /// Settles what only the whole line can tell: whether it is GELF, and what Serilog left out.
+    #[cold]
+    fn settle(&mut self) {
+        let message = self.rank(Role::Message);
+        let is_gelf = message == Some(names::SHORT_MESSAGE);
+        let level = &mut self.taken[Role::Level as usize];
+        let is_syslog = |taken: &Taken<'_>| matches!(taken.field.value, Value::Int64(0..=7));
+        if let Some(guess) = level.take_if(|taken| taken.rank == names::GUESSED && is_syslog(taken) && !is_gelf) {
+            self.record.level = None;
+            self.put_back(guess);
+        }
+        if is_gelf {
+            self.name_additional();
+        }
+        let by_serilog = self.rank(Role::Time) == Some(names::CLEF_TIME)
+            && matches!(message, Some(names::CLEF_MESSAGE | names::CLEF_TEMPLATE));
+        if by_serilog && self.record.level.is_none() {
+            self.record.level = Some(Level::Info);
+        }
+        if message == Some(names::CLEF_TEMPLATE) {
+            self.render();
+        }
+    }
+
+    /// Makes the message of its template, which then stays as a field.
+    fn render(&mut self) {
+        let Some(taken) = &mut self.taken[Role::Message as usize] else { return };
+        let Value::String(template) = &taken.field.value else { return };
+        let Some(text) = clef::render(template, &self.record.fields) else { return };
+        let message = Field { name: Cow::Borrowed(""), value: Value::String(Cow::Owned(text)) };
+        let (at, template) = (taken.at, std::mem::replace(&mut taken.field, message));
+        self.put_back(Taken { rank: names::CLEF_TEMPLATE, added: usize::MAX, at, field: template });
+    }
+
+    /// Finds the component, the process and the host among the additional fields of GELF, whose names begin with `_`.
+    fn name_additional(&mut self) {
+        for (at, field) in self.record.fields.iter().enumerate() {
+            let Some((role, rank)) = field.name.strip_prefix('_').and_then(role_of) else { continue };
+            let part = (role as usize).checked_sub(self.taken.len());
+            let fits = matches!((role, &field.value), (Role::Pid, Value::Int64(_)))
+                || matches!((role, &field.value), (Role::Component | Role::Host, Value::String(_)));
+            if let Some(named) = part.and_then(|part| self.named.get_mut(part)).filter(|_| fits)
+                && named.is_none_or(|named| rank < named.rank)
+            {
+                *named = Some(Named { rank, at });
+            }
+        }
+    }
+
+    /// Calls the fields that are the component, the process and the host by their names.
+    fn rename(&mut self) {
+        for (part, name) in [(PID, "pid"), (HOST, "host"), (COMPONENT, "component")] {
+            let Some(Named { rank, at }) = self.named[part] else { continue };
+            let is_sure = rank < names::WEAK || self.has_witness(rank, at);
+            let Some(field) = self.record.fields.get_mut(at).filter(|_| is_sure) else { continue };
+            if part == PID
+                && let Value::String(digits) = &field.value
+            {
+                let Ok(number) = digits.parse() else { continue };
+                field.value = Value::Int64(number);
+            }
+            if field.name != name {
+                field.name = Cow::Borrowed(name);
+            }
+        }
+    }
+
+    /// Whether the line shows that a name which is common elsewhere is a component's here.
+    fn has_witness(&self, rank: u8, at: usize) -> bool {
+        match rank {
+            names::NAME => {
+                self.named[PID].is_some() && self.named[HOST].is_some()
+                    || self.rank(Role::Level) == Some(names::LEVELNAME)
+            }
+            names::TARGET => {
+                let is_path = |text: &str| memchr::memmem::find(text.as_bytes(), b"::").is_some();
+                let value = self.record.fields.get(at).map(|field| &field.value);
+                self.rank(Role::Message) == Some(names::FIELDS_MESSAGE)
+                    || matches!(value, Some(Value::String(text)) if is_path(text))
+            }
+            names::CHANNEL => {
+                let is_level_name = |field: &Field<'_>| field.name == "level_name";
+                self.rank(Role::Level) == Some(names::LEVEL_NAME) || self.record.fields.iter().any(is_level_name)
+            }
+            names::MONGO => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
+        let mut draft = Draft::new();
+        for (name, text) in members {
+            draft.add((*name).into(), Value::String((*text).into()));
+        }
+        draft.finish()
+    }
+
+    fn names<'a>(record: &'a Record<'_>) -> Vec<&'a str> {
+        record.fields.iter().map(|field| &*field.name).collect()
+    }
+
+    #[test]
+    fn a_better_name_displaces_and_the_order_of_the_line_stays() {
+        let record = draft(&[
+            ("a", "1"),
+            ("event", "login"),
+            ("hostname", "web-17"),
+            ("lvl", "info"),
+            ("msg", "in"),
+            ("b", "2"),
+            ("logger", "auth"),
+            ("level", "warn"),
+            ("message", "logged in"),
+            ("c", "3"),
+        ]);
+        assert_eq!(record.message, "logged in");
+        assert_eq!(record.level, Some(Level::Warn));
+        assert_eq!(names(&record), ["a", "event", "host", "lvl", "msg", "b", "component", "c"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_comes_second_stays_a_field() {
+        let record = draft(&[
+            ("time", "noon"),
+            ("ts", "2026-11-20T00:05:45Z"),
+            ("date", "2026-11-21T00:05:45Z"),
+            ("level", "loud"),
+            ("@l", "error"),
+            ("message", "one"),
+            ("message", "two"),
+            ("host", ""),
+            ("pid", "12a"),
+            ("hostname", "a"),
+            ("host.name", "b"),
+        ]);
+        assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2026-11-20T00:05:45Z"));
+        assert_eq!(record.level, Some(Level::Error));
+        assert_eq!(record.message, "one");
+        assert_eq!(names(&record), ["time", "date", "level", "message", "host", "pid", "host", "host.name"]);
+    }
+
+    #[test]
+    fn a_process_is_a_number_where_it_can_be_one() {
+        let record = draft(&[("_PID", "0042"), ("process", "main")]);
+        assert_eq!(record.fields[0], Field { name: "pid".into(), value: Value::Int64(42) });
+        assert_eq!(names(&record), ["pid", "process"]);
+        let record = draft(&[("pid", "99999999999999999999")]);
+        assert_eq!(record.fields[0].value, Value::String("99999999999999999999".into()));
+    }
+
+    #[test]
+    fn common_names_need_a_witness() {
+        for (members, component) in [
+            (&[("name", "ada")][..], None),
+            (&[("name", "ada"), ("pid", "1")], None),
+            (&[("name", "api"), ("pid", "1"), ("hostname", "a")], Some("api")),
+            (&[("name", "app.db"), ("levelname", "INFO")], Some("app.db")),
+            (&[("target", "10.0.0.1")], None),
+            (&[("target", "app::db")], Some("app::db")),
+            (&[("target", "app"), ("fields.message", "up")], Some("app")),
+            (&[("channel", "general")], None),
+            (&[("level_name", "INFO"), ("channel", "mail")], Some("mail")),
+            (&[("c", "NETWORK")], None),
+            (&[("t.$date", "2024-01-02T03:04:05Z"), ("c", "NETWORK")], Some("NETWORK")),
+            (&[("name", "x"), ("levelname", "INFO"), ("logger", "app")], Some("app")),
+        ] {
+            let record = draft(members);
+            let found = record.fields.iter().find(|field| field.name == "component").map(|field| &field.value);
+            assert_eq!(found, component.map(|text| Value::String(text.into())).as_ref(), "{members:?}");
+        }
+    }
+
+    #[test]
+    fn a_small_number_is_a_level_only_in_gelf() {
+        for (message, level) in [("short_message", Some(Level::Error)), ("message", None)] {
+            for first in [true, false] {
+                let mut draft = Draft::new();
+                let level_of = Value::Int64(3);
+                if first {
+                    draft.add("level".into(), level_of.clone());
+                }
+                draft.add("a".into(), Value::Int64(1));
+                draft.add(message.into(), Value::String("up".into()));
+                if !first {
+                    draft.add("level".into(), level_of);
+                }
+                let record = draft.finish();
+                assert_eq!((record.level, &*record.message), (level, "up"));
+                let expected: &[&str] = match (level, first) {
+                    (Some(_), _) => &["a"],
+                    (None, true) => &["level", "a"],
+                    (None, false) => &["a", "level"],
+                };
+                assert_eq!(names(&record), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn gelf_names_its_additional_fields_with_an_underscore() {
+        let record = draft(&[("short_message", "up"), ("_logger", "app"), ("_user", "ada")]);
+        assert_eq!(names(&record), ["component", "_user"]);
+    }
+
+    #[test]
+    fn serilog_leaves_out_what_is_usual() {
+        let time = ("@t", "2024-01-02T03:04:05Z");
+        let record = draft(&[time, ("@mt", "{User} logged in"), ("User", "ada")]);
+        assert_eq!((record.level, &*record.message), (Some(Level::Info), "ada logged in"));
+        assert_eq!(names(&record), ["@mt", "User"]);
+        let record = draft(&[time, ("@mt", "up"), ("@l", "Warning")]);
+        assert_eq!((record.level, &*record.message, record.fields.len()), (Some(Level::Warn), "up", 0));
+        let record = draft(&[time, ("@mt", "{User} in"), ("@m", "ada in"), ("User", "ada")]);
+        assert_eq!((&*record.message, names(&record)), ("ada in", vec!["@mt", "User"]));
+        assert_eq!(draft(&[time, ("a", "1")]).level, None);
+    }
+}

@@ -1,0 +1,176 @@
+//! The formats by name: what a line can be recognised as, and what the configuration can ask for.
+
+use std::str::FromStr;
+
+/// What a line was recognised as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// One JSON object.
+    Json,
+    /// `key=value` pairs and nothing else.
+    Logfmt,
+    /// A timestamp near the start; perhaps a level, a thread, a component, a process; then the message. What nearly all
+    /// logging libraries write for people.
+    Text,
+    /// A syslog line of RFC 5424 or RFC 3164, with its priority or without.
+    Syslog,
+    /// A line in the envelope of a Kubernetes runtime, whose inner text is plain.
+    Cri,
+    /// A line in the envelope of Docker's json-file, whose inner text is plain.
+    Docker,
+    /// `I1121 08:00:00.000000 1 file.go:123] text`, the layout of glog.
+    Klog,
+    /// An access log of nginx or Apache, common or combined.
+    Access,
+    /// Apache's error log.
+    ApacheError,
+    /// nginx's error log.
+    NginxError,
+    /// Android's log, in its layouts `threadtime`, `time` and `brief`.
+    Logcat,
+    /// Windows' component based servicing: `TIME, LEVEL   COMPONENT   text`.
+    Cbs,
+    /// The kernel's ring buffer: seconds since the start in brackets.
+    Kernel,
+    /// .NET's console: `info: Category[0]`, the message in the indented lines below.
+    Dotnet,
+    /// PostgreSQL's log to stderr.
+    Postgresql,
+    /// MySQL's or MariaDB's error log.
+    Mysql,
+    /// Redis' log.
+    Redis,
+    /// W3C extended (IIS): fields as its last `#Fields:` line names them.
+    W3c,
+    /// Values between commas, as the first line names them.
+    Csv,
+    /// By a pattern of the configuration.
+    Explicit,
+    /// Anything else: the text is the message.
+    Plain,
+}
+
+impl Format {
+    /// Every format, in the order of their numbers.
+    pub const ALL: [Format; 21] = [
+        Format::Json,
+        Format::Logfmt,
+        Format::Text,
+        Format::Syslog,
+        Format::Cri,
+        Format::Docker,
+        Format::Klog,
+        Format::Access,
+        Format::ApacheError,
+        Format::NginxError,
+        Format::Logcat,
+        Format::Cbs,
+        Format::Kernel,
+        Format::Dotnet,
+        Format::Postgresql,
+        Format::Mysql,
+        Format::Redis,
+        Format::W3c,
+        Format::Csv,
+        Format::Explicit,
+        Format::Plain,
+    ];
+
+    /// Its place in [`Format::ALL`].
+    pub const fn number(self) -> usize {
+        self as usize
+    }
+
+    /// The name that metrics, the ledger and the configuration use.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Format::Json => "json",
+            Format::Logfmt => "logfmt",
+            Format::Text => "text",
+            Format::Syslog => "syslog",
+            Format::Cri => "cri",
+            Format::Docker => "docker",
+            Format::Klog => "klog",
+            Format::Access => "access",
+            Format::ApacheError => "apache_error",
+            Format::NginxError => "nginx_error",
+            Format::Logcat => "logcat",
+            Format::Cbs => "cbs",
+            Format::Kernel => "kernel",
+            Format::Dotnet => "dotnet",
+            Format::Postgresql => "postgresql",
+            Format::Mysql => "mysql",
+            Format::Redis => "redis",
+            Format::W3c => "w3c",
+            Format::Csv => "csv",
+            Format::Explicit => "explicit",
+            Format::Plain => "plain",
+        }
+    }
+}
+
+/// Which format the lines of a source have: the `format` key of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FormatChoice {
+    /// Whatever they look like.
+    #[default]
+    Auto,
+    /// This one, else plain. As logfmt one pair is enough, and a bare word is a flag that is true; plain is plain
+    /// whatever it looks like. Never [`Format::Explicit`], which no name stands for.
+    Only(Format),
+}
+
+/// A `format` that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown format \"{0}\" (known: {known})", known = known())]
+pub struct UnknownFormat(pub String);
+
+impl FormatChoice {
+    /// Every choice that has a name.
+    pub fn all() -> impl Iterator<Item = FormatChoice> {
+        let named = Format::ALL.into_iter().filter(|format| *format != Format::Explicit);
+        std::iter::once(FormatChoice::Auto).chain(named.map(FormatChoice::Only))
+    }
+
+    /// The name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FormatChoice::Auto => "auto",
+            FormatChoice::Only(format) => format.label(),
+        }
+    }
+}
+
+impl FromStr for FormatChoice {
+    type Err = UnknownFormat;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        FormatChoice::all().find(|choice| choice.name() == name).ok_or_else(|| UnknownFormat(name.into()))
+    }
+}
+
+fn known() -> String {
+    let names: Vec<_> = FormatChoice::all().map(FormatChoice::name).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_named_as_their_formats_are() {
+        for choice in FormatChoice::all() {
+            assert_eq!(choice.name().parse(), Ok(choice));
+        }
+        for (number, format) in Format::ALL.into_iter().enumerate() {
+            assert_eq!(format.number(), number);
+            let named = format.label().parse().ok();
+            assert_eq!(named, (format != Format::Explicit).then_some(FormatChoice::Only(format)));
+        }
+        assert_eq!(FormatChoice::default(), FormatChoice::Auto);
+        let unknown = UnknownFormat("yaml".into());
+        assert!(unknown.to_string().starts_with("unknown format \"yaml\" (known: auto, json, logfmt, text, syslog"));
+        assert_eq!("yaml".parse::<FormatChoice>(), Err(unknown));
+    }
+}
