@@ -353,7 +353,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
         let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
         file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counted")
     };
-    assert_eq!(pages(), 201);
+    assert!(pages() > 40, "nothing is left to merge");
     let mut half = reader.scan(&table(at), &range).expect("a table");
     let mut seen: Vec<_> = half.by_ref().take(100).map(|row| message(&row.expect("a row"))).collect();
     let deadline = std::time::Instant::now() + seconds(60);
