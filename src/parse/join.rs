@@ -23,9 +23,11 @@
 
 use super::learned::{Envelope, Join, Learned, Reading, Stream};
 use super::lines::{Line, Lines, cut_line};
+use crate::redact::Redactor;
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A record as it lies in a chunk, before anything is read of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,8 +69,8 @@ pub struct Assembler<'a> {
     ready: VecDeque<RawRecord<'a>>,
     /// The last cut.
     consumed: usize,
-    /// Whether what lies behind the last cut is open.
-    is_open: bool,
+    /// How long what lies behind the last cut waits, where something does.
+    open: Option<Duration>,
 }
 
 impl<'a> Assembler<'a> {
@@ -90,7 +92,7 @@ impl<'a> Assembler<'a> {
             ahead: None,
             ready: VecDeque::new(),
             consumed: 0,
-            is_open: false,
+            open: None,
         }
     }
 
@@ -100,7 +102,7 @@ impl<'a> Assembler<'a> {
         if let Some(record) = self.ready.pop_front() {
             return Some(record);
         }
-        while !self.is_open {
+        while self.open.is_none() {
             let Some(line) = self.next_line() else {
                 self.consumed = self.lines.bytes().len();
                 break;
@@ -123,9 +125,10 @@ impl<'a> Assembler<'a> {
         self.consumed
     }
 
-    /// Whether there is a record that waits for more lines, once all others were given out.
-    pub fn is_open(&self) -> bool {
-        self.is_open
+    /// How long a source is to be quiet until its open record is as whole as it gets, once all others were given out.
+    /// None where no record is open.
+    pub fn open(&self) -> Option<Duration> {
+        self.open
     }
 
     fn next_line(&mut self) -> Option<Line<'a>> {
@@ -143,7 +146,7 @@ impl<'a> Assembler<'a> {
                 if self.ending == Ending::Closed || size > self.bytes_max {
                     return self.give_out(group.close(), self.lines.bytes().len());
                 }
-                (self.consumed, self.is_open) = (start, true);
+                (self.consumed, self.open) = (start, Some(group.wait(learned, reading)));
                 return None;
             };
             let at = line.start;
@@ -217,12 +220,32 @@ impl<'a> Piece<'a> {
                 (Cow::Owned(inner.text.into_owned()), inner.envelope)
             }
         };
-        Piece { start: line.start, end: line.end, text, envelope, cut: line.cut, is_invalid: line.is_invalid }
+        let mut piece =
+            Piece { start: line.start, end: line.end, text, envelope, cut: line.cut, is_invalid: line.is_invalid };
+        if line.cut > 0
+            && let Some(redactor) = &reading.redactor
+        {
+            let kept = redactor.keep_of_cut(&piece.text);
+            piece.cut += piece.text.len() - kept;
+            piece.text = match piece.text {
+                Cow::Borrowed(text) => Cow::Borrowed(&text[..kept]),
+                Cow::Owned(mut text) => {
+                    text.truncate(kept);
+                    Cow::Owned(text)
+                }
+            };
+        }
+        piece
     }
 
     /// Whether it is a record, whatever comes behind it.
     fn is_alone(&self, learned: &Learned, reading: &Reading) -> bool {
-        !self.envelope.is_partial && !learned.may_continue(&self.text, reading)
+        !self.envelope.is_partial && !learned.may_continue(&self.text, reading) && !self.leaves_key_open(false, reading)
+    }
+
+    /// Whether a private key that is to be replaced goes on in the next line.
+    fn leaves_key_open(&self, is_open: bool, reading: &Reading) -> bool {
+        reading.redactor.as_ref().is_some_and(|redactor| redactor.leaves_key_open(is_open, &self.text))
     }
 
     fn into_record(self) -> RawRecord<'a> {
@@ -250,6 +273,8 @@ struct Part<'a> {
     is_partial: bool,
     /// Whether lines may be joined to it.
     may_continue: bool,
+    /// Whether its last line is one of a private key that goes on.
+    is_in_key: bool,
 }
 
 impl<'a> Part<'a> {
@@ -309,6 +334,7 @@ impl<'a> Group<'a> {
             last: piece.envelope.time,
             is_partial: piece.envelope.is_partial,
             may_continue: learned.may_continue(&piece.text, reading),
+            is_in_key: piece.leaves_key_open(false, reading),
             record: piece.into_record(),
         };
         self.lines += 1;
@@ -320,7 +346,10 @@ impl<'a> Group<'a> {
     fn goes_on(&self, piece: &Piece<'_>, learned: &Learned, reading: &Reading) -> bool {
         let part = self.open[slot_of(piece.envelope.stream)].as_ref();
         part.is_some_and(|part| {
-            part.is_partial || part.may_continue && learned.goes_on(&part.record.text, &piece.text, reading)
+            let is_of_key = part.is_in_key && Redactor::goes_on_with_key(&piece.text);
+            part.is_partial
+                || is_of_key
+                || part.may_continue && learned.goes_on(&part.record.text, &piece.text, reading)
         })
     }
 
@@ -329,6 +358,14 @@ impl<'a> Group<'a> {
         let is_only = self.closed.is_empty() && self.open.iter().flatten().count() == 1;
         let part = self.open[slot_of(piece.envelope.stream)].take_if(|_| is_only && !piece.text.is_empty())?;
         Some(part.record)
+    }
+
+    /// How long the open records wait.
+    fn wait(&self, learned: &Learned, reading: &Reading) -> Duration {
+        let of = |part: &Part<'_>| {
+            if part.is_partial { reading.join.wait } else { learned.wait(&part.record.text, reading) }
+        };
+        self.open.iter().flatten().map(of).max().unwrap_or_default()
     }
 
     /// Closes what had waited for too long when `piece` came.
@@ -346,6 +383,7 @@ impl<'a> Group<'a> {
         match &mut self.open[slot] {
             Some(part) if piece.text.is_empty() && !part.is_partial => part.empty += 1,
             Some(part) if goes_on => {
+                part.is_in_key = piece.leaves_key_open(part.is_in_key, reading);
                 part.append(piece, lines);
                 self.lines += 1;
             }
@@ -355,7 +393,7 @@ impl<'a> Group<'a> {
                 self.open(piece, learned, reading);
             }
         }
-        let is_done = |part: &mut Part<'_>| !part.is_partial && !part.may_continue;
+        let is_done = |part: &mut Part<'_>| !part.is_partial && !part.may_continue && !part.is_in_key;
         self.closed.extend(self.open[slot].take_if(is_done));
     }
 
