@@ -6,10 +6,11 @@
 //! ([`Learned::begins`])? If it begins one, may others go on with it ([`Learned::may_continue`])? And, when a record is
 //! whole, what does it say ([`Learned::record`])? Only the last one learns.
 
-use super::{Explicit, Format, FormatChoice, Parsed, Unsaid, Zone, envelope, parse};
+use super::{Explicit, Format, FormatChoice, Parsed, PatternError, UnknownFormat, Unsaid, Zone, envelope, parse};
 use crate::redact::Redactor;
 use crate::time::Ticks;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -26,6 +27,32 @@ pub struct Reading {
     pub join: Join,
     /// The secrets that are replaced in every record.
     pub redactor: Option<Redactor>,
+}
+
+/// A `format` of the command line that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// No format is called so.
+    #[error("{0}, regex:PATTERN and grok:PATTERN")]
+    Name(#[from] UnknownFormat),
+    /// The pattern is none.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+}
+
+impl Reading {
+    /// Sets the format to the one of that name, or to `regex:PATTERN` or `grok:PATTERN`.
+    pub fn set_format(&mut self, text: &str) -> Result<(), FormatError> {
+        self.explicit = match text.split_once(':') {
+            Some(("regex", pattern)) => Some(Explicit::regex(pattern)?),
+            Some(("grok", pattern)) => Some(Explicit::grok(pattern, BTreeMap::new())?),
+            _ => {
+                self.format = text.parse()?;
+                None
+            }
+        };
+        Ok(())
+    }
 }
 
 /// How far lines are joined to one record. In bytes a record is bounded as a line is.

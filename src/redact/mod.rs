@@ -118,6 +118,11 @@ impl Redaction {
         self.0.matches.load(Ordering::Relaxed)
     }
 
+    /// Whether it is the same pattern, whose matches are counted together.
+    pub fn counts_with(&self, other: &Redaction) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     fn count(&self, matches: usize) {
         self.0.matches.fetch_add(matches as u64, Ordering::Relaxed);
     }
