@@ -1,7 +1,7 @@
 //! Which bytes of a text became which part of its record: for people who try a format, not for the way of a record.
 //!
-//! What a record borrows lies in its text, so its address says where. What was copied (a text with escapes) or read (a
-//! number, a time, a level) is looked for: a number behind its name, a time and a level as the first piece that reads as
+//! What a record borrows lies in its text, so its address says where. A parser may tell where the time and the level
+//! stood. What else was copied (a text with escapes) or read (a number, a time, a level) is looked for: a number behind its name, a time and a level as the first piece that reads as
 //! them. A piece that is not found that way has no place, rather than a wrong one.
 
 use super::Parsed;
@@ -41,13 +41,16 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, unsaid: &Unsaid) -> Vec<Part> {
     }
     let taken: Vec<Range<usize>> = parts.iter().filter_map(|part| part.bytes.clone()).collect();
     if let Some(time) = record.time {
+        let told = parsed.time_at.as_ref().and_then(|told| told_place(text, told));
         let starts = text.char_indices().map(|(at, _)| at).take_while(|at| *at < TIME_WITHIN);
         let read = |at: usize| at_start(&text.as_bytes()[at..], unsaid).filter(|stamp| stamp.time == time);
         let bytes = starts.filter(|at| begins_word(text, *at)).find_map(|at| Some(at..at + read(at)?.length));
-        parts.push(Part { name: "time".into(), value: time.to_string(), bytes });
+        parts.push(Part { name: "time".into(), value: time.to_string(), bytes: told.or(bytes) });
     }
     if let Some(level) = record.level {
-        parts.push(Part { name: "level".into(), value: level.name().into(), bytes: level_in(text, level, &taken) });
+        let told = parsed.level_at.as_ref().and_then(|told| told_place(text, told));
+        let bytes = told.or_else(|| level_in(text, level, &taken));
+        parts.push(Part { name: "level".into(), value: level.name().into(), bytes });
     }
     if !record.message.is_empty() {
         parts.push(Part {
@@ -58,6 +61,12 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, unsaid: &Unsaid) -> Vec<Part> {
     }
     parts.sort_by_key(|part| part.bytes.as_ref().map_or((usize::MAX, 0), |bytes| (bytes.start, bytes.end)));
     parts
+}
+
+/// The place that a parser told of.
+fn told_place(text: &str, told: &Range<u32>) -> Option<Range<usize>> {
+    let bytes = usize::try_from(told.start).ok()?..usize::try_from(told.end).ok()?;
+    text.get(bytes.clone()).map(|_| bytes)
 }
 
 /// Where a part lies in a text, if it was borrowed from it.

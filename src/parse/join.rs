@@ -27,6 +27,7 @@ use crate::redact::Redactor;
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A record as it lies in a chunk, before anything is read of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +69,8 @@ pub struct Assembler<'a> {
     ready: VecDeque<RawRecord<'a>>,
     /// The last cut.
     consumed: usize,
-    /// Whether what lies behind the last cut is open.
-    is_open: bool,
+    /// How long what lies behind the last cut waits, where something does.
+    open: Option<Duration>,
 }
 
 impl<'a> Assembler<'a> {
@@ -91,7 +92,7 @@ impl<'a> Assembler<'a> {
             ahead: None,
             ready: VecDeque::new(),
             consumed: 0,
-            is_open: false,
+            open: None,
         }
     }
 
@@ -101,7 +102,7 @@ impl<'a> Assembler<'a> {
         if let Some(record) = self.ready.pop_front() {
             return Some(record);
         }
-        while !self.is_open {
+        while self.open.is_none() {
             let Some(line) = self.next_line() else {
                 self.consumed = self.lines.bytes().len();
                 break;
@@ -124,9 +125,10 @@ impl<'a> Assembler<'a> {
         self.consumed
     }
 
-    /// Whether there is a record that waits for more lines, once all others were given out.
-    pub fn is_open(&self) -> bool {
-        self.is_open
+    /// How long a source is to be quiet until its open record is as whole as it gets, once all others were given out.
+    /// None where no record is open.
+    pub fn open(&self) -> Option<Duration> {
+        self.open
     }
 
     fn next_line(&mut self) -> Option<Line<'a>> {
@@ -144,7 +146,7 @@ impl<'a> Assembler<'a> {
                 if self.ending == Ending::Closed || size > self.bytes_max {
                     return self.give_out(group.close(), self.lines.bytes().len());
                 }
-                (self.consumed, self.is_open) = (start, true);
+                (self.consumed, self.open) = (start, Some(group.wait(learned, reading)));
                 return None;
             };
             let at = line.start;
@@ -345,7 +347,9 @@ impl<'a> Group<'a> {
         let part = self.open[slot_of(piece.envelope.stream)].as_ref();
         part.is_some_and(|part| {
             let is_of_key = part.is_in_key && Redactor::goes_on_with_key(&piece.text);
-            part.is_partial || is_of_key || part.may_continue && !learned.begins(&piece.text, reading)
+            part.is_partial
+                || is_of_key
+                || part.may_continue && learned.goes_on(&part.record.text, &piece.text, reading)
         })
     }
 
@@ -354,6 +358,14 @@ impl<'a> Group<'a> {
         let is_only = self.closed.is_empty() && self.open.iter().flatten().count() == 1;
         let part = self.open[slot_of(piece.envelope.stream)].take_if(|_| is_only && !piece.text.is_empty())?;
         Some(part.record)
+    }
+
+    /// How long the open records wait.
+    fn wait(&self, learned: &Learned, reading: &Reading) -> Duration {
+        let of = |part: &Part<'_>| {
+            if part.is_partial { reading.join.wait } else { learned.wait(&part.record.text, reading) }
+        };
+        self.open.iter().flatten().map(of).max().unwrap_or_default()
     }
 
     /// Closes what had waited for too long when `piece` came.

@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn all(reader: impl Read) -> Vec<(u64, String, usize)> {
-        let mut records = Records::new(reader, Reading::default(), 20);
+        let mut records = Records::new(reader, Reading::default(), 40);
         let mut shown = Vec::new();
         let mut each = |offset: u64, raw: &RawRecord<'_>, parsed: Parsed<'_>| {
             assert!(raw.text.contains(&*parsed.record.message));
@@ -128,11 +128,16 @@ mod tests {
 
     #[test]
     fn a_line_over_the_limit_is_kept_in_part_and_the_rest_goes_on() {
-        let long = "\u{e4}".repeat(15);
+        let long = "\u{e4}".repeat(30);
         for bytes in [1, 7, 1000] {
-            let text = format!("1 a\n\tb\n1{long}\nc\n1{long}");
-            let cut = format!("1{}", &long[..18]);
-            let expected = [(0, "1 a\n\tb".into(), 0), (7, cut.clone(), 12), (39, "c".into(), 0), (41, cut, 12)];
+            let text = format!("2026-11-20 10:00:00 a\n\tb\n1{long}\nc\n1{long}");
+            let cut = format!("1{}", &long[..38]);
+            let expected = [
+                (0, "2026-11-20 10:00:00 a\n\tb".into(), 0),
+                (25, cut.clone(), 22),
+                (87, "c".into(), 0),
+                (89, cut, 22),
+            ];
             assert_eq!(all(Slow(text.as_bytes(), bytes)), expected, "{bytes} at a time");
         }
     }
@@ -140,7 +145,7 @@ mod tests {
     proptest! {
         /// However the bytes come, the records are the same.
         #[test]
-        fn reads_do_not_matter(input in "(1[ab]{0,3}\n|\t[ab\u{e4}]{0,9}\n|\n|[1{]{15,30}){0,20}", bytes in 1usize..30) {
+        fn reads_do_not_matter(input in "(2026-11-20 10:00:00 [ab]{0,3}\n|\t[ab\u{e4}]{0,9}\n|\n|[1{]{35,60}){0,20}", bytes in 1usize..30) {
             prop_assert_eq!(all(Slow(input.as_bytes(), bytes)), all(input.as_bytes()));
         }
     }

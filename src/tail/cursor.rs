@@ -23,6 +23,7 @@ use crate::time::Ticks;
 use memchr::{memchr, memrchr};
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes that are read at once, the ones before the position included.
@@ -39,8 +40,8 @@ pub(super) struct Cursor {
     learned: Learned,
     /// Offset up to which no newline was found of a line that is over the limit.
     passed: Option<u64>,
-    /// Whether the last turn left a record at the end of the file that may go on.
-    is_open: bool,
+    /// How long a record waits that the last turn left at the end of the file because it may go on.
+    open: Option<Duration>,
     lanes: Lanes,
     /// The path that its records name.
     source: String,
@@ -89,7 +90,7 @@ impl Cursor {
     pub(super) fn new(state: SourceState, content: Option<Content>) -> Cursor {
         let source = state.path.to_string_lossy().into_owned();
         let learned = Learned::restore(&state.learned);
-        Cursor { state, content, learned, passed: None, is_open: false, lanes: Lanes::default(), source }
+        Cursor { state, content, learned, passed: None, open: None, lanes: Lanes::default(), source }
     }
 
     /// Goes back to what is committed, or to where it was begun.
@@ -97,12 +98,12 @@ impl Cursor {
         self.learned = Learned::restore(&state.learned);
         self.state = state;
         self.passed = None;
-        self.is_open = false;
+        self.open = None;
     }
 
-    /// Whether a record at the end of the file waits for more lines.
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open
+    /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
+    pub(super) fn open(&self) -> Option<Duration> {
+        self.open
     }
 
     /// Reads a chunk and writes its records.
@@ -115,7 +116,7 @@ impl Cursor {
         let proof = if position == 0 { self.state.head } else { mark };
         let proven = proof.length as usize;
 
-        self.is_open = false;
+        self.open = None;
         desk.buffer.resize(CHUNK_BYTES, 0);
         let mut n = content.read_at(position - u64::from(mark.length), desk.buffer)?;
         if n < proven || proven > 0 && xxh3_64(&desk.buffer[..proven]) != proof.hash {
@@ -137,7 +138,7 @@ impl Cursor {
             let buffer = std::mem::take(desk.buffer);
             let used = self.records(&buffer[before..n], rest, desk);
             // What a cut file has open waits for the rest of the file, however long.
-            self.is_open &= !is_cut;
+            self.open.take_if(|_| is_cut);
             if used > 0 {
                 self.advance(used as u64, &buffer[..before + used], desk.counters);
             }
@@ -168,7 +169,7 @@ impl Cursor {
         while let Some(record) = records.next(&self.learned, reading) {
             self.record(record, desk);
         }
-        self.is_open = records.is_open();
+        self.open = records.open();
         records.consumed()
     }
 

@@ -220,11 +220,9 @@ impl Follower {
 
     fn was_quiet(&mut self, identity: u64, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        let options = &self.blocks[file.block];
-        file.look.after_quiet(now, options.poll, &self.pace);
+        file.look.after_quiet(now, self.blocks[file.block].poll, &self.pace);
         let quiet = file.look.quiet_for(now);
-        if file.cursor.is_open() {
-            let wait = options.reading.join.wait;
+        if let Some(wait) = file.cursor.open() {
             if quiet >= wait {
                 let (unread, size) = (file.unread(), file.facts.size);
                 return self.turn(identity, Rest::Record { size }, unread);
