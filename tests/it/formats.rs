@@ -182,3 +182,15 @@ fn parse_explains_and_sums_up() {
     assert!(summary.starts_with(&format!("{path}: text, ")), "{summary}");
     assert!(summary.contains(" with a time, 4 with a level"), "{summary}");
 }
+
+/// The README and the shipped configuration name every format, so that no new one is left out.
+#[test]
+fn every_format_is_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).expect("a README.md");
+    let config = fs::read_to_string(root.join("config/daytable.toml")).expect("a configuration");
+    for choice in daytable::parse::FormatChoice::all().map(|choice| choice.name()).filter(|name| *name != "auto") {
+        assert!(readme.contains(&format!("`{choice}`")), "{choice} is not in the README");
+        assert!(config.contains(&format!("{choice:?}")), "{choice} is not in the configuration");
+    }
+}

@@ -67,12 +67,14 @@ impl fmt::Display for Summary {
         let share = fits * 1000 / self.records;
         write!(
             f,
-            "{}, {}.{} % fit: {} records of {} lines",
+            "{}, {}.{} % fit: {} record{} of {} line{}",
             format.label(),
             share / 10,
             share % 10,
             self.records,
-            self.lines
+            if self.records == 1 { "" } else { "s" },
+            self.lines,
+            if self.lines == 1 { "" } else { "s" },
         )?;
         write!(f, ", {} with a time, {} with a level", self.with_time, self.with_level)?;
         let mut others: Vec<Format> =
@@ -118,7 +120,7 @@ mod tests {
                 5 * json.len()
             )
         );
-        assert_eq!(summary("{\"a\":1}\n"), "json, 100.0 % fit: 1 records of 1 lines, 0 with a time, 0 with a level");
+        assert_eq!(summary("{\"a\":1}\n"), "json, 100.0 % fit: 1 record of 1 line, 0 with a time, 0 with a level");
         assert_eq!(summary(""), "nothing in it");
     }
 }
