@@ -87,7 +87,7 @@ impl Header {
 
     /// Reads a record; none where it has not as many values, or neither time nor level.
     pub(super) fn record<'a>(&self, text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-        let mut draft = Draft::new();
+        let mut draft = Draft::new(unsaid);
         let mut cells = Cells::new(text, self.separator);
         let (mut date, mut clock) = (None, None);
         let mut columns = self.columns.iter();

@@ -5,7 +5,8 @@
 //! and a host are fields too, and are called `component`, `pid` and `host` whatever the line calls them.
 
 use super::names::{self, Role, role_of};
-use super::{clef, timestamp};
+use super::clef;
+use super::timestamp::{self, Unsaid};
 use crate::record::{Field, Level, Record, Value};
 use std::borrow::Cow;
 use std::iter::once_with;
@@ -20,6 +21,8 @@ pub(super) struct Draft<'a> {
     named: [Option<Named>; 3],
     /// Whether something was met that only the whole line can tell.
     is_odd: bool,
+    /// What a time may leave unsaid.
+    unsaid: Unsaid,
 }
 
 /// A name and value that gave a part of the record; a better name that comes later makes a field of it again.
@@ -46,10 +49,10 @@ const PID: usize = 1;
 const HOST: usize = 2;
 
 impl<'a> Draft<'a> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(unsaid: &Unsaid) -> Self {
         // Room for the fields of most lines, so that a line costs one allocation.
         let record = Record { fields: Vec::with_capacity(16), ..Record::default() };
-        Draft { record, added: 0, taken: [None, None, None], named: [None; 3], is_odd: false }
+        Draft { record, added: 0, taken: [None, None, None], named: [None; 3], is_odd: false, unsaid: *unsaid }
     }
 
     #[inline]
@@ -108,7 +111,7 @@ impl<'a> Draft<'a> {
             return None;
         }
         match role {
-            Role::Time => self.record.time = Some(timestamp::read(value)?),
+            Role::Time => self.record.time = Some(timestamp::read_with(value, &self.unsaid)?),
             Role::Level if rank == names::MONGO && !self.is_mongo() => return None,
             Role::Level => {
                 let (level, rank) = names::level(value, rank)?;
@@ -275,7 +278,7 @@ mod tests {
     use super::*;
 
     fn draft<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
-        let mut draft = Draft::new();
+        let mut draft = Draft::new(&Unsaid::default());
         for (name, text) in members {
             draft.add((*name).into(), Value::String((*text).into()));
         }
@@ -361,7 +364,7 @@ mod tests {
     fn a_small_number_is_a_level_only_in_gelf() {
         for (message, level) in [("short_message", Some(Level::Error)), ("message", None)] {
             for first in [true, false] {
-                let mut draft = Draft::new();
+                let mut draft = Draft::new(&Unsaid::default());
                 let level_of = Value::Int64(3);
                 if first {
                     draft.add("level".into(), level_of.clone());

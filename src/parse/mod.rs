@@ -63,14 +63,15 @@ pub struct Parsed<'a> {
 
 /// Reads a line, given without its newline and without a carriage return before that.
 pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
+    let unsaid = &Unsaid::default();
     let (record, format) = match choice {
         FormatChoice::Auto => match line.as_bytes() {
             [b'0'..=b'9' | b'[', ..] => (text::parse(line), Format::Text),
-            [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => (logfmt::parse(line), Format::Logfmt),
-            _ => (json::parse(line), Format::Json),
+            [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => (logfmt::parse(line, unsaid), Format::Logfmt),
+            _ => (json::parse(line, unsaid), Format::Json),
         },
-        FormatChoice::Only(Format::Json) => (json::parse(line), Format::Json),
-        FormatChoice::Only(Format::Logfmt) => (logfmt::parse_with_flags(line), Format::Logfmt),
+        FormatChoice::Only(Format::Json) => (json::parse(line, unsaid), Format::Json),
+        FormatChoice::Only(Format::Logfmt) => (logfmt::parse_with_flags(line, unsaid), Format::Logfmt),
         FormatChoice::Only(Format::Text) => (text::parse(line), Format::Text),
         FormatChoice::Only(_) => (None, Format::Plain),
     };
