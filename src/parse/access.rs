@@ -70,7 +70,9 @@ impl<'a> Who<'a> {
 
     fn add(&self, fields: &mut Vec<Field<'a>>) {
         let vhost = self.vhost.map(|vhost| ("vhost", vhost));
-        for (name, value) in vhost.into_iter().chain([("client", self.client), ("ident", self.ident), ("user", self.user)]) {
+        for (name, value) in
+            vhost.into_iter().chain([("client", self.client), ("ident", self.ident), ("user", self.user)])
+        {
             if value != "-" {
                 fields.push(text(name, value));
             }
@@ -80,7 +82,10 @@ impl<'a> Who<'a> {
 
 /// Whether a word can be an address or a host's name, with a port or without.
 fn is_host(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b':' | b'-' | b'_' | b'%' | b'[' | b']'))
+    !word.is_empty()
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b':' | b'-' | b'_' | b'%' | b'[' | b']'))
 }
 
 fn is_count(word: &str) -> bool {
@@ -149,7 +154,10 @@ fn add_rest<'a>(mut cut: Cut<'a>, fields: &mut Vec<Field<'a>>) -> Option<()> {
 
 /// Addresses of clients and proxies, or none.
 fn is_forwarded(value: &str) -> bool {
-    value.split(',').map(str::trim).all(|address| address == "-" || address == "unknown" || address.parse::<IpAddr>().is_ok())
+    value
+        .split(',')
+        .map(str::trim)
+        .all(|address| address == "-" || address == "unknown" || address.parse::<IpAddr>().is_ok())
 }
 
 /// Seconds with a fraction; without one it may be any unit.
@@ -194,7 +202,10 @@ mod tests {
             (r#" "-" "-" "198.51.100.4, 2001:db8::1""#, "|forwarded_for=198.51.100.4, 2001:db8::1"),
             (r#" "-" "-" 0.120 0.119 ."#, "|request_time:0.12|extra=0.119 ."),
             (r#" "-" "-" 0.120 "-" rt=0.5 u="a b""#, "|request_time:0.12|rt:0.5|u=a b"),
-            (r#" "-" "-" 42 "router@docker" "http://10.0.0.2" 5ms"#, r#"|extra=42 "router@docker" "http://10.0.0.2" 5ms"#),
+            (
+                r#" "-" "-" 42 "router@docker" "http://10.0.0.2" 5ms"#,
+                r#"|extra=42 "router@docker" "http://10.0.0.2" 5ms"#,
+            ),
             (r#" "-" "-" "a" "b""#, r#"|extra="a" "b""#),
             (r#" "-" "open"#, r#"|extra="open"#),
             ("  ", ""),

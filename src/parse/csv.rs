@@ -12,9 +12,11 @@
 //!
 //! A value in quotes is text; others are typed by their looks. Without a column for the message the line is the message.
 
+use super::cells::{Cell, Cells};
 use super::draft::Draft;
 use super::names::{self, Role, role_of};
 use super::pairs;
+use super::scales;
 use super::timestamp::{self, Unsaid};
 use crate::record::{Record, Value};
 use crate::time::Ticks;
@@ -94,7 +96,8 @@ impl Header {
         while let Some(cell) = cells.next() {
             let column = columns.next()?;
             let is_message = matches!(column.role, Some((Role::Message, _)));
-            let value = if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
+            let value =
+                if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
             if column.is("date") {
                 date = Some(cell);
             } else if column.is("time") {
@@ -113,7 +116,9 @@ impl Header {
         if record.time.is_none() && record.level.is_none() {
             return None;
         }
-        if record.message.is_empty() && self.columns.iter().all(|column| !matches!(column.role, Some((Role::Message, _)))) {
+        if record.message.is_empty()
+            && self.columns.iter().all(|column| !matches!(column.role, Some((Role::Message, _))))
+        {
             record.message = Cow::Borrowed(text);
         }
         Some(record)
@@ -128,7 +133,8 @@ impl Column {
 
 /// Whether a column may have this name: a few words, nothing that could be a value.
 fn is_name(name: &str) -> bool {
-    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | ' ' | '#' | '%');
+    let is_part =
+        |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | ' ' | '#' | '%');
     name.len() <= NAME_BYTES_MAX
         && name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '@' | '#'))
         && !name.ends_with(' ')
@@ -152,7 +158,7 @@ fn gives((role, rank): (Role, u8), cell: &Cell<'_>, unsaid: &Unsaid) -> bool {
     let value = Value::String(cell.text());
     match role {
         Role::Time => timestamp::read_with(&value, unsaid).is_some() || is_half(cell.written),
-        Role::Level => names::level(&value, rank).is_some(),
+        Role::Level => scales::level(&value, rank).is_some(),
         _ => false,
     }
 }
@@ -160,7 +166,9 @@ fn gives((role, rank): (Role, u8), cell: &Cell<'_>, unsaid: &Unsaid) -> bool {
 /// Whether a text is a date or a time of day, one without the other.
 fn is_half(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'/' | b'.' | b':' | b',');
-    (6..=18).contains(&text.len()) && text.bytes().all(is_part) && text.bytes().filter(|byte| matches!(byte, b':' | b'-' | b'/' | b'.')).count() >= 2
+    (6..=18).contains(&text.len())
+        && text.bytes().all(is_part)
+        && text.bytes().filter(|byte| matches!(byte, b':' | b'-' | b'/' | b'.')).count() >= 2
 }
 
 /// The time that a date and a time of day in columns of their own make.
@@ -170,87 +178,6 @@ fn together(date: &str, clock: &str, unsaid: &Unsaid) -> Option<Ticks> {
     }
     let both = format!("{date} {clock}");
     timestamp::at_start(both.as_bytes(), unsaid).filter(|stamp| stamp.length == both.len()).map(|stamp| stamp.time)
-}
-
-/// A value as it is written, without the quotes around it.
-#[derive(Clone, Copy)]
-pub(super) struct Cell<'a> {
-    pub(super) written: &'a str,
-    pub(super) is_quoted: bool,
-    /// Whether a quote in it is written twice.
-    has_quotes: bool,
-}
-
-impl<'a> Cell<'a> {
-    /// The value.
-    pub(super) fn text(&self) -> Cow<'a, str> {
-        if self.has_quotes { Cow::Owned(self.written.replace("\"\"", "\"")) } else { Cow::Borrowed(self.written) }
-    }
-}
-
-/// The values of a record in their order.
-pub(super) struct Cells<'a> {
-    /// None behind the last one.
-    rest: Option<&'a str>,
-    separator: u8,
-    /// Whether the last value is in quotes that are not closed.
-    pub(super) is_open: bool,
-    /// Whether something stands behind a closing quote.
-    pub(super) is_broken: bool,
-}
-
-impl<'a> Cells<'a> {
-    pub(super) fn new(text: &'a str, separator: u8) -> Self {
-        Cells { rest: Some(text), separator, is_open: false, is_broken: false }
-    }
-
-    fn bare(&mut self, text: &'a str) -> Cell<'a> {
-        let end = memchr(self.separator, text.as_bytes());
-        let written = end.and_then(|end| text.get(..end)).unwrap_or(text);
-        self.rest = end.and_then(|end| text.get(end + 1..));
-        Cell { written, is_quoted: false, has_quotes: false }
-    }
-
-    fn quoted(&mut self, text: &'a str) -> Cell<'a> {
-        let bytes = text.as_bytes();
-        let (mut at, mut has_quotes) = (0, false);
-        let end = loop {
-            match bytes.get(at..).and_then(|rest| memchr(b'"', rest)) {
-                Some(quote) if bytes.get(at + quote + 1) == Some(&b'"') => {
-                    has_quotes = true;
-                    at += quote + 2;
-                }
-                Some(quote) => break at + quote,
-                None => {
-                    self.is_open = true;
-                    break text.len();
-                }
-            }
-        };
-        let after = text.get(end + 1..).unwrap_or_default();
-        self.rest = match after.as_bytes().first() {
-            Some(byte) if *byte == self.separator => after.get(1..),
-            Some(_) => {
-                self.is_broken = true;
-                None
-            }
-            None => None,
-        };
-        Cell { written: text.get(..end).unwrap_or(text), is_quoted: true, has_quotes }
-    }
-}
-
-impl<'a> Iterator for Cells<'a> {
-    type Item = Cell<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Cell<'a>> {
-        let text = self.rest.take()?;
-        Some(match text.strip_prefix('"') {
-            Some(inner) => self.quoted(inner),
-            None => self.bare(text),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -288,17 +215,24 @@ mod tests {
                 "a \"b\", c\nd",
                 &[("user", Value::String("7".into())), ("n", Value::Int64(7))][..],
             ),
-            ("Date;Time;Level;Content", "2024-01-02;03:04:05;Warning;up", "up", &[
-                ("Date", Value::String("2024-01-02".into())),
-                ("Time", Value::String("03:04:05".into())),
-            ]),
-            ("Timestamp\tSeverity\tPID\tComponent\tText", "2024-01-02 03:04:05\tWARN\t12\tdb\tup", "up", &[
-                ("pid", Value::Int64(12)),
-                ("component", Value::String("db".into())),
-            ]),
-            ("Level,Date and Time,Source", "Warning,1/2/2024 3:04:05 AM,disk", "Warning,1/2/2024 3:04:05 AM,disk", &[
-                ("component", Value::String("disk".into())),
-            ]),
+            (
+                "Date;Time;Level;Content",
+                "2024-01-02;03:04:05;Warning;up",
+                "up",
+                &[("Date", Value::String("2024-01-02".into())), ("Time", Value::String("03:04:05".into()))],
+            ),
+            (
+                "Timestamp\tSeverity\tPID\tComponent\tText",
+                "2024-01-02 03:04:05\tWARN\t12\tdb\tup",
+                "up",
+                &[("pid", Value::Int64(12)), ("component", Value::String("db".into()))],
+            ),
+            (
+                "Level,Date and Time,Source",
+                "Warning,1/2/2024 3:04:05 AM,disk",
+                "Warning,1/2/2024 3:04:05 AM,disk",
+                &[("component", Value::String("disk".into()))],
+            ),
         ] {
             let record = read(header, line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!((record.level, &*record.message), (Some(Level::Warn), message), "{line}");

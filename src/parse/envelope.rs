@@ -150,7 +150,9 @@ mod tests {
             assert_eq!((found, envelope.stream, envelope.is_partial), (text, stream, is_partial), "{rest}");
             assert_eq!(envelope.time.map(|time| time.to_string()).as_deref(), Some("2016-10-06T00:17:09.6697942Z"));
         }
-        for rest in ["", " stdout", " stdout ", " stdin F x", " stdout X x", " stdout Full text", "  stdout F x", " stdoutF x"] {
+        for rest in
+            ["", " stdout", " stdout ", " stdin F x", " stdout X x", " stdout Full text", "  stdout F x", " stdoutF x"]
+        {
             assert_eq!(cri(&format!("{time}{rest}")), None, "{rest}");
         }
         assert_eq!(cri("2016-10-06 00:17:09Z stdout F text"), None);
@@ -168,7 +170,12 @@ mod tests {
             (format!(r#"{{"log":"C:\\new","stream":"stdout",{time}}}"#), Stream::Stdout, true, "C:\\new"),
             (format!(r#"{{"log":"C:\\n","stream":"stdout",{time}}}"#), Stream::Stdout, true, "C:\\n"),
             (format!(r#"{{"log":"a \"b\" \u003c\n","stream":"stdout",{time}}}"#), Stream::Stdout, false, "a \"b\" <"),
-            (format!(r#"{{"log":"up\n","stream":"stdout","attrs":{{"tag":"x","é":"}}"}},{time}}}"#), Stream::Stdout, false, "up"),
+            (
+                format!(r#"{{"log":"up\n","stream":"stdout","attrs":{{"tag":"x","é":"}}"}},{time}}}"#),
+                Stream::Stdout,
+                false,
+                "up",
+            ),
             (format!(r#"{{{time},"stream":"stdout","log":"up\n","attrs":{{}}}}"#), Stream::Stdout, false, "up"),
         ] {
             let (found, envelope) = docker(&line).unwrap_or_else(|| panic!("{line}"));

@@ -6,8 +6,8 @@
 //! clock. What holds that up are the properties at the end of the file: where this way gives a record, the other gives the
 //! same one.
 
-use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
 use super::draft::Draft;
+use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
 use super::pairs::{unquote, whole};
 use super::scan::special;
 use super::timestamp::Unsaid;
@@ -228,7 +228,11 @@ mod tests {
     #[test]
     fn lines_as_programs_write_them_take_this_way() {
         for line in ["{}", " { } ", r#"{"a":1}"#, "\t{ \"a\" : \"\" }\r\n", r#"{"a":{"b":{}},"c":[[]]}"#, LINE] {
-            assert!(read(line, &Unsaid::default()).is_some() && read(line, &Unsaid::default()) == json::judged(line, &Unsaid::default()), "{line}");
+            assert!(
+                read(line, &Unsaid::default()).is_some()
+                    && read(line, &Unsaid::default()) == json::judged(line, &Unsaid::default()),
+                "{line}"
+            );
         }
     }
 
@@ -261,11 +265,19 @@ mod tests {
     fn depth_and_long_names_end_as_with_the_judge() {
         for depth in [DEPTH_MAX, DEPTH_MAX + 1, DEPTH_MAX + 3, 1000] {
             let line = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
-            assert!(read(&line, &Unsaid::default()).is_some() && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()), "{depth}");
+            assert!(
+                read(&line, &Unsaid::default()).is_some()
+                    && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()),
+                "{depth}"
+            );
         }
         for length in [PREFIX_BYTES_MAX, PREFIX_BYTES_MAX + 1] {
             let line = format!("{{\"{}\":{{\"a\":1}}}}", "n".repeat(length));
-            assert!(read(&line, &Unsaid::default()).is_some() && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()), "{length}");
+            assert!(
+                read(&line, &Unsaid::default()).is_some()
+                    && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()),
+                "{length}"
+            );
         }
     }
 

@@ -20,6 +20,7 @@
 
 mod access;
 mod apache_error;
+mod cells;
 mod clef;
 mod csv;
 mod cut;
@@ -37,6 +38,7 @@ mod pairs;
 mod postgresql;
 mod postgresql_csv;
 mod redis;
+mod scales;
 mod scan;
 mod shaped;
 mod text;
@@ -50,6 +52,7 @@ pub use timestamp::Unsaid;
 pub use zone::{UnknownZone, Zone};
 
 use crate::record::Record;
+use shaped::Headers;
 use std::borrow::Cow;
 
 /// A record, and the format its line was recognised as.
@@ -73,7 +76,7 @@ pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
         FormatChoice::Only(Format::Json) => (json::parse(line, unsaid), Format::Json),
         FormatChoice::Only(Format::Logfmt) => (logfmt::parse_with_flags(line, unsaid), Format::Logfmt),
         FormatChoice::Only(Format::Text) => (text::parse(line), Format::Text),
-        FormatChoice::Only(_) => (None, Format::Plain),
+        FormatChoice::Only(format) => (shaped::read(format, line, unsaid, &mut Headers::default()), format),
     };
     match record {
         Some(record) => Parsed { record, format },

@@ -12,7 +12,7 @@
 //! become fields `detail`, `hint`, …, with the lines that go on below them.
 
 use super::cut::{Cut, number, text};
-use super::names::postgres as level_of;
+use super::scales::postgres as level_of;
 use super::timestamp::{self, Unsaid};
 use crate::record::{Field, Record};
 use crate::time::Ticks;
@@ -110,7 +110,9 @@ fn add_prefix<'a>(prefix: &'a str, fields: &mut Vec<Field<'a>>) {
         let inner = bare.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
         if let Some(pid) = inner.and_then(whole) {
             fields.push(number("pid", pid));
-        } else if inner.is_some_and(|inner| inner.split_once('-').is_some_and(|(a, b)| whole(a).and(whole(b)).is_some())) {
+        } else if inner
+            .is_some_and(|inner| inner.split_once('-').is_some_and(|(a, b)| whole(a).and(whole(b)).is_some()))
+        {
             fields.push(text("session_line", inner.unwrap_or(bare)));
         } else if bare.contains('=') {
             add_pairs(bare, fields);
@@ -186,9 +188,17 @@ mod tests {
             ),
             (
                 "2024-01-02 03:04:05.678 UTC:10.0.0.2(5432):ada@shop:[123]:LOG:  text",
-                vec![named("client", "10.0.0.2(5432)"), named("user", "ada"), named("database", "shop"), number("pid", 123)],
+                vec![
+                    named("client", "10.0.0.2(5432)"),
+                    named("user", "ada"),
+                    named("database", "shop"),
+                    number("pid", 123),
+                ],
             ),
-            ("2024-01-02 03:04:05.678 UTC::@:[123]:LOG:  text", vec![named("user", ""), named("database", ""), number("pid", 123)]),
+            (
+                "2024-01-02 03:04:05.678 UTC::@:[123]:LOG:  text",
+                vec![named("user", ""), named("database", ""), number("pid", 123)],
+            ),
             ("2024-01-02 03:04:05.678 UTC 65a.7b LOG:  text", vec![named("prefix", "65a.7b")]),
         ] {
             let record = read(line).unwrap_or_else(|| panic!("{line}"));
@@ -207,10 +217,8 @@ mod tests {
         let record = read(&text).expect("postgresql");
         assert_eq!((record.level, &*record.message), (Some(Level::Error), "relation \"a\"\n\tis missing"));
         let more: Vec<_> = record.fields.iter().skip(3).map(|field| (&*field.name, field.value.clone())).collect();
-        let expected = [
-            ("detail", Value::String("none".into())),
-            ("statement", Value::String("SELECT *\n\tFROM a:  b".into())),
-        ];
+        let expected =
+            [("detail", Value::String("none".into())), ("statement", Value::String("SELECT *\n\tFROM a:  b".into()))];
         assert_eq!(more, expected);
         for (line, expected) in [
             (format!("{head} ERROR:  x"), Some(true)),

@@ -6,9 +6,9 @@
 //!
 //! What is empty says nothing and becomes nothing.
 
-use super::csv::Cells;
+use super::cells::Cells;
 use super::cut::typed;
-use super::names::postgres as level_of;
+use super::scales::postgres as level_of;
 use super::timestamp::{self, Unsaid};
 use crate::record::{Field, Record, Value};
 use std::borrow::Cow;
