@@ -44,6 +44,13 @@ pub(super) const FIELDS_MESSAGE: u8 = 12;
 /// `short_message`, of GELF.
 pub(super) const SHORT_MESSAGE: u8 = 7;
 
+/// `MESSAGE`, of journald.
+pub(super) const JOURNAL_MESSAGE: u8 = 9;
+/// `timestamp.seconds` of Google Cloud and `instant.epochSecond` of log4j, which have their nanoseconds beside them.
+pub(super) const TIMESTAMP_SECONDS: u8 = 20;
+/// See [`TIMESTAMP_SECONDS`].
+pub(super) const INSTANT_SECONDS: u8 = 21;
+
 /// Columns that only tables have; see `csv`.
 pub(super) const TABLE_MESSAGE: u8 = 15;
 /// See [`TABLE_MESSAGE`].
@@ -56,7 +63,7 @@ pub(super) const TABLE_HOST: u8 = 7;
 /// `PRIORITY`, of journald: 0 to 7.
 pub(super) const PRIORITY: u8 = 12;
 /// `severity_number`, of OpenTelemetry: 1 to 24.
-pub(super) const SEVERITY_NUMBER: u8 = 13;
+pub(super) const SEVERITY_NUMBER: u8 = 15;
 /// `error_severity`, of PostgreSQL.
 pub(super) const ERROR_SEVERITY: u8 = 14;
 /// The rank of a number whose scale is a guess: a word by any other name is better.
@@ -117,8 +124,9 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
         },
         7 => match name {
             b"message" => (Message, 0),
+            b"request" => (Message, 16),
             b"Message" => (Message, 8),
-            b"MESSAGE" => (Message, 9),
+            b"MESSAGE" => (Message, JOURNAL_MESSAGE),
             b"t.$date" => (Time, MONGO_DATE),
             b"asctime" => (Time, 9),
             b"channel" => (Component, CHANNEL),
@@ -165,13 +173,14 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
         },
         11 => match name {
             b"logger_name" => (Component, 2),
+            b"record.name" => (Component, 12),
             b"process.pid" => (Pid, 1),
             b"MachineName" => (Host, 5),
             b"textPayload" => (Message, 10),
             _ => return None,
         },
         12 => match name {
-            b"severityText" => (Level, 15),
+            b"severityText" => (Level, 13),
             b"service.name" => (Component, 8),
             b"time_iso8601" => (Time, 10),
             b"timeUnixNano" => (Time, 16),
@@ -186,6 +195,7 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
         },
         14 => match name {
             b"fields.message" => (Message, FIELDS_MESSAGE),
+            b"record.message" => (Message, 3),
             b"severityNumber" => (Level, SEVERITY_NUMBER),
             b"error_severity" => (Level, ERROR_SEVERITY),
             _ => return None,
@@ -200,15 +210,18 @@ pub(super) fn role_of(name: &str) -> Option<(Role, u8)> {
 
 /// Longer names; few lines have one.
 fn long(name: &[u8]) -> Option<(Role, u8)> {
-    use Role::{Component, Message, Time};
+    use Role::{Component, Level, Message, Pid, Time};
     Some(match name {
         b"body.stringValue" => (Message, 13),
         b"body.string_value" => (Message, 14),
         b"jsonPayload.message" => (Message, 11),
         b"SYSLOG_IDENTIFIER" => (Component, 7),
         b"__REALTIME_TIMESTAMP" => (Time, 19),
-        b"timestamp.seconds" => (Time, 20),
-        b"instant.epochSecond" => (Time, 21),
+        b"record.level.name" => (Level, 17),
+        b"record.process.id" => (Pid, 7),
+        b"record.time.timestamp" => (Time, 23),
+        b"timestamp.seconds" => (Time, TIMESTAMP_SECONDS),
+        b"instant.epochSecond" => (Time, INSTANT_SECONDS),
         _ => return None,
     })
 }
@@ -220,10 +233,10 @@ mod tests {
     /// Each name that has a role.
     const ALL: &str = "time timestamp ts @timestamp eventTime @t datetime date Timestamp asctime time_iso8601 start_time
         timeMillis Time _time dt timeUnixNano t.$date time_local __REALTIME_TIMESTAMP timestamp.seconds
-        instant.epochSecond level severity lvl loglevel log.level levelname @l severity_text level_name LogLevel log_level
+        instant.epochSecond record.time.timestamp level severity lvl loglevel log.level levelname @l severity_text level_name LogLevel log_level
         Level PRIORITY severity_number severityNumber error_severity severityText logLevel s message msg @m body text log
         event short_message Message MESSAGE textPayload jsonPayload.message fields.message body.stringValue
-        body.string_value @mt component logger logger_name loggerName log.logger Category SourceContext SYSLOG_IDENTIFIER
+        body.string_value @mt request record.message record.level.name record.name record.process.id component logger logger_name loggerName log.logger Category SourceContext SYSLOG_IDENTIFIER
         service.name module subsystem name target channel c pid process.pid _PID process_id processId ProcessId process
         host hostname host.name _HOSTNAME HOSTNAME MachineName host.hostname";
 

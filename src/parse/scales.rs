@@ -12,7 +12,7 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
         Value::String(digit) if rank == PRIORITY => syslog(digit.parse().ok()?)?,
         Value::String(word) if rank == MONGO => mongo(word)?,
         Value::String(word) if rank == ERROR_SEVERITY => postgres(word)?,
-        Value::String(word) => Level::from_word(word).or_else(|| slog(word))?,
+        Value::String(word) => Level::from_word(word).or_else(|| of_library(word)).or_else(|| slog(word))?,
         Value::Int64(number) => match rank {
             PRIORITY => syslog(*number)?,
             SEVERITY_NUMBER => opentelemetry(*number)?,
@@ -108,6 +108,15 @@ pub(super) fn postgres(word: &str) -> Option<Level> {
     })
 }
 
+/// Words that one library has: winston, zap.
+fn of_library(word: &str) -> Option<Level> {
+    Some(match word {
+        "silly" => Level::Trace,
+        "dpanic" | "DPANIC" => Level::Critical,
+        _ => return None,
+    })
+}
+
 /// A level between two, as Go's slog writes it: `INFO+2`, `DEBUG-4`.
 fn slog(word: &str) -> Option<Level> {
     let (name, by) = word.split_at_checked(word.find(['+', '-'])?)?;
@@ -147,6 +156,8 @@ mod tests {
             ("level", text("INFO+2"), Some(Level::Info)),
             ("level", text("DEBUG-4"), Some(Level::Trace)),
             ("level", text("INFO-x"), None),
+            ("level", text("silly"), Some(Level::Trace)),
+            ("level", text("DPANIC"), Some(Level::Critical)),
             ("LogLevel", text("Information"), Some(Level::Info)),
             ("level", Value::Boolean(true), None),
         ] {

@@ -128,8 +128,8 @@ impl<'a> Draft<'a> {
             _ => {}
         }
         self.is_odd |= match role {
-            Role::Time => rank == names::CLEF_TIME,
-            _ => matches!(rank, names::CLEF_TEMPLATE | names::SHORT_MESSAGE),
+            Role::Time => matches!(rank, names::CLEF_TIME | names::TIMESTAMP_SECONDS | names::INSTANT_SECONDS),
+            _ => matches!(rank, names::CLEF_TEMPLATE | names::SHORT_MESSAGE | names::JOURNAL_MESSAGE),
         };
         Some(rank)
     }

@@ -6,6 +6,7 @@ use super::super::names::{self, Role, role_of};
 use super::{COMPONENT, Draft, HOST, Named, PID, Taken};
 use crate::record::{Field, Level, Value};
 use std::borrow::Cow;
+use std::time::Duration;
 
 impl Draft<'_> {
     /// Settles what only the whole line can tell: whether it is GELF, and what Serilog left out.
@@ -27,8 +28,15 @@ impl Draft<'_> {
         if by_serilog && self.record.level.is_none() {
             self.record.level = Some(Level::Info);
         }
-        if message == Some(names::CLEF_TEMPLATE) {
-            self.render();
+        match message {
+            Some(names::CLEF_TEMPLATE) => self.render(),
+            Some(names::JOURNAL_MESSAGE) => self.decode(),
+            _ => {}
+        }
+        match self.rank(Role::Time) {
+            Some(names::TIMESTAMP_SECONDS) => self.add_nanos("timestamp.nanos"),
+            Some(names::INSTANT_SECONDS) => self.add_nanos("instant.nanoOfSecond"),
+            _ => {}
         }
     }
 
@@ -40,6 +48,31 @@ impl Draft<'_> {
         let message = Field { name: Cow::Borrowed(""), value: Value::String(Cow::Owned(text)) };
         let (at, template) = (taken.at, std::mem::replace(&mut taken.field, message));
         self.put_back(Taken { rank: names::CLEF_TEMPLATE, added: usize::MAX, at, field: template });
+    }
+
+    /// Adds the nanoseconds that stand in a field of their own to a time that has only seconds.
+    fn add_nanos(&mut self, name: &str) {
+        let is_nanos = |field: &Field<'_>| field.name == name && matches!(field.value, Value::Int64(0..1_000_000_000));
+        let Some(at) = self.record.fields.iter().position(is_nanos) else { return };
+        if let Value::Int64(nanos) = self.record.fields.remove(at).value {
+            self.record.time = self.record.time.map(|time| time.plus(Duration::from_nanos(nanos.unsigned_abs())));
+        }
+        for taken in self.taken.iter_mut().flatten().filter(|taken| taken.at > at) {
+            taken.at -= 1;
+        }
+        for named in self.named.iter_mut().flatten().filter(|named| named.at > at) {
+            named.at -= 1;
+        }
+    }
+
+    /// Makes text of a message that journald gives as numbers, since it has bytes that cannot be printed.
+    fn decode(&mut self) {
+        let Some(taken) = &mut self.taken[Role::Message as usize] else { return };
+        let Value::String(written) = &taken.field.value else { return };
+        let bytes = serde_json::from_str::<Vec<u8>>(written).unwrap_or_default();
+        if !bytes.is_empty() {
+            taken.field.value = Value::String(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()));
+        }
     }
 
     /// Finds the component, the process and the host among the additional fields of GELF, whose names begin with `_`.
@@ -169,5 +202,35 @@ mod tests {
         let record = draft(&[time, ("@mt", "{User} in"), ("@m", "ada in"), ("User", "ada")]);
         assert_eq!((&*record.message, names(&record)), ("ada in", vec!["@mt", "User"]));
         assert_eq!(draft(&[time, ("a", "1")]).level, None);
+    }
+
+    #[test]
+    fn nanoseconds_of_their_own_are_a_part_of_the_time() {
+        for (nanos, time, fields) in [
+            (118_000_000, "2017-04-25T12:01:04.118Z", &["component"][..]),
+            (-1, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
+            (1_000_000_000, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
+        ] {
+            let mut draft = Draft::new(&Unsaid::default());
+            draft.add("instant.epochSecond".into(), Value::Int64(1_493_121_664));
+            draft.add("instant.nanoOfSecond".into(), Value::Int64(nanos));
+            draft.add("loggerName".into(), Value::String("app".into()));
+            let record = draft.finish();
+            assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some(time));
+            assert_eq!(names(&record), fields);
+        }
+    }
+
+    #[test]
+    fn a_message_of_numbers_is_text() {
+        for (written, text) in [
+            ("[27,91,51,49,109,195,169]", "\u{1b}[31mé"),
+            ("[104,255]", "h\u{fffd}"),
+            ("[]", "[]"),
+            ("[256]", "[256]"),
+            ("[main] up", "[main] up"),
+        ] {
+            assert_eq!(draft(&[("MESSAGE", written)]).message, text);
+        }
     }
 }
