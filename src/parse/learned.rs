@@ -1,19 +1,46 @@
 //! What was learnt of one source: the format of its lines first. It travels with the source's position, so that reading
 //! goes on after a restart as it would have gone on without one.
 //!
-//! Three questions are asked in turn. What did the program itself write of this line ([`Learned::unwrap`]: a container
+//! Four questions are asked in turn. What did the program itself write of this line ([`Learned::unwrap`]: a container
 //! runtime puts a time and a stream before it)? Does that begin a record, or go on with the one before
-//! ([`Learned::begins`])? And, when a record is whole, what does it say ([`Learned::record`])? Only the last one learns.
+//! ([`Learned::begins`])? If it begins one, may others go on with it ([`Learned::may_continue`])? And, when a record is
+//! whole, what does it say ([`Learned::record`])? Only the last one learns.
 
-use super::{Format, FormatChoice, Parsed, parse};
+use super::layout::{self, Given, Habits, trace};
+use super::shaped::{self, Headers};
+use super::timestamp::Unsaid;
+use super::zone::Zone;
+use super::{Format, FormatChoice, Parsed, envelope, json, logfmt};
+use crate::record::Record;
 use crate::time::Ticks;
 use std::borrow::Cow;
+use std::num::NonZeroU16;
+use std::time::Duration;
 
-/// How the lines of a source are read: the part that the configuration says.
-#[derive(Clone, Debug, Default)]
+/// How the lines of a source are read: the part that the configuration says. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Which format they have.
     pub format: FormatChoice,
+    /// The zone of times that name none.
+    pub zone: Zone,
+    /// How far lines are joined to one record.
+    pub join: Join,
+}
+
+/// How far lines are joined to one record. In bytes a record is bounded as a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// Lines of a record at most; what goes on after them is a record of its own. With 1 nothing is joined.
+    pub lines_max: NonZeroU16,
+    /// How long a record waits for another line.
+    pub wait: Duration,
+}
+
+impl Default for Join {
+    fn default() -> Join {
+        Join { lines_max: NonZeroU16::new(1000).unwrap_or(NonZeroU16::MIN), wait: Duration::from_secs(1) }
+    }
 }
 
 /// Which of a program's outputs wrote a line, where that is known.
@@ -49,40 +76,242 @@ pub struct Unwrapped<'a> {
 }
 
 /// What was learnt of a source.
+///
+/// It is a small thing on purpose: which format most records had lately, what the general rules cannot tell from one line
+/// ([`Habits`]), and the names that a table has above it. A record is recognised by its first bytes, by what was usual,
+/// and then by its layout; what was usual is revisited every [`REVISIT`]th record and whenever it does not fit.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Learned {}
+pub struct Learned {
+    /// What most records were lately.
+    format: Option<Format>,
+    /// How much it would take to make it another.
+    weight: u8,
+    /// A bit a record, the newest lowest: whether it was of that format.
+    fitted: u32,
+    /// How many records these bits tell of, and then no more.
+    counted: u8,
+    /// Records since all formats were last asked.
+    since: u8,
+    habits: Habits,
+    headers: Headers,
+}
+
+/// Records of one format that it takes to make it the usual one whatever was before.
+const WEIGHT_MAX: u8 = 16;
+/// From so many records of a format on, formats that begin as it does are not asked first any more.
+const WEIGHT_SURE: u8 = 4;
+/// But every so many records they are.
+const REVISIT: u8 = 64;
+/// The first word of what is saved: its version.
+const VERSION: &str = "1";
 
 impl Learned {
     /// As [`Learned::save`] wrote it; nothing learnt where that is empty, or written by another version.
-    pub fn restore(_saved: &str) -> Learned {
-        Learned {}
+    pub fn restore(saved: &str) -> Learned {
+        Learned::read(saved).unwrap_or_default()
+    }
+
+    fn read(saved: &str) -> Option<Learned> {
+        let (first, headers) = saved.split_once('\n').unwrap_or((saved, ""));
+        let mut words = first.split(' ');
+        if words.next() != Some(VERSION) {
+            return None;
+        }
+        let label = words.next()?;
+        let format = Format::ALL.into_iter().find(|format| format.label() == label);
+        let mut number = || words.next()?.parse::<u32>().ok();
+        Some(Learned {
+            format,
+            weight: u8::try_from(number()?).ok()?.min(WEIGHT_MAX),
+            fitted: number()?,
+            counted: u8::try_from(number()?).ok()?.min(32),
+            since: u8::try_from(number()?).ok()?.min(REVISIT),
+            habits: Habits::from_number(u16::try_from(number()?).ok()?),
+            headers: Headers::restore(headers),
+        })
     }
 
     /// For [`Learned::restore`]; empty where nothing was learnt.
     pub fn save(&self) -> String {
-        String::new()
+        if *self == Learned::default() {
+            return String::new();
+        }
+        let label = self.format.map_or("none", Format::label);
+        let Learned { weight, fitted, counted, since, .. } = self;
+        let mut saved =
+            format!("{VERSION} {label} {weight} {fitted} {counted} {since} {habits}", habits = self.habits.number());
+        let headers = self.headers.save();
+        if !headers.is_empty() {
+            saved.push('\n');
+            saved.push_str(&headers);
+        }
+        saved
     }
 
     /// Takes a line out of its envelope, if it has one.
     pub fn unwrap<'a>(&self, line: &'a str, _reading: &Reading) -> Unwrapped<'a> {
-        Unwrapped { text: Cow::Borrowed(line), envelope: Envelope::default() }
+        let inner = match line.as_bytes() {
+            [b'0'..=b'9', ..] => envelope::cri(line).map(|(text, envelope)| (Cow::Borrowed(text), envelope)),
+            [b'{', b'"', b'l' | b's' | b't' | b'a', ..] => envelope::docker(line),
+            _ => None,
+        };
+        let (text, envelope) = inner.unwrap_or((Cow::Borrowed(line), Envelope::default()));
+        Unwrapped { text, envelope }
     }
 
     /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
-    pub fn begins(&self, _text: &str, _reading: &Reading) -> bool {
-        true
+    pub fn begins(&self, text: &str, reading: &Reading) -> bool {
+        self.begins_as(self.format, text, reading)
+    }
+
+    /// Whether a line goes on with the record that `open` is so far.
+    pub fn goes_on(&self, open: &str, text: &str, reading: &Reading) -> bool {
+        let unsaid = Learned::any_time(reading);
+        // Before anything was learnt the open record's first line says how lines begin.
+        let usual = match self.format {
+            None => layout::timed_format(layout::first_line(open), &unsaid),
+            known => known,
+        };
+        if !self.begins_as(usual, text, reading) {
+            return true;
+        }
+        let is_plain = matches!(usual, None | Some(Format::Plain)) || !layout::begins(usual, open, &unsaid);
+        is_plain && reading.format != FormatChoice::Only(Format::Plain) && trace::goes_on(open, text)
+    }
+
+    fn begins_as(&self, usual: Option<Format>, text: &str, reading: &Reading) -> bool {
+        if reading.format == FormatChoice::Only(Format::Plain) {
+            return true;
+        }
+        let unsaid = Learned::any_time(reading);
+        if let Some(begins) = shaped::begins(usual, text, &unsaid, &self.headers) {
+            return begins;
+        }
+        !trace::is_inner(text) && layout::begins(usual, text, &unsaid)
+    }
+
+    /// Whether later lines may go on with the record that `text` (without its envelope, and perhaps only its first part)
+    /// begins. Where not, nothing is joined to it and nobody waits for more: so for formats of one line a record, such as
+    /// JSON. A line that is first only because the record before it was closed, and would have gone on with that, may
+    /// itself be gone on with.
+    pub fn may_continue(&self, text: &str, reading: &Reading) -> bool {
+        match text.as_bytes() {
+            [b'{', .., b'}'] => false,
+            _ if reading.format == FormatChoice::Only(Format::Plain) => false,
+            _ => match self.format {
+                Some(Format::Access | Format::W3c) => false,
+                Some(Format::Logfmt) => !layout::is_pair(text),
+                _ => true,
+            },
+        }
     }
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,
     /// `seen` the time of reading, for times that do not give their year. Cannot fail: what is not understood is plain.
-    pub fn record<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &Reading, _seen: Ticks) -> Parsed<'a> {
-        let mut parsed = parse(text, reading.format);
+    pub fn record<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &Reading, seen: Ticks) -> Parsed<'a> {
+        let unsaid = Unsaid { zone: reading.zone, seen };
+        let found = match reading.format {
+            FormatChoice::Auto => self.auto(text, unsaid),
+            FormatChoice::Only(format) => self.only(format, text, unsaid),
+        };
+        let mut parsed = found.unwrap_or_else(|| {
+            self.headers.learn(text, self.format.is_none());
+            Parsed::plain(text)
+        });
+        self.note(parsed.format);
         parsed.record.time = parsed.record.time.or(envelope.time);
         parsed
     }
 
-    /// What most lines were recognised as lately; none before the first.
+    /// What most records were recognised as lately; none before the first.
     pub fn format(&self) -> Option<Format> {
-        None
+        self.format
     }
+
+    /// Which part of the last records (32 at most) was of that format, 0 to 1; 0 before the first.
+    pub fn confidence(&self) -> f64 {
+        if self.counted == 0 { 0.0 } else { f64::from(self.fitted.count_ones()) / f64::from(self.counted) }
+    }
+
+    /// The format by the looks of a record and by what was usual.
+    fn auto<'a>(&mut self, text: &'a str, unsaid: Unsaid) -> Option<Parsed<'a>> {
+        let first = *text.as_bytes().first()?;
+        if matches!(first, b'{' | b' ' | b'\t')
+            && let Some(record) = object(text, &unsaid)
+        {
+            return Some(Parsed::of(record, Format::Json));
+        }
+        if matches!(first, b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@')
+            && layout::is_pair(text)
+            && let Some(record) = logfmt::parse(text, &unsaid)
+        {
+            return Some(Parsed::of(record, Format::Logfmt));
+        }
+        let is_layout = self.format.is_some_and(layout::is_layout) && self.weight >= WEIGHT_SURE;
+        let asks_shaped = !is_layout || self.since >= REVISIT;
+        self.since = if asks_shaped { 0 } else { self.since + 1 };
+        if asks_shaped && let Some((format, record)) = shaped::recognise(text, &unsaid, &mut self.headers) {
+            return Some(Parsed::of(record, format));
+        }
+        let found = self.layout(text, unsaid);
+        if found.is_none() && !asks_shaped {
+            let (format, record) = shaped::recognise(text, &unsaid, &mut self.headers)?;
+            return Some(Parsed::of(record, format));
+        }
+        found
+    }
+
+    /// A record of this format or none.
+    fn only<'a>(&mut self, format: Format, text: &'a str, unsaid: Unsaid) -> Option<Parsed<'a>> {
+        match format {
+            Format::Json => object(text, &unsaid).map(|record| Parsed::of(record, format)),
+            Format::Logfmt => logfmt::parse_with_flags(text, &unsaid).map(|record| Parsed::of(record, format)),
+            Format::Cri | Format::Docker => self.auto(text, unsaid),
+            Format::Text => {
+                let mut given = Given { unsaid, usual: self.format, habits: &mut self.habits };
+                layout::read_general(text, &mut given)
+            }
+            Format::Plain | Format::Explicit => None,
+            _ if layout::is_layout(format) => self.layout(text, unsaid).filter(|parsed| parsed.format == format),
+            _ => {
+                let record = shaped::read(format, text, &unsaid, &mut self.headers)?;
+                Some(Parsed::of(record, format))
+            }
+        }
+    }
+
+    fn layout<'a>(&mut self, text: &'a str, unsaid: Unsaid) -> Option<Parsed<'a>> {
+        layout::read(text, &mut Given { unsaid, usual: self.format, habits: &mut self.habits })
+    }
+
+    fn note(&mut self, format: Format) {
+        let fits = self.format == Some(format);
+        match (fits, self.weight) {
+            (true, _) => self.weight = (self.weight + 1).min(WEIGHT_MAX),
+            // One that just began may be wrong; what has no format says nothing against one.
+            (false, 0 | 1) => (self.format, self.weight) = (Some(format), 1),
+            (false, _) => self.weight -= 1,
+        }
+        self.fitted = self.fitted << 1 | u32::from(self.format == Some(format));
+        self.counted = (self.counted + 1).min(32);
+    }
+
+    /// For questions in which it does not matter when a line was read.
+    fn any_time(reading: &Reading) -> Unsaid {
+        Unsaid { zone: reading.zone, seen: Ticks::MAX }
+    }
+}
+
+/// An object, over one line or several; or an object in the first line, and what is below it as more of its message.
+fn object<'a>(text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+    let whole = json::parse(text, unsaid);
+    if whole.is_some() || !text.contains('\n') {
+        return whole;
+    }
+    let (first, rest) = text.split_once('\n')?;
+    let mut record = json::parse(first, unsaid)?;
+    let message = record.message.to_mut();
+    message.push('\n');
+    message.push_str(rest);
+    Some(record)
 }

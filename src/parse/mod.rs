@@ -29,6 +29,7 @@ mod envelope;
 mod flat;
 mod format;
 mod json;
+mod layout;
 mod learned;
 mod logfmt;
 mod mysql;
@@ -41,47 +42,50 @@ mod redis;
 mod scales;
 mod scan;
 mod shaped;
-mod text;
 mod timestamp;
 mod w3c;
 mod zone;
 
 pub use format::{Format, FormatChoice, UnknownFormat};
-pub use learned::{Envelope, Learned, Reading, Stream, Unwrapped};
+pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
 pub use timestamp::Unsaid;
 pub use zone::{UnknownZone, Zone};
 
 use crate::record::Record;
-use shaped::Headers;
+use crate::time;
 use std::borrow::Cow;
+use std::ops::Range;
 
-/// A record, and the format its line was recognised as.
+/// A record, and the format it was recognised as.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed<'a> {
-    /// What the line says.
+    /// What the text says.
     pub record: Record<'a>,
     /// What it was recognised as; never more than the choice allows, and plain where that does not fit.
     pub format: Format,
+    /// Where the time stood in the text, in bytes, where that is known: in layouts that people read.
+    pub time_at: Option<Range<u32>>,
+    /// Where the level stood.
+    pub level_at: Option<Range<u32>>,
 }
 
-/// Reads a line, given without its newline and without a carriage return before that.
-pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
-    let unsaid = &Unsaid::default();
-    let (record, format) = match choice {
-        FormatChoice::Auto => match line.as_bytes() {
-            [b'0'..=b'9' | b'[', ..] => (text::parse(line), Format::Text),
-            [b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@', ..] => (logfmt::parse(line, unsaid), Format::Logfmt),
-            _ => (json::parse(line, unsaid), Format::Json),
-        },
-        FormatChoice::Only(Format::Json) => (json::parse(line, unsaid), Format::Json),
-        FormatChoice::Only(Format::Logfmt) => (logfmt::parse_with_flags(line, unsaid), Format::Logfmt),
-        FormatChoice::Only(Format::Text) => (text::parse(line), Format::Text),
-        FormatChoice::Only(format) => (shaped::read(format, line, unsaid, &mut Headers::default()), format),
-    };
-    match record {
-        Some(record) => Parsed { record, format },
-        None => Parsed { record: Record { message: Cow::Borrowed(line), ..Record::default() }, format: Format::Plain },
+impl<'a> Parsed<'a> {
+    /// A record whose parts are not told the places of.
+    pub(crate) fn of(record: Record<'a>, format: Format) -> Parsed<'a> {
+        Parsed { record, format, time_at: None, level_at: None }
     }
+
+    /// A text that was not understood: all of it is the message.
+    pub(crate) fn plain(text: &'a str) -> Parsed<'a> {
+        Parsed::of(Record { message: Cow::Borrowed(text), ..Record::default() }, Format::Plain)
+    }
+}
+
+/// Reads a line by itself, given without its newline and without a carriage return before that: as [`Learned::record`]
+/// reads the first one of a source.
+pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
+    let reading = Reading { format: choice, ..Reading::default() };
+    Learned::default().record(line, Envelope::default(), &reading, time::now())
 }
 
 #[cfg(test)]

@@ -104,6 +104,11 @@ pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
+/// The text in double quotes that begins at `at`, with its quotes.
+pub(super) fn quoted_at(text: &str, at: usize) -> Option<&str> {
+    text.get(at..quoted_end(text.as_bytes(), at)?)
+}
+
 /// The place after the quote that closes the one at `start`.
 fn quoted_end(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 2005-06-03-15.42.50.675872   2026.11.21 08:00:00   2026-1-2 8:00           four digits
-//! 1121/080000.123                                                            month and day in four
+//! 1121/080000.123              1121 08:00:00.123                             month and day in four
 //! 17/06/09 20:10:40            11/21/2026 8:00 AM    21.11.2026 08:00:00     two digits
 //! 03-17 16:13:38.811           10.30 16:49:06        11/21 08:00:00          month and day
 //! 20/Nov/2026:00:05:45 +0100   20-Nov-2026 00:05:45  20 Nov 2026 00:05:45
@@ -35,6 +35,11 @@ pub(super) fn from_digits(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
     let next = bytes.get(digits).copied();
     match (digits, next) {
         (4, Some(b'-' | b'/' | b'.')) => year_first(&mut cursor, unsaid),
+        (4, Some(b' ')) => {
+            let digits = cursor.digits(4)?;
+            cursor.at += 1;
+            clock_after(Date::Short(digits / 100, digits % 100), &mut cursor, Seconds::Required, unsaid)
+        }
         (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, unsaid),
         (6, Some(b' ')) => {
             let date = two_digit_years(&mut cursor, unsaid)?;

@@ -1,0 +1,355 @@
+//! Lines that were written for people: what their headers say, whatever program wrote them.
+//!
+//! [`read`] looks at the first bytes and at what the lines before were, and asks the one or two layouts that come into
+//! question; none is a search through all of them. Each layout reads a header from left to right and says where the
+//! message begins. What is behind that is the message, as it was written, over all lines of the record.
+//!
+//! * `general`: time, level, component, process, thread in the orders that logging libraries have them in.
+//! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own.
+//! * `shape`: what a word looks like; `habits`: what the lines before looked like; `sketch`: the record in the making.
+//! * `trailing`: pairs behind the message; `ansi`: colours, which are taken off first; `trace`: lines that go on.
+
+mod ansi;
+mod dotnet;
+mod general;
+mod habits;
+mod kernel;
+mod klog;
+mod logcat;
+mod shape;
+mod sketch;
+mod syslog;
+pub(super) mod trace;
+mod trailing;
+
+pub(super) use habits::Habits;
+
+use super::pairs::skip_spaces;
+use super::timestamp::{Form, Unsaid};
+use super::{Format, Parsed, json, logfmt};
+use crate::record::{Record, Value};
+use general::Header;
+use memchr::memchr;
+use sketch::Sketch;
+use std::borrow::Cow;
+
+/// What is known when a record is read.
+pub(super) struct Given<'g> {
+    pub(super) unsaid: Unsaid,
+    /// What most lines of the source were lately.
+    pub(super) usual: Option<Format>,
+    pub(super) habits: &'g mut Habits,
+}
+
+/// Reads a record whose first line has a header; none where it has none that is known.
+pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    if ansi::has_escapes(text) {
+        let plain = ansi::strip(text);
+        return read_plain(&plain, given).map(owned);
+    }
+    read_plain(text, given)
+}
+
+/// Whether a format is one of those that [`read`] reads.
+pub(super) fn is_layout(format: Format) -> bool {
+    matches!(
+        format,
+        Format::Text | Format::Syslog | Format::Klog | Format::Logcat | Format::Cbs | Format::Kernel | Format::Dotnet
+    )
+}
+
+/// Whether a line that is not indented begins a record in a source whose records are of this format mostly.
+///
+/// Where records begin with a header, that is a line with one, or with a whole object. Elsewhere every line is one.
+pub(super) fn begins(usual: Option<Format>, text: &str, unsaid: &Unsaid) -> bool {
+    let Some(usual) = usual else { return true };
+    let line = first_line(text);
+    match usual {
+        Format::Json
+        | Format::Logfmt
+        | Format::Plain
+        | Format::Explicit
+        | Format::Csv
+        | Format::Cri
+        | Format::Docker => true,
+        Format::Dotnet => dotnet::read(text).is_some() || timed_format(line, unsaid).is_some(),
+        Format::Kernel => kernel::read(line, 0, &mut Sketch::default()).is_some() || line.starts_with('<'),
+        Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, unsaid).is_some(),
+        _ => timed_format(line, unsaid).is_some() || matches!(line.as_bytes(), [b'{', .., b'}']) || is_pair(line),
+    }
+}
+
+/// The kind of header with a time that a line has, not told apart more than it takes to know that it has one.
+pub(super) fn timed_format(line: &str, unsaid: &Unsaid) -> Option<Format> {
+    match line.as_bytes() {
+        [] => None,
+        [b'<', ..] => syslog::priority(line).map(|_| Format::Syslog),
+        [b'A'..=b'Z', b'0'..=b'9', ..] => klog::read(line, unsaid).map(|_| Format::Klog),
+        _ if ansi::has_escapes(line) => Header::timed(&ansi::strip(line), unsaid).map(|_| Format::Text),
+        bytes => {
+            let is_timed = super::timestamp::at_start(bytes, unsaid).is_some() || Header::timed(line, unsaid).is_some();
+            is_timed.then_some(Format::Text)
+        }
+    }
+}
+
+/// Whether a line begins with `key=`.
+pub(super) fn is_pair(line: &str) -> bool {
+    let bytes = line.as_bytes();
+    super::pairs::key_end(bytes, 0).is_some_and(|end| bytes.get(end) == Some(&b'='))
+}
+
+/// Reads only by the general rules, whatever else it could be.
+pub(super) fn read_general<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let line = first_line(text);
+    let mut header = Header::timed(line, &given.unsaid)?;
+    header.behind_the_time(given.habits);
+    Some(finish(text, header, given))
+}
+
+fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let line = first_line(text);
+    match *line.as_bytes().first()? {
+        b'<' => with_priority(text, line, given),
+        b'[' => {
+            let mut sketch = Sketch::default();
+            if let Some(at) = kernel::read(line, 0, &mut sketch) {
+                return Some(sketch.finish(behind(text, at), Format::Kernel));
+            }
+            timed(text, line, given).or_else(|| untimed(text, line, given))
+        }
+        b'A'..=b'Z' | b'a'..=b'z' => {
+            if line.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
+                && let Some((sketch, at)) = klog::read(line, &given.unsaid)
+            {
+                return Some(structured(sketch, behind(text, at), Format::Klog));
+            }
+            if line.as_bytes().get(1) == Some(&b'/')
+                && let Some((sketch, at)) = logcat::untimed(line)
+            {
+                return Some(sketch.finish(behind(text, at), Format::Logcat));
+            }
+            if let Some((sketch, message)) = dotnet::read(text) {
+                return Some(sketch.finish(message, Format::Dotnet));
+            }
+            timed(text, line, given).or_else(|| untimed(text, line, given))
+        }
+        b'1' if line.as_bytes().get(1) == Some(&b' ') => {
+            let mut sketch = Sketch::default();
+            match syslog::rfc_5424(line, 2, &given.unsaid, &mut sketch) {
+                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true, &given.unsaid)),
+                _ => timed(text, line, given),
+            }
+        }
+        _ => timed(text, line, given),
+    }
+}
+
+/// A line that has a time near its start.
+fn timed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let mut header = Header::timed(line, &given.unsaid)?;
+    let is_usual = given.usual == Some(Format::Syslog);
+    let may_be_syslog = match header.form {
+        Form::Bsd => true,
+        Form::Rfc3339 | Form::Iso => header.has_nothing_else(),
+        _ => false,
+    };
+    if may_be_syslog && syslog::behind_the_time(&mut header, is_usual) {
+        return Some(inner(header.sketch, behind(text, header.at), false, &given.unsaid));
+    }
+    if matches!(header.form, Form::Other | Form::Iso)
+        && header.has_nothing_else()
+        && logcat::behind_the_time(&mut header)
+    {
+        return Some(header.sketch.finish(behind(text, header.at), Format::Logcat));
+    }
+    header.behind_the_time(given.habits);
+    Some(finish(text, header, given))
+}
+
+fn finish<'a>(text: &'a str, header: Header<'a>, given: &mut Given<'_>) -> Parsed<'a> {
+    if let Some(colon) = header.colon {
+        given.habits.note_colon(colon);
+    }
+    let (form, is_padded) = (header.form, header.is_padded);
+    let mut sketch = header.sketch;
+    let mut message = behind(text, header.at);
+    let is_table = is_padded && sketch.has_component;
+    if text.len() == header.line.len() {
+        if sketch.level.is_some() && !sketch.has_component {
+            message = trailing_component(&mut sketch, message);
+        }
+        let has_pairs = form == Form::Rfc3339 || form == Form::Iso && sketch.is_bare();
+        if let Some(before) = trailing::object(message, sketch.fields()) {
+            message = before;
+        } else if has_pairs {
+            message = trailing::pairs(message, sketch.fields());
+        }
+    }
+    sketch.finish(message, if is_table { Format::Cbs } else { Format::Text })
+}
+
+/// `text (kafka.server.KafkaServer)`: a component in parentheses behind the message.
+fn trailing_component<'a>(sketch: &mut Sketch<'a>, message: &'a str) -> &'a str {
+    let Some(before) = message.strip_suffix(')') else { return message };
+    match before.rsplit_once(" (") {
+        Some((before, name)) if name.split('.').count() > 2 && shape::is_dotted(name) => {
+            sketch.component(name);
+            before
+        }
+        _ => message,
+    }
+}
+
+/// A line that begins with a level: `[INFO] text`, `WARNING:root:text`, `INFO[0012] text key=value`.
+fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let token = shape::token(line, 0)?;
+    let level_at = |word: &str, start: usize| Some((general::level_word(word)?, start, start + word.len()));
+    let (level, at) = match token.kind {
+        shape::Kind::Group(word) if word.len() > 1 => {
+            let start = 1 + line.get(1..)?.len() - line.get(1..)?.trim_start().len();
+            (level_at(word, start)?, token.end)
+        }
+        shape::Kind::Tagged(word, _) if word.len() > 1 => {
+            let level = level_at(word, 0)?;
+            let mut sketch = Sketch::default();
+            sketch.level(level.0, level.1, level.2);
+            let message = trailing::pairs(behind(line, token.end), sketch.fields());
+            return (text.len() == line.len()).then(|| sketch.finish(message, Format::Text));
+        }
+        shape::Kind::Word(word) if word.len() > 1 => {
+            let is_capital = word.bytes().all(|byte| byte.is_ascii_uppercase());
+            if token.mark == b':' {
+                (level_at(word, 0)?, token.end)
+            } else if let Some((word, rest)) = word.split_once(':').filter(|(word, _)| is_name_of_level(word)) {
+                // Python: `WARNING:root:text`
+                let component = rest.split(':').next().filter(|_| rest.contains(':') || line.contains(' '))?;
+                let end = word.len() + 1 + component.len();
+                if line.as_bytes().get(end) != Some(&b':') || shape::name(component) == shape::Name::Never {
+                    return None;
+                }
+                let mut sketch = Sketch::default();
+                let (level, start, level_end) = level_at(word, 0)?;
+                sketch.level(level, start, level_end);
+                sketch.component(component);
+                return Some(sketch.finish(behind(text, end + 1), Format::Text));
+            } else if is_capital
+                && matches!(
+                    shape::token(line, skip_spaces(line.as_bytes(), token.end))?.kind,
+                    shape::Kind::Group(_) | shape::Kind::Dash
+                )
+            {
+                (level_at(word, 0)?, token.end)
+            } else {
+                return None;
+            }
+        }
+        _ => return None,
+    };
+    let header = Header::untimed(line, at, level, given.habits);
+    let at = header.at;
+    Some(header.sketch.finish(behind(text, at), Format::Text))
+}
+
+fn is_name_of_level(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_uppercase()) && general::level_word(word).is_some()
+}
+
+/// A line with a priority.
+fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let (priority, at) = syslog::priority(line)?;
+    if line.as_bytes().get(at..)?.starts_with(b"1 ") {
+        let mut sketch = Sketch::default();
+        syslog::take_priority(&mut sketch, priority, at);
+        if let Some(at) = syslog::rfc_5424(line, at + 2, &given.unsaid, &mut sketch) {
+            return Some(inner(sketch, behind(text, at), true, &given.unsaid));
+        }
+    }
+    let mut sketch = Sketch::default();
+    syslog::take_priority(&mut sketch, priority, at);
+    if let Some(at) = kernel::read(line, at, &mut sketch) {
+        return Some(sketch.finish(behind(text, at), Format::Kernel));
+    }
+    let mut header = Header::at(line, at);
+    header.sketch = sketch;
+    if header.stamp(&given.unsaid) {
+        if !syslog::behind_the_time(&mut header, true) {
+            header.skip();
+        }
+    } else {
+        syslog::tag_at(&mut header);
+    }
+    Some(inner(header.sketch, behind(text, header.at), false, &given.unsaid))
+}
+
+/// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured` where pairs may stand
+/// behind the message.
+fn inner<'a>(mut sketch: Sketch<'a>, message: &'a str, is_structured: bool, unsaid: &Unsaid) -> Parsed<'a> {
+    let record = match message.as_bytes().first() {
+        Some(b'{') => json::parse(message, unsaid),
+        Some(b'a'..=b'z' | b'A'..=b'Z' | b'@' | b'_') if memchr(b'=', message.as_bytes()).is_some() => {
+            logfmt::parse(message, unsaid).filter(|record| record.level.is_some() || !record.message.is_empty())
+        }
+        _ => None,
+    };
+    let Some(record) = record else {
+        let message = if is_structured && memchr(b'\n', message.as_bytes()).is_none() {
+            trailing::pairs(message, sketch.fields())
+        } else {
+            message
+        };
+        return sketch.finish(message, Format::Syslog);
+    };
+    sketch.time = record.time.or(sketch.time);
+    sketch.level = record.level.or(sketch.level);
+    sketch.fields().extend(record.fields);
+    sketch.finish(record.message, Format::Syslog)
+}
+
+/// A message that may be in quotes with pairs behind it, as klog's structured calls write it.
+fn structured<'a>(mut sketch: Sketch<'a>, text: &'a str, format: Format) -> Parsed<'a> {
+    if text.starts_with('"')
+        && !text.contains('\n')
+        && let Some(pair) = super::pairs::quoted_at(text, 0)
+    {
+        let before = sketch.fields().len();
+        let rest = trailing::pairs(text.get(pair.len()..).unwrap_or_default(), sketch.fields());
+        if rest.is_empty() {
+            return sketch.finish(super::pairs::unquote(pair), format);
+        }
+        sketch.fields().truncate(before);
+    }
+    sketch.finish(text, format)
+}
+
+pub(super) fn first_line(text: &str) -> &str {
+    memchr(b'\n', text.as_bytes()).and_then(|end| text.get(..end)).unwrap_or(text)
+}
+
+/// The message: what is behind the header, and the lines below.
+fn behind(text: &str, at: usize) -> &str {
+    let rest = text.get(at..).unwrap_or_default();
+    rest.strip_prefix('\n').unwrap_or(rest)
+}
+
+/// What was read of a text that does not live as long.
+fn owned<'a>(parsed: Parsed<'_>) -> Parsed<'a> {
+    let text = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+    let fields = parsed.record.fields.into_iter().map(|field| crate::record::Field {
+        name: text(field.name),
+        value: match field.value {
+            Value::String(value) => Value::String(text(value)),
+            Value::Int64(number) => Value::Int64(number),
+            Value::Double(number) => Value::Double(number),
+            Value::Boolean(truth) => Value::Boolean(truth),
+        },
+    });
+    let record = Record {
+        time: parsed.record.time,
+        level: parsed.record.level,
+        message: text(parsed.record.message),
+        fields: fields.collect(),
+    };
+    // Where they stood in the text without its colours says nothing of the text.
+    Parsed { record, format: parsed.format, time_at: None, level_at: None }
+}

@@ -1,0 +1,79 @@
+//! What stands behind a message: `key=value` pairs, or the JSON object that some encoders put there.
+//!
+//! Pairs are taken out only where they are a run that reaches the end of the line: `retry=3` in the middle of a sentence
+//! is a part of that sentence, and so is a list (`uid=0, gid=0`), whose commas show that it was written to be read.
+
+use crate::parse::json;
+use crate::parse::pairs::{is_space, pair_at, skip_spaces};
+use crate::parse::timestamp::Unsaid;
+use crate::record::{Field, Value};
+use memchr::{memchr, memchr2, memrchr2};
+use std::borrow::Cow;
+use std::iter::once_with;
+
+/// Adds the run of pairs at the end of the text to the fields, and says what is before it.
+///
+/// Linear in spite of starting again after a word that is no pair: a quote that is looked for and found in vain ends
+/// at the latest at the quote of the next pair, so no byte is looked at more than a few times.
+pub(super) fn pairs<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> &'a str {
+    let kept = fields.len();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(equals) = bytes.get(at..).and_then(|rest| memchr(b'=', rest)) {
+        // No word before the first '=' is a pair, so they need not be looked at.
+        let run = memrchr2(b' ', b'\t', &bytes[at..at + equals]).map_or(at, |space| at + space + 1);
+        at = run;
+        while let Some(pair) = pair_at(text, at) {
+            if fields.capacity() == 0 {
+                fields.reserve_exact(16);
+            }
+            // Made in its place; see `Draft::add_borrowed`.
+            fields.extend(once_with(|| Field { name: Cow::Borrowed(pair.key), value: pair.value.value() }));
+            at = skip_spaces(bytes, pair.end);
+            if at == bytes.len() {
+                let message = trim_end(text.get(..run).unwrap_or(text));
+                if is_list(message) || fields[kept..].iter().any(ends_with_comma) {
+                    break;
+                }
+                return message;
+            }
+        }
+        fields.truncate(kept);
+        match memchr2(b' ', b'\t', &bytes[at..]) {
+            Some(length) => at = skip_spaces(bytes, at + length),
+            None => break,
+        }
+    }
+    fields.truncate(kept);
+    text
+}
+
+fn ends_with_comma(field: &Field<'_>) -> bool {
+    matches!(&field.value, Value::String(text) if text.ends_with([',', ';']))
+}
+
+/// Whether the last word is a pair with a comma behind it.
+fn is_list(message: &str) -> bool {
+    let word = message.rsplit([' ', '\t']).next().unwrap_or_default();
+    word.ends_with([',', ';']) && word.contains('=')
+}
+
+/// Adds the members of the object behind the last tab to the fields, and says what is before it.
+pub(super) fn object<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> Option<&'a str> {
+    if !text.ends_with('}') {
+        return None;
+    }
+    let tab = text.find("\t{")?;
+    let record = json::parse(text.get(tab + 1..)?, &Unsaid::default())?;
+    // What would have been its message or level elsewhere stays in the text.
+    if !record.message.is_empty() || record.level.is_some() || record.time.is_some() {
+        return None;
+    }
+    fields.extend(record.fields);
+    text.get(..tab)
+}
+
+fn trim_end(text: &str) -> &str {
+    let spaces = text.bytes().rev().take_while(|byte| is_space(*byte)).count();
+    text.get(..text.len() - spaces).unwrap_or(text)
+}
