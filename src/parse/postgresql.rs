@@ -223,6 +223,7 @@ mod tests {
         for (line, expected) in [
             (format!("{head} ERROR:  x"), Some(true)),
             (format!("{head} HINT:  x"), Some(false)),
+            (format!("{head} STATEMENT:  x"), Some(false)),
             ("\tFROM a".to_owned(), None),
         ] {
             assert_eq!(begins(&line, &Unsaid::default()), expected, "{line}");

@@ -98,7 +98,7 @@ fn mongo(letter: &str) -> Option<Level> {
 /// The words of PostgreSQL. LOG is what an administrator wants to see in any case.
 pub(super) fn postgres(word: &str) -> Option<Level> {
     Some(match word {
-        "LOG" | "INFO" | "STATEMENT" => Level::Info,
+        "LOG" | "INFO" => Level::Info,
         "NOTICE" => Level::Notice,
         "WARNING" => Level::Warn,
         "ERROR" => Level::Error,
