@@ -96,7 +96,7 @@ pub struct SourceMetrics {
     pub invalid_utf8: IntCounter,
     /// Bytes of the file that lags most, between its end and what is committed of it.
     pub lag_bytes: IntGauge,
-    /// Seconds since the oldest of those bytes was seen.
+    /// Seconds since the oldest unread byte of any file was seen; zero where everything is read.
     pub lag_seconds: Gauge,
     name: String,
     records_dropped: IntCounterVec,
@@ -244,7 +244,7 @@ impl BySource {
             bytes_dropped: all.counters("bytes_dropped_total", "Bytes that are not kept.", &why),
             invalid_utf8: all.counters("records_invalid_utf8_total", "Records that are not UTF-8.", &["source"]),
             lag_bytes: all.gauges("source_lag_bytes", "Bytes not yet committed of the file most behind.", &["source"]),
-            lag_seconds: all.floats("source_lag_seconds", "Age of the oldest of those bytes.", &["source"]),
+            lag_seconds: all.floats("source_lag_seconds", "Age of the oldest byte not yet read.", &["source"]),
         }
     }
 }

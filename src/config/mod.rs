@@ -15,6 +15,7 @@ pub mod error;
 pub mod glob;
 pub mod http;
 mod nearest;
+mod reading;
 mod section;
 pub mod table;
 pub mod tail;

@@ -1,10 +1,11 @@
 //! `[[tail]]`: the files to read.
 
 use super::glob::Pattern;
+use super::reading;
 use super::section::{Report, Section};
 use super::template::InstanceTemplate;
 use super::units::{ByteSize, count};
-use crate::parse::FormatChoice;
+use crate::parse::Reading;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -20,8 +21,8 @@ pub struct TailConfig {
     pub exclude: Vec<Pattern>,
     /// How the instance of a record is named.
     pub instance: InstanceTemplate,
-    /// How a line is read.
-    pub format: FormatChoice,
+    /// How lines are read.
+    pub reading: Reading,
     /// Where to begin in a file that is found when the daemon starts for the first time.
     pub read_from: ReadFrom,
     /// Files that were not written to for so long are not begun; none begins all.
@@ -68,7 +69,7 @@ impl Default for TailConfig {
             include: Vec::new(),
             exclude: Vec::new(),
             instance: InstanceTemplate::default(),
-            format: FormatChoice::Auto,
+            reading: Reading::default(),
             read_from: ReadFrom::Beginning,
             ignore_older: None,
             line_bytes_max: ByteSize::new(1 << 20),
@@ -101,13 +102,12 @@ impl TailConfig {
 
     fn read(mut section: Section<'_>, next_name: &mut dyn FnMut() -> String) -> TailConfig {
         let default = TailConfig::default();
-        let formats: Vec<_> = FormatChoice::all().map(|choice| (choice.name(), choice)).collect();
         let config = TailConfig {
             name: section.text("name", block_name).unwrap_or_else(next_name),
             include: section.texts("include", 1, Pattern::include).unwrap_or_default(),
             exclude: section.texts("exclude", 0, Pattern::exclude).unwrap_or_default(),
             instance: section.text("instance", str::parse).unwrap_or(default.instance),
-            format: section.choice("format", default.format, &formats),
+            reading: reading::read(&mut section),
             read_from: section.choice(
                 "read_from",
                 default.read_from,

@@ -3,6 +3,7 @@
 use super::*;
 use crate::key::{Period, TableName};
 use crate::lifecycle::{Archive, Window};
+use crate::parse::{Format, FormatChoice, Join, Reading};
 use crate::record::Level;
 use proptest::prelude::*;
 
@@ -89,6 +90,7 @@ fn every_key_is_read() {
         exclude = ["**/*.gz", "/srv/old/*"]
         instance = "{host}-{stem}"
         format = "logfmt"
+        join = { lines_max = 50, wait = "250ms" }
         read_from = "end"
         ignore_older = "12w"
         line_bytes_max = "64KiB"
@@ -130,7 +132,10 @@ fn every_key_is_read() {
         include: include(&["/srv/**/*.log"]),
         exclude: ["**/*.gz", "/srv/old/*"].map(|pattern| Pattern::exclude(pattern).expect("a pattern")).into(),
         instance: "{host}-{stem}".parse().expect("a template"),
-        format: crate::parse::FormatChoice::Only(crate::parse::Format::Logfmt),
+        reading: Reading {
+            format: FormatChoice::Only(Format::Logfmt),
+            join: Join { lines_max: count(50), wait: Duration::from_millis(250) },
+        },
         read_from: ReadFrom::End,
         ignore_older: Some(84 * DAY),
         line_bytes_max: ByteSize::new(65_536),
@@ -235,7 +240,9 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
         ("[[tail]]\ninclude = \"/a\"", "f:2:11: include = \"/a\": must be a list of texts, like [\"…\"]"),
         (
             "[[tail]]\ninclude = [\"/a\"]\nformat = \"xml\"",
-            "f:3:10: format = \"xml\": must be one of \"auto\", \"json\", \"logfmt\", \"text\", \"plain\"",
+            "f:3:10: format = \"xml\": must be one of \"auto\", \"json\", \"logfmt\", \"text\", \"syslog\", \"cri\", \
+             \"docker\", \"klog\", \"access\", \"apache_error\", \"nginx_error\", \"logcat\", \"cbs\", \"kernel\", \
+             \"dotnet\", \"postgresql\", \"mysql\", \"redis\", \"w3c\", \"csv\", \"plain\"",
         ),
         (
             "[[tail]]\ninclude = [\"/a\"]\nline_bytes_max = \"3MiB\"",

@@ -8,6 +8,7 @@ use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
 use crate::store::{Intake, Options, Reader};
 use crate::tail::TailCounters;
+use crate::time::Ticks;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,6 +71,7 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
         let sum = |of: fn(&crate::tail::BlockCounters) -> &AtomicU64| {
             counters.blocks.iter().map(|b| read(of(b))).sum::<u64>()
         };
+        let now = crate::time::now();
         let mut late_early = std::collections::BTreeMap::new();
         for (block, metrics) in counters.blocks.iter().zip(&blocks) {
             raise_to(&metrics.records_received, read(&block.records));
@@ -77,8 +79,8 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
             raise_to(&metrics.invalid_utf8, read(&block.invalid_utf8));
             raise_to(&metrics.bytes_dropped("destroyed", false), read(&block.lost_bytes));
             raise_to(&metrics.bytes_dropped("skipped", true), read(&block.skipped_bytes));
-            // Nobody notes when bytes were first seen: not a number, rather than a zero that says there is no lag.
-            metrics.lag_seconds.set(f64::NAN);
+            let since = i64::try_from(read(&block.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);
+            metrics.lag_seconds.set(since.map_or(0.0, |since| now.since(since).as_secs_f64()));
             for (table, misplaced) in block.misplaced().iter() {
                 let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
                 of_table[0] += misplaced[0];

@@ -13,6 +13,7 @@ use super::zone::Zone;
 use super::{Format, FormatChoice, Parsed, envelope, json, logfmt};
 use crate::record::Record;
 use crate::time::Ticks;
+use memchr::memchr;
 use std::borrow::Cow;
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -102,6 +103,8 @@ const WEIGHT_MAX: u8 = 16;
 const WEIGHT_SURE: u8 = 4;
 /// But every so many records they are.
 const REVISIT: u8 = 64;
+/// Which part of the wait is waited for a line without a header to go on.
+const PLAIN_WAIT: u32 = 10;
 /// The first word of what is saved: its version.
 const VERSION: &str = "1";
 
@@ -201,9 +204,21 @@ impl Learned {
             _ => match self.format {
                 Some(Format::Access | Format::W3c) => false,
                 Some(Format::Logfmt) => !layout::is_pair(text),
+                None => !layout::is_pair(text) && !shaped::stands_alone(text, &Learned::any_time(reading)),
                 _ => true,
             },
         }
+    }
+
+    /// How long a record that may go on waits for another line, `open` being all of it so far. Where lines have no header
+    /// each of them is a record most of the time, and what goes on with one is written in the same moment.
+    pub fn wait(&self, open: &str, reading: &Reading) -> Duration {
+        let is_plain = match self.format {
+            None | Some(Format::Plain) => layout::timed_format(open, &Learned::any_time(reading)).is_none(),
+            Some(_) => false,
+        };
+        let has_gone_on = memchr(b'\n', open.as_bytes()).is_some();
+        if is_plain && !has_gone_on { reading.join.wait / PLAIN_WAIT } else { reading.join.wait }
     }
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,

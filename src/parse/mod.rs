@@ -14,9 +14,7 @@
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
 //! * `scan`: where a short piece of a line ends.
 //! * `json`, `logfmt`, `text`: the formats; `flat`: the fast way through most JSON.
-//!
-//! Not done on purpose: no record of several lines (a stack trace), no format learnt from the lines before, no zone
-//! but UTC for a timestamp that names none.
+//! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.
 
 mod access;
 mod apache_error;
@@ -28,9 +26,11 @@ mod draft;
 mod envelope;
 mod flat;
 mod format;
+mod join;
 mod json;
 mod layout;
 mod learned;
+mod lines;
 mod logfmt;
 mod mysql;
 mod names;
@@ -38,6 +38,7 @@ mod nginx_error;
 mod pairs;
 mod postgresql;
 mod postgresql_csv;
+mod records;
 mod redis;
 mod scales;
 mod scan;
@@ -47,7 +48,9 @@ mod w3c;
 mod zone;
 
 pub use format::{Format, FormatChoice, UnknownFormat};
+pub use join::{Assembler, Ending, RawRecord, cut_record};
 pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
+pub use records::Records;
 pub use timestamp::Unsaid;
 pub use zone::{UnknownZone, Zone};
 

@@ -117,6 +117,11 @@ pub(super) fn read<'a>(format: Format, text: &'a str, unsaid: &Unsaid, headers: 
     }
 }
 
+/// Whether a line is of a format whose records have one line each.
+pub(super) fn stands_alone(line: &str, unsaid: &Unsaid) -> bool {
+    access::record(line, unsaid).is_some()
+}
+
 /// Whether a line begins a record, where these formats say so themselves; none leaves it to how lines look elsewhere.
 pub(super) fn begins(format: Option<Format>, line: &str, unsaid: &Unsaid, headers: &Headers) -> Option<bool> {
     if let Some(Table { header, is_proved }) = &headers.csv {

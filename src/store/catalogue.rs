@@ -62,13 +62,17 @@ const SCHEMA: &str = "
         last_time INTEGER,
         status TEXT NOT NULL,
         ledger TEXT NOT NULL,
-        seen INTEGER NOT NULL
+        seen INTEGER NOT NULL,
+        learned TEXT NOT NULL DEFAULT ''     -- what was learnt of its lines; since format 2
     );
     CREATE TABLE run(                        -- the lifecycle's runs
         one INTEGER PRIMARY KEY CHECK (one = 1),
         last_success INTEGER NOT NULL
     );
 ";
+
+/// Makes a catalogue of format 1 one of format 2.
+const SINCE_FORMAT_1: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT ''";
 
 /// The catalogue, opened.
 pub struct Catalogue {
@@ -137,6 +141,7 @@ impl Catalogue {
     pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalogue, StoreError> {
         let path = Catalogue::path_in(data_dir);
         let connection = sqlite::open_to_write(&path, 4096, SCHEMA)?;
+        sqlite::upgrade(&connection, &[SINCE_FORMAT_1]).map_err(StoreError::sqlite(&path))?;
         Ok(Catalogue { connection, path })
     }
 
@@ -315,9 +320,13 @@ impl Catalogue {
 
     /// Every source that is known.
     pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
-        let select = "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time,
-                      status, ledger, seen FROM source ORDER BY block, path";
-        self.all(select, read_source)
+        // A folder that is only read may be one that no daemon of this version has opened yet.
+        let learned = if self.sql(sqlite::format(&self.connection))? < 2 { "''" } else { "learned" };
+        let select = format!(
+            "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status,
+             ledger, seen, {learned} FROM source ORDER BY block, path"
+        );
+        self.all(&select, read_source)
     }
 
     /// Forgets sources that ended before `before`. Gives their identities.
@@ -438,7 +447,8 @@ fn marks_from(bytes: &[u8]) -> Vec<Mark> {
 }
 
 fn put_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
-    let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+    let insert = "INSERT OR REPLACE INTO source
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
     connection.prepare_cached(insert)?.execute(params![
         source.identity.cast_signed(),
         source.block,
@@ -454,6 +464,7 @@ fn put_source(connection: &Connection, source: &SourceState) -> rusqlite::Result
         name_of(source.status),
         serde_json::to_string(&source.ledger).unwrap_or_default(),
         source.seen.get(),
+        source.learned,
     ])?;
     Ok(())
 }
@@ -478,6 +489,7 @@ fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
         status,
         ledger,
         seen: Ticks::new(row.get(13)?).unwrap_or_default(),
+        learned: row.get(14)?,
     })
 }
 
@@ -516,6 +528,31 @@ mod tests {
         assert_eq!(reader.dropped().expect("read"), std::slice::from_ref(&old));
         assert_eq!(reader.files().expect("read").len(), 1);
         assert_eq!(reader.generation(&old).expect("read"), 1);
+    }
+
+    #[test]
+    fn a_catalogue_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_format_2() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let source = SourceState { learned: String::new(), ..tests_state(1) };
+        catalogue.commit(1, &[], [&source].into_iter(), None).expect("committed");
+        // As the version before wrote it.
+        let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
+        catalogue.connection.execute_batch(back).expect("made old");
+        drop(catalogue);
+
+        let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+        assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&source));
+        let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
+        let learned = SourceState { learned: "much".into(), position: 99, ..source };
+        writer.commit(2, &[], [&learned].into_iter(), None).expect("committed");
+        // A reader that had it open before reads what is there now.
+        assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
+        drop(writer);
+        let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
+        assert_eq!(writer.sources().expect("read"), [learned]);
+        assert_eq!(sqlite::format(&writer.connection), Ok(2));
     }
 
     #[test]

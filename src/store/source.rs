@@ -85,6 +85,8 @@ pub struct SourceState {
     pub marks: Vec<Mark>,
     /// The time of the last record, for a record without one that follows it.
     pub last_time: Option<Ticks>,
+    /// What was learnt of its lines, as [`crate::parse::Learned::save`] writes it.
+    pub learned: String,
     /// Where it is in its life.
     pub status: SourceStatus,
     /// What became of its bytes.
@@ -107,6 +109,7 @@ pub(crate) fn tests_state(identity: u64) -> SourceState {
         position: 64,
         marks: vec![Mark { position: 64, length: 64, hash: 9 }],
         last_time: Ticks::new(5),
+        learned: "learnt".into(),
         status: SourceStatus::Live,
         ledger: Ledger { records: 3, bytes: 64, ..Ledger::default() },
         seen: Ticks::UNIX_EPOCH,

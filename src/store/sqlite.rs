@@ -7,8 +7,10 @@ use std::time::Duration;
 
 /// `application_id` of every database of ours: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
-/// `user_version`: the format that this program writes, and the newest that it reads.
-const FORMAT: i64 = 1;
+/// `user_version`: the format that this program writes, and the newest that it reads. Older ones are read, too, and a
+/// catalogue is [upgraded](upgrade) when it is opened to write. What is new since 1: in 2 the catalogue keeps what was
+/// learnt of a source.
+const FORMAT: i64 = 2;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
 /// of a journal that a killed process left.
 const BUSY: Duration = Duration::from_secs(5);
@@ -65,18 +67,34 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// The format that a database has.
+pub(crate) fn format(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Brings a database of an older format to this one, in one transaction. `steps` are what is done to one of format 1, of
+/// format 2, and so on.
+pub(crate) fn upgrade(connection: &Connection, steps: &[&str]) -> rusqlite::Result<()> {
+    let found = format(connection)?;
+    if found >= FORMAT {
+        return Ok(());
+    }
+    let done = usize::try_from(found - 1).unwrap_or(0);
+    let steps = steps.get(done..).unwrap_or_default().join("; ");
+    connection.execute_batch(&format!("BEGIN IMMEDIATE; {steps}; PRAGMA user_version = {FORMAT}; COMMIT;"))
+}
+
 fn is_fresh(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_master", [], |row| row.get(0))
 }
 
 fn check_ours(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let pragma = |name: &str| -> Result<i64, StoreError> {
-        connection.pragma_query_value(None, name, |row| row.get(0)).map_err(StoreError::sqlite(path))
-    };
-    if pragma("application_id")? != APPLICATION_ID {
+    let id: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(StoreError::sqlite(path))?;
+    if id != APPLICATION_ID {
         return Err(StoreError::Foreign(path.into(), "another program made this database".into()));
     }
-    let found = pragma("user_version")?;
+    let found = format(connection).map_err(StoreError::sqlite(path))?;
     if found > FORMAT {
         return Err(StoreError::NewerFormat { path: path.into(), found, known: FORMAT });
     }

@@ -44,6 +44,8 @@ pub struct BlockCounters {
     pub skipped_bytes: AtomicU64,
     /// Unread bytes of the file that has most of them, now.
     pub lag_bytes: AtomicU64,
+    /// Since when the oldest unread byte of any file is there, in ticks; zero where everything is read.
+    pub unread_since: AtomicU64,
 }
 
 impl TailCounters {

@@ -1,21 +1,21 @@
-//! One source as it is read: from its position on, a chunk a turn, each line a record in a batch.
+//! One source as it is read: from its position on, a chunk a turn, each record in a batch.
 //!
 //! A turn reads the bytes before the position once more and compares them with the newest mark. So the same read that
 //! brings new lines notices that the file was truncated and written anew, however long it is again.
 //!
-//! An unfinished last line is left where it is, and read again with what follows it. A line that is longer than a chunk
-//! is read in one piece up to the limit; one that is longer than the limit is passed over, turn by turn, until its
-//! newline is found, and then becomes a record of what is kept. Until then the position stays at its start, so a kill
-//! in between changes nothing.
+//! An unfinished last line and a last record that may go on in more lines ([`crate::parse::Assembler`]) are left where
+//! they are, and read again with what follows them. A line or a record that is longer than a chunk is read in one piece
+//! up to the limit; a line that is longer than the limit is passed over, turn by turn, until its newline is found, and
+//! then becomes a record of what is kept. Until then the position stays at its start, so a kill in between changes
+//! nothing. What was learnt of the source moves with the position, and only with it.
 
 use super::content::Content;
 use super::counters::{BlockCounters, count};
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
-use super::lines::{Line, Lines, cut_line};
 use super::options::{TailOptions, field_text};
 use crate::batcher::Batcher;
 use crate::lifecycle::Admission;
-use crate::parse::parse;
+use crate::parse::{Assembler, Ending, Learned, RawRecord, cut_record};
 use crate::record::{Field, Record, Value};
 use crate::route::{Lane, Origin, Router};
 use crate::store::{Mark, SourceState};
@@ -23,6 +23,7 @@ use crate::time::Ticks;
 use memchr::{memchr, memrchr};
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes that are read at once, the ones before the position included.
@@ -36,8 +37,11 @@ pub(super) struct Cursor {
     pub(super) state: SourceState,
     /// Its file, while that is open.
     pub(super) content: Option<Content>,
+    learned: Learned,
     /// Offset up to which no newline was found of a line that is over the limit.
     passed: Option<u64>,
+    /// How long a record waits that the last turn left at the end of the file because it may go on.
+    open: Option<Duration>,
     lanes: Lanes,
     /// The path that its records name.
     source: String,
@@ -56,10 +60,24 @@ pub(super) struct Desk<'a> {
     pub(super) newest: &'a mut Option<Ticks>,
 }
 
+/// How much of the end of a file a turn takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Neither a record that may go on nor an unfinished line.
+    Waits,
+    /// The record: it waited long enough for another line. But not if the file has more than `size` bytes by now.
+    Record {
+        /// Its size when it was found quiet.
+        size: u64,
+    },
+    /// All there is, for nothing more comes. But not of a compressed file that is cut: the rest may come yet.
+    Everything,
+}
+
 /// What a turn came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// There is nothing to read for now, but for an unfinished line.
+    /// There is nothing to read for now, but for what waits.
     AtEnd,
     /// There may be more.
     More,
@@ -71,18 +89,25 @@ impl Cursor {
     /// Of a source that goes on at its position.
     pub(super) fn new(state: SourceState, content: Option<Content>) -> Cursor {
         let source = state.path.to_string_lossy().into_owned();
-        Cursor { state, content, passed: None, lanes: Lanes::default(), source }
+        let learned = Learned::restore(&state.learned);
+        Cursor { state, content, learned, passed: None, open: None, lanes: Lanes::default(), source }
     }
 
     /// Goes back to what is committed, or to where it was begun.
     pub(super) fn rewind(&mut self, state: SourceState) {
+        self.learned = Learned::restore(&state.learned);
         self.state = state;
         self.passed = None;
+        self.open = None;
     }
 
-    /// Reads a chunk and writes its records. `is_final`: what follows the last newline is a line, too, but in a compressed
-    /// file that is cut: the rest of that line may come yet.
-    pub(super) fn turn(&mut self, is_final: bool, desk: &mut Desk<'_>) -> io::Result<Turn> {
+    /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
+    pub(super) fn open(&self) -> Option<Duration> {
+        self.open
+    }
+
+    /// Reads a chunk and writes its records.
+    pub(super) fn turn(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
         let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
         let position = self.state.position;
         let mark = self.state.marks.last().copied().filter(|mark| mark.position == position).unwrap_or_default();
@@ -91,60 +116,81 @@ impl Cursor {
         let proof = if position == 0 { self.state.head } else { mark };
         let proven = proof.length as usize;
 
+        self.open = None;
         desk.buffer.resize(CHUNK_BYTES, 0);
-        let n = content.read_at(position - u64::from(mark.length), desk.buffer)?;
+        let mut n = content.read_at(position - u64::from(mark.length), desk.buffer)?;
         if n < proven || proven > 0 && xxh3_64(&desk.buffer[..proven]) != proof.hash {
             return Ok(Turn::Rewritten);
         }
         if let Some(passed) = self.passed {
-            return self.pass_over(passed, is_final, desk);
+            return self.pass_over(passed, rest, desk);
         }
-        let mut n = n;
-        let mut is_at_end = n < CHUNK_BYTES;
         let limit = desk.options.line_bytes_max;
-        if memchr(b'\n', &desk.buffer[before..n]).is_none() && !is_at_end && limit >= n - before {
-            // One line that is longer than a chunk: with one byte more than the limit it is known whether it is too long.
-            desk.buffer.resize(before + limit + 1, 0);
-            n += content.read_at(position + (n - before) as u64, &mut desk.buffer[n..])?;
-            is_at_end = n < desk.buffer.len();
-        }
-        let data = &desk.buffer[before..n];
-        let whole = match memrchr(b'\n', data) {
-            _ if is_final && is_at_end && !content.is_cut() => data.len(),
-            Some(newline) => newline + 1,
-            None if data.len() > limit => {
-                self.passed = Some(position + data.len() as u64);
+        loop {
+            let is_at_end = n < desk.buffer.len();
+            let is_cut = self.content.as_ref().is_some_and(Content::is_cut);
+            let end = position + (n - before) as u64;
+            let rest = match rest {
+                _ if !is_at_end || is_cut => Rest::Waits,
+                Rest::Record { size } if end > size => Rest::Waits,
+                rest => rest,
+            };
+            let buffer = std::mem::take(desk.buffer);
+            let used = self.records(&buffer[before..n], rest, desk);
+            // What a cut file has open waits for the rest of the file, however long.
+            self.open.take_if(|_| is_cut);
+            if used > 0 {
+                self.advance(used as u64, &buffer[..before + used], desk.counters);
+            }
+            *desk.buffer = buffer;
+            if used > 0 || is_at_end && n - before <= limit {
                 return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
             }
-            None => 0,
+            if n - before > limit {
+                self.passed = Some(position + (n - before) as u64);
+                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+            }
+            // One line or record that is longer than a chunk: with one byte more than the limit it is known what it is.
+            desk.buffer.resize(before + limit + 1, 0);
+            let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
+            n += content.read_at(position + (n - before) as u64, &mut desk.buffer[n..])?;
+        }
+    }
+
+    /// Writes the records at the position, of which `data` follows. Gives how many bytes they take.
+    fn records(&mut self, data: &[u8], rest: Rest, desk: &mut Desk<'_>) -> usize {
+        let whole = match rest {
+            Rest::Everything => data.len(),
+            _ => memrchr(b'\n', data).map_or(0, |newline| newline + 1),
         };
-        if whole == 0 {
-            return Ok(Turn::AtEnd);
+        let ending = if rest == Rest::Waits { Ending::Open } else { Ending::Closed };
+        let (reading, unfinished) = (&desk.options.reading, data.len() - whole);
+        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending);
+        while let Some(record) = records.next(&self.learned, reading) {
+            self.record(record, desk);
         }
-        let buffer = std::mem::take(desk.buffer);
-        for line in Lines::new(&buffer[before..before + whole], limit) {
-            self.record(line, desk);
-        }
-        self.advance(whole as u64, &buffer[..before + whole], desk.counters);
-        *desk.buffer = buffer;
-        Ok(if is_at_end { Turn::AtEnd } else { Turn::More })
+        self.open = records.open();
+        records.consumed()
     }
 
     /// Looks for the end of a line that is over the limit, from `passed` on.
-    fn pass_over(&mut self, passed: u64, is_final: bool, desk: &mut Desk<'_>) -> io::Result<Turn> {
+    fn pass_over(&mut self, passed: u64, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
         let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
         let n = content.read_at(passed, desk.buffer)?;
         let is_at_end = n < desk.buffer.len();
         let (end, next) = match memchr(b'\n', &desk.buffer[..n]) {
             Some(newline) => (passed + newline as u64, passed + newline as u64 + 1),
-            None if is_final && is_at_end && !content.is_cut() => (passed + n as u64, passed + n as u64),
+            None if rest == Rest::Everything && is_at_end && !content.is_cut() => {
+                (passed + n as u64, passed + n as u64)
+            }
             None => {
                 self.passed = Some(passed + n as u64);
                 return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
             }
         };
         let position = self.state.position;
-        let mut kept = vec![0; desk.options.line_bytes_max];
+        // With the byte behind the limit it is known whether the limit is in the middle of a character.
+        let mut kept = vec![0; desk.options.line_bytes_max + 1];
         let n = content.read_at(position, &mut kept)?;
         let mut before = [0; MARK_BYTES_MAX];
         let start = next.saturating_sub(MARK_BYTES_MAX as u64);
@@ -153,34 +199,35 @@ impl Cursor {
             return Ok(Turn::Rewritten);
         }
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
-        self.record(cut_line(&kept, desk.options.line_bytes_max, cut), desk);
+        let (limit, reading) = (desk.options.line_bytes_max, &desk.options.reading);
+        self.record(cut_record(&kept, limit, cut, &self.learned, reading), desk);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, desk.counters);
         self.passed = None;
         Ok(Turn::More)
     }
 
-    fn record(&mut self, line: Line<'_>, desk: &mut Desk<'_>) {
-        let parsed = parse(&line.text, desk.options.format);
+    fn record(&mut self, raw: RawRecord<'_>, desk: &mut Desk<'_>) {
+        let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
         let (mut record, format) = (parsed.record, parsed.format);
         let ledger = &mut self.state.ledger;
         ledger.records += 1;
         count(&desk.counters.records, 1);
         count(desk.counters.of_format(format), 1);
-        if line.is_invalid {
+        if raw.is_invalid {
             ledger.invalid_utf8_records += 1;
             count(&desk.counters.invalid_utf8, 1);
         }
-        if line.cut > 0 {
+        if raw.cut > 0 {
             ledger.truncated_records += 1;
-            ledger.truncated_bytes += line.cut as u64;
+            ledger.truncated_bytes += raw.cut as u64;
             count(&desk.counters.truncated, 1);
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
         // Only a time that a line gave is handed on: a file without any has the time of arrival in each record.
         let time = record.time.or(self.state.last_time).unwrap_or(desk.now);
         self.state.last_time = record.time.or(self.state.last_time);
-        let position = self.state.position + line.start as u64;
+        let position = self.state.position + raw.start as u64;
         let origin = Origin { identity: self.state.identity, position, source: &self.source };
         let lane = self.lanes.of(&record, &self.source, desk);
         let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
@@ -196,6 +243,7 @@ impl Cursor {
     fn advance(&mut self, by: u64, window: &[u8], counters: &BlockCounters) {
         self.state.position += by;
         self.state.ledger.bytes += by;
+        self.state.learned = self.learned.save();
         note_marks(&mut self.state.marks, self.state.position, window);
         count(&counters.bytes, by);
     }

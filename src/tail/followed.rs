@@ -2,8 +2,10 @@
 
 use super::content::Facts;
 use super::cursor::Cursor;
+use super::lag::Lag;
 use super::options::Pace;
 use crate::store::{SourceState, SourceStatus};
+use crate::time::Ticks;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,6 +21,8 @@ pub(super) struct Followed {
     /// What the file system said last.
     pub(super) facts: Facts,
     pub(super) look: Look,
+    /// For how long something of it is not read.
+    pub(super) lag: Lag,
     /// Whether the last turn left something that can be read at once.
     pub(super) has_more: bool,
     /// Whether its unfinished last line was taken since it changed last.
@@ -107,6 +111,7 @@ impl Followed {
             hold: Hold::Path,
             facts,
             look: Look::new(now, pace),
+            lag: Lag::default(),
             has_more: true,
             is_final: false,
             is_changed: true,
@@ -143,6 +148,14 @@ impl Followed {
         match &self.cursor.content {
             Some(content) if content.is_compressed() => 0,
             _ => self.cursor.unread(self.facts.size),
+        }
+    }
+
+    /// Notes for how long something of it is not read.
+    pub(super) fn note_lag(&mut self, now: Ticks) {
+        match self.unread() {
+            0 => self.lag.clear(),
+            _ => self.lag.note(self.cursor.state.position, &self.facts, now),
         }
     }
 

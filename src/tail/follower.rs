@@ -8,7 +8,7 @@
 
 use super::content::Facts;
 use super::counters::{BlockCounters, TailCounters, count};
-use super::cursor::{Desk, Turn};
+use super::cursor::{Desk, Rest, Turn};
 use super::discover::Discovery;
 use super::files::Files;
 use super::followed::Hold;
@@ -195,7 +195,7 @@ impl Follower {
         let Some(file) = self.files.file_mut(identity) else { return };
         let unread = file.unread();
         if file.has_more {
-            return self.turn(identity, false, unread);
+            return self.turn(identity, Rest::Waits, unread);
         }
         let facts = match (file.hold, &file.cursor.content) {
             (Hold::Descriptor, Some(content)) => content.facts().map(Some),
@@ -211,7 +211,7 @@ impl Follower {
                 }
                 file.is_final = false;
                 file.look.after_change(now, &self.pace);
-                self.turn(identity, false, unread);
+                self.turn(identity, Rest::Waits, unread);
             }
             Err(error) if !is_gone(&error) => self.fail(identity, error),
             _ => self.missed(identity, unread),
@@ -221,23 +221,30 @@ impl Follower {
     fn was_quiet(&mut self, identity: u64, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
         file.look.after_quiet(now, self.blocks[file.block].poll, &self.pace);
+        let quiet = file.look.quiet_for(now);
+        if let Some(wait) = file.cursor.open() {
+            if quiet >= wait {
+                let (unread, size) = (file.unread(), file.facts.size);
+                return self.turn(identity, Rest::Record { size }, unread);
+            }
+            file.look.next = file.look.next.min(now + wait - quiet);
+        }
         if file.status() == SourceStatus::Live {
             return;
         }
-        let quiet = file.look.quiet_for(now);
         if quiet < self.pace.line_final {
             // A second of rest must not make five seconds of quiet six.
             file.look.next = file.look.next.min(now + self.pace.line_final - quiet);
         } else if !file.is_final {
             let unread = file.unread();
-            self.turn(identity, true, unread);
+            self.turn(identity, Rest::Everything, unread);
         } else if file.hold == Hold::Descriptor && file.facts.links == 0 || quiet >= self.pace.rotated {
             self.end(identity);
         }
     }
 
     /// Reads a chunk. `unread`: how much there was to read before the file changed, if it did.
-    fn turn(&mut self, identity: u64, is_final: bool, unread: u64) {
+    fn turn(&mut self, identity: u64, rest: Rest, unread: u64) {
         match self.files.reopen(identity) {
             Ok(()) => {}
             Err(error) if is_gone(&error) => return self.missed(identity, unread),
@@ -257,7 +264,7 @@ impl Follower {
         };
         let is_compressed = file.cursor.content.as_ref().is_some_and(|content| content.is_compressed());
         let position = file.state().position;
-        let turn = file.cursor.turn(is_final || is_compressed, &mut desk);
+        let turn = file.cursor.turn(if is_compressed { Rest::Everything } else { rest }, &mut desk);
         file.is_in_use = true;
         if file.state().position != position {
             file.is_changed = true;
@@ -266,7 +273,7 @@ impl Follower {
         match turn {
             Ok(turn @ (Turn::More | Turn::AtEnd)) => {
                 file.has_more = turn == Turn::More;
-                file.is_final = is_final && turn == Turn::AtEnd;
+                file.is_final = rest == Rest::Everything && turn == Turn::AtEnd;
                 file.failed = None;
                 if turn == Turn::AtEnd && is_compressed {
                     // It has its whole content: what decodes it takes more memory than it is worth.
@@ -363,9 +370,14 @@ impl Follower {
             return;
         }
         self.gauged = Some(Instant::now());
+        let now = crate::time::now();
+        self.files.iter_mut().for_each(|file| file.note_lag(now));
         for (number, block) in self.counters.blocks.iter().enumerate() {
-            let lag = self.files.iter().filter(|file| file.block == number).map(|file| file.unread()).max();
-            block.lag_bytes.store(lag.unwrap_or(0), Ordering::Relaxed);
+            let files = || self.files.iter().filter(|file| file.block == number);
+            let bytes = files().map(|file| file.unread()).max();
+            block.lag_bytes.store(bytes.unwrap_or(0), Ordering::Relaxed);
+            let since = files().filter_map(|file| file.lag.since()).min();
+            block.unread_since.store(since.map_or(0, |since| since.get().unsigned_abs()), Ordering::Relaxed);
         }
         self.counters.open_files.store(self.files.open() as u64, Ordering::Relaxed);
         self.counters.followed_files.store(self.files.len() as u64, Ordering::Relaxed);

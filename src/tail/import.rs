@@ -6,7 +6,7 @@
 
 use super::content::{Content, Facts};
 use super::counters::BlockCounters;
-use super::cursor::{Cursor, Desk, Turn};
+use super::cursor::{Cursor, Desk, Rest, Turn};
 use super::identity::{Likeness, head_of, mark_at};
 use super::known::Known;
 use super::names::{is_made_from, is_next_of};
@@ -177,7 +177,7 @@ impl Import<'_> {
                 now: crate::time::now(),
                 newest: &mut self.newest,
             };
-            let turn = cursor.turn(true, &mut desk);
+            let turn = cursor.turn(Rest::Everything, &mut desk);
             let position = cursor.state.position;
             self.progress.records = records + cursor.state.ledger.records - known_records;
             self.progress.bytes = before + cursor.content.as_ref().map_or(0, |content| content.bytes_before(position));
@@ -229,6 +229,7 @@ impl Import<'_> {
             position: 0,
             marks: Vec::new(),
             last_time: None,
+            learned: String::new(),
             status: SourceStatus::Live,
             ledger: Ledger::default(),
             seen: crate::time::now(),

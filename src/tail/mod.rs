@@ -1,4 +1,4 @@
-//! Files are found, told apart, followed through rotation, and cut into lines.
+//! Files are found, told apart, followed through rotation, and read record by record.
 //!
 //! One thread serves every `[[tail]]` block. What it knows it has from the store ([`Intake::sources`]), what it reads it
 //! hands to the store ([`Intake::submit`]), rows and positions in one piece; it keeps nothing of its own on the disk.
@@ -10,7 +10,7 @@
 //!   daemon was down and while it runs. They get their facts from `search` and `content`, and their decisions from
 //!   `identity` and `names`, which touch no file.
 //! * `known`, `parked`: sources without a file, and files without a source.
-//! * `cursor`, `lines`: reading on in one file, and the lines in what was read.
+//! * `cursor`: reading on in one file, and the records in what was read. `lag`: for how long something is not read.
 //! * `import`: files that are read once, to their end.
 
 mod adopt;
@@ -26,7 +26,7 @@ mod identity;
 mod import;
 mod kin;
 mod known;
-mod lines;
+mod lag;
 mod names;
 mod options;
 mod parked;

@@ -1,7 +1,7 @@
 //! What the tailer is told: which files, and how they are read.
 
 use crate::config::{InstanceTemplate, Pattern, ReadFrom, TailConfig, Watch};
-use crate::parse::FormatChoice;
+use crate::parse::Reading;
 use crate::record::{Record, Value};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct TailOptions {
     /// Patterns of those of them to leave out.
     pub exclude: Vec<String>,
     /// How lines are read.
-    pub format: FormatChoice,
+    pub reading: Reading,
     /// Where to begin with a file that is there when the daemon starts and is not known.
     pub read_from: ReadFrom,
     /// A file not written to for so long when it is found is read from its end.
@@ -40,7 +40,7 @@ impl TailOptions {
             name: name.into(),
             include,
             exclude: Vec::new(),
-            format: FormatChoice::Auto,
+            reading: Reading::default(),
             read_from: ReadFrom::Beginning,
             ignore_older: None,
             line_bytes_max: 1 << 20,
@@ -59,7 +59,7 @@ impl From<&TailConfig> for TailOptions {
             name: config.name.clone(),
             include: texts(&config.include),
             exclude: texts(&config.exclude),
-            format: config.format,
+            reading: config.reading.clone(),
             read_from: config.read_from,
             ignore_older: config.ignore_older,
             line_bytes_max: usize::try_from(config.line_bytes_max.get()).unwrap_or(2 << 20),

@@ -12,7 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const TAIL: &str = "[[tail]]\ninclude = [\"LOGS/*.log*\"]\nexclude = [\"LOGS/*.tmp\"]\ninstance = \"{stem}\"\n";
+/// The writer never pauses for as long as a record waits: what it tears is put together again.
+const TAIL: &str = "\
+[[tail]]
+include = [\"LOGS/*.log*\"]
+exclude = [\"LOGS/*.tmp\"]
+instance = \"{stem}\"
+join = { wait = \"3s\" }
+";
 /// Files at a time.
 const STREAMS: usize = 5;
 /// Rotated files of a stream that are kept; older ones are removed once they are read.
@@ -122,7 +129,10 @@ fn write_until(place: &Place, stop: &AtomicBool, mut random: Random) -> BTreeSet
         let mut text = String::new();
         for _ in 0..=random.below(60) {
             number += 1;
-            let message = format!("record {number} of stream {stream}");
+            let mut message = format!("record {number} of stream {stream}");
+            if stream % 4 == 0 && random.below(3) == 0 {
+                message.push_str(&format!("\n\tat line {number}\n\n\tat another").repeat(1 + random.below(3) as usize));
+            }
             text.push_str(&line_of(stream, &message));
             written.insert(message);
         }
@@ -140,7 +150,7 @@ fn write_until(place: &Place, stop: &AtomicBool, mut random: Random) -> BTreeSet
     written
 }
 
-/// Each stream in a form of its own, with and without times.
+/// Each stream in a form of its own, with and without times; records of several lines where lines begin with one.
 fn line_of(stream: usize, message: &str) -> String {
     let now = daytable::time::now();
     match stream % 4 {

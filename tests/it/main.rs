@@ -13,6 +13,7 @@ mod commands;
 mod http;
 mod kill;
 mod lifecycle;
+mod multi_line;
 mod readme;
 mod rotation;
 mod service;

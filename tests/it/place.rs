@@ -104,6 +104,11 @@ impl Place {
         self.json("query", &["-n", "1000000000"])
     }
 
+    /// Every record there is; none where there is no data folder yet.
+    pub(crate) fn try_records(&self) -> Vec<Value> {
+        if self.data().join("catalog.db").exists() { self.records() } else { Vec::new() }
+    }
+
     /// What of `source`'s file name the ledger says.
     pub(crate) fn ledger(&self, name: &str) -> Value {
         let path = self.log(name).display().to_string();

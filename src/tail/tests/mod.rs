@@ -3,6 +3,7 @@
 mod churn;
 mod identity;
 mod import;
+mod joining;
 mod reading;
 mod rotation;
 
@@ -74,7 +75,8 @@ impl Bench {
     /// Follows `*.log` in a folder of its own, once it is started.
     fn new() -> Bench {
         let folder = tempfile::tempdir().expect("a folder");
-        let options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
+        let mut options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
+        options.reading.join.wait = Duration::from_millis(100);
         let (intake, sink) = Sink::new(vec![]);
         let counters = Arc::new(TailCounters::new(["t"]));
         Bench { folder, options, pace: pace(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }

@@ -11,6 +11,8 @@ use std::borrow::Cow;
 pub(super) struct Line<'a> {
     /// Where it begins in the chunk.
     pub(super) start: usize,
+    /// Where its newline is, or the chunk ends.
+    pub(super) end: usize,
     /// Its text up to the limit, without its end of line. Never empty.
     pub(super) text: Cow<'a, str>,
     /// Bytes that the limit cut off.
@@ -32,6 +34,26 @@ impl<'a> Lines<'a> {
     pub(super) fn new(bytes: &'a [u8], limit: usize) -> Lines<'a> {
         Lines { bytes, text: std::str::from_utf8(bytes).ok(), at: 0, limit }
     }
+
+    /// Goes back or on to a start of a line.
+    pub(super) fn go_to(&mut self, start: usize) {
+        self.at = start;
+    }
+
+    /// Where the next line is looked for.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The bytes of the chunk.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The chunk as text, where all of it is.
+    pub(super) fn text(&self) -> Option<&'a str> {
+        self.text
+    }
 }
 
 impl<'a> Iterator for Lines<'a> {
@@ -46,11 +68,12 @@ impl<'a> Iterator for Lines<'a> {
             }
             let newline = memchr(b'\n', rest);
             let length = newline.unwrap_or(rest.len());
-            self.at = start + length + usize::from(newline.is_some());
+            let end = start + length;
+            self.at = end + usize::from(newline.is_some());
             let length = if rest[..length].ends_with(b"\r") { length - 1 } else { length };
             if length > 0 {
                 let whole = self.text.map(|text| &text[start..start + length]);
-                return Some(line(start, &rest[..length], whole, self.limit));
+                return Some(Line { end, ..line(start, &rest[..length], whole, self.limit) });
             }
         }
     }
@@ -62,6 +85,7 @@ pub(super) fn cut_line(bytes: &[u8], limit: usize, cut: usize) -> Line<'_> {
     Line { cut: line.cut + cut, ..line }
 }
 
+#[inline]
 fn line<'a>(start: usize, bytes: &'a [u8], text: Option<&'a str>, limit: usize) -> Line<'a> {
     let kept = char_boundary(bytes, limit);
     let text = match text {
@@ -69,7 +93,7 @@ fn line<'a>(start: usize, bytes: &'a [u8], text: Option<&'a str>, limit: usize) 
         None => String::from_utf8_lossy(&bytes[..kept]),
     };
     let is_invalid = matches!(text, Cow::Owned(_));
-    Line { start, text, cut: bytes.len() - kept, is_invalid }
+    Line { start, end: start + bytes.len(), text, cut: bytes.len() - kept, is_invalid }
 }
 
 /// The last boundary of a character up to `limit`.
@@ -120,7 +144,7 @@ mod tests {
             let whole: Vec<_> = Lines::new(&bytes, 8).collect();
             let cut = memchr::memrchr(b'\n', &bytes[..cut.min(bytes.len())]).map_or(0, |at| at + 1);
             let parts: Vec<_> = Lines::new(&bytes[..cut], 8)
-                .chain(Lines::new(&bytes[cut..], 8).map(|line| Line { start: line.start + cut, ..line }))
+                .chain(Lines::new(&bytes[cut..], 8).map(|line| Line { start: line.start + cut, end: line.end + cut, ..line }))
                 .collect();
             prop_assert_eq!(&whole, &parts);
             for line in whole {
