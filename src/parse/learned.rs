@@ -169,6 +169,9 @@ impl Learned {
 
     /// Whether a line goes on with the record that `open` is so far.
     pub fn goes_on(&self, open: &str, text: &str, reading: &Reading) -> bool {
+        if let Some(goes_on) = shaped::goes_on(open, text, &self.headers) {
+            return goes_on && reading.format != FormatChoice::Only(Format::Plain);
+        }
         let unsaid = Learned::any_time(reading);
         // Before anything was learnt the open record's first line says how lines begin.
         let usual = match self.format {
@@ -187,7 +190,7 @@ impl Learned {
             return true;
         }
         let unsaid = Learned::any_time(reading);
-        if let Some(begins) = shaped::begins(usual, text, &unsaid, &self.headers) {
+        if let Some(begins) = shaped::begins(self.format, text, &unsaid) {
             return begins;
         }
         !trace::is_inner(text) && layout::begins(usual, text, &unsaid)
@@ -201,6 +204,7 @@ impl Learned {
         match text.as_bytes() {
             [b'{', .., b'}'] => false,
             _ if reading.format == FormatChoice::Only(Format::Plain) => false,
+            _ if let Some(may_continue) = shaped::may_continue(text, &self.headers) => may_continue,
             _ => match self.format {
                 Some(Format::Access | Format::W3c) => false,
                 Some(Format::Logfmt) => !layout::is_pair(text),
