@@ -4,6 +4,7 @@
 //!
 //! * [`time`]: ticks of 100 ns, and the one place that reads the wall clock.
 //! * [`record`]: what a line says, borrowed from the line.
+//! * [`redact`]: secrets are replaced before anything is stored.
 //! * [`parse`]: a line becomes a record. Cannot fail.
 //! * [`tail`]: files are found, told apart, followed through rotation, and cut into lines.
 //! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
@@ -27,6 +28,7 @@
 
 pub mod time;
 pub mod record;
+pub mod redact;
 pub mod parse;
 pub mod tail;
 pub mod key;
@@ -44,3 +46,4 @@ pub mod config;
 pub mod daemon;
 pub mod cli;
 pub mod failpoint;
+mod nearest;

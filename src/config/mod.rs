@@ -14,7 +14,6 @@
 pub mod error;
 pub mod glob;
 pub mod http;
-mod nearest;
 mod reading;
 mod section;
 pub mod table;
@@ -31,6 +30,8 @@ pub use template::InstanceTemplate;
 pub use units::ByteSize;
 
 use crate::lifecycle::{Limits, Schedule};
+use crate::parse::Reading;
+use crate::redact::{Redaction, Redactor};
 use error::line_and_column;
 use section::{Report, Section};
 use std::io::Read;
@@ -48,6 +49,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Config {
     /// The folder that holds all that is kept.
     pub data_dir: PathBuf,
+    /// The secrets that are replaced whatever a record came from; those of the blocks come besides.
+    pub redact: Vec<Redaction>,
     /// `[http]`
     pub http: HttpConfig,
     /// `[[tail]]`, in the order of the file.
@@ -99,6 +102,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             data_dir: "/var/lib/daytable".into(),
+            redact: Vec::new(),
             http: HttpConfig::default(),
             tails: Vec::new(),
             tables: TableConfig::all_by_default(),
@@ -174,16 +178,23 @@ impl Config {
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
+    /// How lines are read where no block says so: an import's, a `--tail`'s.
+    pub fn reading(&self) -> Reading {
+        Reading { redactor: Redactor::new(self.redact.iter().cloned()), ..Reading::default() }
+    }
+
     fn read<'a>(mut file: Section<'a>, report: &'a Report<'a>) -> Config {
         let data_dir = file.text("data_dir", absolute);
+        let redact = reading::read_redact(&mut file, 0);
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
             http: HttpConfig::read(file.section("http", "[http]")),
-            tails: TailConfig::read_all(file.sections("tail", "[[tail]]"), report),
+            tails: TailConfig::read_all(file.sections("tail", "[[tail]]"), report, &redact),
             tables: TableConfig::read_all(file.sections("table", "[[table]]"), report),
             lifecycle: LifecycleConfig::read(file.section("lifecycle", "[lifecycle]")),
             store: StoreConfig::read(file.section("store", "[store]")),
             log: LogConfig::read(file.section("log", "[log]")),
+            redact,
         };
         file.finish();
         config

@@ -5,8 +5,8 @@
 //! that is wrong counts as its default until the file was read to its end, then all problems are shown at once.
 
 use super::error::{Problem, line_and_column};
-use super::nearest::nearest;
 use super::units::{ByteSize, UnitError, parse_duration, show_duration};
+use crate::nearest::nearest;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -57,6 +57,20 @@ impl<'a> Report<'a> {
         let source = self.text.get(value.span()).unwrap_or_default();
         let cut: String = source.chars().take(QUOTED_MAX).take_while(|c| *c != '\n').collect();
         if cut.len() < source.len() { format!("{cut}…") } else { cut }
+    }
+}
+
+/// A text of the file, and where it is written.
+pub(super) struct Written<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+impl<'a> Written<'a> {
+    fn of(name: &'a str, value: &'a Spanned<DeValue<'a>>) -> Option<Written<'a>> {
+        let DeValue::String(text) = value.get_ref() else { return None };
+        Some(Written { name, text, value })
     }
 }
 
@@ -164,6 +178,69 @@ impl<'a> Section<'a> {
             texts.extend(self.settle(key, item, result));
         }
         Some(texts)
+    }
+
+    /// A text that is given to others to read, and where it is written.
+    pub(super) fn written(&mut self, key: &'static str) -> Option<Written<'a>> {
+        let value = self.take(key)?;
+        let written = Written::of(key, value);
+        self.settle(key, value, written.ok_or_else(|| "must be a text in quotes".into()))
+    }
+
+    /// Texts by names that the file gives, `{ NAME = "…" }`.
+    pub(super) fn written_by_name(&mut self, key: &'static str) -> Vec<Written<'a>> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        let DeValue::Table(table) = value.get_ref() else {
+            self.fault(key, value, "must be texts by their names, like { NAME = \"…\" }".into());
+            return Vec::new();
+        };
+        let mut texts = Vec::new();
+        for (name, value) in table.iter() {
+            let name = name.get_ref().as_ref();
+            let written = Written::of(name, value);
+            texts.extend(self.settle(name, value, written.ok_or_else(|| "must be a text in quotes".into())));
+        }
+        texts
+    }
+
+    /// Reports what is wrong at a byte of a text. It is placed there where the file has the text as it is, without
+    /// escapes; else where the text begins.
+    pub(super) fn fault_within(&self, written: &Written<'_>, at: usize, text: impl Display) {
+        let source = self.report.text.get(written.value.span()).unwrap_or_default();
+        let inside = source.find(written.text).filter(|_| source.len() <= written.text.len() + 7);
+        let start = written.value.span().start + inside.map_or(0, |inside| inside + at);
+        self.report.add(start, format!("{}: {text}", written.name));
+    }
+
+    /// A list of texts that `text` understands and of tables that `table` does; what they do not is left out.
+    pub(super) fn texts_or_tables<T, E: Display>(
+        &mut self,
+        key: &'static str,
+        name: &'static str,
+        text: impl Fn(&str) -> Result<T, E>,
+        mut table: impl FnMut(Section<'a>) -> Option<T>,
+    ) -> Vec<T> {
+        let Some(value) = self.take(key) else { return Vec::new() };
+        let DeValue::Array(items) = value.get_ref() else {
+            self.fault(key, value, "must be a list, like [\"…\"]".into());
+            return Vec::new();
+        };
+        let mut read = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            read.extend(match item.get_ref() {
+                DeValue::Table(keys) => {
+                    table(Section { name, at: item.span().start, keys: Some(keys), report: self.report })
+                }
+                DeValue::String(word) => self.settle(key, item, text(word).map_err(|error| error.to_string())),
+                _ => self.settle(key, item, Err("must be a text in quotes or a table".into())),
+            });
+        }
+        read
+    }
+
+    /// Whether `key` is given as a table.
+    pub(super) fn is_table(&self, key: &str) -> bool {
+        self.keys.and_then(|keys| keys.get(key)).is_some_and(|value| matches!(value.get_ref(), DeValue::Table(_)))
     }
 
     /// One of a closed set of words.

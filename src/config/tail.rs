@@ -6,6 +6,7 @@ use super::section::{Report, Section};
 use super::template::InstanceTemplate;
 use super::units::{ByteSize, count};
 use crate::parse::Reading;
+use crate::redact::Redaction;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -81,8 +82,8 @@ impl Default for TailConfig {
 }
 
 impl TailConfig {
-    /// All of them. A block without a name is called `tail`, the next such one `tail-2`.
-    pub(super) fn read_all(sections: Vec<Section<'_>>, report: &Report<'_>) -> Vec<TailConfig> {
+    /// All of them; `redact` are the patterns of the whole configuration. A block without a name is called `tail`, the next such one `tail-2`.
+    pub(super) fn read_all(sections: Vec<Section<'_>>, report: &Report<'_>, redact: &[Redaction]) -> Vec<TailConfig> {
         let mut tails: Vec<TailConfig> = Vec::new();
         let mut unnamed = 0;
         for section in sections {
@@ -91,7 +92,7 @@ impl TailConfig {
                 unnamed += 1;
                 if unnamed == 1 { "tail".into() } else { format!("tail-{unnamed}") }
             };
-            let tail = TailConfig::read(section, &mut next_name);
+            let tail = TailConfig::read(section, &mut next_name, redact);
             if tails.iter().any(|other| other.name == tail.name) {
                 report.add(at, format!("[[tail]]: two of them are called {:?}; give this one a name", tail.name));
             }
@@ -100,14 +101,14 @@ impl TailConfig {
         tails
     }
 
-    fn read(mut section: Section<'_>, next_name: &mut dyn FnMut() -> String) -> TailConfig {
+    fn read(mut section: Section<'_>, next_name: &mut dyn FnMut() -> String, redact: &[Redaction]) -> TailConfig {
         let default = TailConfig::default();
         let config = TailConfig {
             name: section.text("name", block_name).unwrap_or_else(next_name),
             include: section.texts("include", 1, Pattern::include).unwrap_or_default(),
             exclude: section.texts("exclude", 0, Pattern::exclude).unwrap_or_default(),
             instance: section.text("instance", str::parse).unwrap_or(default.instance),
-            reading: reading::read(&mut section),
+            reading: reading::read(&mut section, redact),
             read_from: section.choice(
                 "read_from",
                 default.read_from,

@@ -3,8 +3,9 @@
 use super::*;
 use crate::key::{Period, TableName};
 use crate::lifecycle::{Archive, Window};
-use crate::parse::{Format, FormatChoice, Join, Reading};
+use crate::parse::{Explicit, Format, FormatChoice, Join, Reading};
 use crate::record::Level;
+use crate::redact::{Redaction, Redactor};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/daytable.toml"));
@@ -83,6 +84,7 @@ fn every_key_is_read() {
     let config = parse(
         r#"
         data_dir = "/srv/logs"
+        redact = ["credit-card"]
         http = { listen = "off", token_file = "/etc/token", connections_max = 0x10 }
         [[tail]]
         name = "nginx"
@@ -90,7 +92,9 @@ fn every_key_is_read() {
         exclude = ["**/*.gz", "/srv/old/*"]
         instance = "{host}-{stem}"
         format = "logfmt"
+        zone = "Europe/Paris"
         join = { lines_max = 50, wait = "250ms" }
+        redact = ["email", { name = "pin", regex = 'pin=(\d+)', replace = "" }]
         read_from = "end"
         ignore_older = "12w"
         line_bytes_max = "64KiB"
@@ -127,6 +131,9 @@ fn every_key_is_read() {
     assert_eq!(config.data_dir, Path::new("/srv/logs"));
     let (listen, token_file) = (Listen::Off, Some("/etc/token".into()));
     assert_eq!(config.http, HttpConfig { listen, token_file, connections_max: count(16) });
+    let card = Redaction::preset("credit-card").expect("a preset");
+    assert_eq!(config.redact, [card.clone()]);
+    let pin = Redaction::regex("pin", "pin=(\\d+)", Some("")).expect("a pattern");
     let tail = TailConfig {
         name: "nginx".into(),
         include: include(&["/srv/**/*.log"]),
@@ -134,6 +141,9 @@ fn every_key_is_read() {
         instance: "{host}-{stem}".parse().expect("a template"),
         reading: Reading {
             format: FormatChoice::Only(Format::Logfmt),
+            explicit: None,
+            zone: "Europe/Paris".parse().expect("a zone"),
+            redactor: Redactor::new([card, Redaction::preset("email").expect("a preset"), pin]),
             join: Join { lines_max: count(50), wait: Duration::from_millis(250) },
         },
         read_from: ReadFrom::End,
@@ -285,6 +295,69 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
     ] {
         assert_eq!(problems(text), expected, "{text}");
     }
+}
+
+#[test]
+fn a_pattern_s_fault_is_said_with_its_place_in_the_pattern() {
+    let tail = |key: &str| format!("[[tail]]\ninclude = [\"/a\"]\n{key}");
+    for (key, expected) in [
+        (
+            r"format = { regex = '(?P<time>\S+) (?P<level>\w+' }",
+            "f:3:35: regex: unclosed group\n    (?P<time>\\S+) (?P<level>\\w+\n                  ^",
+        ),
+        (
+            // With escapes its bytes are not those of the file.
+            r#"format = { regex = "(?P<time>\\S+) (?P<level>\\w+" }"#,
+            "f:3:20: regex: unclosed group\n    (?P<time>\\S+) (?P<level>\\w+\n                  ^",
+        ),
+        (
+            "format = { grok = '%{TIMESTAMP_ISO8061:time} %{GREEDYDATA:message}' }",
+            "f:3:20: grok: unknown pattern TIMESTAMP_ISO8061, did you mean TIMESTAMP_ISO8601?\n    \
+             %{TIMESTAMP_ISO8061:time} %{GREEDYDATA:message}\n    ^",
+        ),
+        (
+            "format = { grok = '%{JOB:job}', patterns = { JOB = 'x-%{STEP}', STEP = '[0-9' } }",
+            "f:3:73: STEP: unclosed character class\n    [0-9\n    ^",
+        ),
+        (
+            "format = { grok = '%{JOB:job}', patterns = { JOB = 'x-%{JOB}' } }",
+            "f:3:55: JOB: JOB refers to itself: JOB > JOB\n    x-%{JOB}\n      ^",
+        ),
+        (
+            "format = { regexp = 'a' }",
+            "f:3:10: format: must have one of `regex` and `grok`, for example { grok = \"%{SYSLOGLINE}\" }\n\
+             f:3:12: unknown key \"regexp\" in format, did you mean \"regex\"?",
+        ),
+        ("format = { regex = 1 }", "f:3:20: regex = 1: must be a text in quotes"),
+        ("format = { regex = '(?P<a>a)', patterns = {} }", "f:3:10: format: `patterns` belong to `grok`"),
+        (
+            "zone = \"Paris\"",
+            "f:3:8: zone = \"Paris\": unknown zone \"Paris\" (\"UTC\", \"local\", an offset like \"+02:00\" or a name like \
+             \"Europe/Paris\")",
+        ),
+        (
+            "redact = [\"e-mail\"]",
+            "f:3:11: redact = \"e-mail\": must be one of \"credit-card\", \"email\", \"bearer-token\", \"private-key\", or a \
+             pattern of your own, like { regex = '…' }",
+        ),
+        ("redact = [{ regex = 'a(' }]", "f:3:23: regex: unclosed group\n    a(\n     ^"),
+        ("redact = [{ name = \"email\", regex = 'a' }]", "f:3:20: name = \"email\": is the name of a preset"),
+        ("redact = [{}]", "f:3:11: redact: `regex` is missing, for example regex = 'password=(\\S+)'"),
+        ("redact = \"email\"", "f:3:10: redact = \"email\": must be a list, like [\"…\"]"),
+    ] {
+        assert_eq!(problems(&tail(key)), expected, "{key}");
+    }
+}
+
+#[test]
+fn patterns_in_place_of_a_format() {
+    let reading =
+        |format: &str| parse(&format!("[[tail]]\ninclude = [\"/a\"]\nformat = {format}")).tails[0].reading.clone();
+    let regex = reading("{ regex = '(?P<message>.*)' }");
+    assert_eq!(regex.explicit, Some(Explicit::regex("(?P<message>.*)").expect("a pattern")));
+    let grok = reading("{ grok = '%{A:a}', patterns = { A = 'x' } }");
+    let own = [("A".to_owned(), "x".to_owned())].into();
+    assert_eq!(grok.explicit, Some(Explicit::grok("%{A:a}", own).expect("a pattern")));
 }
 
 #[test]

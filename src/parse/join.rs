@@ -23,6 +23,7 @@
 
 use super::learned::{Envelope, Join, Learned, Reading, Stream};
 use super::lines::{Line, Lines, cut_line};
+use crate::redact::Redactor;
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -219,12 +220,32 @@ impl<'a> Piece<'a> {
                 (Cow::Owned(inner.text.into_owned()), inner.envelope)
             }
         };
-        Piece { start: line.start, end: line.end, text, envelope, cut: line.cut, is_invalid: line.is_invalid }
+        let mut piece =
+            Piece { start: line.start, end: line.end, text, envelope, cut: line.cut, is_invalid: line.is_invalid };
+        if line.cut > 0
+            && let Some(redactor) = &reading.redactor
+        {
+            let kept = redactor.keep_of_cut(&piece.text);
+            piece.cut += piece.text.len() - kept;
+            piece.text = match piece.text {
+                Cow::Borrowed(text) => Cow::Borrowed(&text[..kept]),
+                Cow::Owned(mut text) => {
+                    text.truncate(kept);
+                    Cow::Owned(text)
+                }
+            };
+        }
+        piece
     }
 
     /// Whether it is a record, whatever comes behind it.
     fn is_alone(&self, learned: &Learned, reading: &Reading) -> bool {
-        !self.envelope.is_partial && !learned.may_continue(&self.text, reading)
+        !self.envelope.is_partial && !learned.may_continue(&self.text, reading) && !self.leaves_key_open(false, reading)
+    }
+
+    /// Whether a private key that is to be replaced goes on in the next line.
+    fn leaves_key_open(&self, is_open: bool, reading: &Reading) -> bool {
+        reading.redactor.as_ref().is_some_and(|redactor| redactor.leaves_key_open(is_open, &self.text))
     }
 
     fn into_record(self) -> RawRecord<'a> {
@@ -252,6 +273,8 @@ struct Part<'a> {
     is_partial: bool,
     /// Whether lines may be joined to it.
     may_continue: bool,
+    /// Whether its last line is one of a private key that goes on.
+    is_in_key: bool,
 }
 
 impl<'a> Part<'a> {
@@ -311,6 +334,7 @@ impl<'a> Group<'a> {
             last: piece.envelope.time,
             is_partial: piece.envelope.is_partial,
             may_continue: learned.may_continue(&piece.text, reading),
+            is_in_key: piece.leaves_key_open(false, reading),
             record: piece.into_record(),
         };
         self.lines += 1;
@@ -322,7 +346,10 @@ impl<'a> Group<'a> {
     fn goes_on(&self, piece: &Piece<'_>, learned: &Learned, reading: &Reading) -> bool {
         let part = self.open[slot_of(piece.envelope.stream)].as_ref();
         part.is_some_and(|part| {
-            part.is_partial || part.may_continue && learned.goes_on(&part.record.text, &piece.text, reading)
+            let is_of_key = part.is_in_key && Redactor::goes_on_with_key(&piece.text);
+            part.is_partial
+                || is_of_key
+                || part.may_continue && learned.goes_on(&part.record.text, &piece.text, reading)
         })
     }
 
@@ -356,6 +383,7 @@ impl<'a> Group<'a> {
         match &mut self.open[slot] {
             Some(part) if piece.text.is_empty() && !part.is_partial => part.empty += 1,
             Some(part) if goes_on => {
+                part.is_in_key = piece.leaves_key_open(part.is_in_key, reading);
                 part.append(piece, lines);
                 self.lines += 1;
             }
@@ -365,7 +393,7 @@ impl<'a> Group<'a> {
                 self.open(piece, learned, reading);
             }
         }
-        let is_done = |part: &mut Part<'_>| !part.is_partial && !part.may_continue;
+        let is_done = |part: &mut Part<'_>| !part.is_partial && !part.may_continue && !part.is_in_key;
         self.closed.extend(self.open[slot].take_if(is_done));
     }
 

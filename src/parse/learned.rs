@@ -10,8 +10,9 @@ use super::layout::{self, Given, Habits, trace};
 use super::shaped::{self, Headers};
 use super::timestamp::Unsaid;
 use super::zone::Zone;
-use super::{Format, FormatChoice, Parsed, envelope, json, logfmt};
+use super::{Explicit, Format, FormatChoice, Parsed, envelope, json, logfmt};
 use crate::record::Record;
+use crate::redact::Redactor;
 use crate::time::Ticks;
 use memchr::memchr;
 use std::borrow::Cow;
@@ -23,10 +24,14 @@ use std::time::Duration;
 pub struct Reading {
     /// Which format they have.
     pub format: FormatChoice,
+    /// The pattern that the configuration gives in place of a format.
+    pub explicit: Option<Explicit>,
     /// The zone of times that name none.
     pub zone: Zone,
     /// How far lines are joined to one record.
     pub join: Join,
+    /// The secrets that are replaced in every record.
+    pub redactor: Option<Redactor>,
 }
 
 /// How far lines are joined to one record. In bytes a record is bounded as a line is.
@@ -164,7 +169,10 @@ impl Learned {
 
     /// Whether a line (without its envelope) begins a record; else it goes on with the record before it in its stream.
     pub fn begins(&self, text: &str, reading: &Reading) -> bool {
-        self.begins_as(self.format, text, reading)
+        match &reading.explicit {
+            Some(explicit) => explicit.begins(text),
+            None => self.begins_as(self.format, text, reading),
+        }
     }
 
     /// Whether a line goes on with the record that `open` is so far.
@@ -173,6 +181,9 @@ impl Learned {
             return goes_on && reading.format != FormatChoice::Only(Format::Plain);
         }
         let unsaid = Learned::any_time(reading);
+        if let Some(explicit) = &reading.explicit {
+            return !explicit.begins(text);
+        }
         // Before anything was learnt the open record's first line says how lines begin.
         let usual = match self.format {
             None => layout::timed_format(layout::first_line(open), &unsaid),
@@ -202,6 +213,7 @@ impl Learned {
     /// itself be gone on with.
     pub fn may_continue(&self, text: &str, reading: &Reading) -> bool {
         match text.as_bytes() {
+            _ if reading.explicit.is_some() => true,
             [b'{', .., b'}'] => false,
             _ if reading.format == FormatChoice::Only(Format::Plain) => false,
             _ if let Some(may_continue) = shaped::may_continue(text, &self.headers) => may_continue,
@@ -218,8 +230,10 @@ impl Learned {
     /// each of them is a record most of the time, and what goes on with one is written in the same moment.
     pub fn wait(&self, open: &str, reading: &Reading) -> Duration {
         let is_plain = match self.format {
-            None | Some(Format::Plain) => layout::timed_format(open, &Learned::any_time(reading)).is_none(),
-            Some(_) => false,
+            None | Some(Format::Plain) if reading.explicit.is_none() => {
+                layout::timed_format(open, &Learned::any_time(reading)).is_none()
+            }
+            _ => false,
         };
         let has_gone_on = memchr(b'\n', open.as_bytes()).is_some();
         if is_plain && !has_gone_on { reading.join.wait / PLAIN_WAIT } else { reading.join.wait }
@@ -227,18 +241,33 @@ impl Learned {
 
     /// Reads a whole record: its lines with `\n` between them, without envelopes. `envelope` is that of its first line,
     /// `seen` the time of reading, for times that do not give their year. Cannot fail: what is not understood is plain.
-    pub fn record<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &Reading, seen: Ticks) -> Parsed<'a> {
+    pub fn record<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &'a Reading, seen: Ticks) -> Parsed<'a> {
         let unsaid = Unsaid { zone: reading.zone, seen };
-        let found = match reading.format {
+        let mut parsed = match &reading.explicit {
+            Some(explicit) => {
+                let record = explicit.record(text, &unsaid);
+                record.map_or_else(|| Parsed::plain(text), |record| Parsed::of(record, Format::Explicit))
+            }
+            None => self.chosen(reading.format, text, unsaid),
+        };
+        parsed.record.time = parsed.record.time.or(envelope.time);
+        if let Some(redactor) = &reading.redactor {
+            redactor.redact(&mut parsed.record, text);
+        }
+        parsed
+    }
+
+    /// Reads a record as this choice of format says, and learns from it.
+    pub(super) fn chosen<'a>(&mut self, format: FormatChoice, text: &'a str, unsaid: Unsaid) -> Parsed<'a> {
+        let found = match format {
             FormatChoice::Auto => self.auto(text, unsaid),
             FormatChoice::Only(format) => self.only(format, text, unsaid),
         };
-        let mut parsed = found.unwrap_or_else(|| {
+        let parsed = found.unwrap_or_else(|| {
             self.headers.learn(text, self.format.is_none());
             Parsed::plain(text)
         });
         self.note(parsed.format);
-        parsed.record.time = parsed.record.time.or(envelope.time);
         parsed
     }
 

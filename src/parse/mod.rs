@@ -24,6 +24,7 @@ mod csv;
 mod cut;
 mod draft;
 mod envelope;
+mod explicit;
 mod flat;
 mod format;
 mod join;
@@ -47,6 +48,8 @@ mod timestamp;
 mod w3c;
 mod zone;
 
+pub(crate) use explicit::compile_part;
+pub use explicit::{Explicit, PatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use join::{Assembler, Ending, RawRecord, cut_record};
 pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
@@ -87,8 +90,7 @@ impl<'a> Parsed<'a> {
 /// Reads a line by itself, given without its newline and without a carriage return before that: as [`Learned::record`]
 /// reads the first one of a source.
 pub fn parse(line: &str, choice: FormatChoice) -> Parsed<'_> {
-    let reading = Reading { format: choice, ..Reading::default() };
-    Learned::default().record(line, Envelope::default(), &reading, time::now())
+    Learned::default().chosen(choice, line, Unsaid { zone: Zone::default(), seen: time::now() })
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! The name that a misspelt one was meant to be.
+//! The name that a misspelt one was meant to be, of a key or of a pattern.
 
 /// The known name that needs the fewest edits, if these are few enough to be a slip.
-pub(super) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+pub(crate) fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     // A name of any length can be in the file; a slip of one is not much longer than the longest known.
     let name: Vec<char> = name.to_ascii_lowercase().chars().take(64).collect();
-    let edits = known.iter().map(|known| (edits(&name, &known.chars().collect::<Vec<_>>()), *known));
+    let edits =
+        known.iter().map(|known| (edits(&name, &known.to_ascii_lowercase().chars().collect::<Vec<_>>()), *known));
     let (count, known) = edits.min()?;
     (count <= 1 + known.len() / 4).then_some(known)
 }
