@@ -10,7 +10,7 @@
 //! a first line names columns is a guess, and the lines behind it prove it: as many values, and among them a time or a
 //! level. What is no such line stays plain, and so does the header itself.
 //!
-//! A value in quotes is text; others are typed by their looks. Without a column for the message the line is the message.
+//! A value in quotes is text; others are typed by their looks, and none becomes nothing. Without a column for the message the line is the message.
 
 use super::cells::Cells;
 use super::draft::Draft;
@@ -101,6 +101,9 @@ impl Header {
                 date = Some(cell);
             } else if column.is("time") {
                 clock = Some(cell);
+            }
+            if cell.written.is_empty() && !cell.is_quoted {
+                continue;
             }
             // The record cannot borrow from what was learnt, so each name costs an allocation.
             draft.add_as(column.role, Cow::Owned(column.name.clone()), value);

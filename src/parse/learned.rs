@@ -177,12 +177,12 @@ impl Learned {
 
     /// Whether a line goes on with the record that `open` is so far.
     pub fn goes_on(&self, open: &str, text: &str, reading: &Reading) -> bool {
-        if let Some(goes_on) = shaped::goes_on(open, text, &self.headers) {
-            return goes_on && reading.format != FormatChoice::Only(Format::Plain);
-        }
         let unsaid = Learned::any_time(reading);
         if let Some(explicit) = &reading.explicit {
             return !explicit.begins(text);
+        }
+        if let Some(goes_on) = shaped::goes_on(open, text, &self.headers) {
+            return goes_on && reading.format != FormatChoice::Only(Format::Plain);
         }
         // Before anything was learnt the open record's first line says how lines begin.
         let usual = match self.format {
