@@ -18,6 +18,7 @@
 
 mod access;
 mod apache_error;
+mod cells;
 mod clef;
 mod csv;
 mod cut;
@@ -41,6 +42,7 @@ mod postgresql;
 mod postgresql_csv;
 mod records;
 mod redis;
+mod scales;
 mod scan;
 mod shaped;
 mod timestamp;
