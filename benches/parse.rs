@@ -127,5 +127,38 @@ fn lines(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, lines);
+/// Lines as the programs themselves write them: the samples that the golden tests read.
+fn samples(criterion: &mut Criterion) {
+    let files = [
+        ("bunyan", Format::Json, include_str!("../tests/golden/json/bunyan.log")),
+        ("clef", Format::Json, include_str!("../tests/golden/json/serilog_clef.log")),
+        ("ecs", Format::Json, include_str!("../tests/golden/json/ecs.log")),
+        ("gelf", Format::Json, include_str!("../tests/golden/json/gelf.log")),
+        ("journald", Format::Json, include_str!("../tests/golden/json/journald.log")),
+        ("mongodb", Format::Json, include_str!("../tests/golden/json/databases.log")),
+        ("access", Format::Access, include_str!("../tests/golden/access/combined.log")),
+        ("nginx_error", Format::NginxError, include_str!("../tests/golden/nginx_error/requests.log")),
+        ("apache_error", Format::ApacheError, include_str!("../tests/golden/apache_error/two_four.log")),
+        ("postgresql", Format::Postgresql, include_str!("../tests/golden/postgresql/prefixes.log")),
+        ("mysql", Format::Mysql, include_str!("../tests/golden/mysql/eight.log")),
+        ("redis", Format::Redis, include_str!("../tests/golden/redis/versions.log")),
+    ];
+    let mut group = criterion.benchmark_group("samples");
+    for (name, format, text) in files {
+        let choice = FormatChoice::Only(format);
+        let lines: Vec<_> = text.lines().filter(|line| parse(line, choice).format == format).collect();
+        assert!(!lines.is_empty(), "no {name} line");
+        group.throughput(Throughput::Elements(lines.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                for line in &lines {
+                    black_box(parse(black_box(line), choice));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, lines, samples);
 criterion_main!(benches);
