@@ -10,12 +10,13 @@ use super::layout::{self, Given, Habits, trace};
 use super::shaped::{self, Headers};
 use super::timestamp::Unsaid;
 use super::zone::Zone;
-use super::{Explicit, Format, FormatChoice, Parsed, envelope, json, logfmt};
+use super::{Explicit, Format, FormatChoice, Parsed, PatternError, UnknownFormat, envelope, json, logfmt};
 use crate::record::Record;
 use crate::redact::Redactor;
 use crate::time::Ticks;
 use memchr::memchr;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -32,6 +33,32 @@ pub struct Reading {
     pub join: Join,
     /// The secrets that are replaced in every record.
     pub redactor: Option<Redactor>,
+}
+
+/// A `format` of the command line that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// No format is called so.
+    #[error("{0}, regex:PATTERN and grok:PATTERN")]
+    Name(#[from] UnknownFormat),
+    /// The pattern is none.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+}
+
+impl Reading {
+    /// Sets the format to the one of that name, or to `regex:PATTERN` or `grok:PATTERN`.
+    pub fn set_format(&mut self, text: &str) -> Result<(), FormatError> {
+        self.explicit = match text.split_once(':') {
+            Some(("regex", pattern)) => Some(Explicit::regex(pattern)?),
+            Some(("grok", pattern)) => Some(Explicit::grok(pattern, BTreeMap::new())?),
+            _ => {
+                self.format = text.parse()?;
+                None
+            }
+        };
+        Ok(())
+    }
 }
 
 /// How far lines are joined to one record. In bytes a record is bounded as a line is.
@@ -252,7 +279,11 @@ impl Learned {
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
         if let Some(redactor) = &reading.redactor {
-            redactor.redact(&mut parsed.record, text);
+            let had_secret = redactor.redact(&mut parsed.record, text);
+            if had_secret && parsed.format == Format::Plain {
+                // It may have been taken for a header, and that is saved.
+                self.headers = Headers::default();
+            }
         }
         parsed
     }

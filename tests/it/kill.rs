@@ -130,7 +130,7 @@ fn write_until(place: &Place, stop: &AtomicBool, mut random: Random) -> BTreeSet
         for _ in 0..=random.below(60) {
             number += 1;
             let mut message = format!("record {number} of stream {stream}");
-            if stream % 4 == 0 && random.below(3) == 0 {
+            if stream.is_multiple_of(4) && random.below(3) == 0 {
                 message.push_str(&format!("\n\tat line {number}\n\n\tat another").repeat(1 + random.below(3) as usize));
             }
             text.push_str(&line_of(stream, &message));

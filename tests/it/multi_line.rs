@@ -159,6 +159,27 @@ fn an_open_record_is_committed_after_the_wait() {
 }
 
 #[test]
+fn a_restart_keeps_what_was_learnt() {
+    let place = Place::new();
+    let daemon = place.start();
+    append(&place.log("table.log"), b"time,level,user,message\n");
+    append(&place.log("table.log"), b"2026-11-20T10:00:01Z,info,anna,one\n2026-11-20T10:00:02Z,warn,bert,two\n");
+    wait_for("the table", PATIENCE, || (place.try_records().len() >= 2).then_some(()));
+    daemon.kill();
+    let daemon = place.start();
+    // Alone, nothing says what its parts are.
+    append(&place.log("table.log"), b"2026-11-20T10:00:03Z,error,carl,three\n");
+    let record = wait_for("the last line", PATIENCE, || {
+        place.try_records().into_iter().find(|record| record.to_string().contains("three"))
+    });
+    assert_eq!(
+        (&record["user"], &record["level"], &record["message"]),
+        (&"carl".into(), &"error".into(), &"three".into())
+    );
+    daemon.stop();
+}
+
+#[test]
 fn what_is_open_is_behind_and_nothing_else_is() {
     let place = Place::new();
     let daemon = place.start_with(PATIENT);

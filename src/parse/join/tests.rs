@@ -58,7 +58,7 @@ fn indented_lines_go_on_with_the_record_before_them() {
         ("@ a\n\n\tb\n\n\n@ c\n\n", &["@ a\n\n\tb", "@ c"]),
         ("\n\n@ a\n", &["@ a"]),
         ("@ a\n\tunfinished", &["@ a\n\tunfinished"]),
-        ("{}\n\tb\nwords\n\tc\n", &["{}", "\tb", "words", "\tc"]),
+        ("{}\n\tb\nwords\n\tc\n", &["{}", "\tb", "words\n\tc"]),
         ("\n\r\n", &[]),
         ("", &[]),
     ] {
@@ -88,7 +88,8 @@ fn what_may_go_on_is_open_and_what_may_not_is_not() {
         ("\n@ a\n\tb\n", 0, 1, true),
         ("@ a\n@ b\n", 1, TIME.len() + 3, true),
         ("{}\n{}\n", 2, 6, false),
-        ("words\n\n", 1, 7, false),
+        ("{}\n\n", 1, 4, false),
+        ("words\n", 0, 0, true),
         ("@ a\n{}\n", 2, TIME.len() + 6, false),
         ("\n\n", 0, 2, false),
     ] {

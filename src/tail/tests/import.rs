@@ -56,6 +56,34 @@ fn imported_again_a_file_gives_what_is_new() {
     assert_eq!(sources.len(), 1);
 }
 
+/// The same bytes, imported or looked at by a reader, give the same records.
+#[test]
+fn records_of_several_lines_are_imported_as_they_are_read_elsewhere() {
+    let bench = Bench::new();
+    let trace = |n: u32| format!("2026-11-20T10:00:{:02}Z ERROR boom {n}\n\tat one\n\n\tat {n}\n", n % 60);
+    let text: String = (0..20_000).map(trace).collect();
+    bench.append("a.log", &text);
+    let path = bench.path("a.log");
+    let (imported, rows, sources) = run(vec![], std::slice::from_ref(&path), false);
+    assert_eq!(imported.expect("imported").progress.records, 20_000);
+    let mut records = crate::parse::Records::new(text.as_bytes(), TailOptions::new("", vec![]).reading, 1 << 20);
+    let mut read = Vec::new();
+    let mut each = |offset: u64, raw: &crate::parse::RawRecord<'_>, parsed: crate::parse::Parsed<'_>| {
+        read.push((offset + raw.start as u64, parsed.record.message.into_owned()));
+    };
+    while records.turn(Ticks::UNIX_EPOCH, &mut each).expect("memory") {}
+    let mut shown: Vec<_> = rows.iter().map(|row| (row.position, row.message.clone())).collect();
+    shown.sort();
+    assert_eq!(shown[7].1, "boom 7\n\tat one\n\n\tat 7");
+    assert!(shown == read, "they differ");
+
+    // What was final when it was imported is not gone on with.
+    bench.append("a.log", "\tat late\n");
+    let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
+    assert_eq!(rows.iter().map(|row| row.position).collect::<Vec<_>>(), [text.len() as u64]);
+    assert_eq!(sources[0].ledger.records, 20_001);
+}
+
 #[test]
 fn compressed_files_are_read_and_equal_ones_of_other_names_are_others() {
     let bench = Bench::new();

@@ -71,9 +71,13 @@ fn what_stands_alone_does_not_wait() {
     bench.start();
     bench.append("json.log", "{\"message\":\"json\"}\n");
     bench.append("logfmt.log", "level=info msg=logfmt\n");
-    bench.append("plain.log", "plain\n");
+    bench.append("access.log", "192.0.2.1 - - [20/Nov/2026:10:00:03 +0000] \"GET /x HTTP/1.1\" 200 5\n");
     bench.append("text.log", NEXT);
-    bench.expect(&["json", "logfmt", "plain"]);
+    bench.append("plain.log", "plain\n");
+    bench.until("three records", |bench| bench.records().len() == 3);
+    bench.settle();
+    let messages = bench.messages();
+    assert!(messages.len() == 3 && !messages.iter().any(|message| message == "next" || message == "plain"));
 }
 
 #[test]

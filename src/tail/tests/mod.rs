@@ -184,7 +184,8 @@ impl Bench {
             let name = format!("sentinel-{}.log", self.sentinels);
             for part in ["a", "b"] {
                 let line = format!("{line}{part}");
-                self.append(&name, format!("{line}\n"));
+                // Of a format that nothing waits for.
+                self.append(&name, format!("{{\"message\":\"{line}\"}}\n"));
                 self.until("a sentinel", |bench| bench.rows.iter().any(|row| row.message == line));
             }
         }

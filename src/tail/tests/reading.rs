@@ -7,16 +7,16 @@ use std::sync::atomic::Ordering;
 #[test]
 fn lines_become_records_with_their_positions() {
     let mut bench = Bench::started();
-    bench.append("a.log", "2026-11-20T10:00:00Z one\ntwo\n\n");
-    bench.append("a.log", "three\n");
+    bench.append("a.log", "{\"ts\":\"2026-11-20T10:00:00Z\",\"msg\":\"one\"}\n{\"msg\":\"two\"}\n\n");
+    bench.append("a.log", "{\"msg\":\"three\"}\n");
     bench.expect(&["one", "two", "three"]);
-    assert_eq!(["one", "two", "three"].map(|message| bench.record(message).position), [0, 25, 30]);
+    assert_eq!(["one", "two", "three"].map(|message| bench.record(message).position), [0, 42, 57]);
     assert_eq!(bench.identities(), 1);
     let time = Ticks::from_date(2026, 11, 20).expect("a date").plus(Duration::from_secs(36_000));
     assert_eq!(["one", "two", "three"].map(|message| bench.record(message).time), [time; 3], "the time before is kept");
     let state = bench.source_of("one");
-    assert_eq!((state.position, state.ledger.records, state.ledger.bytes), (36, 3, 36));
-    assert_eq!(state.marks.last().map(|mark| mark.position), Some(36));
+    assert_eq!((state.position, state.ledger.records, state.ledger.bytes), (73, 3, 73));
+    assert_eq!(state.marks.last().map(|mark| mark.position), Some(73));
     assert_eq!(bench.record("one").source, bench.path("a.log").to_string_lossy());
 }
 
