@@ -32,6 +32,9 @@ impl Random {
     }
 }
 
+/// Writes a record in one of the formats.
+type Writer = fn(&Sample) -> String;
+
 /// One record; the formats differ only in how it is written.
 struct Sample {
     time: String,
@@ -104,7 +107,7 @@ fn lines(criterion: &mut Criterion) {
     let samples: Vec<_> = (0..LINES).map(|_| Sample::new(&mut random)).collect();
     let mut group = criterion.benchmark_group("parse");
     group.throughput(Throughput::Elements(LINES));
-    let writers: [(Format, fn(&Sample) -> String); 4] = [
+    let writers: [(Format, Writer); 4] = [
         (Format::Json, Sample::json),
         (Format::Logfmt, Sample::logfmt),
         (Format::Text, Sample::text),
