@@ -1,7 +1,8 @@
 //! What it costs to read a line, by format. The lines have the shape of the corpus that the end-to-end benchmark uses.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use daytable::parse::{Format, FormatChoice, parse};
+use daytable::parse::{Format, FormatChoice, Learned, Reading, parse};
+use daytable::time::Ticks;
 use std::fmt::Write;
 use std::hint::black_box;
 
@@ -30,6 +31,9 @@ impl Random {
         of[(self.next() % of.len() as u64) as usize]
     }
 }
+
+/// Writes a record in one of the formats.
+type Writer = fn(&Sample) -> String;
 
 /// One record; the formats differ only in how it is written.
 struct Sample {
@@ -103,7 +107,7 @@ fn lines(criterion: &mut Criterion) {
     let samples: Vec<_> = (0..LINES).map(|_| Sample::new(&mut random)).collect();
     let mut group = criterion.benchmark_group("parse");
     group.throughput(Throughput::Elements(LINES));
-    let writers: [(Format, fn(&Sample) -> String); 4] = [
+    let writers: [(Format, Writer); 4] = [
         (Format::Json, Sample::json),
         (Format::Logfmt, Sample::logfmt),
         (Format::Text, Sample::text),
@@ -160,5 +164,31 @@ fn samples(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, lines, samples);
+/// The same for formats whose lines say too little by themselves: below a header, or in a runtime's envelope.
+fn sources(criterion: &mut Criterion) {
+    let files = [
+        ("w3c", include_str!("../tests/golden/w3c/iis.log")),
+        ("csv", include_str!("../tests/golden/csv/windows.log")),
+        ("cri", include_str!("../tests/golden/cri/streams.log")),
+        ("docker", include_str!("../tests/golden/docker/streams.log")),
+    ];
+    let reading = Reading::default();
+    let mut group = criterion.benchmark_group("sources");
+    for (name, text) in files {
+        let lines: Vec<_> = text.lines().collect();
+        let mut learned = Learned::default();
+        group.throughput(Throughput::Elements(lines.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                for line in &lines {
+                    let inner = learned.unwrap(black_box(line), &reading);
+                    black_box(learned.record(&inner.text, inner.envelope, &reading, Ticks::UNIX_EPOCH));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, lines, samples, sources);
 criterion_main!(benches);

@@ -56,7 +56,7 @@ impl Header {
         let separator = *[b'\t', b';', b','].iter().find(|separator| memchr(**separator, line.as_bytes()).is_some())?;
         let mut columns: Vec<Column> = Vec::new();
         let mut cells = Cells::new(line, separator);
-        while let Some(cell) = cells.next() {
+        for cell in cells.by_ref() {
             let name = cell.text();
             let is_new = columns.iter().all(|column| column.name != name);
             if !is_name(&name) || !is_new || columns.len() == COLUMNS_MAX {
@@ -92,7 +92,7 @@ impl Header {
         let mut cells = Cells::new(text, self.separator);
         let (mut date, mut clock) = (None, None);
         let mut columns = self.columns.iter();
-        while let Some(cell) = cells.next() {
+        for cell in cells.by_ref() {
             let column = columns.next()?;
             let is_message = matches!(column.role, Some((Role::Message, _)));
             let value =

@@ -73,7 +73,8 @@ pub(super) fn goes_on(open: &str, line: &str) -> Option<bool> {
     let (first, rest) = open.split_once('\n').unwrap_or((open, ""));
     let has_user = is_user(first) || is_user(rest);
     let is_slow = is_time(first) || is_user(first);
-    is_slow.then(|| !is_time(line) && !(has_user && is_user(line)))
+    let is_next = is_time(line) || has_user && is_user(line);
+    is_slow.then_some(!is_next)
 }
 
 /// Whether a line begins a slow query, whatever came before.

@@ -61,7 +61,7 @@ pub(super) fn record<'a>(text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
     let (mut level, mut message) = (None, Cow::Borrowed(""));
     let mut fields = Vec::with_capacity(16);
     let mut names = COLUMNS.iter();
-    while let Some(cell) = cells.next() {
+    for cell in cells.by_ref() {
         match *names.next()? {
             SEVERITY => level = Some(level_of(cell.written)?),
             MESSAGE => message = cell.text(),
