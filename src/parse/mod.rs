@@ -18,11 +18,13 @@
 
 mod access;
 mod apache_error;
+mod cells;
 mod clef;
 mod csv;
 mod cut;
 mod draft;
 mod envelope;
+mod explain;
 mod explicit;
 mod flat;
 mod format;
@@ -40,17 +42,19 @@ mod postgresql;
 mod postgresql_csv;
 mod records;
 mod redis;
+mod scales;
 mod scan;
 mod shaped;
 mod timestamp;
 mod w3c;
 mod zone;
 
+pub use explain::{Part, explain};
 pub(crate) use explicit::compile_part;
 pub use explicit::{Explicit, PatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use join::{Assembler, Ending, RawRecord, cut_record};
-pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
+pub use learned::{Envelope, FormatError, Join, Learned, Reading, Stream, Unwrapped};
 pub use records::Records;
 pub use timestamp::Unsaid;
 pub use zone::{UnknownZone, Zone};

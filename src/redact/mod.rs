@@ -5,7 +5,7 @@
 //! keys; so a value is clean whether it came from JSON with escapes, from logfmt or from plain text, and no instance is
 //! named by a secret. What matched is counted by the pattern's name; nothing else remains of it.
 //!
-//! A line without anything that could match costs one look for the letters that a match must have ([`Hint`]). What was
+//! A line without anything that could match costs one look for the letters that a match must have. What was
 //! copied while it was parsed, because it had escapes, is always looked at by itself.
 //!
 //! * `presets`: what is known by name.
@@ -19,7 +19,6 @@ mod presets;
 
 use crate::parse::{PatternError, compile_part};
 use crate::record::{Record, Value};
-use memchr::memmem;
 use regex::Regex;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -47,28 +46,24 @@ struct Inner {
 }
 
 /// What is looked for.
+#[derive(Clone)]
 enum What {
     Card,
     Regex(Search),
 }
 
 /// A regular expression; where it has a group, only what the first one matched is replaced.
+#[derive(Clone)]
 struct Search {
     regex: Regex,
     has_group: bool,
-    hint: Hint,
+    /// What a text must have in it to match, without a look at what stands beside it: then a part of a text without it does
+    /// not match either.
+    hint: Option<Regex>,
     /// Whether a match is one, judged by what would be replaced.
     counts: fn(&str) -> bool,
     /// Whether a field of this name is replaced as a whole.
     names: fn(&str) -> bool,
-}
-
-/// What a text must have in it to match; so a part of a text without it does not match either.
-enum Hint {
-    /// One of these, in this spelling.
-    Any(&'static [&'static str]),
-    /// Nothing is known.
-    None,
 }
 
 impl Redaction {
@@ -97,7 +92,7 @@ impl Redaction {
         let what = What::Regex(Search {
             has_group: regex.captures_len() > 1,
             regex,
-            hint: Hint::None,
+            hint: None,
             counts: |_| true,
             names: |_| false,
         });
@@ -118,6 +113,11 @@ impl Redaction {
         self.0.matches.load(Ordering::Relaxed)
     }
 
+    /// Whether it is the same pattern, whose matches are counted together.
+    pub fn counts_with(&self, other: &Redaction) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     fn count(&self, matches: usize) {
         self.0.matches.fetch_add(matches as u64, Ordering::Relaxed);
     }
@@ -125,12 +125,7 @@ impl Redaction {
     fn may_be_in(&self, text: &str) -> bool {
         match &self.0.what {
             What::Card => cards::may_be_in(text),
-            What::Regex(search) => match search.hint {
-                Hint::Any(needles) => {
-                    needles.iter().any(|needle| memmem::find(text.as_bytes(), needle.as_bytes()).is_some())
-                }
-                Hint::None => true,
-            },
+            What::Regex(search) => search.hint.as_ref().is_none_or(|hint| hint.is_match(text)),
         }
     }
 
@@ -234,61 +229,65 @@ impl Redactor {
         &self.0
     }
 
-    /// Replaces what matches in a record that was read from `text`.
-    pub fn redact(&self, record: &mut Record<'_>, text: &str) {
+    /// Replaces what matches in a record that was read from `text`; true where anything did.
+    pub fn redact(&self, record: &mut Record<'_>, text: &str) -> bool {
         // What is borrowed is a part of the text, and cannot have what the text does not.
         let mut possible = 0u64;
         for (number, pattern) in self.0.iter().enumerate() {
             possible |= u64::from(pattern.may_be_in(text)) << number;
         }
-        self.clean(&mut record.message, possible);
+        let mut had_any = self.clean(&mut record.message, possible);
         for field in &mut record.fields {
-            match &mut field.value {
-                Value::String(value) => {
-                    self.clean_named(&field.name, value);
-                    self.clean(value, possible);
+            had_any |= match &mut field.value {
+                Value::String(value) => self.clean_named(&field.name, value) | self.clean(value, possible),
+                Value::Int64(number) => {
+                    let written = number.to_string();
+                    self.clean_number(&mut field.value, written)
                 }
-                Value::Int64(number) => field.value = self.number(number.to_string(), field.value.clone()),
-                Value::Double(number) => field.value = self.number(number.to_string(), field.value.clone()),
-                Value::Boolean(_) => {}
-            }
-            self.clean(&mut field.name, possible);
+                Value::Double(number) => {
+                    let written = number.to_string();
+                    self.clean_number(&mut field.value, written)
+                }
+                Value::Boolean(_) => false,
+            };
+            had_any |= self.clean(&mut field.name, possible);
         }
+        had_any
     }
 
-    fn clean(&self, text: &mut Cow<'_, str>, possible: u64) {
+    fn clean(&self, text: &mut Cow<'_, str>, possible: u64) -> bool {
         let possible = if matches!(text, Cow::Owned(_)) { u64::MAX } else { possible };
-        if possible == 0 {
-            return;
-        }
+        let mut had_any = false;
         for (number, pattern) in self.0.iter().enumerate() {
             if possible >> number & 1 == 1
                 && pattern.may_be_in(text)
                 && let Some(clean) = pattern.replaced(text)
             {
                 *text = Cow::Owned(clean);
+                had_any = true;
             }
         }
+        had_any
     }
 
     /// Replaces the value of a field whose name says that it is a secret.
-    fn clean_named(&self, name: &str, value: &mut Cow<'_, str>) {
-        if let Some(pattern) = self.0.iter().find(|pattern| pattern.is_name_of_secret(name))
-            && !value.is_empty()
-        {
+    fn clean_named(&self, name: &str, value: &mut Cow<'_, str>) -> bool {
+        let pattern = self.0.iter().find(|pattern| pattern.is_name_of_secret(name) && !value.is_empty());
+        if let Some(pattern) = pattern {
             pattern.count(1);
             *value = Cow::Owned(pattern.0.replace.clone());
         }
+        pattern.is_some()
     }
 
-    /// A number, or what is left of it as text where something in it matches.
-    fn number<'a>(&self, written: String, value: Value<'a>) -> Value<'a> {
-        let mut text = Cow::Borrowed(written.as_str());
-        self.clean(&mut text, u64::MAX);
-        match text {
-            Cow::Borrowed(_) => value,
-            Cow::Owned(text) => Value::String(Cow::Owned(text)),
+    /// Makes a number text where something in it matches.
+    fn clean_number(&self, value: &mut Value<'_>, written: String) -> bool {
+        let mut text = Cow::Owned(written);
+        let had_any = self.clean(&mut text, u64::MAX);
+        if had_any {
+            *value = Value::String(Cow::Owned(text.into_owned()));
         }
+        had_any
     }
 
     /// How much of a text to keep that was cut at its end: half a secret is none that a pattern knows, so the word that
