@@ -91,11 +91,8 @@ pub(super) fn timed_format(line: &str, unsaid: &Unsaid) -> Option<Format> {
         [] => None,
         [b'<', ..] => syslog::priority(line).map(|_| Format::Syslog),
         [b'A'..=b'Z', b'0'..=b'9', ..] => klog::read(line, unsaid).map(|_| Format::Klog),
-        _ if ansi::has_escapes(line) => Header::timed(&ansi::strip(line), unsaid).map(|_| Format::Text),
-        bytes => {
-            let is_timed = super::timestamp::at_start(bytes, unsaid).is_some() || Header::timed(line, unsaid).is_some();
-            is_timed.then_some(Format::Text)
-        }
+        [0x1b, ..] => Header::is_timed(&ansi::strip(line), unsaid).then_some(Format::Text),
+        _ => Header::is_timed(line, unsaid).then_some(Format::Text),
     }
 }
 

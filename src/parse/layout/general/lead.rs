@@ -13,6 +13,24 @@ use crate::time::{TICKS_PER_SECOND, Ticks};
 const LEAD_MAX: usize = 6;
 
 impl<'a> Header<'a> {
+    /// Whether there is a time near the start of a line, which is less than to read its header.
+    pub(in crate::parse::layout) fn is_timed(line: &'a str, unsaid: &Unsaid) -> bool {
+        let mut header = Header::at(line, skip_spaces(line.as_bytes(), 0));
+        let mut is_numbered = false;
+        for place in 0..=LEAD_MAX {
+            if header.stamp_at(header.at, unsaid).is_some() || header.bracketed(unsaid).is_some() {
+                return true;
+            }
+            let Some(token) = token(line, header.at).filter(|token| may_lead(token, place, is_numbered)) else {
+                return false;
+            };
+            is_numbered |= place == 0 && matches!(token.kind, Kind::Number(_));
+            header.at = token.end;
+            header.skip();
+        }
+        false
+    }
+
     pub(super) fn time(&mut self, unsaid: &Unsaid) -> Option<()> {
         if let Some(stamp) = self.stamp_at(self.at, unsaid) {
             self.take_stamp(stamp);

@@ -208,20 +208,14 @@ impl<'a> Header<'a> {
 
     /// What is in brackets, by its looks.
     pub(super) fn group(&mut self, token: &Token<'a>, inner: &'a str) {
-        let pid = |text: &'a str| -> Option<&'a str> {
-            let text = text.trim().trim_start_matches(['#', '<']);
-            let text =
-                ["pid", "PID", "tid", "TID", "thread"].iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
-            Some(text.trim_start_matches([' ', ':', '='])).filter(|text| is_number(text))
-        };
         if inner.is_empty() || inner == "-" {
             return;
         }
-        if let Some(number) = pid(inner) {
+        if let Some(number) = process(inner) {
             return self.sketch.pid(number);
         }
         if let Some((first, second)) = inner.split_once([':', '#'])
-            && let (Some(first), Some(second)) = (pid(first), pid(second))
+            && let (Some(first), Some(second)) = (process(first), process(second))
         {
             self.sketch.pid(first);
             return self.sketch.pid(second);
@@ -255,12 +249,19 @@ impl<'a> Header<'a> {
 }
 
 fn is_process(inner: &str) -> bool {
-    let number = |text: &str| {
-        let text = text.trim_start_matches('#');
-        is_number(text)
-            || ["pid ", "PID:", "pid:", "pid=", "tid "]
-                .iter()
-                .any(|word| text.strip_prefix(word).is_some_and(is_number))
-    };
-    number(inner) || inner.split_once(':').is_some_and(|(first, second)| number(first) && number(second))
+    process(inner).is_some()
+        || inner
+            .split_once([':', '#'])
+            .is_some_and(|(first, second)| process(first).is_some() && process(second).is_some())
+}
+
+/// The number that something in brackets is, if it can only be that of a process or a thread.
+fn process(text: &str) -> Option<&str> {
+    // Nearly all that stands in brackets ends in a letter.
+    if !text.as_bytes().last().is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    let text = text.trim_start_matches(['#', '<', ' ']);
+    let text = ["pid", "PID", "tid", "TID", "thread"].iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
+    Some(text.trim_start_matches([' ', ':', '='])).filter(|text| is_number(text))
 }
