@@ -1,7 +1,8 @@
 //! What it costs to read a line, by format. The lines have the shape of the corpus that the end-to-end benchmark uses.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use daytable::parse::{Format, FormatChoice, parse};
+use daytable::parse::{Format, FormatChoice, Learned, Reading, parse};
+use daytable::time::Ticks;
 use std::fmt::Write;
 use std::hint::black_box;
 
@@ -30,6 +31,9 @@ impl Random {
         of[(self.next() % of.len() as u64) as usize]
     }
 }
+
+/// Writes a record in one of the formats.
+type Writer = fn(&Sample) -> String;
 
 /// One record; the formats differ only in how it is written.
 struct Sample {
@@ -103,7 +107,7 @@ fn lines(criterion: &mut Criterion) {
     let samples: Vec<_> = (0..LINES).map(|_| Sample::new(&mut random)).collect();
     let mut group = criterion.benchmark_group("parse");
     group.throughput(Throughput::Elements(LINES));
-    let writers: [(Format, fn(&Sample) -> String); 4] = [
+    let writers: [(Format, Writer); 4] = [
         (Format::Json, Sample::json),
         (Format::Logfmt, Sample::logfmt),
         (Format::Text, Sample::text),
@@ -127,5 +131,64 @@ fn lines(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, lines);
+/// Lines as the programs themselves write them: the samples that the golden tests read.
+fn samples(criterion: &mut Criterion) {
+    let files = [
+        ("bunyan", Format::Json, include_str!("../tests/golden/json/bunyan.log")),
+        ("clef", Format::Json, include_str!("../tests/golden/json/serilog_clef.log")),
+        ("ecs", Format::Json, include_str!("../tests/golden/json/ecs.log")),
+        ("gelf", Format::Json, include_str!("../tests/golden/json/gelf.log")),
+        ("journald", Format::Json, include_str!("../tests/golden/json/journald.log")),
+        ("mongodb", Format::Json, include_str!("../tests/golden/json/databases.log")),
+        ("access", Format::Access, include_str!("../tests/golden/access/combined.log")),
+        ("nginx_error", Format::NginxError, include_str!("../tests/golden/nginx_error/requests.log")),
+        ("apache_error", Format::ApacheError, include_str!("../tests/golden/apache_error/two_four.log")),
+        ("postgresql", Format::Postgresql, include_str!("../tests/golden/postgresql/prefixes.log")),
+        ("mysql", Format::Mysql, include_str!("../tests/golden/mysql/eight.log")),
+        ("redis", Format::Redis, include_str!("../tests/golden/redis/versions.log")),
+    ];
+    let mut group = criterion.benchmark_group("samples");
+    for (name, format, text) in files {
+        let choice = FormatChoice::Only(format);
+        let lines: Vec<_> = text.lines().filter(|line| parse(line, choice).format == format).collect();
+        assert!(!lines.is_empty(), "no {name} line");
+        group.throughput(Throughput::Elements(lines.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                for line in &lines {
+                    black_box(parse(black_box(line), choice));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+/// The same for formats whose lines say too little by themselves: below a header, or in a runtime's envelope.
+fn sources(criterion: &mut Criterion) {
+    let files = [
+        ("w3c", include_str!("../tests/golden/w3c/iis.log")),
+        ("csv", include_str!("../tests/golden/csv/windows.log")),
+        ("cri", include_str!("../tests/golden/cri/streams.log")),
+        ("docker", include_str!("../tests/golden/docker/streams.log")),
+    ];
+    let reading = Reading::default();
+    let mut group = criterion.benchmark_group("sources");
+    for (name, text) in files {
+        let lines: Vec<_> = text.lines().collect();
+        let mut learned = Learned::default();
+        group.throughput(Throughput::Elements(lines.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                for line in &lines {
+                    let inner = learned.unwrap(black_box(line), &reading);
+                    black_box(learned.record(&inner.text, inner.envelope, &reading, Ticks::UNIX_EPOCH));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, lines, samples, sources);
 criterion_main!(benches);

@@ -21,6 +21,7 @@
 //! * [`config`]: the file, its defaults, its errors.
 //! * [`daemon`]: the parts put together, started, drained and stopped.
 //! * [`cli`]: the commands.
+//! * [`trial`]: what must hold of any bytes, for tests and fuzzers.
 //!
 //! What does not exist, on purpose: sources know nothing of stores and stores nothing of sources (they meet in
 //! [`batch`] and in [`store::Intake`]); no position is kept anywhere but in the commit that holds its rows; no row is
@@ -46,4 +47,5 @@ pub mod config;
 pub mod daemon;
 pub mod cli;
 pub mod failpoint;
+pub mod trial;
 mod nearest;

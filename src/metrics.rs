@@ -61,6 +61,8 @@ pub struct Metrics {
     pub intake_waiting_bytes: IntGauge,
     /// Reads of a source that failed.
     pub read_errors: IntCounter,
+    /// Secrets that were replaced, by `pattern`, its name in the configuration.
+    pub redactions: IntCounterVec,
     sources: BySource,
     parsed: IntCounterVec,
     late: IntCounterVec,
@@ -160,6 +162,7 @@ impl Metrics {
             open_files: all.gauge("open_files", "Files that are held open to be read."),
             intake_waiting_bytes: all.gauge("intake_waiting_bytes", "Bytes that wait to be committed."),
             read_errors: all.counter("read_errors_total", "Reads of a source that failed."),
+            redactions: all.counters("redactions_total", "Secrets that were replaced.", &["pattern"]),
             sources: BySource::new(&all),
             parsed: all.counters("records_parsed_total", "Records by the format they were read as.", &["format"]),
             late: all.counters("records_late_total", "Records later than their day's table.", &["table"]),
@@ -270,6 +273,7 @@ mod tests {
         metrics.table("Log").late.inc();
         metrics.format("json").inc();
         metrics.http_request("200", "/metrics").inc();
+        metrics.redactions.with_label_values(&["email"]).inc();
         metrics.records_truncated.with_label_values(&["line_bytes_max"]).inc();
         metrics.tables.with_label_values(&["open"]).set(3);
         metrics.lifecycle_failures.with_label_values(&["drop"]).inc();

@@ -1,5 +1,6 @@
 //! Options that several commands take.
 
+use crate::parse::Reading;
 use crate::query::{Filter, When};
 use crate::record::Level;
 use crate::store::{Reader, StoreError};
@@ -60,6 +61,11 @@ impl Filters {
 fn level(word: &str) -> Result<Level, String> {
     let names = || Level::ALL.map(Level::name).join(", ");
     Level::from_word(word).ok_or_else(|| format!("the levels are {}", names()))
+}
+
+/// A format as `--format` takes it, which [`Reading::set_format`] reads.
+pub(super) fn format(text: &str) -> Result<String, String> {
+    Reading::default().set_format(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// A duration that is not zero.

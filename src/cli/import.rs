@@ -19,13 +19,16 @@ use std::path::{Path, PathBuf};
 pub(super) struct Args {
     #[command(flatten)]
     data: Data,
-    /// The configuration whose tables take the records; without one, a table Log that keeps 30 days. A running daemon
+    /// The configuration whose tables take the records, and which says what is redacted; without one, a table Log that keeps 30 days. A running daemon
     /// goes by its own
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// How the instance of a record is named: {host}, {path}, {stem}, {field:NAME}, or text
     #[arg(long, value_name = "TEMPLATE", default_value = "{host}")]
     instance: InstanceTemplate,
+    /// What the lines are: auto, a format by its name, regex:PATTERN or grok:PATTERN
+    #[arg(long, value_name = "FORMAT", value_parser = super::args::format)]
+    format: Option<String>,
     /// Files, plain or compressed with gzip or zstd
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -73,7 +76,7 @@ fn ask_daemon(
     paths: Vec<PathBuf>,
     show: &mut dyn FnMut(Progress),
 ) -> Result<(), CliError> {
-    let import = Import { paths, instance: Some(args.instance.to_string()) };
+    let import = Import { paths, instance: Some(args.instance.to_string()), format: args.format.clone() };
     let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
     let mut answer = control.post("/-/import", &body)?;
     while let Some(line) = answer.next_line()? {
@@ -90,7 +93,12 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -
         None => Config::default(),
     };
     let store = Store::open(&args.data.dir, Options::default())?;
-    let options = TailOptions { instance: args.instance.clone(), ..TailOptions::new("import", Vec::new()) };
+    let mut reading = config.reading();
+    if let Some(format) = &args.format {
+        // It was looked at when the options were read.
+        reading.set_format(format).map_err(|error| CliError::Unavailable(error.to_string()))?;
+    }
+    let options = TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
     let router = daemon::router(&config.tables);
     let imported = tail::import(paths, &options, &router, &daemon::host(), &store.intake(), show);
     // Whatever became of it, what was taken is committed.

@@ -46,7 +46,8 @@ impl Args {
             config.http.listen = listen;
         }
         if !self.tail.is_empty() {
-            config.tails.push(TailConfig { name: BLOCK.into(), include: self.tail, ..TailConfig::default() });
+            let reading = config.reading();
+            config.tails.push(TailConfig { name: BLOCK.into(), include: self.tail, reading, ..TailConfig::default() });
         }
         config
     }

@@ -6,6 +6,7 @@
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
 use crate::key::DayTable;
+use crate::parse::Reading;
 use crate::query::{Filter, Follower, Grouping, ShownSource, ShownTable, count, select, when};
 use crate::record::Level;
 use crate::route::Router;
@@ -24,8 +25,8 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// Readers that wait for a query at most; after a burst of clients the others close.
 const IDLE_MAX: usize = 8;
 
-/// The answers over the folder of `store`.
-pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router) -> Api {
+/// The answers over the folder of `store`. Imports are read by `reading`.
+pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router, reading: Reading) -> Api {
     let (steps, intake) = (store.steps(), store.intake());
     let with = |answer: fn(&Reader, &mut Out) -> Result<(), ApiError>| -> Lines<()> {
         let readers = readers.clone();
@@ -67,7 +68,11 @@ pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router) -> Api 
             let instance = import.instance.as_deref().unwrap_or("{host}").parse();
             let instance = instance
                 .map_err(|e: crate::config::template::TemplateError| ApiError::parameter("instance", e.to_string()))?;
-            let options = TailOptions { instance, ..TailOptions::new("import", Vec::new()) };
+            let mut reading = reading.clone();
+            if let Some(format) = &import.format {
+                reading.set_format(format).map_err(|e| ApiError::parameter("format", e.to_string()))?;
+            }
+            let options = TailOptions { instance, reading, ..TailOptions::new("import", Vec::new()) };
             let progress = |progress| {
                 write(&progress, out);
             };

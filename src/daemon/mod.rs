@@ -82,11 +82,11 @@ async fn serve(
     let router = router(&config.tables);
     let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
     let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
-    observe::fetch(&metrics, &counters, store.intake(), &config.data_dir);
+    observe::fetch(&metrics, &counters, store.intake(), &config);
 
     let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
     let readers = Readers::new(config.data_dir.clone());
-    let api = answers::api(&readers, store, router.clone());
+    let api = answers::api(&readers, store, router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Listen::Tcp(address) = config.http.listen {

@@ -6,10 +6,11 @@ use crate::http::Readiness;
 use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
+use crate::redact::{Redaction, Redactor};
 use crate::store::{Intake, Options, Reader};
 use crate::tail::TailCounters;
 use crate::time::Ticks;
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,10 +63,22 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn F
 }
 
 /// Has the counts of the sources and the state of the store fetched when somebody asks.
-pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Intake, data_dir: &Path) {
+pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Intake, config: &Config) {
     // Series that stand at zero are there before the first event: a rate needs both ends.
     let blocks: Vec<_> = counters.blocks.iter().map(|block| metrics.source(&block.name)).collect();
-    let (counters, data_dir) = (counters.clone(), data_dir.to_owned());
+    let (counters, data_dir) = (counters.clone(), config.data_dir.clone());
+    // Blocks share the patterns of the whole configuration; those of the same name count together.
+    let of_blocks = config.tails.iter().filter_map(|tail| tail.reading.redactor.as_ref());
+    let redactions: BTreeMap<String, Vec<Redaction>> = of_blocks
+        .flat_map(Redactor::patterns)
+        .chain(&config.redact)
+        .fold(BTreeMap::new(), |mut by_name: BTreeMap<String, Vec<Redaction>>, pattern| {
+            let same = by_name.entry(pattern.name().to_owned()).or_default();
+            if !same.iter().any(|known| known.counts_with(pattern)) {
+                same.push(pattern.clone());
+            }
+            by_name
+        });
     metrics.on_scrape(Box::new(move |metrics| {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |of: fn(&crate::tail::BlockCounters) -> &AtomicU64| {
@@ -98,6 +111,9 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
             raise_to(&metrics.format(format.label()), parsed);
         }
         raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
+        for (name, patterns) in &redactions {
+            raise_to(&metrics.redactions.with_label_values(&[name]), patterns.iter().map(Redaction::matches).sum());
+        }
         raise_to(&metrics.read_errors, sum(|b| &b.read_errors));
         metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));

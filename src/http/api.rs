@@ -36,6 +36,9 @@ pub struct Import {
     /// How their instance is named, as `instance` in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
+    /// What their lines are, as `--format` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
 }
 
 /// Answers in lines, each a JSON text without a newline in it.

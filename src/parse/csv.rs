@@ -10,8 +10,9 @@
 //! a first line names columns is a guess, and the lines behind it prove it: as many values, and among them a time or a
 //! level. What is no such line stays plain, and so does the header itself.
 //!
-//! A value in quotes is text; others are typed by their looks. Without a column for the message the line is the message.
+//! A value in quotes is text; others are typed by their looks, and none becomes nothing. Without a column for the message the line is the message.
 
+use super::cells::Cells;
 use super::draft::Draft;
 use super::names::{self, Role, role_of};
 use super::pairs;
@@ -25,6 +26,8 @@ use std::borrow::Cow;
 const COLUMNS_MAX: usize = 256;
 /// Bytes of a header at most.
 const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a record at most to which lines are added.
+const OPEN_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a column's name at most; what is longer is a sentence.
 const NAME_BYTES_MAX: usize = 48;
 
@@ -53,7 +56,7 @@ impl Header {
         let separator = *[b'\t', b';', b','].iter().find(|separator| memchr(**separator, line.as_bytes()).is_some())?;
         let mut columns: Vec<Column> = Vec::new();
         let mut cells = Cells::new(line, separator);
-        while let Some(cell) = cells.next() {
+        for cell in cells.by_ref() {
             let name = cell.text();
             let is_new = columns.iter().all(|column| column.name != name);
             if !is_name(&name) || !is_new || columns.len() == COLUMNS_MAX {
@@ -72,26 +75,24 @@ impl Header {
         &self.line
     }
 
-    /// Whether a line begins a record: as many values as there are columns, or fewer where the last one goes on in the
-    /// next line; and a time or a level in its place.
-    pub(super) fn begins(&self, line: &str, unsaid: &Unsaid) -> bool {
-        let mut cells = Cells::new(line, self.separator);
-        let mut columns = self.columns.iter();
-        let mut is_known = false;
-        while let Some(cell) = cells.next() {
-            let Some(column) = columns.next() else { return false };
-            is_known |= column.role.is_some_and(|role| gives(role, &cell, unsaid));
+    /// Whether the last value of a record is in quotes that are not closed: then it goes on in the next line.
+    pub(super) fn is_open(&self, text: &str) -> bool {
+        // Each line that comes looks through all that is there, so this is what keeps the time in bounds.
+        if text.len() > OPEN_BYTES_MAX {
+            return false;
         }
-        is_known && (cells.is_open || columns.next().is_none())
+        let mut cells = Cells::new(text, self.separator);
+        cells.by_ref().for_each(drop);
+        cells.is_open
     }
 
     /// Reads a record; none where it has not as many values, or neither time nor level.
     pub(super) fn record<'a>(&self, text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
-        let mut draft = Draft::new();
+        let mut draft = Draft::new(unsaid);
         let mut cells = Cells::new(text, self.separator);
         let (mut date, mut clock) = (None, None);
         let mut columns = self.columns.iter();
-        while let Some(cell) = cells.next() {
+        for cell in cells.by_ref() {
             let column = columns.next()?;
             let is_message = matches!(column.role, Some((Role::Message, _)));
             let value =
@@ -100,6 +101,9 @@ impl Header {
                 date = Some(cell);
             } else if column.is("time") {
                 clock = Some(cell);
+            }
+            if cell.written.is_empty() && !cell.is_quoted {
+                continue;
             }
             // The record cannot borrow from what was learnt, so each name costs an allocation.
             draft.add_as(column.role, Cow::Owned(column.name.clone()), value);
@@ -151,24 +155,6 @@ fn role(name: &str) -> Option<(Role, u8)> {
     }
 }
 
-/// Whether a value is what its column says, which is what proves a header. A time of day without its date counts.
-fn gives((role, rank): (Role, u8), cell: &Cell<'_>, unsaid: &Unsaid) -> bool {
-    let value = Value::String(cell.text());
-    match role {
-        Role::Time => timestamp::read_with(&value, unsaid).is_some() || is_half(cell.written),
-        Role::Level => names::level(&value, rank).is_some(),
-        _ => false,
-    }
-}
-
-/// Whether a text is a date or a time of day, one without the other.
-fn is_half(text: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'/' | b'.' | b':' | b',');
-    (6..=18).contains(&text.len())
-        && text.bytes().all(is_part)
-        && text.bytes().filter(|byte| matches!(byte, b':' | b'-' | b'/' | b'.')).count() >= 2
-}
-
 /// The time that a date and a time of day in columns of their own make.
 fn together(date: &str, clock: &str, unsaid: &Unsaid) -> Option<Ticks> {
     if date.len() + clock.len() > 64 {
@@ -176,87 +162,6 @@ fn together(date: &str, clock: &str, unsaid: &Unsaid) -> Option<Ticks> {
     }
     let both = format!("{date} {clock}");
     timestamp::at_start(both.as_bytes(), unsaid).filter(|stamp| stamp.length == both.len()).map(|stamp| stamp.time)
-}
-
-/// A value as it is written, without the quotes around it.
-#[derive(Clone, Copy)]
-pub(super) struct Cell<'a> {
-    pub(super) written: &'a str,
-    pub(super) is_quoted: bool,
-    /// Whether a quote in it is written twice.
-    has_quotes: bool,
-}
-
-impl<'a> Cell<'a> {
-    /// The value.
-    pub(super) fn text(&self) -> Cow<'a, str> {
-        if self.has_quotes { Cow::Owned(self.written.replace("\"\"", "\"")) } else { Cow::Borrowed(self.written) }
-    }
-}
-
-/// The values of a record in their order.
-pub(super) struct Cells<'a> {
-    /// None behind the last one.
-    rest: Option<&'a str>,
-    separator: u8,
-    /// Whether the last value is in quotes that are not closed.
-    pub(super) is_open: bool,
-    /// Whether something stands behind a closing quote.
-    pub(super) is_broken: bool,
-}
-
-impl<'a> Cells<'a> {
-    pub(super) fn new(text: &'a str, separator: u8) -> Self {
-        Cells { rest: Some(text), separator, is_open: false, is_broken: false }
-    }
-
-    fn bare(&mut self, text: &'a str) -> Cell<'a> {
-        let end = memchr(self.separator, text.as_bytes());
-        let written = end.and_then(|end| text.get(..end)).unwrap_or(text);
-        self.rest = end.and_then(|end| text.get(end + 1..));
-        Cell { written, is_quoted: false, has_quotes: false }
-    }
-
-    fn quoted(&mut self, text: &'a str) -> Cell<'a> {
-        let bytes = text.as_bytes();
-        let (mut at, mut has_quotes) = (0, false);
-        let end = loop {
-            match bytes.get(at..).and_then(|rest| memchr(b'"', rest)) {
-                Some(quote) if bytes.get(at + quote + 1) == Some(&b'"') => {
-                    has_quotes = true;
-                    at += quote + 2;
-                }
-                Some(quote) => break at + quote,
-                None => {
-                    self.is_open = true;
-                    break text.len();
-                }
-            }
-        };
-        let after = text.get(end + 1..).unwrap_or_default();
-        self.rest = match after.as_bytes().first() {
-            Some(byte) if *byte == self.separator => after.get(1..),
-            Some(_) => {
-                self.is_broken = true;
-                None
-            }
-            None => None,
-        };
-        Cell { written: text.get(..end).unwrap_or(text), is_quoted: true, has_quotes }
-    }
-}
-
-impl<'a> Iterator for Cells<'a> {
-    type Item = Cell<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Cell<'a>> {
-        let text = self.rest.take()?;
-        Some(match text.strip_prefix('"') {
-            Some(inner) => self.quoted(inner),
-            None => self.bare(text),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -362,17 +267,19 @@ mod tests {
     #[test]
     fn a_newline_in_quotes_goes_on() {
         let header = Header::read("time,level,msg,user").expect("a header");
-        for (line, begins) in [
-            ("2024-01-02T03:04:05Z,info,text,ada", true),
+        for (text, is_open) in [
+            ("2024-01-02T03:04:05Z,info,text,ada", false),
             ("2024-01-02T03:04:05Z,info,\"text", true),
-            ("of several, lines", false),
-            ("and the end\",ada", false),
-            ("a,b,c,d", false),
+            ("2024-01-02T03:04:05Z,info,\"text\nof lines", true),
+            ("2024-01-02T03:04:05Z,info,\"text\n\"\"", true),
+            ("2024-01-02T03:04:05Z,info,\"text\n\",ada", false),
+            ("time,level,msg,user", false),
+            ("a 5\" disk", false),
             ("", false),
-            ("03:04:05,,x,y", true),
         ] {
-            assert_eq!(header.begins(line, &Unsaid::default()), begins, "{line}");
+            assert_eq!(header.is_open(text), is_open, "{text}");
         }
+        assert!(!header.is_open(&format!("\"{}", "x".repeat(OPEN_BYTES_MAX))));
     }
 
     proptest! {
@@ -392,7 +299,7 @@ mod tests {
         fn any_text(text in "(time|level|[,;\t\"\n]|\\PC){0,16}") {
             let _ = Header::read(&text);
             let header = Header::read("time,level,msg").expect("a header");
-            let _ = (header.begins(&text, &Unsaid::default()), header.record(&text, &Unsaid::default()));
+            let _ = (header.is_open(&text), header.record(&text, &Unsaid::default()));
         }
     }
 }

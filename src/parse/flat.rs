@@ -10,13 +10,14 @@ use super::draft::Draft;
 use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
 use super::pairs::{unquote, whole};
 use super::scan::special;
+use super::timestamp::Unsaid;
 use crate::record::{Record, Value};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// Reads a line that is one object and nothing else; none where that is for serde_json to say.
-pub(super) fn read(line: &str) -> Option<Record<'_>> {
-    let mut draft = Draft::new();
+pub(super) fn read<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+    let mut draft = Draft::new(unsaid);
     let mut cursor = Cursor { line, bytes: line.as_bytes(), at: 0 };
     cursor.skip_space();
     cursor.object(&mut draft, "", 0)?;
@@ -193,8 +194,8 @@ mod tests {
 
     /// The claim of this module for one line.
     fn check(line: &str) -> Result<(), TestCaseError> {
-        if let Some(record) = read(line) {
-            prop_assert_eq!(Some(record), json::judged(line), "{}", line);
+        if let Some(record) = read(line, &Unsaid::default()) {
+            prop_assert_eq!(Some(record), json::judged(line, &Unsaid::default()), "{}", line);
         }
         Ok(())
     }
@@ -227,7 +228,11 @@ mod tests {
     #[test]
     fn lines_as_programs_write_them_take_this_way() {
         for line in ["{}", " { } ", r#"{"a":1}"#, "\t{ \"a\" : \"\" }\r\n", r#"{"a":{"b":{}},"c":[[]]}"#, LINE] {
-            assert!(read(line).is_some() && read(line) == json::judged(line), "{line}");
+            assert!(
+                read(line, &Unsaid::default()).is_some()
+                    && read(line, &Unsaid::default()) == json::judged(line, &Unsaid::default()),
+                "{line}"
+            );
         }
     }
 
@@ -252,7 +257,7 @@ mod tests {
             "{\"a\":\"\t\"}",
             "\u{c}{}",
         ] {
-            assert_eq!(read(line), None, "{line}");
+            assert_eq!(read(line, &Unsaid::default()), None, "{line}");
         }
     }
 
@@ -260,11 +265,19 @@ mod tests {
     fn depth_and_long_names_end_as_with_the_judge() {
         for depth in [DEPTH_MAX, DEPTH_MAX + 1, DEPTH_MAX + 3, 1000] {
             let line = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
-            assert!(read(&line).is_some() && read(&line) == json::judged(&line), "{depth}");
+            assert!(
+                read(&line, &Unsaid::default()).is_some()
+                    && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()),
+                "{depth}"
+            );
         }
         for length in [PREFIX_BYTES_MAX, PREFIX_BYTES_MAX + 1] {
             let line = format!("{{\"{}\":{{\"a\":1}}}}", "n".repeat(length));
-            assert!(read(&line).is_some() && read(&line) == json::judged(&line), "{length}");
+            assert!(
+                read(&line, &Unsaid::default()).is_some()
+                    && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()),
+                "{length}"
+            );
         }
     }
 

@@ -11,6 +11,7 @@
 use super::draft::Draft;
 use super::flat;
 use super::pairs::unquote;
+use super::timestamp::Unsaid;
 use crate::record::{Record, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -24,16 +25,16 @@ pub(super) const DEPTH_MAX: usize = 32;
 pub(super) const PREFIX_BYTES_MAX: usize = 255;
 
 /// Reads a line that is one object and nothing else.
-pub(super) fn parse(line: &str) -> Option<Record<'_>> {
+pub(super) fn parse<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
     if !line.trim_ascii_start().starts_with('{') {
         return None;
     }
-    flat::read(line).or_else(|| judged(line))
+    flat::read(line, unsaid).or_else(|| judged(line, unsaid))
 }
 
 /// Reads a line by serde_json's judgement.
-pub(super) fn judged(line: &str) -> Option<Record<'_>> {
-    let mut draft = Draft::new();
+pub(super) fn judged<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+    let mut draft = Draft::new(unsaid);
     read_object(line, &mut draft, "", 0).ok()?;
     Some(draft.finish())
 }
@@ -141,15 +142,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn fields(line: &str) -> Vec<(String, Value<'_>)> {
-        let record = judged(line).unwrap_or_else(|| panic!("{line}"));
-        assert_eq!(parse(line).as_ref(), Some(&record), "{line}");
+        let record = judged(line, &Unsaid::default()).unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(parse(line, &Unsaid::default()).as_ref(), Some(&record), "{line}");
         record.fields.into_iter().map(|Field { name, value }| (name.into_owned(), value)).collect()
     }
 
     #[test]
     fn a_line_of_the_corpus() {
         let line = r#"{"time":"2026-11-20T00:00:00.054356Z","level":"INFO","instance":"worker-28","message":"blob chunk stored","status":200,"client":"10.4.144.214"}"#;
-        let record = parse(line).expect("json");
+        let record = parse(line, &Unsaid::default()).expect("json");
         assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2026-11-20T00:00:00.054356Z"));
         assert_eq!((record.level, &*record.message), (Some(Level::Info), "blob chunk stored"));
         assert!(matches!(record.message, Cow::Borrowed(_)));
@@ -195,7 +196,7 @@ mod tests {
             ("message.a".to_owned(), Value::Int64(1)),
         ];
         assert_eq!(fields(line), expected);
-        let record = parse(line).expect("json");
+        let record = parse(line, &Unsaid::default()).expect("json");
         assert_eq!((record.level, &*record.message), (Some(Level::Warn), ""));
     }
 
@@ -217,9 +218,9 @@ mod tests {
             "{\"a\":{\"b\":1}",
             "\u{a0}{}",
         ] {
-            assert_eq!(parse(line), None, "{line}");
+            assert_eq!(parse(line, &Unsaid::default()), None, "{line}");
         }
-        assert_eq!(parse("{}"), Some(Record::default()));
+        assert_eq!(parse("{}", &Unsaid::default()), Some(Record::default()));
     }
 
     #[test]
@@ -270,7 +271,7 @@ mod tests {
         )) {
             let line = format!("{{{}}}", tokens.concat());
             let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&line).is_ok();
-            prop_assert_eq!(parse(&line).is_some(), is_object, "{}", line);
+            prop_assert_eq!(parse(&line, &Unsaid::default()).is_some(), is_object, "{}", line);
         }
     }
 }

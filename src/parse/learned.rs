@@ -10,12 +10,13 @@ use super::layout::{self, Given, Habits, trace};
 use super::shaped::{self, Headers};
 use super::timestamp::Unsaid;
 use super::zone::Zone;
-use super::{Explicit, Format, FormatChoice, Parsed, envelope, json, logfmt};
+use super::{Explicit, Format, FormatChoice, Parsed, PatternError, UnknownFormat, envelope, json, logfmt};
 use crate::record::Record;
 use crate::redact::Redactor;
 use crate::time::Ticks;
 use memchr::memchr;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -32,6 +33,32 @@ pub struct Reading {
     pub join: Join,
     /// The secrets that are replaced in every record.
     pub redactor: Option<Redactor>,
+}
+
+/// A `format` of the command line that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// No format is called so.
+    #[error("{0}, regex:PATTERN and grok:PATTERN")]
+    Name(#[from] UnknownFormat),
+    /// The pattern is none.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+}
+
+impl Reading {
+    /// Sets the format to the one of that name, or to `regex:PATTERN` or `grok:PATTERN`.
+    pub fn set_format(&mut self, text: &str) -> Result<(), FormatError> {
+        self.explicit = match text.split_once(':') {
+            Some(("regex", pattern)) => Some(Explicit::regex(pattern)?),
+            Some(("grok", pattern)) => Some(Explicit::grok(pattern, BTreeMap::new())?),
+            _ => {
+                self.format = text.parse()?;
+                None
+            }
+        };
+        Ok(())
+    }
 }
 
 /// How far lines are joined to one record. In bytes a record is bounded as a line is.
@@ -181,6 +208,9 @@ impl Learned {
         if let Some(explicit) = &reading.explicit {
             return !explicit.begins(text);
         }
+        if let Some(goes_on) = shaped::goes_on(open, text, &self.headers) {
+            return goes_on && reading.format != FormatChoice::Only(Format::Plain);
+        }
         // Before anything was learnt the open record's first line says how lines begin.
         let usual = match self.format {
             None => layout::timed_format(layout::first_line(open), &unsaid),
@@ -198,7 +228,7 @@ impl Learned {
             return true;
         }
         let unsaid = Learned::any_time(reading);
-        if let Some(begins) = shaped::begins(usual, text, &unsaid, &self.headers) {
+        if let Some(begins) = shaped::begins(self.format, text, &unsaid) {
             return begins;
         }
         !trace::is_inner(text) && layout::begins(usual, text, &unsaid)
@@ -213,6 +243,7 @@ impl Learned {
             _ if reading.explicit.is_some() => true,
             [b'{', .., b'}'] => false,
             _ if reading.format == FormatChoice::Only(Format::Plain) => false,
+            _ if let Some(may_continue) = shaped::may_continue(text, &self.headers) => may_continue,
             _ => match self.format {
                 Some(Format::Access | Format::W3c) => false,
                 Some(Format::Logfmt) => !layout::is_pair(text),
@@ -248,7 +279,11 @@ impl Learned {
         };
         parsed.record.time = parsed.record.time.or(envelope.time);
         if let Some(redactor) = &reading.redactor {
-            redactor.redact(&mut parsed.record, text);
+            let had_secret = redactor.redact(&mut parsed.record, text);
+            if had_secret && parsed.format == Format::Plain {
+                // It may have been taken for a header, and that is saved.
+                self.headers = Headers::default();
+            }
         }
         parsed
     }
@@ -281,13 +316,13 @@ impl Learned {
     fn auto<'a>(&mut self, text: &'a str, unsaid: Unsaid) -> Option<Parsed<'a>> {
         let first = *text.as_bytes().first()?;
         if matches!(first, b'{' | b' ' | b'\t')
-            && let Some(record) = object(text)
+            && let Some(record) = object(text, &unsaid)
         {
             return Some(Parsed::of(record, Format::Json));
         }
         if matches!(first, b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'@')
             && layout::is_pair(text)
-            && let Some(record) = logfmt::parse(text)
+            && let Some(record) = logfmt::parse(text, &unsaid)
         {
             return Some(Parsed::of(record, Format::Logfmt));
         }
@@ -308,8 +343,8 @@ impl Learned {
     /// A record of this format or none.
     fn only<'a>(&mut self, format: Format, text: &'a str, unsaid: Unsaid) -> Option<Parsed<'a>> {
         match format {
-            Format::Json => object(text).map(|record| Parsed::of(record, format)),
-            Format::Logfmt => logfmt::parse_with_flags(text).map(|record| Parsed::of(record, format)),
+            Format::Json => object(text, &unsaid).map(|record| Parsed::of(record, format)),
+            Format::Logfmt => logfmt::parse_with_flags(text, &unsaid).map(|record| Parsed::of(record, format)),
             Format::Cri | Format::Docker => self.auto(text, unsaid),
             Format::Text => {
                 let mut given = Given { unsaid, usual: self.format, habits: &mut self.habits };
@@ -347,13 +382,13 @@ impl Learned {
 }
 
 /// An object, over one line or several; or an object in the first line, and what is below it as more of its message.
-fn object(text: &str) -> Option<Record<'_>> {
-    let whole = json::parse(text);
+fn object<'a>(text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+    let whole = json::parse(text, unsaid);
     if whole.is_some() || !text.contains('\n') {
         return whole;
     }
     let (first, rest) = text.split_once('\n')?;
-    let mut record = json::parse(first)?;
+    let mut record = json::parse(first, unsaid)?;
     let message = record.message.to_mut();
     message.push('\n');
     message.push_str(rest);

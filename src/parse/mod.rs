@@ -9,20 +9,25 @@
 //! The formats tell themselves apart by their first byte, so no line is tried twice: `{` can only be JSON, a digit or
 //! `[` only text with a timestamp, a letter, `_` or `@` only logfmt.
 //!
-//! * `names`: which names mean time, level and message, and what becomes of a second candidate.
+//! * `names`: which names mean time, level, message, component, process and host; `scales`: what values mean as levels;
+//!   `draft`: a record in the making, and what becomes of a second candidate.
 //! * `timestamp`: RFC 3339 and its cousins, and seconds since the epoch.
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
 //! * `scan`: where a short piece of a line ends.
 //! * `json`, `logfmt`, `text`: the formats; `flat`: the fast way through most JSON.
+//! * `shaped`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
+//!   runtime puts around a line.
 //! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.
 
 mod access;
 mod apache_error;
+mod cells;
 mod clef;
 mod csv;
 mod cut;
 mod draft;
 mod envelope;
+mod explain;
 mod explicit;
 mod flat;
 mod format;
@@ -40,17 +45,19 @@ mod postgresql;
 mod postgresql_csv;
 mod records;
 mod redis;
+mod scales;
 mod scan;
 mod shaped;
 mod timestamp;
 mod w3c;
 mod zone;
 
+pub use explain::{Part, explain};
 pub(crate) use explicit::compile_part;
 pub use explicit::{Explicit, PatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use join::{Assembler, Ending, RawRecord, cut_record};
-pub use learned::{Envelope, Join, Learned, Reading, Stream, Unwrapped};
+pub use learned::{Envelope, FormatError, Join, Learned, Reading, Stream, Unwrapped};
 pub use records::Records;
 pub use timestamp::Unsaid;
 pub use zone::{UnknownZone, Zone};

@@ -68,9 +68,22 @@ fn is_code(code: &str) -> bool {
     code.len() <= 16 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Whether a line begins a slow query; else it may go on with one.
-pub(super) fn begins_slow(line: &str) -> bool {
+/// Whether a line goes on with a slow query, of which `open` is the beginning; none where that is none.
+pub(super) fn goes_on(open: &str, line: &str) -> Option<bool> {
+    let (first, rest) = open.split_once('\n').unwrap_or((open, ""));
+    let has_user = is_user(first) || is_user(rest);
+    let is_slow = is_time(first) || is_user(first);
+    let is_next = is_time(line) || has_user && is_user(line);
+    is_slow.then_some(!is_next)
+}
+
+/// Whether a line begins a slow query, whatever came before.
+pub(super) fn is_time(line: &str) -> bool {
     line.starts_with("# Time: ")
+}
+
+fn is_user(line: &str) -> bool {
+    line.starts_with("# User@Host: ")
 }
 
 /// Reads a slow query.
@@ -89,7 +102,7 @@ pub(super) fn slow<'a>(record: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
         }
         rest = after;
     }
-    if fields.is_empty() || !record.starts_with("# Time: ") && !record.starts_with("# User@Host: ") {
+    if fields.is_empty() || !is_time(record) && !is_user(record) {
         return None;
     }
     let time = time.or_else(|| of_statement(rest));
@@ -221,6 +234,23 @@ mod tests {
                 number("Rows_examined", 1),
             ];
             assert_eq!(record.fields, expected);
+        }
+    }
+
+    #[test]
+    fn a_slow_query_ends_where_the_next_begins() {
+        let (time, user, sql) = ("# Time: 240102  3:04:05", "# User@Host: a[a] @ b []", "SELECT 1;");
+        for (open, line, expected) in [
+            (time.to_owned(), user, Some(true)),
+            (time.to_owned(), time, Some(false)),
+            (format!("{time}\n{user}\n{sql}"), sql, Some(true)),
+            (format!("{time}\n{user}\n{sql}"), time, Some(false)),
+            (format!("{time}\n{user}\n{sql}"), user, Some(false)),
+            (format!("{user}\n{sql}"), "# Query_time: 1", Some(true)),
+            (format!("{user}\n{sql}"), user, Some(false)),
+            (sql.to_owned(), user, None),
+        ] {
+            assert_eq!(goes_on(&open, line), expected, "{open} / {line}");
         }
     }
 

@@ -12,7 +12,7 @@
 //! become fields `detail`, `hint`, …, with the lines that go on below them.
 
 use super::cut::{Cut, number, text};
-use super::names::postgres as level_of;
+use super::scales::postgres as level_of;
 use super::timestamp::{self, Unsaid};
 use crate::record::{Field, Record};
 use crate::time::Ticks;
@@ -223,6 +223,7 @@ mod tests {
         for (line, expected) in [
             (format!("{head} ERROR:  x"), Some(true)),
             (format!("{head} HINT:  x"), Some(false)),
+            (format!("{head} STATEMENT:  x"), Some(false)),
             ("\tFROM a".to_owned(), None),
         ] {
             assert_eq!(begins(&line, &Unsaid::default()), expected, "{line}");

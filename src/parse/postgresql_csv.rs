@@ -6,9 +6,9 @@
 //!
 //! What is empty says nothing and becomes nothing.
 
-use super::csv::Cells;
+use super::cells::Cells;
 use super::cut::typed;
-use super::names::postgres as level_of;
+use super::scales::postgres as level_of;
 use super::timestamp::{self, Unsaid};
 use crate::record::{Field, Record, Value};
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ const COLUMNS: [&str; 25] = [
     "virtual_transaction_id",
     "transaction_id",
     SEVERITY,
-    "code",
+    CODE,
     MESSAGE,
     "detail",
     "hint",
@@ -42,6 +42,7 @@ const COLUMNS: [&str; 25] = [
     "query_id",
 ];
 const SEVERITY: &str = "error_severity";
+const CODE: &str = "code";
 const MESSAGE: &str = "message";
 /// Columns of PostgreSQL 8.4, the fewest that there were, without the time.
 const COLUMNS_MIN: usize = 21;
@@ -60,12 +61,15 @@ pub(super) fn record<'a>(text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
     let (mut level, mut message) = (None, Cow::Borrowed(""));
     let mut fields = Vec::with_capacity(16);
     let mut names = COLUMNS.iter();
-    while let Some(cell) = cells.next() {
+    for cell in cells.by_ref() {
         match *names.next()? {
             SEVERITY => level = Some(level_of(cell.written)?),
             MESSAGE => message = cell.text(),
             _ if cell.written.is_empty() => {}
-            name if cell.is_quoted => fields.push(Field { name: name.into(), value: Value::String(cell.text()) }),
+            // A code is text, also where it is all digits.
+            name if cell.is_quoted || name == CODE => {
+                fields.push(Field { name: name.into(), value: Value::String(cell.text()) })
+            }
             name => fields.push(typed(name, cell.written)),
         }
     }

@@ -7,7 +7,7 @@
 use super::timestamp::Unsaid;
 use super::{Format, access, apache_error, csv, mysql, nginx_error, postgresql, postgresql_csv, redis, w3c};
 use crate::record::Record;
-use memchr::{memchr, memmem};
+use memchr::memmem;
 
 /// The names of values, from lines that came before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,22 +122,30 @@ pub(super) fn stands_alone(line: &str, unsaid: &Unsaid) -> bool {
     access::record(line, unsaid).is_some()
 }
 
+/// Whether a line goes on with the record that `open` is so far, where these formats say so themselves.
+pub(super) fn goes_on(open: &str, line: &str, headers: &Headers) -> Option<bool> {
+    match &headers.csv {
+        Some(table) => Some(table.header.is_open(open)),
+        None => mysql::goes_on(open, line),
+    }
+}
+
+/// Whether more lines may go on with a record, where these formats say so themselves.
+pub(super) fn may_continue(text: &str, headers: &Headers) -> Option<bool> {
+    headers.csv.as_ref().map(|table| table.header.is_open(text))
+}
+
 /// Whether a line begins a record, where these formats say so themselves; none leaves it to how lines look elsewhere.
-pub(super) fn begins(format: Option<Format>, line: &str, unsaid: &Unsaid, headers: &Headers) -> Option<bool> {
-    if let Some(Table { header, is_proved }) = &headers.csv {
-        // Until it is proved, only what ends a quote can be the rest of a record.
-        return Some(header.begins(line, unsaid) || !is_proved && memchr(b'"', line.as_bytes()).is_none());
-    }
-    if line.starts_with("# ") && mysql::begins_slow(line) {
-        return Some(true);
-    }
+/// `format` is what was learnt of the source.
+pub(super) fn begins(format: Option<Format>, line: &str, unsaid: &Unsaid) -> Option<bool> {
     match format {
+        _ if mysql::is_time(line) => Some(true),
+        Some(Format::Access | Format::W3c) => Some(true),
         Some(Format::Postgresql) if postgresql_csv::begins(line, unsaid) => Some(true),
-        // A detail belongs to the record before whatever its source was recognised as: PostgreSQL begins with one line.
+        // PostgreSQL's first record may have details, before anything was learnt.
         None | Some(Format::Postgresql) if memmem::find(line.as_bytes(), b":  ").is_some() => {
             postgresql::begins(line, unsaid)
         }
-        Some(Format::Access | Format::W3c) => Some(true),
         _ => None,
     }
 }
@@ -207,23 +215,27 @@ mod tests {
 
     #[test]
     fn what_belongs_to_a_record_does_not_begin_one() {
-        let unsaid = Unsaid::default();
-        let none = Headers::default();
-        let mut table = Headers::default();
-        table.learn("time,level,msg", true);
-        for (format, line, headers, expected) in [
-            (None, "2024-01-02 03:04:05 UTC [1] DETAIL:  text", &none, Some(false)),
-            (Some(Format::Postgresql), "2024-01-02 03:04:05 UTC [1] LOG:  text", &none, Some(true)),
-            (Some(Format::Postgresql), "\ttext", &none, None),
-            (Some(Format::Text), "2024-01-02 03:04:05 UTC [1] DETAIL:  text", &none, None),
-            (Some(Format::Access), "\tanything", &none, Some(true)),
-            (Some(Format::Mysql), "# Time: 240102  3:04:05", &none, Some(true)),
-            (None, "text", &none, None),
-            (None, "text", &table, Some(true)),
-            (None, "text\",a", &table, Some(false)),
-            (None, "2024-01-02T03:04:05Z,info,\"a", &table, Some(true)),
+        for (format, line, expected) in [
+            (None, "2024-01-02 03:04:05 UTC [1] DETAIL:  text", Some(false)),
+            (Some(Format::Postgresql), "2024-01-02 03:04:05 UTC [1] LOG:  text", Some(true)),
+            (Some(Format::Postgresql), "\ttext", None),
+            (Some(Format::Text), "2024-01-02 03:04:05 UTC [1] DETAIL:  text", None),
+            (Some(Format::Access), "\tanything", Some(true)),
+            (Some(Format::Mysql), "# Time: 240102  3:04:05", Some(true)),
+            (None, "text", None),
         ] {
-            assert_eq!(begins(format, line, &unsaid, headers), expected, "{format:?} {line}");
+            assert_eq!(begins(format, line, &Unsaid::default()), expected, "{format:?} {line}");
+        }
+    }
+
+    #[test]
+    fn a_table_says_which_of_its_records_are_open() {
+        let mut table = Headers::default();
+        assert_eq!((goes_on("a,\"b", "c", &table), may_continue("a,\"b", &table)), (None, None));
+        table.learn("time,level,msg", true);
+        for (open, expected) in [("a,b,\"c", true), ("a,b,c", false)] {
+            assert_eq!(goes_on(open, "text", &table), Some(expected), "{open}");
+            assert_eq!(may_continue(open, &table), Some(expected), "{open}");
         }
     }
 }

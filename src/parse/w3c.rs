@@ -44,58 +44,25 @@ enum Column {
 
 const METHOD: &str = "cs-method";
 const HOST: &str = "s-computername";
-const ASKED: [&str; 2] = ["cs-uri-stem", "cs-uri"];
-const TEXTS: [&str; 24] = [
-    "s-sitename",
-    HOST,
-    "s-ip",
-    "cs-uri-query",
-    "cs-username",
-    "c-ip",
-    "cs-version",
-    "cs(User-Agent)",
-    "cs(Cookie)",
-    "cs(Referer)",
-    "cs(Host)",
-    "cs-host",
-    "x-edge-location",
-    "x-edge-result-type",
-    "x-edge-request-id",
-    "x-host-header",
-    "cs-protocol",
-    "x-forwarded-for",
-    "ssl-protocol",
-    "ssl-cipher",
-    "action",
-    "protocol",
-    "src-ip",
-    "dst-ip",
-];
-const NUMBERS: [&str; 11] = [
-    "s-port",
-    "c-port",
-    "sc-status",
-    "sc-substatus",
-    "sc-win32-status",
-    "sc-bytes",
-    "cs-bytes",
-    "time-taken",
-    "src-port",
-    "dst-port",
-    "size",
-];
+const ASKED: &str = "cs-uri-stem cs-uri";
+const TEXTS: &str = "\
+    s-sitename s-computername s-ip cs-uri-query cs-username c-ip cs-version cs(User-Agent) cs(Cookie) \
+    cs(Referer) cs(Host) cs-host x-edge-location x-edge-result-type x-edge-request-id x-host-header cs-protocol \
+    x-forwarded-for ssl-protocol ssl-cipher action protocol src-ip dst-ip";
+const NUMBERS: &str = "\
+    s-port c-port sc-status sc-substatus sc-win32-status sc-bytes cs-bytes time-taken src-port dst-port size";
 
 impl Column {
     fn named(name: &str) -> Self {
-        let among = |names: &[&'static str]| names.iter().find(|known| **known == name).copied();
+        let among = |names: &'static str| names.split_ascii_whitespace().find(|known| *known == name);
         match name {
             "date" => Column::Date,
             "time" => Column::Time,
             METHOD => Column::Method,
             _ => None
-                .or_else(|| among(&ASKED).map(Column::Asked))
-                .or_else(|| among(&TEXTS).map(Column::Text))
-                .or_else(|| among(&NUMBERS).map(Column::Number))
+                .or_else(|| among(ASKED).map(Column::Asked))
+                .or_else(|| among(TEXTS).map(Column::Text))
+                .or_else(|| among(NUMBERS).map(Column::Number))
                 .unwrap_or_else(|| Column::Other(name.to_owned())),
         }
     }

@@ -118,6 +118,11 @@ impl Redaction {
         self.0.matches.load(Ordering::Relaxed)
     }
 
+    /// Whether it is the same pattern, whose matches are counted together.
+    pub fn counts_with(&self, other: &Redaction) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     fn count(&self, matches: usize) {
         self.0.matches.fetch_add(matches as u64, Ordering::Relaxed);
     }
@@ -234,61 +239,65 @@ impl Redactor {
         &self.0
     }
 
-    /// Replaces what matches in a record that was read from `text`.
-    pub fn redact(&self, record: &mut Record<'_>, text: &str) {
+    /// Replaces what matches in a record that was read from `text`; true where anything did.
+    pub fn redact(&self, record: &mut Record<'_>, text: &str) -> bool {
         // What is borrowed is a part of the text, and cannot have what the text does not.
         let mut possible = 0u64;
         for (number, pattern) in self.0.iter().enumerate() {
             possible |= u64::from(pattern.may_be_in(text)) << number;
         }
-        self.clean(&mut record.message, possible);
+        let mut had_any = self.clean(&mut record.message, possible);
         for field in &mut record.fields {
-            match &mut field.value {
-                Value::String(value) => {
-                    self.clean_named(&field.name, value);
-                    self.clean(value, possible);
+            had_any |= match &mut field.value {
+                Value::String(value) => self.clean_named(&field.name, value) | self.clean(value, possible),
+                Value::Int64(number) => {
+                    let written = number.to_string();
+                    self.clean_number(&mut field.value, written)
                 }
-                Value::Int64(number) => field.value = self.number(number.to_string(), field.value.clone()),
-                Value::Double(number) => field.value = self.number(number.to_string(), field.value.clone()),
-                Value::Boolean(_) => {}
-            }
-            self.clean(&mut field.name, possible);
+                Value::Double(number) => {
+                    let written = number.to_string();
+                    self.clean_number(&mut field.value, written)
+                }
+                Value::Boolean(_) => false,
+            };
+            had_any |= self.clean(&mut field.name, possible);
         }
+        had_any
     }
 
-    fn clean(&self, text: &mut Cow<'_, str>, possible: u64) {
+    fn clean(&self, text: &mut Cow<'_, str>, possible: u64) -> bool {
         let possible = if matches!(text, Cow::Owned(_)) { u64::MAX } else { possible };
-        if possible == 0 {
-            return;
-        }
+        let mut had_any = false;
         for (number, pattern) in self.0.iter().enumerate() {
             if possible >> number & 1 == 1
                 && pattern.may_be_in(text)
                 && let Some(clean) = pattern.replaced(text)
             {
                 *text = Cow::Owned(clean);
+                had_any = true;
             }
         }
+        had_any
     }
 
     /// Replaces the value of a field whose name says that it is a secret.
-    fn clean_named(&self, name: &str, value: &mut Cow<'_, str>) {
-        if let Some(pattern) = self.0.iter().find(|pattern| pattern.is_name_of_secret(name))
-            && !value.is_empty()
-        {
+    fn clean_named(&self, name: &str, value: &mut Cow<'_, str>) -> bool {
+        let pattern = self.0.iter().find(|pattern| pattern.is_name_of_secret(name) && !value.is_empty());
+        if let Some(pattern) = pattern {
             pattern.count(1);
             *value = Cow::Owned(pattern.0.replace.clone());
         }
+        pattern.is_some()
     }
 
-    /// A number, or what is left of it as text where something in it matches.
-    fn number<'a>(&self, written: String, value: Value<'a>) -> Value<'a> {
-        let mut text = Cow::Borrowed(written.as_str());
-        self.clean(&mut text, u64::MAX);
-        match text {
-            Cow::Borrowed(_) => value,
-            Cow::Owned(text) => Value::String(Cow::Owned(text)),
+    /// Makes a number text where something in it matches.
+    fn clean_number(&self, value: &mut Value<'_>, written: String) -> bool {
+        let mut text = Cow::Owned(written);
+        let had_any = self.clean(&mut text, u64::MAX);
+        if had_any {
+            *value = Value::String(Cow::Owned(text.into_owned()));
         }
+        had_any
     }
 
     /// How much of a text to keep that was cut at its end: half a secret is none that a pattern knows, so the word that

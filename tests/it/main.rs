@@ -10,6 +10,7 @@ mod client;
 mod place;
 
 mod commands;
+mod formats;
 mod http;
 mod kill;
 mod lifecycle;

@@ -137,7 +137,7 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
             match syslog::rfc_5424(line, 2, &given.unsaid, &mut sketch) {
-                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true)),
+                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true, &given.unsaid)),
                 _ => timed(text, line, given),
             }
         }
@@ -155,7 +155,7 @@ fn timed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Pars
         _ => false,
     };
     if may_be_syslog && syslog::behind_the_time(&mut header, is_usual) {
-        return Some(inner(header.sketch, behind(text, header.at), false));
+        return Some(inner(header.sketch, behind(text, header.at), false, &given.unsaid));
     }
     if matches!(header.form, Form::Other | Form::Iso)
         && header.has_nothing_else()
@@ -262,7 +262,7 @@ fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Opt
         let mut sketch = Sketch::default();
         syslog::take_priority(&mut sketch, priority, at);
         if let Some(at) = syslog::rfc_5424(line, at + 2, &given.unsaid, &mut sketch) {
-            return Some(inner(sketch, behind(text, at), true));
+            return Some(inner(sketch, behind(text, at), true, &given.unsaid));
         }
     }
     let mut sketch = Sketch::default();
@@ -279,16 +279,16 @@ fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Opt
     } else {
         syslog::tag_at(&mut header);
     }
-    Some(inner(header.sketch, behind(text, header.at), false))
+    Some(inner(header.sketch, behind(text, header.at), false, &given.unsaid))
 }
 
 /// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured` where pairs may stand
 /// behind the message.
-fn inner<'a>(mut sketch: Sketch<'a>, message: &'a str, is_structured: bool) -> Parsed<'a> {
+fn inner<'a>(mut sketch: Sketch<'a>, message: &'a str, is_structured: bool, unsaid: &Unsaid) -> Parsed<'a> {
     let record = match message.as_bytes().first() {
-        Some(b'{') => json::parse(message),
+        Some(b'{') => json::parse(message, unsaid),
         Some(b'a'..=b'z' | b'A'..=b'Z' | b'@' | b'_') if memchr(b'=', message.as_bytes()).is_some() => {
-            logfmt::parse(message).filter(|record| record.level.is_some() || !record.message.is_empty())
+            logfmt::parse(message, unsaid).filter(|record| record.level.is_some() || !record.message.is_empty())
         }
         _ => None,
     };

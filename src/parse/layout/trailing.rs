@@ -5,6 +5,7 @@
 
 use crate::parse::json;
 use crate::parse::pairs::{is_space, pair_at, skip_spaces};
+use crate::parse::timestamp::Unsaid;
 use crate::record::{Field, Value};
 use memchr::{memchr, memchr2, memrchr2};
 use std::borrow::Cow;
@@ -63,7 +64,7 @@ pub(super) fn object<'a>(text: &'a str, fields: &mut Vec<Field<'a>>) -> Option<&
         return None;
     }
     let tab = text.find("\t{")?;
-    let record = json::parse(text.get(tab + 1..)?)?;
+    let record = json::parse(text.get(tab + 1..)?, &Unsaid::default())?;
     // What would have been its message or level elsewhere stays in the text.
     if !record.message.is_empty() || record.level.is_some() || record.time.is_some() {
         return None;

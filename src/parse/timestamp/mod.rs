@@ -1,5 +1,5 @@
 //! Timestamps as logs have them. [`at_start`] reads the one that a text begins with, in whatever form, and says how long
-//! it is and of what kind; [`read`] is for a value that is a timestamp and nothing else.
+//! it is and of what kind; [`read_with`] is for a value that is a timestamp and nothing else.
 //!
 //! ```text
 //! 2026-11-20T00:05:45.607815Z   RFC 3339 and its cousins (`iso`): T, t or a space; `.` or `,`; seconds may be left out
@@ -93,11 +93,6 @@ pub(super) fn at_start(text: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
 #[inline]
 pub(super) fn leading(text: &str) -> Option<(Ticks, usize)> {
     iso::read(text.as_bytes(), &Unsaid::default()).map(|stamp| (stamp.time, stamp.length))
-}
-
-/// The time that a value gives, where it says all by itself; see [`read_with`].
-pub(super) fn read(value: &Value<'_>) -> Option<Ticks> {
-    read_with(value, &Unsaid::default())
 }
 
 /// The time that a value gives: a timestamp and nothing else, or a number of seconds since the epoch or of

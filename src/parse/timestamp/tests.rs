@@ -2,6 +2,11 @@ use super::*;
 use crate::time::MAX_TICKS;
 use proptest::prelude::*;
 
+/// The time that a value gives, where it says all by itself.
+fn read(value: &Value<'_>) -> Option<Ticks> {
+    read_with(value, &Unsaid::default())
+}
+
 /// Read in November 2026, in UTC.
 fn unsaid() -> Unsaid {
     Unsaid { zone: Zone::Utc, seen: "2026-11-21T12:00:00Z".parse_time() }

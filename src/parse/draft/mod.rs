@@ -4,9 +4,12 @@
 //! stay fields: a time that does not read, a level that is not known, the second of two messages. A component, a process
 //! and a host are fields too, and are called `component`, `pid` and `host` whatever the line calls them.
 
+mod settle;
+
 use super::names::{self, Role, role_of};
-use super::{clef, timestamp};
-use crate::record::{Field, Level, Record, Value};
+use super::scales;
+use super::timestamp::{self, Unsaid};
+use crate::record::{Field, Record, Value};
 use std::borrow::Cow;
 use std::iter::once_with;
 
@@ -20,6 +23,8 @@ pub(super) struct Draft<'a> {
     named: [Option<Named>; 3],
     /// Whether something was met that only the whole line can tell.
     is_odd: bool,
+    /// What a time may leave unsaid.
+    unsaid: Unsaid,
 }
 
 /// A name and value that gave a part of the record; a better name that comes later makes a field of it again.
@@ -46,10 +51,10 @@ const PID: usize = 1;
 const HOST: usize = 2;
 
 impl<'a> Draft<'a> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(unsaid: &Unsaid) -> Self {
         // Room for the fields of most lines, so that a line costs one allocation.
         let record = Record { fields: Vec::with_capacity(16), ..Record::default() };
-        Draft { record, added: 0, taken: [None, None, None], named: [None; 3], is_odd: false }
+        Draft { record, added: 0, taken: [None, None, None], named: [None; 3], is_odd: false, unsaid: *unsaid }
     }
 
     #[inline]
@@ -108,10 +113,10 @@ impl<'a> Draft<'a> {
             return None;
         }
         match role {
-            Role::Time => self.record.time = Some(timestamp::read(value)?),
+            Role::Time => self.record.time = Some(timestamp::read_with(value, &self.unsaid)?),
             Role::Level if rank == names::MONGO && !self.is_mongo() => return None,
             Role::Level => {
-                let (level, rank) = names::level(value, rank)?;
+                let (level, rank) = scales::level(value, rank)?;
                 if !preferred(rank) {
                     return None;
                 }
@@ -123,8 +128,8 @@ impl<'a> Draft<'a> {
             _ => {}
         }
         self.is_odd |= match role {
-            Role::Time => rank == names::CLEF_TIME,
-            _ => matches!(rank, names::CLEF_TEMPLATE | names::SHORT_MESSAGE),
+            Role::Time => matches!(rank, names::CLEF_TIME | names::TIMESTAMP_SECONDS | names::INSTANT_SECONDS),
+            _ => matches!(rank, names::CLEF_TEMPLATE | names::SHORT_MESSAGE | names::JOURNAL_MESSAGE),
         };
         Some(rank)
     }
@@ -179,110 +184,22 @@ impl<'a> Draft<'a> {
         }
         self.record
     }
-
-    /// Settles what only the whole line can tell: whether it is GELF, and what Serilog left out.
-    #[cold]
-    fn settle(&mut self) {
-        let message = self.rank(Role::Message);
-        let is_gelf = message == Some(names::SHORT_MESSAGE);
-        let level = &mut self.taken[Role::Level as usize];
-        let is_syslog = |taken: &Taken<'_>| matches!(taken.field.value, Value::Int64(0..=7));
-        if let Some(guess) = level.take_if(|taken| taken.rank == names::GUESSED && is_syslog(taken) && !is_gelf) {
-            self.record.level = None;
-            self.put_back(guess);
-        }
-        if is_gelf {
-            self.name_additional();
-        }
-        let by_serilog = self.rank(Role::Time) == Some(names::CLEF_TIME)
-            && matches!(message, Some(names::CLEF_MESSAGE | names::CLEF_TEMPLATE));
-        if by_serilog && self.record.level.is_none() {
-            self.record.level = Some(Level::Info);
-        }
-        if message == Some(names::CLEF_TEMPLATE) {
-            self.render();
-        }
-    }
-
-    /// Makes the message of its template, which then stays as a field.
-    fn render(&mut self) {
-        let Some(taken) = &mut self.taken[Role::Message as usize] else { return };
-        let Value::String(template) = &taken.field.value else { return };
-        let Some(text) = clef::render(template, &self.record.fields) else { return };
-        let message = Field { name: Cow::Borrowed(""), value: Value::String(Cow::Owned(text)) };
-        let (at, template) = (taken.at, std::mem::replace(&mut taken.field, message));
-        self.put_back(Taken { rank: names::CLEF_TEMPLATE, added: usize::MAX, at, field: template });
-    }
-
-    /// Finds the component, the process and the host among the additional fields of GELF, whose names begin with `_`.
-    fn name_additional(&mut self) {
-        for (at, field) in self.record.fields.iter().enumerate() {
-            let Some((role, rank)) = field.name.strip_prefix('_').and_then(role_of) else { continue };
-            let part = (role as usize).checked_sub(self.taken.len());
-            let fits = matches!((role, &field.value), (Role::Pid, Value::Int64(_)))
-                || matches!((role, &field.value), (Role::Component | Role::Host, Value::String(_)));
-            if let Some(named) = part.and_then(|part| self.named.get_mut(part)).filter(|_| fits)
-                && named.is_none_or(|named| rank < named.rank)
-            {
-                *named = Some(Named { rank, at });
-            }
-        }
-    }
-
-    /// Calls the fields that are the component, the process and the host by their names.
-    fn rename(&mut self) {
-        for (part, name) in [(PID, "pid"), (HOST, "host"), (COMPONENT, "component")] {
-            let Some(Named { rank, at }) = self.named[part] else { continue };
-            let is_sure = rank < names::WEAK || self.has_witness(rank, at);
-            let Some(field) = self.record.fields.get_mut(at).filter(|_| is_sure) else { continue };
-            if part == PID
-                && let Value::String(digits) = &field.value
-            {
-                let Ok(number) = digits.parse() else { continue };
-                field.value = Value::Int64(number);
-            }
-            if field.name != name {
-                field.name = Cow::Borrowed(name);
-            }
-        }
-    }
-
-    /// Whether the line shows that a name which is common elsewhere is a component's here.
-    fn has_witness(&self, rank: u8, at: usize) -> bool {
-        match rank {
-            names::NAME => {
-                self.named[PID].is_some() && self.named[HOST].is_some()
-                    || self.rank(Role::Level) == Some(names::LEVELNAME)
-            }
-            names::TARGET => {
-                let is_path = |text: &str| memchr::memmem::find(text.as_bytes(), b"::").is_some();
-                let value = self.record.fields.get(at).map(|field| &field.value);
-                self.rank(Role::Message) == Some(names::FIELDS_MESSAGE)
-                    || matches!(value, Some(Value::String(text)) if is_path(text))
-            }
-            names::CHANNEL => {
-                let is_level_name = |field: &Field<'_>| field.name == "level_name";
-                self.rank(Role::Level) == Some(names::LEVEL_NAME) || self.record.fields.iter().any(is_level_name)
-            }
-            names::MONGO => true,
-            _ => false,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Level;
 
-    fn draft<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
-        let mut draft = Draft::new();
+    pub(super) fn draft<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
+        let mut draft = Draft::new(&Unsaid::default());
         for (name, text) in members {
             draft.add((*name).into(), Value::String((*text).into()));
         }
         draft.finish()
     }
 
-    fn names<'a>(record: &'a Record<'_>) -> Vec<&'a str> {
+    pub(super) fn names<'a>(record: &'a Record<'_>) -> Vec<&'a str> {
         record.fields.iter().map(|field| &*field.name).collect()
     }
 
@@ -333,72 +250,5 @@ mod tests {
         assert_eq!(names(&record), ["pid", "process"]);
         let record = draft(&[("pid", "99999999999999999999")]);
         assert_eq!(record.fields[0].value, Value::String("99999999999999999999".into()));
-    }
-
-    #[test]
-    fn common_names_need_a_witness() {
-        for (members, component) in [
-            (&[("name", "ada")][..], None),
-            (&[("name", "ada"), ("pid", "1")], None),
-            (&[("name", "api"), ("pid", "1"), ("hostname", "a")], Some("api")),
-            (&[("name", "app.db"), ("levelname", "INFO")], Some("app.db")),
-            (&[("target", "10.0.0.1")], None),
-            (&[("target", "app::db")], Some("app::db")),
-            (&[("target", "app"), ("fields.message", "up")], Some("app")),
-            (&[("channel", "general")], None),
-            (&[("level_name", "INFO"), ("channel", "mail")], Some("mail")),
-            (&[("c", "NETWORK")], None),
-            (&[("t.$date", "2024-01-02T03:04:05Z"), ("c", "NETWORK")], Some("NETWORK")),
-            (&[("name", "x"), ("levelname", "INFO"), ("logger", "app")], Some("app")),
-        ] {
-            let record = draft(members);
-            let found = record.fields.iter().find(|field| field.name == "component").map(|field| &field.value);
-            assert_eq!(found, component.map(|text| Value::String(text.into())).as_ref(), "{members:?}");
-        }
-    }
-
-    #[test]
-    fn a_small_number_is_a_level_only_in_gelf() {
-        for (message, level) in [("short_message", Some(Level::Error)), ("message", None)] {
-            for first in [true, false] {
-                let mut draft = Draft::new();
-                let level_of = Value::Int64(3);
-                if first {
-                    draft.add("level".into(), level_of.clone());
-                }
-                draft.add("a".into(), Value::Int64(1));
-                draft.add(message.into(), Value::String("up".into()));
-                if !first {
-                    draft.add("level".into(), level_of);
-                }
-                let record = draft.finish();
-                assert_eq!((record.level, &*record.message), (level, "up"));
-                let expected: &[&str] = match (level, first) {
-                    (Some(_), _) => &["a"],
-                    (None, true) => &["level", "a"],
-                    (None, false) => &["a", "level"],
-                };
-                assert_eq!(names(&record), expected);
-            }
-        }
-    }
-
-    #[test]
-    fn gelf_names_its_additional_fields_with_an_underscore() {
-        let record = draft(&[("short_message", "up"), ("_logger", "app"), ("_user", "ada")]);
-        assert_eq!(names(&record), ["component", "_user"]);
-    }
-
-    #[test]
-    fn serilog_leaves_out_what_is_usual() {
-        let time = ("@t", "2024-01-02T03:04:05Z");
-        let record = draft(&[time, ("@mt", "{User} logged in"), ("User", "ada")]);
-        assert_eq!((record.level, &*record.message), (Some(Level::Info), "ada logged in"));
-        assert_eq!(names(&record), ["@mt", "User"]);
-        let record = draft(&[time, ("@mt", "up"), ("@l", "Warning")]);
-        assert_eq!((record.level, &*record.message, record.fields.len()), (Some(Level::Warn), "up", 0));
-        let record = draft(&[time, ("@mt", "{User} in"), ("@m", "ada in"), ("User", "ada")]);
-        assert_eq!((&*record.message, names(&record)), ("ada in", vec!["@mt", "User"]));
-        assert_eq!(draft(&[time, ("a", "1")]).level, None);
     }
 }

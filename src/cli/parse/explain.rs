@@ -1,0 +1,69 @@
+//! `--explain`: the text of a record, and below it which bytes became what.
+//!
+//! ```text
+//! logs/app.log, byte 0: text
+//!   | 2026-11-21 08:00:00 WARN disk full free=0
+//!   0..19   time     2026-11-21T08:00:00Z
+//!   20..24  level    warn
+//!   25..34  message  disk full
+//!   40..41  free     0
+//! ```
+
+use crate::parse::{Parsed, Unsaid, explain};
+use crate::query::text::Shown;
+use std::fmt;
+
+/// A record and where it came from.
+pub(super) struct Explained<'r> {
+    pub(super) path: String,
+    pub(super) offset: u64,
+    pub(super) text: &'r str,
+    pub(super) parsed: &'r Parsed<'r>,
+    pub(super) unsaid: Unsaid,
+}
+
+impl fmt::Display for Explained<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, byte {}: {}", Shown(&self.path), self.offset, self.parsed.format.label())?;
+        for line in self.text.split('\n') {
+            write!(f, "\n  | {}", Shown(line))?;
+        }
+        let rows: Vec<[String; 3]> = explain(self.text, self.parsed, &self.unsaid)
+            .into_iter()
+            .map(|part| {
+                let bytes =
+                    part.bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{}..{}", bytes.start, bytes.end));
+                [bytes, Shown(&part.name).to_string(), Shown(&part.value).to_string()]
+            })
+            .collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let (bytes, name) = (width(0), width(1));
+        for [at, called, value] in &rows {
+            write!(f, "\n  {at:<bytes$}  {called:<name$}  {value}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{FormatChoice, parse};
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_as_text() {
+        let text = "2026-11-21 08:00:00 WARN \u{1b}[31mdisk\nbelow";
+        let parsed = parse(text, FormatChoice::Auto);
+        let explained =
+            Explained { path: "a\u{7}".into(), offset: 12, text, parsed: &parsed, unsaid: Unsaid::default() }
+                .to_string();
+        assert!(
+            explained.starts_with("a\\x07, byte 12: text\n  | 2026-11-21 08:00:00 WARN \\x1b[31mdisk\n  | below\n")
+        );
+        assert!(
+            explained.contains("\n  0..19   time     2026-11-21T08:00:00Z\n  20..24  level    warn\n"),
+            "{explained}"
+        );
+        assert!(!explained.contains('\u{1b}'));
+    }
+}

@@ -1,0 +1,126 @@
+//! What was made of a file, in a few lines: what it was recognised as, how much of it fits, what does not.
+
+use crate::parse::{Format, Parsed, RawRecord};
+use crate::query::text::Shown;
+use std::fmt;
+
+/// Records that are shown of those that do not fit.
+const SHOWN: usize = 3;
+/// Characters of them.
+const SHOWN_CHARS: usize = 100;
+
+/// What was made of a file.
+pub(super) struct Summary {
+    lines: u64,
+    records: u64,
+    with_time: u64,
+    with_level: u64,
+    /// By the number of the format: how many records, and the first of them with their places.
+    formats: [(u64, Vec<(u64, String)>); Format::ALL.len()],
+}
+
+impl Default for Summary {
+    fn default() -> Summary {
+        Summary {
+            lines: 0,
+            records: 0,
+            with_time: 0,
+            with_level: 0,
+            formats: std::array::from_fn(|_| Default::default()),
+        }
+    }
+}
+
+impl Summary {
+    /// Adds a record that lies at `offset`.
+    pub(super) fn add(&mut self, offset: u64, raw: &RawRecord<'_>, parsed: &Parsed<'_>) {
+        self.lines += u64::from(raw.lines);
+        self.records += 1;
+        self.with_time += u64::from(parsed.record.time.is_some());
+        self.with_level += u64::from(parsed.record.level.is_some());
+        let (count, first) = &mut self.formats[parsed.format.number()];
+        *count += 1;
+        if first.len() < SHOWN {
+            let line = raw.text.lines().next().unwrap_or_default();
+            let cut: String = line.chars().take(SHOWN_CHARS).collect();
+            let end = if cut.len() < raw.text.len() { "…" } else { "" };
+            first.push((offset, cut + end));
+        }
+    }
+
+    /// The format that most records have; plain only where all are.
+    fn recognised(&self) -> Option<Format> {
+        let known = Format::ALL.into_iter().filter(|format| self.count(*format) > 0);
+        known.max_by_key(|format| (*format != Format::Plain, self.count(*format)))
+    }
+
+    fn count(&self, format: Format) -> u64 {
+        self.formats[format.number()].0
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(format) = self.recognised() else { return f.write_str("nothing in it") };
+        let fits = self.count(format);
+        // In tenths, rounded down: what is not all of it is not 100.0.
+        let share = fits * 1000 / self.records;
+        write!(
+            f,
+            "{}, {}.{} % fit: {} record{} of {} line{}",
+            format.label(),
+            share / 10,
+            share % 10,
+            self.records,
+            if self.records == 1 { "" } else { "s" },
+            self.lines,
+            if self.lines == 1 { "" } else { "s" },
+        )?;
+        write!(f, ", {} with a time, {} with a level", self.with_time, self.with_level)?;
+        let mut others: Vec<Format> =
+            Format::ALL.into_iter().filter(|other| *other != format && self.count(*other) > 0).collect();
+        others.sort_by_key(|other| std::cmp::Reverse(self.count(*other)));
+        let mut left = SHOWN;
+        for other in others {
+            let (count, first) = &self.formats[other.number()];
+            write!(f, "\n  {count} {}", other.label())?;
+            for (offset, line) in first.iter().take(left) {
+                write!(f, "\n    at byte {offset}: {}", Shown(line))?;
+            }
+            left -= left.min(first.len());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Reading, Records};
+    use crate::time::Ticks;
+
+    fn summary(text: &str) -> String {
+        let mut summary = Summary::default();
+        let mut records = Records::new(text.as_bytes(), Reading::default(), 1 << 20);
+        let mut each = |offset: u64, raw: &RawRecord<'_>, parsed: Parsed<'_>| {
+            summary.add(offset + raw.start as u64, raw, &parsed);
+        };
+        while records.turn(Ticks::UNIX_EPOCH, &mut each).expect("memory") {}
+        summary.to_string()
+    }
+
+    #[test]
+    fn the_format_and_what_does_not_fit() {
+        let json = "{\"ts\":\"2026-11-21T08:00:00Z\",\"level\":\"info\"}\n";
+        let text = format!("{json}{json}{json}{json}{json}odd \u{1b}[31m one\n{json}");
+        assert_eq!(
+            summary(&text),
+            format!(
+                "json, 85.7 % fit: 7 records of 7 lines, 6 with a time, 6 with a level\n  1 plain\n    at byte {}: odd \\x1b[31m one",
+                5 * json.len()
+            )
+        );
+        assert_eq!(summary("{\"a\":1}\n"), "json, 100.0 % fit: 1 record of 1 line, 0 with a time, 0 with a level");
+        assert_eq!(summary(""), "nothing in it");
+    }
+}
