@@ -7,7 +7,6 @@
 use super::Parsed;
 use super::timestamp::{Unsaid, at_start};
 use crate::record::{Level, Value};
-use std::borrow::Cow;
 use std::ops::Range;
 
 /// Bytes in which a time is looked for.
@@ -69,9 +68,8 @@ fn told_place(text: &str, told: &Range<u32>) -> Option<Range<usize>> {
     text.get(bytes.clone()).map(|_| bytes)
 }
 
-/// Where a part lies in a text, if it was borrowed from it.
-fn place_of(text: &str, part: &Cow<'_, str>) -> Option<Range<usize>> {
-    let Cow::Borrowed(part) = part else { return None };
+/// Where a part lies in a text, if it was borrowed from it: what was copied lies elsewhere.
+fn place_of(text: &str, part: &str) -> Option<Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     let bytes = start..start.checked_add(part.len())?;
     (bytes.end <= text.len() && !part.is_empty()).then_some(bytes)

@@ -5,7 +5,7 @@
 //! keys; so a value is clean whether it came from JSON with escapes, from logfmt or from plain text, and no instance is
 //! named by a secret. What matched is counted by the pattern's name; nothing else remains of it.
 //!
-//! A line without anything that could match costs one look for the letters that a match must have ([`Hint`]). What was
+//! A line without anything that could match costs one look for the letters that a match must have. What was
 //! copied while it was parsed, because it had escapes, is always looked at by itself.
 //!
 //! * `presets`: what is known by name.
@@ -19,7 +19,6 @@ mod presets;
 
 use crate::parse::{PatternError, compile_part};
 use crate::record::{Record, Value};
-use memchr::memmem;
 use regex::Regex;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -47,28 +46,24 @@ struct Inner {
 }
 
 /// What is looked for.
+#[derive(Clone)]
 enum What {
     Card,
     Regex(Search),
 }
 
 /// A regular expression; where it has a group, only what the first one matched is replaced.
+#[derive(Clone)]
 struct Search {
     regex: Regex,
     has_group: bool,
-    hint: Hint,
+    /// What a text must have in it to match, without a look at what stands beside it: then a part of a text without it does
+    /// not match either.
+    hint: Option<Regex>,
     /// Whether a match is one, judged by what would be replaced.
     counts: fn(&str) -> bool,
     /// Whether a field of this name is replaced as a whole.
     names: fn(&str) -> bool,
-}
-
-/// What a text must have in it to match; so a part of a text without it does not match either.
-enum Hint {
-    /// One of these, in this spelling.
-    Any(&'static [&'static str]),
-    /// Nothing is known.
-    None,
 }
 
 impl Redaction {
@@ -97,7 +92,7 @@ impl Redaction {
         let what = What::Regex(Search {
             has_group: regex.captures_len() > 1,
             regex,
-            hint: Hint::None,
+            hint: None,
             counts: |_| true,
             names: |_| false,
         });
@@ -130,12 +125,7 @@ impl Redaction {
     fn may_be_in(&self, text: &str) -> bool {
         match &self.0.what {
             What::Card => cards::may_be_in(text),
-            What::Regex(search) => match search.hint {
-                Hint::Any(needles) => {
-                    needles.iter().any(|needle| memmem::find(text.as_bytes(), needle.as_bytes()).is_some())
-                }
-                Hint::None => true,
-            },
+            What::Regex(search) => search.hint.as_ref().is_none_or(|hint| hint.is_match(text)),
         }
     }
 

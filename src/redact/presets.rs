@@ -1,6 +1,6 @@
 //! What is known by name.
 
-use super::{Hint, Search, What};
+use super::{Search, What};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -20,41 +20,29 @@ const TOKEN: &str = concat!(
 /// A block of PEM, on one line or several; one that is cut off goes on to the end of the text.
 const KEY: &str = r"-----BEGIN (?:[0-9A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?s:.*?-----END (?:[0-9A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----|.*)";
 
-static EMAILS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(EMAIL).ok());
-static TOKENS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(TOKEN).ok());
-static KEYS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(KEY).ok());
+/// The presets, compiled once; a test says that none is left out because it is no pattern.
+static ALL: LazyLock<Vec<(&str, What)>> = LazyLock::new(|| {
+    let all = [
+        ("credit-card", Some(What::Card)),
+        ("email", search(EMAIL, r"@|%40|\\u0040", |_| true, |_| false)),
+        (
+            "bearer-token",
+            search(TOKEN, "eyJ|(?i:bearer|basic|authorization|x-api-key|x-auth-token)", is_token, has_credentials),
+        ),
+        (PRIVATE_KEY, search(KEY, "PRIVATE KEY", |_| true, |_| false)),
+    ];
+    all.into_iter().filter_map(|(name, what)| Some((name, what?))).collect()
+});
+
+fn search(pattern: &str, hint: &str, counts: fn(&str) -> bool, names: fn(&str) -> bool) -> Option<What> {
+    let regex = Regex::new(pattern).ok()?;
+    let hint = Some(Regex::new(hint).ok()?);
+    Some(What::Regex(Search { has_group: regex.captures_len() > 1, regex, hint, counts, names }))
+}
 
 /// Every preset.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, What)> {
-    let search = |regex: &LazyLock<Option<Regex>>, hint, counts: fn(&str) -> bool, names: fn(&str) -> bool| {
-        let regex = LazyLock::force(regex).clone()?;
-        Some(What::Regex(Search { has_group: regex.captures_len() > 1, regex, hint, counts, names }))
-    };
-    let at = Hint::Any(&["@", "%40", "\\u0040"]);
-    let token = Hint::Any(&[
-        "eyJ",
-        "earer",
-        "EARER",
-        "asic",
-        "ASIC",
-        "uthorization",
-        "UTHORIZATION",
-        "-api-key",
-        "-Api-Key",
-        "-API-K",
-        "-auth-token",
-        "-Auth-Token",
-        "-AUTH-T",
-    ]);
-    let key = Hint::Any(&["PRIVATE KEY"]);
-    [
-        ("credit-card", Some(What::Card)),
-        ("email", search(&EMAILS, at, |_| true, |_| false)),
-        ("bearer-token", search(&TOKENS, token, is_token, has_credentials)),
-        (PRIVATE_KEY, search(&KEYS, key, |_| true, |_| false)),
-    ]
-    .into_iter()
-    .filter_map(|(name, what)| Some((name, what?)))
+    ALL.iter().map(|(name, what)| (*name, what.clone()))
 }
 
 /// Whether what follows `Bearer` or `Basic` is a token, not a word as in "basic authentication".

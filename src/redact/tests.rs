@@ -19,6 +19,12 @@ fn message(redactor: &Redactor, text: &str) -> String {
 }
 
 #[test]
+fn every_preset_is_there() {
+    let names: Vec<_> = Redaction::presets().collect();
+    assert_eq!(names, ["credit-card", "email", "bearer-token", "private-key"]);
+}
+
+#[test]
 fn presets_replace_secrets() {
     let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
     for (text, clean) in [
@@ -29,6 +35,7 @@ fn presets_replace_secrets() {
         (r#"{\"mail\":\"ann\u0040example.com\"}"#, r#"{\"mail\":\"[redacted email]\"}"#.into()),
         ("Authorization: Bearer abc.def-123", "Authorization: [redacted bearer-token]".into()),
         ("authorization=\"Basic dXNlcjpwYXNz\" ok", "authorization=\"[redacted bearer-token]\" ok".into()),
+        ("sent bEaReR 0123456789abcdef", "sent bEaReR [redacted bearer-token]".into()),
         ("sent Bearer 0123456789abcdef", "sent Bearer [redacted bearer-token]".into()),
         ("?access=Bearer%20abcdefgh1", "?access=Bearer%20[redacted bearer-token]".into()),
         (&format!("token {jwt} expired"), "token [redacted bearer-token] expired".into()),
