@@ -219,8 +219,10 @@ impl Learned {
         if !self.begins_as(usual, text, reading) {
             return true;
         }
-        let is_plain = matches!(usual, None | Some(Format::Plain)) || !layout::begins(usual, open, &unsaid);
-        is_plain && reading.format != FormatChoice::Only(Format::Plain) && trace::goes_on(open, text)
+        if reading.format == FormatChoice::Only(Format::Plain) || !layout::may_be_trace(open, &unsaid) {
+            return false;
+        }
+        trace::goes_on(open, text) && layout::timed_format(layout::first_line(open), &unsaid).is_none()
     }
 
     fn begins_as(&self, usual: Option<Format>, text: &str, reading: &Reading) -> bool {
@@ -231,7 +233,7 @@ impl Learned {
         if let Some(begins) = shaped::begins(self.format, text, &unsaid) {
             return begins;
         }
-        !trace::is_inner(text) && layout::begins(usual, text, &unsaid)
+        !trace::is_inner(text) && layout::begins(usual, self.habits, text, &unsaid)
     }
 
     /// Whether later lines may go on with the record that `text` (without its envelope, and perhaps only its first part)
@@ -299,6 +301,9 @@ impl Learned {
             Parsed::plain(text)
         });
         self.note(parsed.format);
+        if parsed.format != Format::Plain {
+            self.habits.note_time(parsed.record.time.is_some());
+        }
         parsed
     }
 

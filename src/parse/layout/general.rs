@@ -108,7 +108,8 @@ impl<'a> Header<'a> {
         self.has_lead = true;
         let mut lead: [Option<Token<'a>>; LEAD_MAX] = [None; LEAD_MAX];
         for place in 0..LEAD_MAX {
-            let token = token(self.line, self.at).filter(|token| may_lead(token, place))?;
+            let is_numbered = matches!(lead[0], Some(Token { kind: Kind::Number(_), .. }));
+            let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered))?;
             lead[place] = Some(token);
             self.at = token.end;
             self.skip();
@@ -181,7 +182,8 @@ impl<'a> Header<'a> {
                 self.take_lead(between.iter().flatten().filter(|token| !is_date(token)));
                 return Some(());
             }
-            let Some(token) = token(self.line, at).filter(|token| place < between.len() && may_lead(token, place))
+            let Some(token) =
+                token(self.line, at).filter(|token| place < between.len() && may_lead(token, place, false))
             else {
                 break;
             };
@@ -240,29 +242,41 @@ impl<'a> Header<'a> {
 
     /// A piece of what stands behind the time within its brackets.
     fn within_brackets(&mut self, start: usize, piece: &'a str) {
-        let from = piece.len() - piece.trim_start_matches(':').len();
-        let trimmed = piece.trim_matches(':');
-        if let Some((file, line)) = shape::source(trimmed).filter(|_| !trimmed.contains("::")) {
-            if let Some((first, file)) = file.split_once(':')
-                && let Some(level) = level_word(first)
-            {
-                self.sketch.level(level, start + from, start + from + first.len());
-                self.sketch.source(file, line);
-            } else {
-                self.sketch.source(file, line);
-            }
-            return;
+        let mut place = start + piece.len() - piece.trim_start_matches(':').len();
+        let mut piece = piece.trim_matches(':');
+        if let Some((word, rest)) = piece.split_once(':')
+            && let Some(level) = Level::from_word(word).filter(|_| self.sketch.level.is_none())
+        {
+            self.sketch.level(level, place, place + word.len());
+            place += word.len() + 1;
+            piece = rest;
         }
-        for (number, part) in trimmed.split('/').enumerate() {
-            let place = start + from;
+        if let Some((file, line)) = shape::source(piece).filter(|_| !piece.contains("::")) {
+            return self.sketch.source(file, line);
+        }
+        for (number, part) in piece.split('/').enumerate() {
             match level_word(part) {
                 _ if part.is_empty() || part == "-" => {}
                 Some(level) if self.sketch.level.is_none() => self.sketch.level(level, place, place + part.len()),
-                _ if is_number(part.trim_start_matches('#')) => self.sketch.pid(part.trim_start_matches('#')),
+                _ if is_number(part.trim_start_matches('#')) && part.len() > 1 => {
+                    self.sketch.pid(part.trim_start_matches('#'));
+                }
                 _ if number > 0 => self.sketch.thread(part),
-                _ if name(part) != Name::Never => self.sketch.component(part),
+                _ if name(part) != Name::Never => self.numbered_component(part),
                 _ => self.sketch.text("context", part),
             }
+            place += part.len() + 1;
+        }
+    }
+
+    /// A component that may have a line of its source behind it, as in `web:1946`.
+    fn numbered_component(&mut self, word: &'a str) {
+        match word.rsplit_once(':').filter(|(name, line)| is_number(line) && !name.is_empty()) {
+            Some((name, line)) => {
+                self.sketch.component(name);
+                self.sketch.add("line", crate::parse::pairs::typed(line));
+            }
+            None => self.sketch.component(word),
         }
     }
 
@@ -271,10 +285,14 @@ impl<'a> Header<'a> {
     where
         'a: 't,
     {
+        let mut is_numbered = false;
         for token in lead {
             match token.kind {
                 Kind::Dash => {}
-                Kind::Number(number) => self.sketch.text("context", number),
+                Kind::Number(number) => {
+                    is_numbered = true;
+                    self.sketch.text("context", number);
+                }
                 Kind::Tagged(name, pid) => {
                     self.sketch.component(name);
                     self.sketch.pid(pid);
@@ -285,7 +303,7 @@ impl<'a> Header<'a> {
                     Some(level) if self.sketch.level.is_none() => {
                         self.sketch.level(level, token.start, token.start + word.len());
                     }
-                    _ if is_dotted(word) => self.sketch.component(word),
+                    _ if is_dotted(word) || is_numbered && self.sketch.has_host => self.sketch.component(word),
                     _ if is_host(word) && !word.contains(".log") => self.sketch.host(word),
                     _ => self.sketch.text("context", word),
                 },
@@ -322,10 +340,16 @@ impl<'a> Header<'a> {
                 self.at = skip_spaces(self.bytes(), token.end);
                 return;
             }
+            if place == 0 && self.joined_level(&token) {
+                return;
+            }
             dash = token.kind == Kind::Dash;
             let may_come = match token.kind {
                 Kind::Word(word) => {
-                    plain += usize::from(is_plain(word));
+                    // One that begins like a sentence counts for two.
+                    let is_capital = token.gap < 2 && word.starts_with(|first: char| first.is_ascii_uppercase());
+                    plain +=
+                        if is_plain(word) { 1 + usize::from(is_capital && !self.is_before_dash(token.end)) } else { 0 };
                     plain < 2 && token.mark != b',' && !word.contains(['=', '"', '{', '?', '!'])
                 }
                 _ => true,
@@ -336,6 +360,27 @@ impl<'a> Header<'a> {
             before[place] = Some(token);
             at = skip_spaces(self.bytes(), token.end);
         }
+    }
+
+    fn is_before_dash(&self, at: usize) -> bool {
+        self.bytes().get(skip_spaces(self.bytes(), at)..).is_some_and(|rest| rest.starts_with(b"- "))
+    }
+
+    /// Takes `INFO:name:`, which is one word with the beginning of the text.
+    fn joined_level(&mut self, token: &Token<'a>) -> bool {
+        let Kind::Word(joined) = token.kind else { return false };
+        let Some((word, _)) = joined.split_once(':') else { return false };
+        let Some(level) = Level::from_word(word).filter(|_| word.bytes().all(|byte| byte.is_ascii_uppercase())) else {
+            return false;
+        };
+        let rest = self.line.get(token.start + word.len() + 1..).unwrap_or_default();
+        let Some((component, _)) = rest.split_once(':').filter(|(component, _)| name(component) != Name::Never) else {
+            return false;
+        };
+        self.sketch.level(level, token.start, token.start + word.len());
+        self.sketch.component(component);
+        self.at = token.start + word.len() + component.len() + 2;
+        true
     }
 
     /// The level that a token is, and where it stands. `may_be_small` where the place is one that levels have, so that it
@@ -393,7 +438,7 @@ impl<'a> Header<'a> {
     }
 
     fn take_before_level(&mut self, before: &[Option<Token<'a>>]) {
-        let is_word = |token: &&Token<'a>| matches!(token.kind, Kind::Word(_));
+        let is_word = |token: &&Token<'a>| matches!(token.kind, Kind::Word(_) | Kind::Tagged(..));
         let words = before.iter().flatten().filter(is_word).count();
         let mut word_number = 0;
         for token in before.iter().flatten() {
@@ -403,6 +448,7 @@ impl<'a> Header<'a> {
                 Kind::Group(inner) => self.group(token, inner),
                 Kind::Source(file, line) => self.sketch.source(file, line),
                 Kind::Tagged(name, pid) => {
+                    word_number += 1;
                     self.sketch.component(name);
                     self.sketch.pid(pid);
                 }
@@ -434,12 +480,14 @@ impl<'a> Header<'a> {
         let mut groups: [Option<Token<'a>>; 4] = [None; 4];
         let mut held = 0;
         let mut message = self.at;
+        let (mut dashes, mut is_column) = (0, false);
         for _ in 0..BEHIND_MAX {
             self.skip();
             let Some(token) = token(self.line, self.at) else { break };
             match token.kind {
                 Kind::Dash => {
                     self.at = token.end;
+                    dashes = token.end - token.start;
                     if held == 0 {
                         message = self.at;
                     }
@@ -467,7 +515,7 @@ impl<'a> Header<'a> {
                     let is_known =
                         is_process(inner) || has_level && (inner.contains('@') || shape::source(inner).is_some());
                     let is_name = has_level && !inner.contains([' ', '=', '"', ',']) && first != b'<';
-                    if self.sketch.has_component || held == groups.len() || !(has_level || is_known) {
+                    if self.sketch.has_component && !is_column || held == groups.len() || !(has_level || is_known) {
                         break;
                     }
                     groups[held] = Some(token);
@@ -499,12 +547,23 @@ impl<'a> Header<'a> {
                     message = self.at;
                     break;
                 }
+                // A letter before the time, and the word for it here.
+                Kind::Word(word) if self.has_lead && has_level && Level::from_word(word) == self.sketch.level => {
+                    self.at = token.end;
+                    message = self.at;
+                }
+                Kind::Word(word) if dashes == 2 && token.mark == b':' && name(word) != Name::Never => {
+                    self.sketch.component(word);
+                    message = token.end;
+                    break;
+                }
                 Kind::Word(word) => {
                     let Some(end) = self.component(&token, word, has_level, habits) else { break };
                     self.take_groups(&mut groups, &mut held);
                     self.at = end;
                     message = end;
-                    if !self.is_between_columns(&token) {
+                    is_column = self.is_between_columns(&token);
+                    if !is_column {
                         break;
                     }
                 }
@@ -645,6 +704,9 @@ impl<'a> Header<'a> {
             self.sketch.component(class);
             return self.sketch.add("line", crate::parse::pairs::typed(line));
         }
+        if inner.contains(": ") {
+            return self.sketch.text("context", inner);
+        }
         let is_name = is_dotted(inner) && !self.has_component_behind(token.end);
         if is_name && !self.sketch.has_component { self.sketch.component(inner) } else { self.sketch.thread(inner) }
     }
@@ -681,21 +743,24 @@ impl<'a> Header<'a> {
         if !self.sketch.has_component
             && let Some((cell, _)) = rest.split_once(" - ").filter(|(cell, _)| name(cell) == Name::Surely)
         {
-            self.sketch.component(cell);
+            self.numbered_component(cell);
             self.at = start + cell.len() + 3;
         }
     }
 }
 
 /// Whether a token may stand before a time: no word of a language, unless a name and `|` follow.
-fn may_lead(token: &Token<'_>, place: usize) -> bool {
+///
+/// Behind a number at the start of the line, which numbers the lines, come words too.
+fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
     match token.kind {
         Kind::Word(word) => {
             let is_label = word.bytes().all(|byte| byte.is_ascii_uppercase()) && word.len() > 1;
             let is_letter = word.len() == 1 && letter(word.as_bytes()[0]).is_some() && place == 0;
             let is_name = word.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-' | b'/'));
             let is_level = place == 0 && Level::from_word(word).is_some();
-            (is_label || is_letter || is_name || is_level)
+            let is_column = is_numbered && word.bytes().all(|byte| byte.is_ascii_lowercase());
+            (is_label || is_letter || is_name || is_level || is_column)
                 && !word.contains(['=', '"', '?', '{', '}', ';'])
                 && token.mark != b':'
                 && !word.contains("://")

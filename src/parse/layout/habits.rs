@@ -10,7 +10,12 @@ pub(in crate::parse) struct Habits {
     colons: u8,
     /// How many lines these bits tell of, up to [`LOOK_BACK`].
     lines: u8,
+    /// Whether the last record that had a header had no time in it.
+    is_untimed: bool,
 }
+
+/// Where `is_untimed` stands in a number.
+const UNTIMED: u8 = 0x80;
 
 impl Habits {
     /// Whether a word before a colon is a component because nearly all lines have one there.
@@ -23,13 +28,22 @@ impl Habits {
         self.lines = self.lines.saturating_add(1).min(8);
     }
 
+    /// Whether a record begins with a time, so that a line without one goes on with the record before.
+    pub(in crate::parse) fn is_timed(self) -> bool {
+        !self.is_untimed
+    }
+
+    pub(in crate::parse) fn note_time(&mut self, has_time: bool) {
+        self.is_untimed = !has_time;
+    }
+
     /// As [`Habits::from_number`] reads it.
     pub(in crate::parse) fn number(self) -> u16 {
-        u16::from(self.lines) << 8 | u16::from(self.colons)
+        u16::from(self.lines | if self.is_untimed { UNTIMED } else { 0 }) << 8 | u16::from(self.colons)
     }
 
     pub(in crate::parse) fn from_number(number: u16) -> Habits {
         let [lines, colons] = number.to_be_bytes();
-        Habits { colons, lines: lines.min(8) }
+        Habits { colons, lines: (lines & !UNTIMED).min(8), is_untimed: lines & UNTIMED != 0 }
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn is_layout(format: Format) -> bool {
 /// Whether a line that is not indented begins a record in a source whose records are of this format mostly.
 ///
 /// Where records begin with a header, that is a line with one, or with a whole object. Elsewhere every line is one.
-pub(super) fn begins(usual: Option<Format>, text: &str, unsaid: &Unsaid) -> bool {
+pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, unsaid: &Unsaid) -> bool {
     let Some(usual) = usual else { return true };
     let line = first_line(text);
     match usual {
@@ -75,8 +75,14 @@ pub(super) fn begins(usual: Option<Format>, text: &str, unsaid: &Unsaid) -> bool
         Format::Dotnet => dotnet::read(text).is_some() || timed_format(line, unsaid).is_some(),
         Format::Kernel => kernel::read(line, 0, &mut Sketch::default()).is_some() || line.starts_with('<'),
         Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, unsaid).is_some(),
+        _ if !habits.is_timed() => true,
         _ => timed_format(line, unsaid).is_some() || matches!(line.as_bytes(), [b'{', .., b'}']) || is_pair(line),
     }
+}
+
+/// Whether a record so far may be a trace: it begins with neither a time nor an object.
+pub(super) fn may_be_trace(open: &str, unsaid: &Unsaid) -> bool {
+    !open.starts_with('{') && super::timestamp::at_start(open.as_bytes(), unsaid).is_none()
 }
 
 /// The kind of header with a time that a line has, not told apart more than it takes to know that it has one.
@@ -141,6 +147,9 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
                 _ => timed(text, line, given),
             }
         }
+        b'0'..=b'2' if line.as_bytes().get(2) == Some(&b':') => {
+            timed(text, line, given).or_else(|| time_of_day(text, line, given))
+        }
         _ => timed(text, line, given),
     }
 }
@@ -174,6 +183,9 @@ fn finish<'a>(text: &'a str, header: Header<'a>, given: &mut Given<'_>) -> Parse
     let (form, is_padded) = (header.form, header.is_padded);
     let mut sketch = header.sketch;
     let mut message = behind(text, header.at);
+    if let Some(below) = level_below(text, header.line.len(), header.at, &mut sketch) {
+        return sketch.finish(below, Format::Text);
+    }
     let is_table = is_padded && sketch.has_component;
     if text.len() == header.line.len() {
         if sketch.level.is_some() && !sketch.has_component {
@@ -187,6 +199,30 @@ fn finish<'a>(text: &'a str, header: Header<'a>, given: &mut Given<'_>) -> Parse
         }
     }
     sketch.finish(message, if is_table { Format::Cbs } else { Format::Text })
+}
+
+/// Java's own logging has the class and its method behind the time, and level and message on the line below:
+///
+/// ```text
+/// Nov 21, 2026 8:00:00 AM org.example.Main start
+/// INFO: text
+/// ```
+fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>) -> Option<&'a str> {
+    if sketch.level.is_some() || text.len() == end {
+        return None;
+    }
+    let below = shape::token(text, end + 1).filter(|token| token.mark == b':')?;
+    let shape::Kind::Word(word) = below.kind else { return None };
+    let level = general::level_word(word).filter(|_| word.len() > 1)?;
+    let mut words = text.get(at..end)?.split(' ');
+    let (class, method, more) = (words.next()?, words.next()?, words.next());
+    if !shape::is_dotted(class) || more.is_some() {
+        return None;
+    }
+    sketch.component(class);
+    sketch.text("method", method);
+    sketch.level(level, below.start, below.start + word.len());
+    Some(text.get(below.end..)?.trim_start())
 }
 
 /// `text (kafka.server.KafkaServer)`: a component in parentheses behind the message.
@@ -203,6 +239,9 @@ fn trailing_component<'a>(sketch: &mut Sketch<'a>, message: &'a str) -> &'a str 
 
 /// A line that begins with a level: `[INFO] text`, `WARNING:root:text`, `INFO[0012] text key=value`.
 fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    if let Some(parsed) = time_of_day(text, line, given) {
+        return Some(parsed);
+    }
     let token = shape::token(line, 0)?;
     let level_at = |word: &str, start: usize| Some((general::level_word(word)?, start, start + word.len()));
     let (level, at) = match token.kind {
@@ -214,7 +253,7 @@ fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Pa
             let level = level_at(word, 0)?;
             let mut sketch = Sketch::default();
             sketch.level(level.0, level.1, level.2);
-            let message = trailing::pairs(behind(line, token.end), sketch.fields());
+            let message = trailing::pairs(behind(line, token.end).trim_start(), sketch.fields());
             return (text.len() == line.len()).then(|| sketch.finish(message, Format::Text));
         }
         shape::Kind::Word(word) if word.len() > 1 => {
@@ -247,6 +286,26 @@ fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Pa
         _ => return None,
     };
     let header = Header::untimed(line, at, level, given.habits);
+    let at = header.at;
+    Some(header.sketch.finish(behind(text, at), Format::Text))
+}
+
+/// A line that begins with a time of day and has a level behind it. Without a date that is no time; it is kept as it is.
+fn time_of_day<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let bytes = line.as_bytes();
+    let start = usize::from(bytes.first() == Some(&b'['));
+    let is_time =
+        matches!(bytes.get(start..)?, [b'0'..=b'2', b'0'..=b'9', b':', _, _, b':', b'0'..=b'6', b'0'..=b'9', ..]);
+    if !is_time {
+        return None;
+    }
+    let in_time = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b',');
+    let length = bytes.get(start..)?.iter().take_while(in_time).count();
+    let at = start + length + usize::from(start == 1 && bytes.get(start + length) == Some(&b']'));
+    let mut header = Header::at(line, at);
+    header.sketch.text("time_of_day", line.get(start..start + length)?);
+    header.behind_the_time(given.habits);
+    header.sketch.level?;
     let at = header.at;
     Some(header.sketch.finish(behind(text, at), Format::Text))
 }

@@ -201,9 +201,10 @@ pub(super) fn name(word: &str) -> Name {
 
 /// Whether a bare word is a name with dots such as loggers have, and not the name of a file or of a host.
 pub(super) fn is_dotted(word: &str) -> bool {
-    const NOT_LOGGERS: [&str; 30] = [
-        "com", "org", "net", "io", "de", "fr", "uk", "ru", "cn", "eu", "local", "log", "txt", "json", "yaml", "yml",
-        "xml", "conf", "cfg", "ini", "toml", "html", "js", "py", "sh", "jar", "service", "exe", "dll", "so",
+    const DOMAINS: [&str; 12] = ["com", "org", "net", "io", "de", "fr", "uk", "ru", "cn", "eu", "local", "internal"];
+    const EXTENSIONS: [&str; 19] = [
+        "log", "txt", "json", "yaml", "yml", "xml", "conf", "cfg", "ini", "toml", "html", "js", "py", "sh", "jar",
+        "service", "exe", "dll", "so",
     ];
     let segments = word.split('.').count();
     let Some((_, last)) = word.rsplit_once('.') else { return false };
@@ -212,7 +213,8 @@ pub(super) fn is_dotted(word: &str) -> bool {
             && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-'))
     };
     let is_long = segments > 2 || word.split('.').all(|segment| segment.len() > 1);
-    is_long && word.split('.').all(is_name) && !NOT_LOGGERS.contains(&last)
+    let is_other = DOMAINS.contains(&last) || segments == 2 && EXTENSIONS.contains(&last);
+    is_long && word.split('.').all(is_name) && !is_other
 }
 
 /// Letters only, and not all of them capitals: a word of a language, most likely.
