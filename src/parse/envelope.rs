@@ -7,6 +7,8 @@
 //!
 //! A program's line that is too long for the runtime comes in several: all but the last are partial. CRI says so with a
 //! tag, `P` for partial and `F` for full, that others may follow after a `:`; Docker leaves the `\n` away.
+//!
+//! Docker's `attrs` are passed over, as are CRI's other tags: they are the same for every line of a container.
 
 use super::learned::{Envelope, Stream};
 use super::pairs::unquote;

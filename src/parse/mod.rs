@@ -9,11 +9,14 @@
 //! The formats tell themselves apart by their first byte, so no line is tried twice: `{` can only be JSON, a digit or
 //! `[` only text with a timestamp, a letter, `_` or `@` only logfmt.
 //!
-//! * `names`: which names mean time, level and message, and what becomes of a second candidate.
+//! * `names`: which names mean time, level, message, component, process and host; `scales`: what values mean as levels;
+//!   `draft`: a record in the making, and what becomes of a second candidate.
 //! * `timestamp`: RFC 3339 and its cousins, and seconds since the epoch.
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
 //! * `scan`: where a short piece of a line ends.
 //! * `json`, `logfmt`, `text`: the formats; `flat`: the fast way through most JSON.
+//! * `shaped`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
+//!   runtime puts around a line.
 //! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.
 
 mod access;

@@ -5,7 +5,7 @@
 
 use super::StoreError;
 use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
-use super::sqlite;
+use super::sqlite::{self, Schema};
 use crate::key::DayTable;
 use crate::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// ones than this many are in no snapshot any more.
 const VOID_MAX: usize = 1000;
 
-const SCHEMA: &str = "
+const TABLES: &str = "
     CREATE TABLE state(
         one INTEGER PRIMARY KEY CHECK (one = 1),
         committed INTEGER NOT NULL,          -- the number of the last commit
@@ -62,8 +62,7 @@ const SCHEMA: &str = "
         last_time INTEGER,
         status TEXT NOT NULL,
         ledger TEXT NOT NULL,
-        seen INTEGER NOT NULL,
-        learned TEXT NOT NULL DEFAULT ''     -- what was learnt of its lines; since format 2
+        seen INTEGER NOT NULL
     );
     CREATE TABLE run(                        -- the lifecycle's runs
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -71,8 +70,10 @@ const SCHEMA: &str = "
     );
 ";
 
-/// Makes a catalogue of format 1 one of format 2.
-const SINCE_FORMAT_1: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT ''";
+/// Format 2 keeps what was learnt of a source's lines.
+const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT '';";
+
+const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED]] };
 
 /// The catalogue, opened.
 pub struct Catalogue {
@@ -140,8 +141,7 @@ impl Catalogue {
 
     pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalogue, StoreError> {
         let path = Catalogue::path_in(data_dir);
-        let connection = sqlite::open_to_write(&path, 4096, SCHEMA)?;
-        sqlite::upgrade(&connection, &[SINCE_FORMAT_1]).map_err(StoreError::sqlite(&path))?;
+        let connection = sqlite::open_to_write(&path, &SCHEMA)?;
         Ok(Catalogue { connection, path })
     }
 
@@ -151,7 +151,7 @@ impl Catalogue {
         if !path.try_exists().map_err(StoreError::io(&path))? {
             return Err(StoreError::NoStore(data_dir.into()));
         }
-        Ok(Catalogue { connection: sqlite::open_to_read(&path)?, path })
+        Ok(Catalogue { connection: sqlite::open_to_read(&path)?.0, path })
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -446,25 +446,27 @@ fn marks_from(bytes: &[u8]) -> Vec<Mark> {
     bytes.chunks_exact(MARK_BYTES).map(mark).take(MARKS_MAX).collect()
 }
 
+/// Nearly every source is known, and only goes on: what it is stays as it was written first.
 fn put_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
+    let (identity, position) = (source.identity.cast_signed(), source.position.cast_signed());
+    let (device, inode) = (source.device.cast_signed(), source.inode.cast_signed());
+    let (marks, ledger) = (mark_bytes(&source.marks), serde_json::to_string(&source.ledger).unwrap_or_default());
+    let (last_time, seen, status) = (source.last_time.map(Ticks::get), source.seen.get(), name_of(source.status));
+    let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
+                  device = ?8, inode = ?9, learned = ?12 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
+    let (generation, block) = (source.generation, &source.block);
+    let learned = &source.learned;
+    let known =
+        params![identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned];
+    if connection.prepare_cached(update)?.execute(known)? > 0 {
+        return Ok(());
+    }
     let insert = "INSERT OR REPLACE INTO source
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+    let (kind, path, head) = (name_of(source.kind), source.path.as_os_str().as_bytes(), mark_bytes(&[source.head]));
     connection.prepare_cached(insert)?.execute(params![
-        source.identity.cast_signed(),
-        source.block,
-        name_of(source.kind),
-        source.path.as_os_str().as_bytes(),
-        source.device.cast_signed(),
-        source.inode.cast_signed(),
-        source.generation,
-        mark_bytes(&[source.head]),
-        source.position.cast_signed(),
-        mark_bytes(&source.marks),
-        source.last_time.map(Ticks::get),
-        name_of(source.status),
-        serde_json::to_string(&source.ledger).unwrap_or_default(),
-        source.seen.get(),
-        source.learned,
+        identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status, ledger, seen,
+        learned
     ])?;
     Ok(())
 }

@@ -78,6 +78,8 @@ struct Pending {
 struct Waiting {
     batches: Vec<Batch>,
     bytes: usize,
+    /// Whether pages were made of this partition already.
+    is_continued: bool,
 }
 
 impl Pending {
@@ -110,14 +112,15 @@ impl Pending {
         waiting.bytes += bytes;
         waiting.batches.push(batch);
         if waiting.bytes >= PAGE_BYTES {
-            let Waiting { batches, bytes } = std::mem::take(waiting);
-            self.raw_bytes -= bytes;
-            self.build(batches);
+            let batches = std::mem::take(&mut waiting.batches);
+            self.raw_bytes -= std::mem::take(&mut waiting.bytes);
+            waiting.is_continued = true;
+            self.build(batches, true);
         }
     }
 
-    /// Makes pages of the batches of one partition.
-    fn build(&mut self, batches: Vec<Batch>) {
+    /// Makes pages of the batches of one partition. `is_part`: there are other pages of it, or will be.
+    fn build(&mut self, batches: Vec<Batch>, is_part: bool) {
         let Some(first) = batches.first() else { return };
         let (table, partition) = (first.table.clone(), first.partition.clone());
         let mut builder = Builder::new();
@@ -125,19 +128,21 @@ impl Pending {
             builder.push_batch(batch);
         }
         let pages = self.pages.entry(table).or_default();
-        for page in builder.build().pages {
+        let built = builder.build().pages;
+        let is_alone = !is_part && built.len() == 1;
+        for page in built {
             self.page_bytes += page.body.len();
             self.report.pages += 1;
             self.report.page_bytes += page.body.len() as u64;
             self.report.records += u64::from(page.header.records);
-            pages.push(Insert { partition: partition.clone(), page });
+            pages.push(Insert { partition: partition.clone(), page, is_alone });
         }
     }
 
     /// Makes pages of all that waits.
     fn build_rest(&mut self) {
-        for (_, Waiting { batches, .. }) in std::mem::take(&mut self.waiting) {
-            self.build(batches);
+        for (_, Waiting { batches, is_continued, .. }) in std::mem::take(&mut self.waiting) {
+            self.build(batches, is_continued);
         }
         self.raw_bytes = 0;
     }
@@ -169,6 +174,7 @@ impl Committer {
             checkpoints,
         };
         committer.take_days(days)?;
+        committer.tidy.committed(committer.seq);
         Ok(committer)
     }
 
@@ -263,16 +269,16 @@ impl Committer {
         self.pending.build_rest();
         let mut pending = std::mem::take(&mut self.pending);
         let seq = self.seq + 1;
-        let (mut touched, mut ids) = (Vec::with_capacity(pending.pages.len()), Vec::new());
+        let (mut touched, mut all_written) = (Vec::with_capacity(pending.pages.len()), Vec::new());
         for (day, pages) in &pending.pages {
             let OpenDay { file, name, .. } = self.writable_day(day)?;
-            let first = file.insert(seq, pages)?;
+            let written = file.insert(seq, pages)?;
             let headers = || pages.iter().map(|insert| &insert.page.header);
             let entities = headers().map(|header| i64::from(header.entities)).sum();
             let oldest = headers().map(|header| header.last.time()).min();
             let newest = headers().map(|header| header.first.time()).max();
             touched.push((name.clone(), entities, oldest.zip(newest)));
-            ids.push(first);
+            all_written.push(written);
         }
         let days_written = start.elapsed();
         crate::failpoint!("commit-between");
@@ -286,8 +292,8 @@ impl Committer {
         for done in pending.done.drain(..) {
             done.committed();
         }
-        for ((day, pages), first) in pending.pages.iter().zip(ids) {
-            self.tidy.written(day, pages, first);
+        for (day, written) in pending.pages.keys().zip(all_written) {
+            self.tidy.written(day, written);
             if let Some(open) = self.days.get_mut(day) {
                 self.checkpoints.consider(&mut open.file);
                 // The thread does not keep up, or a reader holds on: it is done here, and commits wait.
@@ -393,6 +399,7 @@ impl Committer {
                 self.take_days(whole.days)?;
                 self.seq = self.catalogue.committed()?.seq;
                 self.dropped = self.catalogue.dropped()?.into_iter().collect();
+                self.tidy.committed(self.seq);
                 self.catalogue.sources()
             });
             match opened {

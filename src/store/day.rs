@@ -8,8 +8,9 @@
 //! recovery that sets its pages aside nothing else is written. Nothing but this module writes to such a file.
 
 use super::StoreError;
+use super::pack::{self, PackRow, Packer, PageRow, Place};
 use super::page::{Encoded, Header};
-use super::sqlite;
+use super::sqlite::{self, Schema};
 use crate::key::RowKey;
 use crate::time::Ticks;
 use rusqlite::config::DbConfig;
@@ -23,15 +24,17 @@ const SQLITE_PAGE_BYTES: u32 = 4096;
 /// Partitions whose number is kept in memory for one file.
 const PARTITIONS_CACHED: usize = 50_000;
 
-/// Raw bytes below which a page is tiny: the schema's indexes are made for these and for the others.
+/// Raw bytes below which a page is tiny: what a commit has of a partition goes into its pack, if it is no more.
 pub(crate) const TINY_BYTES: u32 = 4096;
-/// The conditions of those indexes: whoever looks for pages by partition or time asks once with each.
-pub(crate) const SIZES: [&str; 2] = ["raw_bytes >= 4096", "raw_bytes < 4096"];
 
-/// About how many bytes of the journal a page takes beside its body.
+/// About how many bytes of the journal a page takes beside its body, as a row of its own and in a pack.
 const PAGE_OVERHEAD_BYTES: u64 = 1024;
+/// See [`PAGE_OVERHEAD_BYTES`].
+const PACKED_OVERHEAD_BYTES: u64 = 64;
 
-const SCHEMA: &str = "
+const SCHEMA: Schema = Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES]] };
+
+const TABLES: &str = "
     CREATE TABLE total(
         one INTEGER PRIMARY KEY CHECK (one = 1),
         last_seq INTEGER NOT NULL,           -- the last commit that wrote here
@@ -55,26 +58,22 @@ const SCHEMA: &str = "
         checksum INTEGER NOT NULL,           -- xxh3-64 of the body
         levels BLOB NOT NULL                 -- records by level and minute (page.rs)
     );
-    -- Tiny pages come one a commit and partition. Were they in an index by partition, each would touch a leaf of its own.
-    CREATE INDEX page_of_partition ON page(partition, first) WHERE raw_bytes >= 4096;
-    CREATE INDEX page_by_time ON page(first, partition) WHERE raw_bytes >= 4096;
-    CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;
     CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+";
+
+/// Format 2 has packs for tiny pages; before, these had an index of their own.
+const INDEXES: &str = "
+    DROP INDEX IF EXISTS page_of_partition;
+    DROP INDEX IF EXISTS page_by_time;
+    DROP INDEX IF EXISTS page_tiny;
+    CREATE INDEX page_of_partition ON page(partition, first);
+    CREATE INDEX page_by_time ON page(first, partition);
 ";
 
 /// The columns that [`read_header`] takes, in its order.
 pub(crate) const HEADER_COLUMNS: &str =
     "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
      page.checksum, page.levels";
-
-/// A page's header with its place.
-#[derive(Clone, Debug)]
-pub(crate) struct PageRow {
-    pub(crate) id: i64,
-    pub(crate) partition: i64,
-    pub(crate) seq: i64,
-    pub(crate) header: Header,
-}
 
 /// What a file says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +87,8 @@ pub(crate) struct Total {
 
 /// Pages of a partition, and what they were merged into.
 pub(crate) struct Merge {
-    pub(crate) name: Arc<str>,
     pub(crate) partition: i64,
-    /// The pages that go, by id.
+    /// The rows that go, by id. Packed pages among what was merged go with their packs.
     pub(crate) old: Vec<i64>,
     pub(crate) new: Vec<Encoded>,
     /// The highest commit of those that go.
@@ -112,6 +110,23 @@ pub(crate) struct Recounted {
 pub(crate) struct Insert {
     pub(crate) partition: Arc<str>,
     pub(crate) page: Encoded,
+    /// Whether the commit has no other page of this partition.
+    pub(crate) is_alone: bool,
+}
+
+impl Insert {
+    fn is_packed(&self) -> bool {
+        self.is_alone && self.page.header.raw_bytes < TINY_BYTES
+    }
+}
+
+/// What a commit or a merge wrote, as far as `tidy` wants to know it.
+#[derive(Default)]
+pub(crate) struct Written {
+    /// Partition, first key and raw bytes of each page that is a row of its own.
+    pub(crate) rows: Vec<(i64, RowKey, u32)>,
+    /// The others.
+    pub(crate) pack: Option<PackRow>,
 }
 
 /// The file of an open day, opened to write. Only the committer has one.
@@ -126,7 +141,7 @@ pub(crate) struct DayFile {
 impl DayFile {
     /// Opens the file at `path`, and makes it where there is none.
     pub(crate) fn open(path: &Path) -> Result<DayFile, StoreError> {
-        let connection = sqlite::open_to_write(path, SQLITE_PAGE_BYTES, SCHEMA)?;
+        let connection = sqlite::open_to_write(path, &SCHEMA)?;
         Ok(DayFile { connection, path: path.into(), partitions: HashMap::default(), journaled: 0 })
     }
 
@@ -147,13 +162,13 @@ impl DayFile {
         self.sql(read_total(&self.connection))
     }
 
-    /// Writes the pages of commit `seq`, in one transaction with an fsync at its end. Gives the id of the first; the
-    /// others follow it.
-    pub(crate) fn insert(&mut self, seq: i64, pages: &[Insert]) -> Result<i64, StoreError> {
+    /// Writes the pages of commit `seq`, in one transaction with an fsync at its end.
+    pub(crate) fn insert(&mut self, seq: i64, pages: &[Insert]) -> Result<Written, StoreError> {
         if self.partitions.len() > PARTITIONS_CACHED {
             self.partitions.clear();
         }
-        self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + PAGE_OVERHEAD_BYTES).sum::<u64>();
+        let overhead = |insert: &Insert| if insert.is_packed() { PACKED_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
+        self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + overhead(insert)).sum::<u64>();
         let result = insert(&mut self.connection, &mut self.partitions, seq, pages);
         if result.is_err() {
             // Numbers that the transaction gave are gone with it.
@@ -168,7 +183,7 @@ impl DayFile {
             let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id DESC");
             let mut statement = self.connection.prepare(&select)?;
             let mut rows = statement.query([])?;
-            let mut pages = Vec::new();
+            let mut pages = pack::pages_since(&self.connection, committed)?;
             while let Some(row) = rows.next()? {
                 let page = read_header(row)?;
                 if page.seq <= committed {
@@ -186,11 +201,11 @@ impl DayFile {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for page in pages {
-                transaction
-                    .prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?
-                    .execute(params![page.id, seq])?;
-                transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([page.id])?;
+                let Place::Row(id) = page.place else { continue };
+                transaction.prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?.execute(params![id, seq])?;
+                transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
             }
+            transaction.execute("DELETE FROM pack WHERE seq = ?1", [seq])?;
             transaction.execute(
                 "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
                 [seq],
@@ -201,19 +216,20 @@ impl DayFile {
         self.sql(result)
     }
 
-    /// Replaces pages by what they were merged into, in one transaction. Gives the id of the first new one; the others
-    /// follow it.
-    pub(crate) fn replace(&mut self, merges: &[Merge]) -> Result<i64, StoreError> {
+    /// Replaces pages, and all that is in `packs`, by what they were merged into, in one transaction.
+    pub(crate) fn replace(&mut self, merges: &[Merge], packs: &[i64]) -> Result<Written, StoreError> {
         let pages: usize = merges.iter().map(|merge| merge.old.len() / 8 + merge.new.len()).sum();
-        self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES;
+        let bytes: usize = merges.iter().flat_map(|merge| &merge.new).map(|page| page.body.len()).sum();
+        self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES + bytes as u64;
         let result = (|| {
             let transaction = self.connection.transaction()?;
+            let mut written = Written::default();
             let mut next: i64 =
                 transaction.query_row("SELECT coalesce(max(id), 0) + 1 FROM page", [], |row| row.get(0))?;
-            let first = next;
             for Merge { partition, old, new, seq, duplicates, .. } in merges {
                 for page in new {
                     put_page(&transaction, next, *partition, *seq, page)?;
+                    written.rows.push((*partition, page.header.first, page.header.raw_bytes));
                     next += 1;
                 }
                 for id in old {
@@ -225,8 +241,11 @@ impl DayFile {
                     transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
                 }
             }
+            for id in packs {
+                transaction.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([id])?;
+            }
             transaction.commit()?;
-            Ok(first)
+            Ok(written)
         })();
         self.sql(result)
     }
@@ -235,11 +254,14 @@ impl DayFile {
     pub(crate) fn recount(&mut self) -> Result<Recounted, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            let update = "UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM page),
-                          entities = merged + (SELECT coalesce(sum(entities), 0) FROM page)
+            let update = "WITH every(seq, entities) AS
+                            (SELECT seq, entities FROM page UNION ALL SELECT seq, entities FROM pack)
+                          UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM every),
+                                           entities = merged + (SELECT coalesce(sum(entities), 0) FROM every)
                           RETURNING last_seq, entities";
             let (last_seq, entities) = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let ends = "SELECT max(last), min(first) FROM page";
+            let ends = "SELECT max(last), min(first) FROM
+                          (SELECT first, last FROM page UNION ALL SELECT first, last FROM pack)";
             let time = |bytes: Option<Vec<u8>>| bytes.and_then(|b| RowKey::from_bytes(&b)).map(|key| key.time());
             let times = transaction.query_row(ends, [], |row| Ok(time(row.get(0)?).zip(time(row.get(1)?))))?;
             transaction.commit()?;
@@ -289,12 +311,13 @@ fn insert(
     partitions: &mut HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     seq: i64,
     pages: &[Insert],
-) -> rusqlite::Result<i64> {
+) -> rusqlite::Result<Written> {
     let transaction = connection.transaction()?;
-    let first: i64 =
+    let next: i64 =
         transaction.prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM page")?.query_row([], |row| row.get(0))?;
-    let mut entities = 0;
-    for (Insert { partition, page }, page_id) in pages.iter().zip(first..) {
+    let (mut packer, mut written, mut entities) = (Packer::default(), Written::default(), 0);
+    for insert in pages {
+        let Insert { partition, page, .. } = insert;
         let id = match partitions.get(partition) {
             Some(&id) => id,
             None => {
@@ -303,16 +326,22 @@ fn insert(
                 id
             }
         };
-        put_page(&transaction, page_id, id, seq, page)?;
+        if insert.is_packed() {
+            packer.push(id, page);
+        } else {
+            put_page(&transaction, next + written.rows.len() as i64, id, seq, page)?;
+            written.rows.push((id, page.header.first, page.header.raw_bytes));
+        }
         entities += i64::from(page.header.entities);
     }
+    written.pack = packer.insert(&transaction, seq)?;
     transaction
         .prepare_cached(
             "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2",
         )?
         .execute(params![seq, entities])?;
     transaction.commit()?;
-    Ok(first)
+    Ok(written)
 }
 
 fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
@@ -369,7 +398,18 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
         checksum: row.get::<_, i64>(9)?.cast_unsigned(),
         levels: row.get(10)?,
     };
-    Ok(PageRow { id: row.get(0)?, partition: row.get(1)?, seq: row.get(4)?, header })
+    Ok(PageRow { place: Place::Row(row.get(0)?), partition: row.get(1)?, seq: row.get(4)?, header })
+}
+
+/// Opens the file of a day to read.
+pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    let (connection, format) = sqlite::open_to_read(path)?;
+    if format < 2 {
+        // It has no packs, and nobody has written to it since there are some: readers find none.
+        let none = pack::SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE");
+        connection.execute_batch(&none).map_err(StoreError::sqlite(path))?;
+    }
+    Ok(connection)
 }
 
 pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {

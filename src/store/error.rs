@@ -41,8 +41,8 @@ pub enum StoreError {
     Damaged {
         /// The day's file.
         path: PathBuf,
-        /// The page's number.
-        page: i64,
+        /// The page's number, or its pack's and where it begins in it.
+        page: String,
         /// What is wrong with it.
         what: String,
     },

@@ -25,6 +25,7 @@ mod day;
 pub mod error;
 pub mod intake;
 mod open;
+mod pack;
 pub mod page;
 pub mod read;
 mod repair;

@@ -7,7 +7,8 @@
 
 use super::StoreError;
 use super::catalogue::{Catalogue, LiveFile};
-use super::day::{DayFile, Insert, PageRow, Total};
+use super::day::{DayFile, Insert, Total};
+use super::pack::{self, PageRow, Place};
 use super::page::Encoded;
 use super::sqlite;
 use crate::key::DayTable;
@@ -143,7 +144,7 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
 
 /// A file without a journal has no unfinished commit: it is exactly as far as the catalogue says, or does not belong.
 fn check_closed(layout: &Layout, path: &Path, live: &LiveFile, committed: i64) -> Result<(), StoreError> {
-    let connection = sqlite::open_to_read(path)?;
+    let connection = super::day::open_to_read(path)?;
     let total = super::day::read_total(&connection).map_err(StoreError::sqlite(path))?;
     let is_whole = (total.last_seq, total.entities) == (live.last_seq, live.entities);
     if is_whole { Ok(()) } else { Err(mismatch(layout, path, disagreement(&total, live, committed))) }
@@ -207,12 +208,13 @@ fn set_aside(layout: &Layout, file: &DayFile, pages: &[PageRow], seq: i64) {
         let sql = |e| StoreError::sqlite(file.path())(e);
         let mut inserts = Vec::with_capacity(pages.len());
         for page in pages {
-            let read = |sql, id: i64| file.connection().prepare_cached(sql).map(|s| (s, id));
-            let (mut body, id) = read("SELECT bytes FROM body WHERE page = ?1", page.id).map_err(sql)?;
-            let body: Vec<u8> = body.query_row([id], |row| row.get(0)).map_err(sql)?;
-            let (mut partition, id) = read("SELECT name FROM partition WHERE id = ?1", page.partition).map_err(sql)?;
-            let partition: String = partition.query_row([id], |row| row.get(0)).map_err(sql)?;
-            inserts.push(Insert { partition: partition.into(), page: Encoded { header: page.header.clone(), body } });
+            let name = file.connection().prepare_cached("SELECT name FROM partition WHERE id = ?1").map_err(sql)?;
+            let partition = { name }.query_row([page.partition], |row| row.get::<_, String>(0)).map_err(sql)?;
+            let mut body = Vec::new();
+            pack::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
+            let is_alone = matches!(page.place, Place::Packed { .. });
+            let page = Encoded { header: page.header.clone(), body };
+            inserts.push(Insert { partition: partition.into(), page, is_alone });
         }
         let mut aside = DayFile::open(&target)?;
         aside.insert(seq, &inserts)?;
@@ -245,7 +247,7 @@ fn sweep_leftovers(layout: &Layout, catalogue: &Catalogue) -> Result<(), StoreEr
                 discard(layout, &name)?;
             }
             Some(_)
-                if sqlite::open_to_read(&entry.path())
+                if super::day::open_to_read(&entry.path())
                     .is_ok_and(|c| super::day::read_total(&c).is_ok_and(|t| t.entities == 0)) =>
             {
                 discard(layout, &name)?;

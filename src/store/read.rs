@@ -6,7 +6,8 @@
 
 use super::StoreError;
 use super::catalogue::{Catalogue, LiveFile};
-use super::day::{HEADER_COLUMNS, PageRow, SIZES, read_header, read_total};
+use super::day::{self, HEADER_COLUMNS, read_header, read_total};
+use super::pack::{self, PageRow, Place};
 use super::page::{PAGE_SPAN, Page, level_minutes};
 use super::scan::Scan;
 use super::source::SourceState;
@@ -111,7 +112,7 @@ pub struct MinuteCount {
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
     seq: i64,
-    /// The last page of each file that need not be looked at again.
+    /// The last page of each file that need not be looked at again; packs are known by their commits.
     pages: HashMap<String, i64>,
 }
 
@@ -181,19 +182,19 @@ impl Reader {
             let committed = self.catalogue.committed()?;
             let from = RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0;
             let pages = (|| {
-                let mut pages = Vec::new();
-                for size in SIZES {
-                    let select = format!(
-                        "SELECT {HEADER_COLUMNS} FROM page WHERE {size}
-                         AND partition = (SELECT id FROM partition WHERE name = ?1) AND first BETWEEN ?2 AND ?3 AND last >= ?3"
-                    );
-                    let mut statement = opened.connection.prepare_cached(&select)?;
-                    for page in statement.query_map(params![partition, from.to_bytes(), key.to_bytes()], read_header)? {
-                        pages.push(page?);
-                    }
+                let Some(id) = partition_id(&opened.connection, partition)? else { return Ok(Vec::new()) };
+                let wanted = BTreeMap::from([(id, Arc::from(partition))]);
+                let mut pages = pack::pages_in(&opened.connection, key, key, Some(&wanted))?;
+                let select = format!(
+                    "SELECT {HEADER_COLUMNS} FROM page
+                     WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?3"
+                );
+                let mut statement = opened.connection.prepare_cached(&select)?;
+                for page in statement.query_map(params![id, from.to_bytes(), key.to_bytes()], read_header)? {
+                    pages.push(page?);
                 }
                 // Of those that hold its key, the latest commit's is the one.
-                pages.sort_by_key(|page: &PageRow| Reverse((page.seq, page.id)));
+                pages.sort_by_key(|page: &PageRow| Reverse((page.seq, page.place)));
                 Ok(pages)
             })();
             for page in pages.map_err(StoreError::sqlite(&opened.path))? {
@@ -330,14 +331,18 @@ impl Reader {
                     };
                     let mut statement = opened.connection.prepare_cached(&select)?;
                     let rows = statement.query_map([after.unwrap_or(followed.seq)], read_header)?;
-                    rows.collect::<rusqlite::Result<Vec<PageRow>>>()
+                    let mut pages = rows.collect::<rusqlite::Result<Vec<PageRow>>>()?;
+                    pages.extend(pack::pages_since(&opened.connection, followed.seq)?);
+                    Ok(pages)
                 })();
                 let mut seen = after.unwrap_or(0);
                 for page in pages.map_err(StoreError::sqlite(&opened.path))? {
                     if page.seq > committed.seq {
-                        break;
+                        continue;
                     }
-                    seen = page.id;
+                    if let Place::Row(id) = page.place {
+                        seen = seen.max(id);
+                    }
                     if page.seq > followed.seq && committed.includes(page.seq) {
                         each(&file.day, &opened, &page, &names)?;
                     }
@@ -361,7 +366,7 @@ impl Reader {
         let kept = self.connections.borrow_mut().get_mut(&file.name).and_then(Vec::pop);
         let connection = match kept {
             Some(connection) => connection,
-            None => match sqlite::open_to_read(&path) {
+            None => match day::open_to_read(&path) {
                 // Named a moment ago: it was dropped in between, or it is lost.
                 Err(error) if !path.exists() => {
                     let is_live = self.catalogue.is_live(&file.name)?;
@@ -410,7 +415,12 @@ fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
 }
 
 fn damaged(opened: &Opened, page: &PageRow, what: String) -> StoreError {
-    StoreError::Damaged { path: opened.path.clone(), page: page.id, what }
+    StoreError::Damaged { path: opened.path.clone(), page: page.place.to_string(), what }
+}
+
+fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+    let mut statement = connection.prepare_cached("SELECT id FROM partition WHERE name = ?1")?;
+    statement.query_row([name], |row| row.get(0)).optional()
 }
 
 pub(super) fn partition_names(
@@ -443,18 +453,17 @@ fn headers_in(
     last: RowKey,
 ) -> Result<Vec<PageRow>, StoreError> {
     let from = look_back(first).to_bytes();
-    let (first, last) = (first.to_bytes(), last.to_bytes());
     let ids: Vec<Option<i64>> = match partitions {
         None => vec![None],
         Some(partitions) => partitions.keys().copied().map(Some).collect(),
     };
     let result = (|| {
-        let mut pages = Vec::new();
-        for (size, id) in SIZES.into_iter().flat_map(|size| ids.iter().map(move |id| (size, *id))) {
+        let mut pages = pack::pages_in(&opened.connection, first, last, partitions)?;
+        let (first, last) = (first.to_bytes(), last.to_bytes());
+        for id in ids {
             let of_partition = if id.is_some() { "partition = ?4" } else { "?4 IS NULL" };
             let select = format!(
-                "SELECT {HEADER_COLUMNS} FROM page WHERE {size} AND {of_partition}
-                 AND first BETWEEN ?1 AND ?2 AND last >= ?3"
+                "SELECT {HEADER_COLUMNS} FROM page WHERE {of_partition} AND first BETWEEN ?1 AND ?2 AND last >= ?3"
             );
             let mut statement = opened.connection.prepare_cached(&select)?;
             for page in statement.query_map(params![from, last, first, id], read_header)? {
@@ -486,7 +495,7 @@ fn count_rows(
         let decoded = read_page(&opened.connection, &opened.path, page)?;
         let keys =
             decoded.keys().iter().enumerate().filter(|(_, key)| **key >= first && **key <= last && key.item() == 0);
-        rows.extend(keys.map(|(index, key)| (*key, Reverse((page.seq, page.id)), decoded.level(index))));
+        rows.extend(keys.map(|(index, key)| (*key, Reverse((page.seq, page.place)), decoded.level(index))));
     }
     rows.sort_unstable_by_key(|&(key, later, _)| (key, later));
     rows.dedup_by_key(|row| row.0);

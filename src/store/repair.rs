@@ -125,7 +125,7 @@ fn newest_files(layout: &Layout, said: &mut Vec<String>) -> Result<Vec<(DayTable
         if name.ends_with("-wal") || name.ends_with("-shm") {
             continue;
         }
-        let ours = super::sqlite::open_to_read(&entry.path())
+        let ours = super::day::open_to_read(&entry.path())
             .and_then(|c| super::day::read_total(&c).map_err(StoreError::sqlite(entry.path())));
         match (parse_file_name(&name), ours) {
             (Some((day, generation)), Ok(_)) => match newest.get(&day) {

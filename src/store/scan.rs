@@ -7,7 +7,8 @@
 
 use super::StoreError;
 use super::catalogue::Committed;
-use super::day::{HEADER_COLUMNS, PageRow, SIZES, read_header};
+use super::day::{HEADER_COLUMNS, read_header};
+use super::pack::{self, PageRow, Place};
 use super::page::Page;
 use super::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, end, look_back, partition_names};
 use super::tidy::read_page;
@@ -64,9 +65,8 @@ pub struct Scan<'r> {
     done: bool,
 }
 
-/// Headers in the order of their first key: of one partition or all, of tiny pages or of the others.
+/// Headers in the order of their first key: of one partition or all, or those of packed pages.
 struct Stream {
-    size: &'static str,
     partition: Option<i64>,
     headers: VecDeque<PageRow>,
     /// First key, partition and id of the last header that was read, or where to begin.
@@ -79,7 +79,7 @@ struct Stream {
 /// first.
 struct Next {
     key: RowKey,
-    later: Reverse<(i64, i64)>,
+    later: Reverse<(i64, Place)>,
     partition: i64,
     page: Pages,
 }
@@ -161,23 +161,28 @@ impl<'r> Scan<'r> {
         self.committed = self.reader.catalogue().committed()?;
         self.since = Instant::now();
         self.heap.clear();
-        let stream = |size, partition| Stream {
-            size,
+        let stream = |partition, headers, ended| Stream {
             partition,
-            headers: VecDeque::new(),
+            headers,
             after: (look_back(self.resume.key()), i64::MIN, i64::MIN),
             chunk: *HEADERS.start(),
-            ended: false,
+            ended,
         };
-        self.streams = match &self.wanted {
-            None => SIZES.map(|size| stream(size, None)).into(),
-            Some(wanted) => {
-                let names = partition_names(opened, Some(wanted))?;
-                let streams = names.keys().flat_map(|id| SIZES.map(|size| stream(size, Some(*id)))).collect();
+        let names = match &self.wanted {
+            None => None,
+            Some(wanted) => Some(partition_names(opened, Some(wanted))?),
+        };
+        let packed = pack::pages_in(&opened.connection, self.resume.key(), self.last, names.as_ref());
+        let mut packed = packed.map_err(StoreError::sqlite(&opened.path))?;
+        packed.sort_by_key(|page| page.header.first);
+        self.streams = vec![stream(None, packed.into(), true)];
+        match names {
+            None => self.streams.push(stream(None, VecDeque::new(), false)),
+            Some(names) => {
+                self.streams.extend(names.keys().map(|id| stream(Some(*id), VecDeque::new(), false)));
                 self.names = names.into_iter().collect();
-                streams
             }
-        };
+        }
         Ok(())
     }
 
@@ -197,7 +202,7 @@ impl<'r> Scan<'r> {
                 if self.committed.includes(page.seq) && page.header.last >= self.resume.key() {
                     self.heap.push(Reverse(Next {
                         key: page.header.first.max(self.resume.key()),
-                        later: Reverse((page.seq, page.id)),
+                        later: Reverse((page.seq, page.place)),
                         partition: page.partition,
                         page: Pages::Unread(Box::new(page)),
                     }));
@@ -287,9 +292,8 @@ impl Stream {
             let limit = i64::try_from(self.chunk).unwrap_or(i64::MAX);
             let of_partition = if self.partition.is_some() { "partition = ?6" } else { "?6 IS NULL" };
             let select = format!(
-                "SELECT {HEADER_COLUMNS} FROM page WHERE {} AND {of_partition} AND first >= ?1
-                 AND (first, partition, id) > (?1, ?2, ?3) AND first <= ?4 ORDER BY first, partition, id LIMIT ?5",
-                self.size
+                "SELECT {HEADER_COLUMNS} FROM page WHERE {of_partition} AND first >= ?1
+                 AND (first, partition, id) > (?1, ?2, ?3) AND first <= ?4 ORDER BY first, partition, id LIMIT ?5"
             );
             let mut statement = opened.connection.prepare_cached(&select)?;
             let bounds = params![first.to_bytes(), partition, id, last.to_bytes(), limit, self.partition];
@@ -299,8 +303,8 @@ impl Stream {
         self.headers = result.map_err(StoreError::sqlite(&opened.path))?;
         self.ended = self.headers.len() < self.chunk;
         self.chunk = (self.chunk * 4).min(*HEADERS.end());
-        if let Some(page) = self.headers.back() {
-            self.after = (page.header.first, page.partition, page.id);
+        if let Some(PageRow { place: Place::Row(id), partition, header, .. }) = self.headers.back() {
+            self.after = (header.first, *partition, *id);
         }
         Ok(())
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 /// `application_id` of every database of ours: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
-/// `user_version`: the format that this program writes, and the newest that it reads. Older ones are read, too, and a
-/// catalogue is [upgraded](upgrade) when it is opened to write. What is new since 1: in 2 the catalogue keeps what was
-/// learnt of a source.
-const FORMAT: i64 = 2;
+/// `user_version`: the format that this program writes, and the newest that it reads. What is new in 2: a day has packs,
+/// the catalogue keeps what was learnt of a source.
+const FORMAT: i64 = FORMATS as i64;
+const FORMATS: usize = 2;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
 /// of a journal that a killed process left.
 const BUSY: Duration = Duration::from_secs(5);
@@ -18,18 +18,25 @@ const BUSY: Duration = Duration::from_secs(5);
 /// What a writing connection keeps of its file in memory at most, in KiB: the leaves that tiny pages come and go by.
 const WRITER_CACHE_KIB: i64 = 8 << 10;
 
-/// A database of ours, to write; created with `schema` where there is none.
-pub(crate) fn open_to_write(path: &Path, page_bytes: u32, schema: &str) -> Result<Connection, StoreError> {
+/// How a database is made.
+pub(crate) struct Schema {
+    /// SQLite's page.
+    pub(crate) page_bytes: u32,
+    /// What each format added to the one before it, as SQL.
+    pub(crate) formats: [&'static [&'static str]; FORMATS],
+}
+
+/// A database of ours, to write; created with `schema` where there is none, and brought to today's format where it has
+/// an older one.
+pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, StoreError> {
     let sql = |e| StoreError::sqlite(path)(e);
     create_private(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
     connection.busy_timeout(BUSY).map_err(sql)?;
-    connection.pragma_update(None, "page_size", page_bytes).map_err(sql)?;
+    connection.pragma_update(None, "page_size", schema.page_bytes).map_err(sql)?;
     let fresh = is_fresh(&connection).map_err(sql)?;
-    if !fresh {
-        check_ours(&connection, path)?;
-    }
+    let format = if fresh { 0 } else { check_ours(&connection, path)? };
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {
@@ -42,9 +49,11 @@ pub(crate) fn open_to_write(path: &Path, page_bytes: u32, schema: &str) -> Resul
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(sql)?;
     connection.pragma_update(None, "foreign_keys", false).map_err(sql)?;
     connection.set_prepared_statement_cache_capacity(32);
-    if fresh {
+    if format < FORMAT {
+        let added = schema.formats.iter().skip(usize::try_from(format).unwrap_or(0)).copied().flatten();
+        let added = added.copied().collect::<String>();
         let set_up = format!(
-            "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; {schema} COMMIT;"
+            "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; {added} COMMIT;"
         );
         connection.execute_batch(&set_up).map_err(sql)?;
         sync_folder(path)?;
@@ -52,8 +61,8 @@ pub(crate) fn open_to_write(path: &Path, page_bytes: u32, schema: &str) -> Resul
     Ok(connection)
 }
 
-/// A database of ours, to read.
-pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+/// A database of ours, to read, and its format.
+pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, i64), StoreError> {
     let sql = |e| StoreError::sqlite(path)(e);
     if !path.exists() {
         return Err(StoreError::Io { path: path.into(), source: std::io::ErrorKind::NotFound.into() });
@@ -63,8 +72,8 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY).map_err(sql)?;
     connection.pragma_update(None, "cache_size", -2048).map_err(sql)?;
     connection.set_prepared_statement_cache_capacity(32);
-    check_ours(&connection, path)?;
-    Ok(connection)
+    let format = check_ours(&connection, path)?;
+    Ok((connection, format))
 }
 
 /// The format that a database has.
@@ -72,23 +81,12 @@ pub(crate) fn format(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Brings a database of an older format to this one, in one transaction. `steps` are what is done to one of format 1, of
-/// format 2, and so on.
-pub(crate) fn upgrade(connection: &Connection, steps: &[&str]) -> rusqlite::Result<()> {
-    let found = format(connection)?;
-    if found >= FORMAT {
-        return Ok(());
-    }
-    let done = usize::try_from(found - 1).unwrap_or(0);
-    let steps = steps.get(done..).unwrap_or_default().join("; ");
-    connection.execute_batch(&format!("BEGIN IMMEDIATE; {steps}; PRAGMA user_version = {FORMAT}; COMMIT;"))
-}
-
 fn is_fresh(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT count(*) = 0 FROM sqlite_master", [], |row| row.get(0))
 }
 
-fn check_ours(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+/// The format of a database that is one of ours.
+fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let id: i64 =
         connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(StoreError::sqlite(path))?;
     if id != APPLICATION_ID {
@@ -98,7 +96,7 @@ fn check_ours(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     if found > FORMAT {
         return Err(StoreError::NewerFormat { path: path.into(), found, known: FORMAT });
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Creates an empty file that only its owner reads, if there is none: SQLite gives its journals the same mode.

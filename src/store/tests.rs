@@ -213,7 +213,7 @@ fn tear(folder: &Folder, at: Ticks, seq: i64) {
     let batch = batch(at, "web-1", &[(at.plus(seconds(9999)), 99_990, "never happened")]);
     let mut builder = page::Builder::new();
     builder.push_batch(&batch);
-    let insert = |page| day::Insert { partition: "web-1".into(), page };
+    let insert = |page| day::Insert { partition: "web-1".into(), page, is_alone: true };
     let pages: Vec<_> = builder.build().pages.into_iter().map(insert).collect();
     file.insert(seq, &pages).expect("inserted");
 }
@@ -325,13 +325,13 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     write(&store, day(0), 0, 10);
     store.close().expect("closed");
     let file = day::DayFile::open(&folder.file(day(0))).expect("opened");
-    file.connection().execute("UPDATE body SET bytes = zeroblob(length(bytes))", []).expect("damaged");
+    file.connection().execute("UPDATE pack SET bodies = zeroblob(length(bodies))", []).expect("damaged");
     file.close().expect("closed");
     let reader = folder.reader();
     let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
     let rows: Vec<_> = reader.scan(&table(day(0)), &range).expect("a table").collect();
-    let [Err(error @ StoreError::Damaged { page: 1, .. })] = &*rows else { panic!("{}", rows.len()) };
-    assert!(error.to_string().contains("page 1 of"), "{error}");
+    let [Err(error @ StoreError::Damaged { .. })] = &*rows else { panic!("{}", rows.len()) };
+    assert!(error.to_string().contains("page 1+0 (packed) of"), "{error}");
 }
 
 /// Many small commits, merged while a reader reads and after an overwritten record: rows stay the same rows.
@@ -349,10 +349,11 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let reader = folder.reader();
     let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
     let pages = || {
-        let file = sqlite::open_to_read(&folder.file(at)).expect("opened");
-        file.query_row("SELECT count(*) FROM page", [], |row| row.get::<_, i64>(0)).expect("counted")
+        let file = day::open_to_read(&folder.file(at)).expect("opened");
+        let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
+        file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counted")
     };
-    assert_eq!(pages(), 201);
+    assert!(pages() > 40, "nothing is left to merge");
     let mut half = reader.scan(&table(at), &range).expect("a table");
     let mut seen: Vec<_> = half.by_ref().take(100).map(|row| message(&row.expect("a row"))).collect();
     let deadline = std::time::Instant::now() + seconds(60);
@@ -406,4 +407,87 @@ fn tables_say_what_they_hold() {
     assert_eq!(summary.last_time, Some(day(0).plus(seconds(3999))));
     assert_eq!(summary.expires, Some(day(2)));
     assert!(summary.bytes > 4096);
+}
+
+fn rows_and_packs(folder: &Folder, at: Ticks) -> (i64, i64) {
+    let file = day::open_to_read(&folder.file(at)).expect("opened");
+    let count =
+        |table| file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("counted");
+    (count("page"), count("pack"))
+}
+
+/// Waits until `rows_and_packs` are as wanted.
+fn wait_for(folder: &Folder, at: Ticks, is_wanted: impl Fn(i64, i64) -> bool) {
+    let deadline = std::time::Instant::now() + seconds(60);
+    loop {
+        let (rows, packs) = rows_and_packs(folder, at);
+        if is_wanted(rows, packs) {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "{rows} rows and {packs} packs are left");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Many instances with a record a commit: one row a commit, and after a while a page an instance; the same rows by every
+/// way of reading, before and after.
+#[test]
+fn the_tiny_pages_of_a_commit_are_one_row() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let at = day(0);
+    for n in 0..40 {
+        let text = format!("record {n}");
+        let batches = (0..20).map(|i| batch(at, &format!("pod-{i}"), &[(at.plus(seconds(n)), n * 100 + i, &text)]));
+        assert!(commit(&store, batches.collect(), n * 100));
+    }
+    assert_eq!(rows_and_packs(&folder, at), (0, 40));
+    let check = || {
+        assert_eq!(folder.messages_of(at, Some("pod-7")), newest_first(0, 40));
+        assert_eq!(folder.messages(at).len(), 800);
+        let reader = folder.reader();
+        let key = RowKey::new(at.plus(seconds(11)), SOURCE, 1107);
+        let row = reader.row(&table(at), "pod-7", key).expect("read").expect("there");
+        assert_eq!(message(&row), "record 11");
+        assert!(reader.row(&table(at), "pod-8", key).expect("read").is_none());
+        for (partitions, from, records) in
+            [(None, Ticks::MIN, 800), (Some(vec!["pod-3".into()]), Ticks::MIN, 40), (None, at.plus(seconds(30)), 200)]
+        {
+            let range = Range { partitions, from, to: Ticks::MAX, contains: None };
+            let mut counted = 0;
+            reader.counts(&table(at), &range, &mut |count| counted += count.records).expect("counted");
+            assert_eq!(counted, records);
+        }
+        assert_eq!(reader.tables().expect("read")[0].rows, 800);
+    };
+    check();
+    killed(&folder);
+    check();
+    wait_for(&folder, at, |_, packs| packs == 0);
+    check();
+    store.close().expect("closed");
+    killed(&folder);
+    folder.open().close().expect("the file still agrees with the catalogue");
+    check();
+}
+
+/// A folder of format 1, which has no packs, is read as it is and written to after it was brought to today's format.
+#[test]
+fn a_folder_of_the_first_format_is_read_and_written() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 500);
+    store.close().expect("closed");
+    let file = day::DayFile::open(&folder.file(day(0))).expect("opened");
+    let back = "DROP TABLE pack; DROP INDEX page_of_partition; DROP INDEX page_by_time; PRAGMA user_version = 1;
+                CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;";
+    file.connection().execute_batch(back).expect("as it was");
+    file.close().expect("closed");
+    assert_eq!(folder.messages(day(0)), newest_first(0, 500));
+    let store = folder.open();
+    write(&store, day(0), 500, 510);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 510));
+    assert_eq!(rows_and_packs(&folder, day(0)).1, 1);
+    store.close().expect("closed");
+    assert_eq!(folder.messages(day(0)), newest_first(0, 510));
 }

@@ -1,38 +1,55 @@
-//! Tidy: a quiet source makes small pages, one a commit; they are merged into full ones as the day goes.
+//! Tidy: quiet sources make small pages; they are merged into full ones as the day goes.
 //!
-//! What may be merged: pages of one partition, all committed, and with each page every other that overlaps it in
-//! RowKey. The merged page takes the highest `seq` of its parts, so were an overlapping page left out, an older
-//! duplicate in the merged one could win over it. (With a `seq` of its own, a crash before the next commit point would
-//! remove the merged page when its parts are gone.) Pages younger than [`SETTLED_AFTER`] stay as they are: a follower
-//! has not seen them yet, and would be shown the older rows that they are merged with again.
+//! A commit's tiny pages lie in its pack. Every half minute or so the packs of a day are **unpacked**: all of a partition's
+//! pages in them become one, and the packs go. Pages that are still small are merged again: tiny ones among themselves
+//! when there are [`RUN_MIN`] in a row, others when there is enough for a full page. So each record is rewritten two or
+//! three times.
 //!
-//! Each record is rewritten about twice: tiny pages become small ones when there are [`RUN_MIN`] in a row, small ones
-//! become a full one when there is enough for it.
+//! What may be merged are committed pages of one partition, in one transaction of the file, and the merged page takes
+//! the highest `seq` of its parts. (With a `seq` of its own, a crash before the next commit point would remove it when
+//! its parts are gone.) So no page that is left out may come between its parts, with a row that they have too: an older
+//! duplicate could win over it. Rows of `page` are merged with all that overlap them, and only those that are older than
+//! every pack. Packs are taken the oldest first, so that those left are newer than all that is merged; and what a
+//! partition has in rows between them, and overlaps them, is merged with them.
+//!
+//! Pages younger than [`SETTLED_AFTER`] stay as they are: a follower has not seen them yet, and would be shown the older
+//! rows that they are merged with again.
 
 use super::StoreError;
-use super::day::{DayFile, HEADER_COLUMNS, Insert, Merge, PageRow, SIZES, TINY_BYTES, read_header};
-use super::page::{Builder, PAGE_BYTES, PAGE_SPAN, Page};
+use super::day::{DayFile, HEADER_COLUMNS, Merge, TINY_BYTES, Written, read_header};
+use super::pack::{self, PackRow, PageRow, Place};
+use super::page::{Builder, Encoded, PAGE_BYTES, PAGE_SPAN, Page};
 use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
-use rusqlite::{OptionalExtension, params};
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
+use rusqlite::{Connection, Row, params};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque, btree_map};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 64 << 10;
 /// Tiny pages in a row that are worth a merge.
 const RUN_MIN: usize = 48;
-/// Pages of a partition that are no longer tiny and are looked at for one merge, the newest first.
+/// Raw bytes of small pages that are worth one: about those of a full page.
+const RUN_BYTES: u64 = PAGE_BYTES as u64 * 9 / 10;
+/// Pages of a partition that are looked at for one merge, the newest first.
 const LOOKED_AT: usize = 256;
 /// Raw bytes that one merge takes at most.
 const MERGE_BYTES_MAX: u64 = 1 << 20;
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
-/// Pages that one transaction takes away, about. The tiny pages of a partition lie among those of all others, a leaf of
-/// SQLite's each; taken away together, those of many partitions, a leaf is written once and not once a page.
-const PAGES_A_TRANSACTION: usize = 20_000;
-/// How long merged pages wait for others at most before they take their place.
+/// Packs that are worth unpacking when the oldest is [`UNPACKED_AFTER`] old.
+const PACKS_MIN: usize = 32;
+/// See [`PACKS_MIN`]. The longer, the more records a partition has in its first page, and the more heads a reader looks at.
+const UNPACKED_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
+/// Age at which any pack is unpacked.
+const UNPACKED_AT_LAST: Duration = Duration::from_secs(if cfg!(test) { 7 } else { 500 });
+/// Raw bytes in packs that are unpacked whatever their age, and that are unpacked at a time.
+const PACKED_BYTES_MAX: u64 = 16 << 20;
+/// Pages that one transaction takes away, about.
+const PAGES_A_TRANSACTION: usize = 1000;
+/// How long merged pages wait for others at most before they take their place. Pages of many partitions share the leaves
+/// of SQLite's that one transaction writes.
 const REPLACED_AFTER: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// How long one step may keep the committer.
 const STEP: Duration = Duration::from_millis(20);
@@ -51,28 +68,46 @@ pub(crate) struct Tidy {
 
 #[derive(Default)]
 struct Day {
-    /// The tiny pages of each partition, by id.
-    tiny: HashMap<Arc<str>, Vec<i64>, foldhash::quality::RandomState>,
-    ready: VecDeque<(Instant, Arc<str>)>,
+    /// The packs, the oldest first, and when they came.
+    packs: VecDeque<(Instant, PackRow)>,
+    packed_bytes: u64,
+    /// What is being unpacked.
+    unpacking: Option<Unpacking>,
+    /// What each partition has in small pages that were not looked at together yet.
+    small: HashMap<i64, Small, foldhash::quality::RandomState>,
+    /// Partitions whose small pages are worth a look.
+    ready: VecDeque<(Instant, i64)>,
     /// The partitions in `ready`, and those whose pages are prepared.
-    queued: HashSet<Arc<str>>,
+    queued: HashSet<i64>,
     /// What was merged and is not in its place yet.
     prepared: Vec<Merge>,
     prepared_pages: usize,
     prepared_since: Option<Instant>,
-    /// Whether pages that were there before this process are counted.
+    /// Whether what was there before this process is counted.
     counted: bool,
 }
 
+#[derive(Default)]
+struct Small {
+    tiny: usize,
+    bytes: u64,
+    /// The first key of the newest of them.
+    first: Option<RowKey>,
+}
+
+/// Packs that are being unpacked: partition by partition, and all of them replaced at once.
+struct Unpacking {
+    /// The bodies of each pack.
+    bodies: Bodies,
+    pages: usize,
+    left: btree_map::IntoIter<i64, Vec<PageRow>>,
+    merges: Vec<Merge>,
+}
+
 impl Tidy {
-    /// Notes pages of a commit, which have ids from `first` on.
-    pub(crate) fn written(&mut self, day: &DayTable, pages: &[Insert], first: i64) {
-        let day = self.days.entry(day.clone()).or_default();
-        for (Insert { partition, page }, id) in pages.iter().zip(first..) {
-            if page.header.raw_bytes < TINY_BYTES {
-                day.add_tiny(partition, id);
-            }
-        }
+    /// Notes what a commit wrote.
+    pub(crate) fn written(&mut self, day: &DayTable, written: Written) {
+        self.days.entry(day.clone()).or_default().add(written);
     }
 
     /// Pages that were merged away since this was asked last.
@@ -108,7 +143,7 @@ impl Tidy {
 
     /// Whether something is left to merge in `day`, now or later.
     pub(crate) fn wants(&self, day: &DayTable) -> bool {
-        self.days.get(day).is_some_and(|day| !day.queued.is_empty())
+        self.days.get(day).is_some_and(|day| !day.queued.is_empty() || !day.packs.is_empty())
     }
 
     /// The day is gone.
@@ -128,16 +163,22 @@ impl Tidy {
     }
 
     fn work(&mut self, name: &DayTable, file: &mut DayFile, time: Duration, is_last: bool) -> Result<(), StoreError> {
-        let start = Instant::now();
+        let until = Instant::now() + time;
         let settled = self.settled;
         let Some(day) = self.days.get_mut(name) else { return Ok(()) };
         if !day.counted {
             day.count(file)?;
         }
-        while day.is_ready() && start.elapsed() < time {
+        if day.unpacking.is_none() && (day.is_packed_long() || is_last) {
+            day.begin_unpacking(file, settled)?;
+        }
+        self.merged += day.unpack(file, until)?;
+        // Rows of a commit that a pack is older than, or is of, may have packed pages between them.
+        let settled = day.packs.front().map_or(settled, |(_, pack)| settled.min(pack.seq - 1));
+        while (day.is_ready() || is_last && !day.ready.is_empty()) && Instant::now() < until {
             let Some((_, partition)) = day.ready.pop_front() else { break };
-            let ids = day.tiny.get(&partition).map_or(&[][..], Vec::as_slice);
-            let merges = merges_of(file, &partition, ids, settled)?;
+            let Some(first) = day.small.remove(&partition).and_then(|small| small.first) else { continue };
+            let merges = merges_of(file, partition, first, settled)?;
             if merges.is_empty() {
                 day.queued.remove(&partition);
             } else {
@@ -153,7 +194,15 @@ impl Tidy {
 
 impl Day {
     fn has_work(&self) -> bool {
-        !self.counted || self.is_ready() || self.is_prepared()
+        !self.counted || self.unpacking.is_some() || self.is_packed_long() || self.is_ready() || self.is_prepared()
+    }
+
+    /// Whether packs are worth unpacking. The oldest is always settled then.
+    fn is_packed_long(&self) -> bool {
+        let age = self.packs.front().map_or(Duration::ZERO, |(since, _)| since.elapsed());
+        age >= UNPACKED_AT_LAST
+            || age >= UNPACKED_AFTER && self.packs.len() >= PACKS_MIN
+            || age > SETTLED_AFTER && self.packed_bytes >= PACKED_BYTES_MAX
     }
 
     /// Whether a partition can be merged now.
@@ -165,6 +214,101 @@ impl Day {
     fn is_prepared(&self) -> bool {
         let is_old = self.prepared_since.is_some_and(|since| since.elapsed() >= REPLACED_AFTER);
         is_old || self.prepared_pages >= PAGES_A_TRANSACTION
+    }
+
+    fn add(&mut self, written: Written) {
+        for (partition, first, raw_bytes) in written.rows {
+            if raw_bytes < FULL_BYTES {
+                self.add_small(partition, first, usize::from(raw_bytes < TINY_BYTES), u64::from(raw_bytes));
+            }
+        }
+        if let Some(pack) = written.pack {
+            self.packed_bytes += pack.raw_bytes;
+            self.packs.push_back((Instant::now(), pack));
+        }
+    }
+
+    fn add_small(&mut self, partition: i64, first: RowKey, tiny: usize, bytes: u64) {
+        let small = self.small.entry(partition).or_default();
+        small.first = Some(small.first.map_or(first, |newest| newest.min(first)));
+        small.tiny += tiny;
+        small.bytes += bytes;
+        if (small.tiny >= RUN_MIN || small.bytes >= RUN_BYTES) && self.queued.insert(partition) {
+            self.ready.push_back((Instant::now(), partition));
+        }
+    }
+
+    /// Notes what was there before this process.
+    fn count(&mut self, file: &DayFile) -> Result<(), StoreError> {
+        self.counted = true;
+        let since = Instant::now();
+        let known: HashSet<i64> = self.packs.iter().map(|(_, pack)| pack.id).collect();
+        let found = (|| {
+            let packs = pack::all(file.connection())?;
+            let select = "SELECT partition, first, raw_bytes FROM page WHERE raw_bytes < ?1";
+            let mut statement = file.connection().prepare(select)?;
+            let read = |row: &Row<'_>| {
+                Ok((row.get(0)?, RowKey::from_bytes(row.get_ref(1)?.as_blob()?), row.get::<_, u32>(2)?))
+            };
+            let rows = statement.query_map([FULL_BYTES], read)?;
+            Ok((packs, rows.collect::<rusqlite::Result<Vec<_>>>()?))
+        })();
+        let (packs, small) = found.map_err(StoreError::sqlite(file.path()))?;
+        for pack in packs.into_iter().filter(|pack| !known.contains(&pack.id)).rev() {
+            self.packed_bytes += pack.raw_bytes;
+            self.packs.push_front((since, pack));
+        }
+        self.small.clear();
+        for (partition, first, raw_bytes) in small {
+            let Some(first) = first else { continue };
+            self.add_small(partition, first, usize::from(raw_bytes < TINY_BYTES), u64::from(raw_bytes));
+        }
+        Ok(())
+    }
+
+    /// Reads the oldest packs that are settled.
+    fn begin_unpacking(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
+        let (mut pages, mut bodies, mut bytes) = (Vec::new(), HashMap::default(), 0);
+        for (_, pack) in &self.packs {
+            if pack.seq > settled || bytes > 0 && bytes + pack.raw_bytes > PACKED_BYTES_MAX {
+                break;
+            }
+            bytes += pack.raw_bytes;
+            let unpacked = pack::unpack(file.connection(), pack.id, &mut pages);
+            bodies.insert(pack.id, unpacked.map_err(StoreError::sqlite(file.path()))?);
+        }
+        let count = pages.len();
+        let mut left: BTreeMap<i64, Vec<PageRow>> = BTreeMap::new();
+        for page in pages {
+            left.entry(page.partition).or_default().push(page);
+        }
+        if !bodies.is_empty() {
+            self.unpacking = Some(Unpacking { bodies, pages: count, left: left.into_iter(), merges: Vec::new() });
+        }
+        Ok(())
+    }
+
+    /// Goes on with what is unpacked; when all of it is merged, puts it in the place of its packs. Gives how many pages
+    /// it took away.
+    fn unpack(&mut self, file: &mut DayFile, until: Instant) -> Result<u64, StoreError> {
+        let Some(Unpacking { bodies, pages, left, merges }) = &mut self.unpacking else { return Ok(0) };
+        while Instant::now() < until {
+            let Some((partition, mut parts)) = left.next() else {
+                let gone: Vec<i64> = self.packs.iter().take(bodies.len()).map(|(_, pack)| pack.id).collect();
+                let (merges, taken) = (std::mem::take(merges), *pages as u64);
+                crate::failpoint!("tidy-before");
+                let written = file.replace(&merges, &gone)?;
+                for (_, pack) in self.packs.drain(..gone.len()) {
+                    self.packed_bytes -= pack.raw_bytes;
+                }
+                self.unpacking = None;
+                self.add(written);
+                return Ok(taken);
+            };
+            parts.extend(between(file, partition, &parts)?);
+            merges.extend(merge_run(file, parts, bodies)?);
+        }
+        Ok(0)
     }
 
     /// Keeps what was merged of a partition, which stays queued: none of its pages may be merged twice.
@@ -185,64 +329,44 @@ impl Day {
             return Ok(0);
         }
         crate::failpoint!("tidy-before");
-        let first = file.replace(&merges)?;
-        for Merge { name, old, .. } in &merges {
-            self.queued.remove(name);
-            let gone: HashSet<i64> = old.iter().copied().collect();
-            if let Some(ids) = self.tiny.get_mut(name) {
-                ids.retain(|id| !gone.contains(id));
-            }
+        let written = file.replace(&merges, &[])?;
+        for merge in &merges {
+            self.queued.remove(&merge.partition);
         }
-        let new = merges.iter().flat_map(|merge| merge.new.iter().map(move |page| (&merge.name, page)));
-        for ((name, page), id) in new.zip(first..) {
-            if page.header.raw_bytes < TINY_BYTES {
-                self.add_tiny(name, id);
-            }
-        }
-        for Merge { name, .. } in &merges {
-            // What was too young for this merge waits for the next.
-            if self.tiny.get(name).is_some_and(|ids| ids.len() >= RUN_MIN) {
-                self.queue(name);
-            }
-        }
-        self.tiny.retain(|_, ids| !ids.is_empty());
+        self.add(written);
         Ok(taken)
     }
+}
 
-    fn add_tiny(&mut self, partition: &Arc<str>, id: i64) {
-        let ids = self.tiny.entry(partition.clone()).or_default();
-        ids.push(id);
-        // Enough for a merge, and a few more that are too young for it.
-        if ids.len() >= RUN_MIN + RUN_MIN / 4 {
-            self.queue(partition);
-        }
+/// What a partition has in rows that commits wrote between the first and the last of `parts`, and that overlaps them.
+fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<PageRow>, StoreError> {
+    let seqs = parts.iter().map(|page| page.seq);
+    let (Some(oldest), Some(newest)) = (seqs.clone().min(), seqs.max()) else { return Ok(Vec::new()) };
+    let mut found: Vec<PageRow> = Vec::new();
+    if newest - oldest < 2 {
+        return Ok(found);
     }
-
-    fn queue(&mut self, partition: &Arc<str>) {
-        if self.queued.insert(partition.clone()) {
-            self.ready.push_back((Instant::now(), partition.clone()));
-        }
-    }
-
-    /// Notes the tiny pages that were there before this process.
-    fn count(&mut self, file: &DayFile) -> Result<(), StoreError> {
-        self.counted = true;
-        let known: HashSet<i64> = self.tiny.values().flatten().copied().collect();
-        let [_, is_tiny] = SIZES;
+    loop {
+        let pages = || parts.iter().chain(&found);
+        let first = pages().map(|page| page.header.first).min();
+        let last = pages().map(|page| page.header.last).max();
+        let (Some(first), Some(last)) = (first, last) else { return Ok(found) };
+        let from = RowKey::range(Ticks::MIN, first.time().plus(PAGE_SPAN)).0;
         let select = format!(
-            "SELECT partition.name, page.id FROM page JOIN partition ON partition.id = page.partition WHERE {is_tiny}"
+            "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?4
+             AND seq > ?5 AND seq < ?6"
         );
-        let found = (|| {
-            let mut statement = file.connection().prepare(&select)?;
-            let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
+        let result = (|| {
+            let mut statement = file.connection().prepare_cached(&select)?;
+            let bounds = params![partition, from.to_bytes(), last.to_bytes(), first.to_bytes(), oldest, newest];
+            statement.query_map(bounds, read_header)?.collect::<rusqlite::Result<Vec<_>>>()
         })();
-        for (name, id) in found.map_err(StoreError::sqlite(file.path()))? {
-            if !known.contains(&id) {
-                self.add_tiny(&name.into(), id);
-            }
+        let more = result.map_err(StoreError::sqlite(file.path()))?;
+        // Each may reach further, and overlap others.
+        if more.len() == found.len() {
+            return Ok(found);
         }
-        Ok(())
+        found = more;
     }
 }
 
@@ -266,9 +390,9 @@ impl Cluster {
     }
 }
 
-/// What is worth merging among the pages of `partition` up to commit `settled`, merged. `tiny`: its tiny pages.
-fn merges_of(file: &DayFile, partition: &Arc<str>, tiny: &[i64], settled: i64) -> Result<Vec<Merge>, StoreError> {
-    let clusters = clusters(file, partition, tiny).map_err(StoreError::sqlite(file.path()))?;
+/// What is worth merging among the rows of `partition` from `first` on and up to commit `settled`, merged.
+fn merges_of(file: &DayFile, partition: i64, first: RowKey, settled: i64) -> Result<Vec<Merge>, StoreError> {
+    let clusters = clusters(file, partition, first).map_err(StoreError::sqlite(file.path()))?;
     let (mut run, mut bytes) = (Vec::new(), 0);
     // First the tiny ones among themselves, then the small ones, if they make a full page.
     let mut runs: Vec<(bool, Vec<Cluster>)> = Vec::new();
@@ -291,38 +415,26 @@ fn merges_of(file: &DayFile, partition: &Arc<str>, tiny: &[i64], settled: i64) -
     for (tiny, run) in runs {
         let pages: usize = run.iter().map(|c| c.pages.len()).sum();
         let bytes: u64 = run.iter().map(Cluster::raw_bytes).sum();
-        let worth = pages > 1 && if tiny { pages >= RUN_MIN } else { bytes >= PAGE_BYTES as u64 * 9 / 10 };
+        let worth = pages > 1 && if tiny { pages >= RUN_MIN } else { bytes >= RUN_BYTES };
         if worth {
             let pages = run.into_iter().flat_map(|c| c.pages).collect();
-            merges.extend(merge_run(file, partition, pages)?);
+            merges.extend(merge_run(file, pages, &HashMap::default())?);
         }
     }
     Ok(merges)
 }
 
-/// The newest pages of `partition`, in the order of their keys, by overlap.
-fn clusters(file: &DayFile, partition: &str, tiny: &[i64]) -> rusqlite::Result<Vec<Cluster>> {
-    let connection = file.connection();
-    let mut pages = Vec::with_capacity(tiny.len());
-    let mut by_id = connection.prepare_cached(&format!("SELECT {HEADER_COLUMNS} FROM page WHERE id = ?1"))?;
-    for id in tiny {
-        pages.extend(by_id.query_row([id], read_header).optional()?);
-    }
-    let Some(first) = pages.iter().map(|page| page.header.first).min() else { return Ok(Vec::new()) };
+/// The rows of `partition` from about `first` on, in the order of their keys, by overlap.
+fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<Vec<Cluster>> {
     // A page that overlaps the newest of them begins at most a page's span before it.
     let from = RowKey::range(Ticks::MIN, first.time().plus(PAGE_SPAN)).0.to_bytes();
-    let [is_fuller, _] = SIZES;
-    let select = format!(
-        "SELECT {HEADER_COLUMNS} FROM page WHERE {is_fuller}
-         AND partition = (SELECT id FROM partition WHERE name = ?1) AND first >= ?2 ORDER BY first LIMIT ?3"
-    );
-    let mut statement = connection.prepare_cached(&select)?;
-    let fuller = statement.query_map(params![partition, from, LOOKED_AT as i64], read_header)?;
-    let fuller = fuller.collect::<rusqlite::Result<Vec<_>>>()?;
+    let select =
+        format!("SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND first >= ?2 ORDER BY first LIMIT ?3");
+    let mut statement = file.connection().prepare_cached(&select)?;
+    let pages = statement.query_map(params![partition, from, LOOKED_AT as i64], read_header)?;
+    let pages = pages.collect::<rusqlite::Result<Vec<_>>>()?;
     // Behind the last one that was looked at there may be more, which may overlap what is before them.
-    let end = if fuller.len() < LOOKED_AT { None } else { fuller.last().map(|page| page.header.first) };
-    pages.extend(fuller);
-    pages.sort_by_key(|page| page.header.first);
+    let end = if pages.len() < LOOKED_AT { None } else { pages.last().map(|page| page.header.first) };
 
     let mut clusters: Vec<Cluster> = Vec::new();
     for page in pages {
@@ -338,43 +450,122 @@ fn clusters(file: &DayFile, partition: &str, tiny: &[i64]) -> rusqlite::Result<V
     Ok(clusters)
 }
 
-fn merge_run(file: &DayFile, name: &Arc<str>, mut pages: Vec<PageRow>) -> Result<Option<Merge>, StoreError> {
+type Bodies = HashMap<i64, Vec<u8>, foldhash::quality::RandomState>;
+
+/// Merges pages of one partition; `unpacked` has the bodies of their packs.
+fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Result<Option<Merge>, StoreError> {
     // Of equal keys the builder keeps the one that was pushed last: the later commit's.
-    pages.sort_by_key(|page| (page.seq, page.id));
-    let mut decoded = Vec::with_capacity(pages.len());
+    pages.sort_by_key(|page| (page.seq, page.place));
+    let Some((partition, seq)) = pages.last().map(|page| (page.partition, page.seq)) else { return Ok(None) };
+    let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
     for page in &pages {
-        decoded.push(read_page(file.connection(), file.path(), page)?);
+        decoded.push(match page.place {
+            Place::Row(id) => {
+                old.push(id);
+                read_page(file.connection(), file.path(), page)?
+            }
+            Place::Packed { pack, offset, length } => {
+                let bodies = unpacked.get(&pack).map_or(&[][..], Vec::as_slice);
+                let packed = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
+                let packed = packed.ok_or_else(|| damaged(file.path(), page, "its body is missing".into()))?;
+                body.clear();
+                body.extend_from_slice(packed);
+                decode(file.path(), page, packed)?
+            }
+        });
+    }
+    if let ([page], true) = (&*pages, old.is_empty()) {
+        let new = vec![Encoded { header: page.header.clone(), body }];
+        return Ok(Some(Merge { partition, old, new, seq, duplicates: 0 }));
     }
     let mut builder = Builder::new();
     for page in &decoded {
         builder.push_page(page);
     }
     let built = builder.build();
-    let old = pages.iter().map(|page| page.id).collect();
-    let last = pages.last().map(|page| (page.partition, page.seq));
-    Ok(last.map(|(partition, seq)| {
-        let (name, new) = (name.clone(), built.pages);
-        Merge { name, partition, old, new, seq, duplicates: built.duplicates }
-    }))
+    Ok(Some(Merge { partition, old, new: built.pages, seq, duplicates: built.duplicates }))
 }
 
-/// Reads and checks a page's body.
-pub(crate) fn read_page(
-    connection: &rusqlite::Connection,
-    path: &std::path::Path,
-    page: &PageRow,
-) -> Result<Page, StoreError> {
-    let damaged = |what: String| StoreError::Damaged { path: path.into(), page: page.id, what };
-    let mut statement =
-        connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1").map_err(StoreError::sqlite(path))?;
-    let page = statement.query_row([page.id], |row| {
-        let body = row.get_ref(0)?.as_blob()?;
-        Ok(Page::decode(&page.header, body))
-    });
-    match page {
-        Ok(Ok(page)) => Ok(page),
-        Ok(Err(error)) => Err(damaged(error.to_string())),
-        Err(rusqlite::Error::QueryReturnedNoRows) => Err(damaged("its body is missing".into())),
-        Err(error) => Err(StoreError::sqlite(path)(error)),
+/// Reads and checks a page.
+pub(crate) fn read_page(connection: &Connection, path: &Path, page: &PageRow) -> Result<Page, StoreError> {
+    let mut body = Vec::new();
+    if !pack::read_body(connection, page.place, &mut body).map_err(StoreError::sqlite(path))? {
+        return Err(damaged(path, page, "its body is missing".into()));
+    }
+    decode(path, page, &body)
+}
+
+fn decode(path: &Path, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
+    Page::decode(&page.header, body).map_err(|error| damaged(path, page, error.to_string()))
+}
+
+fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
+    StoreError::Damaged { path: path.into(), page: page.place.to_string(), what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batch;
+    use crate::key::{Period, TableName};
+    use crate::record::Record;
+    use crate::store::day::Insert;
+
+    fn encoded(rows: &[(u64, &str)]) -> Encoded {
+        let time = Ticks::from_date(2026, 11, 1).expect("a date");
+        let day = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, time);
+        let mut batch = Batch::new(day, "web-1".into());
+        for (n, text) in rows {
+            let record = Record { message: (*text).into(), ..Record::default() };
+            crate::entity::append(
+                &mut batch,
+                RowKey::new(time.plus(Duration::from_secs(*n)), 7, *n),
+                "app.log",
+                &record,
+            );
+        }
+        let mut builder = Builder::new();
+        builder.push_batch(&batch);
+        builder.build().pages.remove(0)
+    }
+
+    /// A row that came in a pack, then in a row of `page`, then in a pack again is what came last, when the packs are
+    /// unpacked; and what came last in a row of `page` stays so.
+    #[test]
+    fn unpacking_keeps_the_order_of_commits() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+        let long = "x".repeat(5000);
+        let mut tidy = Day { counted: true, ..Day::default() };
+        for (seq, rows) in [
+            (1, &[(1, "a"), (2, "a"), (3, "a"), (9, "a")][..]),
+            (2, &[(2, "b"), (3, "b"), (4, &long)]),
+            (3, &[(3, "c")]),
+            (4, &[(9, "d"), (10, &long)]),
+        ] {
+            let insert = Insert { partition: "web-1".into(), page: encoded(rows), is_alone: true };
+            tidy.add(file.insert(seq, &[insert]).expect("written"));
+        }
+        assert_eq!(tidy.packs.len(), 2);
+        tidy.begin_unpacking(&file, 4).expect("read");
+        let taken = tidy.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+        assert_eq!((taken, tidy.packs.len(), tidy.packed_bytes), (2, 0, 0));
+        assert_eq!(file.total().expect("read").merged, 3);
+        let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq");
+        let mut statement = file.connection().prepare(&select).expect("a statement");
+        let pages: Vec<_> =
+            statement.query_map([], read_header).expect("read").map(|page| page.expect("a row")).collect();
+        let rows = pages.iter().map(|row| (row.seq, read_page(file.connection(), file.path(), row).expect("whole")));
+        let texts = rows.map(|(seq, page)| {
+            let text = |at| {
+                page.properties(at).find_map(|(name, value)| match value {
+                    crate::property::Property::String(text) if name == "Message" => Some(text[..1].to_owned()),
+                    _ => None,
+                })
+            };
+            (seq, (0..page.len()).filter_map(text).collect::<String>())
+        });
+        // Commit 2 lies between the packs and is merged with them; commit 4 comes after them and is not.
+        assert_eq!(texts.collect::<Vec<_>>(), [(3, "axcba".into()), (4, "xd".into())]);
     }
 }

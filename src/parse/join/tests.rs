@@ -4,7 +4,8 @@
 //! all do, and lines of a container are taken apart. In the texts `@` stands for the time.
 
 use super::*;
-use crate::parse::Reading;
+use crate::parse::{Reading, Stream};
+use crate::time::Ticks;
 use proptest::prelude::*;
 use std::num::NonZeroU16;
 use std::time::Duration;

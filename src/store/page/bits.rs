@@ -55,7 +55,7 @@ impl Bits {
 }
 
 /// Appends `n`, seven bits a byte, the lowest first; the top bit says that another byte follows.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
+pub(in crate::store) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         out.push((n & 0x7f) as u8 | 0x80);
         n >>= 7;
@@ -69,37 +69,37 @@ pub(super) fn put_signed(out: &mut Vec<u8>, n: i64) {
 }
 
 /// Reads from the front of a slice.
-pub(super) struct Reader<'a> {
+pub(in crate::store) struct Reader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub(in crate::store) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes }
     }
 
     /// What was not read yet.
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(in crate::store) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], PageError> {
+    pub(in crate::store) fn take(&mut self, length: usize) -> Result<&'a [u8], PageError> {
         let (head, rest) = self.bytes.split_at_checked(length).ok_or(PageError::Damaged("it ends too early"))?;
         self.bytes = rest;
         Ok(head)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], PageError> {
+    pub(in crate::store) fn array<const N: usize>(&mut self) -> Result<[u8; N], PageError> {
         let (head, rest) = self.bytes.split_first_chunk::<N>().ok_or(PageError::Damaged("it ends too early"))?;
         self.bytes = rest;
         Ok(*head)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, PageError> {
+    pub(in crate::store) fn byte(&mut self) -> Result<u8, PageError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, PageError> {
+    pub(in crate::store) fn varint(&mut self) -> Result<u64, PageError> {
         let mut n = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;

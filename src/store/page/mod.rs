@@ -38,6 +38,7 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::store) use bits::{Reader as Bytes, put_varint};
 pub use build::{Builder, Built};
 pub use levels::{LevelMinute, level_minutes};
 pub use read::{ColumnRef, Page};
