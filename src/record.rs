@@ -121,21 +121,26 @@ impl Level {
 
     /// The level that a word stands for, in any case; none for a word that is not known.
     pub fn from_word(word: &str) -> Option<Level> {
+        let first = word.as_bytes().first()? | 0x20;
+        // Nearly all words are none of these.
+        if !(3..=13).contains(&word.len()) || !b"acdefinpstvw".contains(&first) {
+            return None;
+        }
         let mut lower = [0u8; 13];
         let lower = lower.get_mut(..word.len())?;
         for (lower, byte) in lower.iter_mut().zip(word.bytes()) {
             *lower = byte.to_ascii_lowercase();
         }
         Some(match &*lower {
-            b"trace" | b"trc" | b"verbose" | b"finest" | b"finer" => Level::Trace,
-            b"debug" | b"dbg" | b"debug1" | b"fine" => Level::Debug,
+            b"trace" | b"trc" | b"trce" | b"verbose" | b"vrb" | b"verb" | b"finest" | b"finer" => Level::Trace,
+            b"debug" | b"dbg" | b"dbug" | b"debu" | b"debug1" | b"fine" => Level::Debug,
             b"info" | b"inf" | b"information" | b"informational" => Level::Info,
             b"notice" => Level::Notice,
             b"warn" | b"warning" | b"wrn" => Level::Warn,
-            b"error" | b"err" | b"eror" | b"severe" => Level::Error,
-            b"critical" | b"crit" => Level::Critical,
-            b"alert" => Level::Alert,
-            b"fatal" | b"panic" | b"emergency" | b"emerg" | b"ftl" => Level::Fatal,
+            b"error" | b"err" | b"erro" | b"eror" | b"severe" => Level::Error,
+            b"critical" | b"crit" | b"dpanic" => Level::Critical,
+            b"alert" | b"alrt" => Level::Alert,
+            b"fatal" | b"fata" | b"ftl" | b"panic" | b"pani" | b"emergency" | b"emerg" => Level::Fatal,
             _ => return None,
         })
     }

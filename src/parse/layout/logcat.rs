@@ -17,7 +17,12 @@ const TAG_BYTES_MAX: usize = 64;
 
 /// Reads on behind the time of `threadtime` and `time`; false where that is not what follows.
 pub(super) fn behind_the_time(header: &mut Header<'_>) -> bool {
-    thread_time(header).or_else(|| brief(header)).is_some()
+    header.skip();
+    match header.line.as_bytes().get(header.at..) {
+        Some([b'0'..=b'9', ..]) => thread_time(header).is_some(),
+        Some([_, b'/', ..]) => brief(header).is_some(),
+        _ => false,
+    }
 }
 
 fn thread_time(header: &mut Header<'_>) -> Option<()> {

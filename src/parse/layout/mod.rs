@@ -213,7 +213,7 @@ fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>
     }
     let below = shape::token(text, end + 1).filter(|token| token.mark == b':')?;
     let shape::Kind::Word(word) = below.kind else { return None };
-    let level = general::level_word(word).filter(|_| word.len() > 1)?;
+    let level = shape::level_word(word).filter(|_| word.len() > 1)?;
     let mut words = text.get(at..end)?.split(' ');
     let (class, method, more) = (words.next()?, words.next()?, words.next());
     if !shape::is_dotted(class) || more.is_some() {
@@ -243,7 +243,7 @@ fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Pa
         return Some(parsed);
     }
     let token = shape::token(line, 0)?;
-    let level_at = |word: &str, start: usize| Some((general::level_word(word)?, start, start + word.len()));
+    let level_at = |word: &str, start: usize| Some((shape::level_word(word)?, start, start + word.len()));
     let (level, at) = match token.kind {
         shape::Kind::Group(word) if word.len() > 1 => {
             let start = 1 + line.get(1..)?.len() - line.get(1..)?.trim_start().len();
@@ -311,7 +311,7 @@ fn time_of_day<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Optio
 }
 
 fn is_name_of_level(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_uppercase()) && general::level_word(word).is_some()
+    word.bytes().all(|byte| byte.is_ascii_uppercase()) && shape::level_word(word).is_some()
 }
 
 /// A line with a priority.

@@ -9,6 +9,58 @@ const GROUP_BYTES_MAX: usize = 200;
 /// Bytes of a name at most.
 const NAME_BYTES_MAX: usize = 160;
 
+/// What kinds of bytes are in a word: a bit each.
+pub(super) mod kinds {
+    pub(in crate::parse::layout) const LOWER: u16 = 1;
+    pub(in crate::parse::layout) const UPPER: u16 = 1 << 1;
+    pub(in crate::parse::layout) const DIGIT: u16 = 1 << 2;
+    pub(in crate::parse::layout) const DOT: u16 = 1 << 3;
+    pub(in crate::parse::layout) const DASH: u16 = 1 << 4;
+    pub(in crate::parse::layout) const UNDERSCORE: u16 = 1 << 5;
+    pub(in crate::parse::layout) const SLASH: u16 = 1 << 6;
+    pub(in crate::parse::layout) const COLON: u16 = 1 << 7;
+    pub(in crate::parse::layout) const ROUND: u16 = 1 << 8;
+    /// `$ @ # * ~ % + < >`
+    pub(in crate::parse::layout) const NAMING: u16 = 1 << 9;
+    pub(in crate::parse::layout) const BAR: u16 = 1 << 10;
+    pub(in crate::parse::layout) const QUOTE: u16 = 1 << 11;
+    /// What names never have: `= { } " ! ?` and the like.
+    pub(in crate::parse::layout) const PROSE: u16 = 1 << 12;
+    pub(in crate::parse::layout) const OTHER: u16 = 1 << 13;
+}
+
+/// The kind of each byte; a table, because each byte of a header is asked about.
+const KIND: [u16; 256] = {
+    let mut table = [kinds::OTHER; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] = match byte {
+            b'a'..=b'z' => kinds::LOWER,
+            b'A'..=b'Z' => kinds::UPPER,
+            b'0'..=b'9' => kinds::DIGIT,
+            b'.' => kinds::DOT,
+            b'-' => kinds::DASH,
+            b'_' => kinds::UNDERSCORE,
+            b'/' => kinds::SLASH,
+            b':' => kinds::COLON,
+            b'(' | b')' => kinds::ROUND,
+            b'$' | b'@' | b'#' | b'*' | b'~' | b'%' | b'+' | b'<' | b'>' => kinds::NAMING,
+            b'|' => kinds::BAR,
+            b'\'' => kinds::QUOTE,
+            b'=' | b'{' | b'}' | b'"' | b'!' | b'?' | b';' => kinds::PROSE,
+            _ => kinds::OTHER,
+        };
+        byte += 1;
+    }
+    table
+};
+
+/// The kinds of all bytes of a word.
+#[inline]
+pub(super) fn kinds_of(word: &str) -> u16 {
+    word.bytes().fold(0, |kinds, byte| kinds | KIND[usize::from(byte)])
+}
+
 /// A word of a line, or a group in brackets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token<'a> {
@@ -16,6 +68,8 @@ pub(super) struct Token<'a> {
     /// Behind it, and behind the mark that it has at its end.
     pub(super) end: usize,
     pub(super) kind: Kind<'a>,
+    /// The kinds of its bytes, without the mark at its end; none for a group.
+    pub(super) kinds: u16,
     /// `:` or `,` at its end, else 0.
     pub(super) mark: u8,
     /// How many spaces and tabs follow, a tab counted as two, and 2 at the end of the line.
@@ -48,30 +102,41 @@ pub(super) fn token(line: &str, at: usize) -> Option<Token<'_>> {
     {
         let inner = line.get(at + 1..close)?;
         let (mark, end) = mark(bytes, close + 1);
-        return Some(Token { start: at, end, kind: Kind::Group(inner.trim_ascii()), mark, gap: gap(bytes, end) });
+        return Some(Token {
+            start: at,
+            end,
+            kind: Kind::Group(inner.trim_ascii()),
+            kinds: 0,
+            mark,
+            gap: gap(bytes, end),
+        });
     }
     let end = scan::space(bytes, at);
     let gap = gap(bytes, end);
     let word = line.get(at..end)?;
-    if end - at <= 3 && matches!(word, "-" | "--" | "---" | "|" | "||" | ":" | "::" | "=>" | "->") {
-        return Some(Token { start: at, end, kind: Kind::Dash, mark: 0, gap });
+    if matches!(first, b'-' | b'|' | b':' | b'=')
+        && matches!(word, "-" | "--" | "---" | "|" | "||" | ":" | "::" | "=>" | "->")
+    {
+        return Some(Token { start: at, end, kind: Kind::Dash, kinds: 0, mark: 0, gap });
     }
     let (word, mark) = match bytes[end - 1] {
         mark @ (b':' | b',') if word.len() > 1 => (line.get(at..end - 1)?, mark),
         _ => (word, 0),
     };
-    Some(Token { start: at, end, kind: kind_of(word), mark, gap })
+    let kinds = kinds_of(word);
+    Some(Token { start: at, end, kind: kind_of(word, kinds), kinds, mark, gap })
 }
 
-fn kind_of(word: &str) -> Kind<'_> {
-    let bytes = word.as_bytes();
-    match bytes {
-        [b'0'..=b'9', ..] if bytes.iter().all(u8::is_ascii_digit) => Kind::Number(word),
+fn kind_of(word: &str, kinds: u16) -> Kind<'_> {
+    if kinds == kinds::DIGIT {
+        return Kind::Number(word);
+    }
+    match word.as_bytes() {
         [.., b']'] => match word.get(..word.len() - 1).and_then(|word| word.split_once('[')) {
             Some((name, pid)) if is_number(pid) && !name.is_empty() => Kind::Tagged(name, pid),
             _ => Kind::Word(word),
         },
-        [.., b'0'..=b'9'] | [.., b')'] => {
+        [.., b'0'..=b'9' | b')'] if kinds & kinds::DOT != 0 && kinds & (kinds::COLON | kinds::ROUND) != 0 => {
             source(word).map_or(Kind::Word(word), |(file, line)| Kind::Source(file, line))
         }
         _ => Kind::Word(word),
@@ -163,6 +228,14 @@ pub(super) fn letter(letter: u8) -> Option<Level> {
     })
 }
 
+/// The level that a word or a letter in a place for levels is.
+pub(super) fn level_word(word: &str) -> Option<Level> {
+    match word.as_bytes() {
+        [byte] => letter(*byte),
+        _ => Level::from_word(word),
+    }
+}
+
 /// What a word can be the name of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
@@ -176,49 +249,80 @@ pub(super) enum Name {
 
 /// Whether a word is written as the name of a component is: `dfs.DataNode$Xceiver`, `WindowManager`, `mod::path`.
 pub(super) fn name(word: &str) -> Name {
+    const MARKS: u16 = kinds::DIGIT
+        | kinds::DOT
+        | kinds::DASH
+        | kinds::UNDERSCORE
+        | kinds::SLASH
+        | kinds::COLON
+        | kinds::ROUND
+        | kinds::NAMING;
     let bytes = word.as_bytes();
-    if !matches!(bytes.first(), Some(b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'%' | b'$')) || bytes.len() > NAME_BYTES_MAX {
-        return Name::Never;
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return Name::Never };
+    let kinds = kinds_of(word);
+    let never = !matches!(first, b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'%' | b'$')
+        || bytes.len() > NAME_BYTES_MAX
+        || kinds & !(MARKS | kinds::LOWER | kinds::UPPER) != 0
+        || matches!(last, b'.' | b'/')
+        || kinds & kinds::SLASH != 0 && word.contains("//");
+    if never {
+        Name::Never
+    } else if kinds & MARKS != 0 || has_hump(bytes) {
+        Name::Surely
+    } else {
+        Name::Perhaps
     }
-    let (mut surely, mut before) = (false, 0u8);
-    for byte in bytes {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' => {
-                surely |= byte.is_ascii_uppercase() && before.is_ascii_lowercase();
-            }
-            b'0'..=b'9' | b'_' | b'-' | b'.' | b'$' | b'@' | b'#' | b'*' | b'~' | b'%' | b'+' => surely = true,
-            b'/' if before != b'/' => surely = true,
-            b':' | b'(' | b')' | b'<' | b'>' => surely = true,
-            _ => return Name::Never,
-        }
-        before = *byte;
-    }
-    if before == b'.' || before == b'/' {
-        return Name::Never;
-    }
-    if surely { Name::Surely } else { Name::Perhaps }
+}
+
+/// Whether a capital stands behind a small letter.
+fn has_hump(bytes: &[u8]) -> bool {
+    bytes.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }
 
 /// Whether a bare word is a name with dots such as loggers have, and not the name of a file or of a host.
 pub(super) fn is_dotted(word: &str) -> bool {
-    const DOMAINS: [&str; 12] = ["com", "org", "net", "io", "de", "fr", "uk", "ru", "cn", "eu", "local", "internal"];
-    const EXTENSIONS: [&str; 19] = [
-        "log", "txt", "json", "yaml", "yml", "xml", "conf", "cfg", "ini", "toml", "html", "js", "py", "sh", "jar",
-        "service", "exe", "dll", "so",
+    const DOMAINS: [&[u8]; 12] =
+        [b"com", b"org", b"net", b"io", b"de", b"fr", b"uk", b"ru", b"cn", b"eu", b"local", b"internal"];
+    const EXTENSIONS: [&[u8]; 19] = [
+        b"log", b"txt", b"json", b"yaml", b"yml", b"xml", b"conf", b"cfg", b"ini", b"toml", b"html", b"js", b"py",
+        b"sh", b"jar", b"service", b"exe", b"dll", b"so",
     ];
-    let segments = word.split('.').count();
-    let Some((_, last)) = word.rsplit_once('.') else { return false };
-    let is_name = |segment: &str| {
-        matches!(segment.as_bytes().first(), Some(b'a'..=b'z' | b'A'..=b'Z' | b'_'))
-            && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'-'))
-    };
-    let is_long = segments > 2 || word.split('.').all(|segment| segment.len() > 1);
-    let is_other = DOMAINS.contains(&last) || segments == 2 && EXTENSIONS.contains(&last);
-    is_long && word.split('.').all(is_name) && !is_other
+    let bytes = word.as_bytes();
+    let (mut segments, mut start, mut has_short) = (0, 0, false);
+    for at in 0..=bytes.len() {
+        let byte = bytes.get(at).copied().unwrap_or(b'.');
+        if byte == b'.' {
+            let is_name = matches!(bytes.get(start), Some(b'a'..=b'z' | b'A'..=b'Z' | b'_')) && at > start;
+            if !is_name {
+                return false;
+            }
+            segments += 1;
+            has_short |= at - start == 1;
+            if at < bytes.len() {
+                start = at + 1;
+            }
+        } else if KIND[usize::from(byte)]
+            & (kinds::LOWER | kinds::UPPER | kinds::DIGIT | kinds::UNDERSCORE | kinds::DASH)
+            == 0
+            && byte != b'$'
+        {
+            return false;
+        }
+    }
+    let last = bytes.get(start..).unwrap_or_default();
+    match segments {
+        0 | 1 => false,
+        2 => !has_short && !DOMAINS.contains(&last) && !EXTENSIONS.contains(&last),
+        _ => !DOMAINS.contains(&last),
+    }
 }
 
 /// Letters only, and not all of them capitals: a word of a language, most likely.
-pub(super) fn is_plain(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'\'')
-        && word.bytes().any(|byte| byte.is_ascii_lowercase())
+pub(super) fn is_plain(kinds: u16) -> bool {
+    kinds & !(kinds::LOWER | kinds::UPPER | kinds::QUOTE) == 0 && kinds & kinds::LOWER != 0
+}
+
+/// Capitals only.
+pub(super) fn is_capital(kinds: u16) -> bool {
+    kinds == kinds::UPPER
 }

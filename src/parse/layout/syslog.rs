@@ -165,6 +165,9 @@ fn unescape(text: &str) -> Cow<'_, str> {
 pub(super) fn behind_the_time(header: &mut Header<'_>, is_usual: bool) -> bool {
     header.skip();
     let (line, at) = (header.line, header.at);
+    if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
+        return false;
+    }
     if let Some(tag) = tag(line, at).filter(|tag| tag.pid.is_some() || header.form == Form::Bsd && !is_level(tag.name))
     {
         take_tag(header, tag);
@@ -183,6 +186,15 @@ pub(super) fn behind_the_time(header: &mut Header<'_>, is_usual: bool) -> bool {
         take_tag(header, tag);
     }
     true
+}
+
+/// Whether one of the next two words ends as a tag with a process does; nothing else comes into question where the time
+/// is not of syslog's form, and that is to be known fast.
+fn has_tag_nearby(line: &str, at: usize) -> bool {
+    let bytes = line.as_bytes();
+    let first = scan::space(bytes, at);
+    let second = scan::space(bytes, skip_spaces(bytes, first));
+    [first, second].iter().any(|end| bytes.get(..*end).is_some_and(|text| text.ends_with(b"]:")))
 }
 
 fn is_level(word: &str) -> bool {
