@@ -11,6 +11,7 @@ mod place;
 
 mod commands;
 mod formats;
+mod golden;
 mod http;
 mod kill;
 mod lifecycle;

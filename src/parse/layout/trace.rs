@@ -5,7 +5,7 @@
 //! its runtime writes at the left margin. All else of it is indented.
 
 /// What runtimes write at the margin within a trace, and hardly anybody else.
-const WITHIN: [&str; 22] = [
+const WITHIN: [&str; 17] = [
     "Caused by: ",
     "Suppressed: ",
     "During handling of the above exception",
@@ -18,17 +18,16 @@ const WITHIN: [&str; 22] = [
     "Stack trace:",
     "Stack backtrace:",
     "Backtrace:",
-    "goroutine ",
-    "[signal ",
-    "created by ",
-    "exit status ",
     "[previously freed",
     "[CIRCULAR REFERENCE:",
     "Node.js v",
     "wrapped by: ",
     "Nested exception",
-    "#0 ",
 ];
+
+/// What Go begins a trace with, and what it writes at the margin within one, besides the names of functions.
+const GO: [&str; 5] = ["panic: ", "fatal error: ", "goroutine ", "runtime: ", "SIG"];
+const WITHIN_GO: [&str; 5] = ["goroutine ", "[signal ", "created by ", "exit status ", "panic: "];
 
 /// Bytes at the beginning of an open record that are looked through.
 const HEAD_BYTES: usize = 4096;
@@ -60,8 +59,8 @@ pub(in crate::parse) fn goes_on(open: &str, line: &str) -> bool {
         return last.starts_with([' ', '\t']);
     }
     // Go: functions at the margin, their places indented.
-    if head.contains("\ngoroutine ") || first.starts_with("goroutine ") {
-        return line.ends_with(')') || line.ends_with("...");
+    if GO.iter().any(|words| first.starts_with(words)) || head.contains("\ngoroutine ") {
+        return WITHIN_GO.iter().any(|words| line.starts_with(words)) || line.ends_with(')') || line.ends_with("...");
     }
     // Rust since 1.73: the message is on the second line.
     if first.starts_with("thread '") && first.contains(" panicked at ") {

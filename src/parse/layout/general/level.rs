@@ -15,7 +15,10 @@ impl<'a> Header<'a> {
         let (mut at, mut plain, mut dash) = (self.at, 0, self.mark == b',' || self.mark == b':');
         for place in 0..=BEFORE_LEVEL_MAX {
             let Some(token) = token(self.line, at) else { return };
-            if let Some((level, start, end)) = self.level_of(&token, plain == 0 && (place == 0 || dash)) {
+            // `PHP Warning: text`: capitals before it are the name of what warns.
+            let is_named = place == 1 && token.mark == b':' && before[0].is_some_and(|first| is_capital(first.kinds));
+            let may_be_small = plain == 0 && (place == 0 || dash || is_named);
+            if let Some((level, start, end)) = self.level_of(&token, may_be_small) {
                 self.sketch.level(level, start, end);
                 self.is_padded = self.mark == b',' && token.gap > 1;
                 self.take_before_level(&before);

@@ -1,0 +1,69 @@
+//! What becomes of lines as programs write them: `tests/golden/FORMAT/CASE.log` and, beside it, what `daytable parse`
+//! prints of it. A folder a format, a case a file; to add one, add two files.
+//!
+//! `????` stands for the year of a time that says none, which is that of the day on which the test runs, or the one before.
+
+use crate::place::DAYTABLE;
+use daytable::parse::{Reading, Records};
+use daytable::time::now;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Folders of envelopes, whose lines have the formats that are inside.
+const ENVELOPES: [&str; 2] = ["cri", "docker"];
+
+fn cases() -> Vec<PathBuf> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let files = walkdir::WalkDir::new(golden).sort_by_file_name().into_iter();
+    let files = files.map(|file| file.expect("golden files can be listed").into_path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "log")).collect()
+}
+
+/// A line with its year taken out, where the expected one has none.
+fn without_year(line: &str, expected: &str) -> String {
+    const TIME: &str = "{\"time\":\"";
+    match line.strip_prefix(TIME).and_then(|rest| rest.split_at_checked(4)) {
+        Some((year, rest)) if expected.starts_with("{\"time\":\"????") => {
+            let year: i32 = year.parse().expect("a year");
+            let now = now().date().year;
+            assert!((now - 1..=now + 1).contains(&year), "{line}");
+            format!("{TIME}????{rest}")
+        }
+        _ => line.to_owned(),
+    }
+}
+
+#[test]
+fn golden_files_are_printed_as_expected() {
+    let cases = cases();
+    assert!(cases.len() > 50, "the golden files are there");
+    for case in cases {
+        let output = Command::new(DAYTABLE).arg("parse").arg(&case).output().expect("daytable can be run");
+        assert!(output.status.success(), "{}", case.display());
+        let printed = String::from_utf8(output.stdout).expect("UTF-8");
+        let expected =
+            fs::read_to_string(case.with_extension("expected.ndjson")).expect("each case has its expectation");
+        let lines = printed.lines().zip(expected.lines()).enumerate();
+        for (number, (printed, expected)) in lines {
+            assert_eq!(without_year(printed, expected), expected, "record {} of {}", number + 1, case.display());
+        }
+        assert_eq!(printed.lines().count(), expected.lines().count(), "records of {}", case.display());
+    }
+}
+
+#[test]
+fn golden_files_are_recognised_as_what_their_folder_is_called() {
+    for case in cases() {
+        let folder = case.parent().and_then(Path::file_name).and_then(|name| name.to_str()).expect("a folder");
+        let is_near_miss = case.file_stem().is_some_and(|name| name.to_string_lossy().starts_with("near_miss"));
+        if ENVELOPES.contains(&folder) || is_near_miss {
+            continue;
+        }
+        let file = File::open(&case).expect("a case can be read");
+        let mut records = Records::new(file, Reading::default(), 1 << 20);
+        while records.turn(now(), |_, _, _| {}).expect("a case can be read") {}
+        let format = records.learned().format().map(|format| format.label());
+        assert_eq!(format, Some(folder), "{}", case.display());
+    }
+}
