@@ -409,3 +409,6 @@ fn owned<'a>(parsed: Parsed<'_>) -> Parsed<'a> {
     // Where they stood in the text without its colours says nothing of the text.
     Parsed { record, format: parsed.format, time_at: None, level_at: None }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,3 +77,58 @@ fn trim_end(text: &str) -> &str {
     let spaces = text.bytes().rev().take_while(|byte| is_space(*byte)).count();
     text.get(..text.len() - spaces).unwrap_or(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_a_run_at_the_end_is_taken_out() {
+        for (text, message, names) in [
+            ("a=1", "", &["a"][..]),
+            ("up a=1  b=2\tc=3 ", "up", &["a", "b", "c"]),
+            ("up a=1 then", "up a=1 then", &[]),
+            ("up a=1 then b=2", "up a=1 then", &["b"]),
+            ("up = 1", "up = 1", &[]),
+            ("up =1", "up =1", &[]),
+            ("a == b", "a == b", &[]),
+            ("up a=\"x y\" b=\"\"", "up", &["a", "b"]),
+            ("up a=\"x y", "up a=\"x y", &[]),
+            ("up a=\"x b=2", "up a=\"x", &["b"]),
+            ("up \"a=1\" b=2", "up \"a=1\"", &["b"]),
+            ("get /x?a=1", "get /x?a=1", &[]),
+            ("k=v é=1", "k=v é=1", &[]),
+            ("by uid=0, gid=0", "by uid=0, gid=0", &[]),
+            ("by uid=0, gid=0, n=1", "by uid=0, gid=0, n=1", &[]),
+        ] {
+            let mut fields = Vec::new();
+            assert_eq!(pairs(text, &mut fields), message, "{text}");
+            assert_eq!(fields.iter().map(|field| &*field.name).collect::<Vec<_>>(), names, "{text}");
+        }
+    }
+
+    proptest! {
+        /// Message and fields account for the text: put together again they are the text, but for spaces and for quotes
+        /// that were not needed.
+        #[test]
+        fn nothing_of_the_text_is_lost(words in proptest::collection::vec("[a-z=\"]{1,6}|[a-z]{1,3}=[0-9a-z.=-]{0,6}|[a-z]{1,2}=\"[a-z =]{0,6}\"", 0..10)) {
+            let text = words.join(" ");
+            let mut fields = Vec::new();
+            let message = pairs(&text, &mut fields);
+            let mut again = message.to_owned();
+            for field in &fields {
+                let value = match &field.value {
+                    Value::String(text) => text.to_string(),
+                    Value::Int64(number) => number.to_string(),
+                    Value::Double(number) => format!("{number:?}"),
+                    Value::Boolean(truth) => truth.to_string(),
+                };
+                again.push_str(&format!(" {}={value}", field.name));
+            }
+            let squeeze = |text: &str| text.replace([' ', '"'], "");
+            prop_assert_eq!(squeeze(&again), squeeze(&text));
+            prop_assert!(text.starts_with(message));
+        }
+    }
+}

@@ -24,7 +24,8 @@ pub(super) fn read(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
         return None;
     }
     let (second, fraction, rest) = seconds(rest)?;
-    let (offset, length) = match super::clock::half(rest) {
+    // With an hour of a 24-hour clock those letters belong to the text.
+    let (offset, length) = match super::clock::half(rest).filter(|_| (1..=12).contains(&hour)) {
         Some(_) => return super::date::from_digits(bytes, unsaid),
         None => zone(rest)?,
     };

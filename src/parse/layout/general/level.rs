@@ -83,7 +83,8 @@ impl<'a> Header<'a> {
         let is_marked = token.mark != 0 || token.gap > 1;
         match token.kind {
             Kind::Word(word) if word.len() == 1 => {
-                let level = letter(word.as_bytes()[0])?;
+                // `A` is a word of its own.
+                let level = letter(word.as_bytes()[0]).filter(|level| *level != Level::Alert)?;
                 (may_be_small || self.sketch.has_pid || token.start > self.at).then_some(())?;
                 self.goes_on_as_header(token.end).then_some((level, token.start, token.end))
             }

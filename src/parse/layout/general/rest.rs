@@ -38,6 +38,7 @@ impl<'a> Header<'a> {
                     if !counts || token.mark != 0 {
                         break;
                     }
+                    self.take_groups(&mut groups, &mut held);
                     if has_level {
                         self.sketch.pid(number)
                     } else {
@@ -85,10 +86,12 @@ impl<'a> Header<'a> {
                 }
                 // A letter before the time, and the word for it here.
                 Kind::Word(word) if self.has_lead && has_level && Level::from_word(word) == self.sketch.level => {
+                    self.take_groups(&mut groups, &mut held);
                     self.at = token.end;
                     message = self.at;
                 }
                 Kind::Word(word) if dashes == 2 && token.mark == b':' && name(word) != Name::Never => {
+                    self.take_groups(&mut groups, &mut held);
                     self.sketch.component(word);
                     message = token.end;
                     break;
