@@ -1,3 +1,5 @@
+//! Times as logs write them, and what is none.
+
 use super::*;
 use crate::time::MAX_TICKS;
 use proptest::prelude::*;
