@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use daytable::parse::{Format, FormatChoice, Learned, Reading, parse};
-use daytable::time::Ticks;
+use daytable::time::now;
 use std::fmt::Write;
 use std::hint::black_box;
 
@@ -164,15 +164,29 @@ fn samples(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The same for formats whose lines say too little by themselves: below a header, or in a runtime's envelope.
+/// The same with what was learnt of a source: below a header, in a runtime's envelope, and with the question whether a
+/// line begins a record, which is asked of each line behind the first.
 fn sources(criterion: &mut Criterion) {
     let files = [
         ("w3c", include_str!("../tests/golden/w3c/iis.log")),
         ("csv", include_str!("../tests/golden/csv/windows.log")),
         ("cri", include_str!("../tests/golden/cri/streams.log")),
         ("docker", include_str!("../tests/golden/docker/streams.log")),
+        ("log4j", include_str!("../tests/golden/text/log4j.log")),
+        ("hdfs", include_str!("../tests/golden/text/hdfs.log")),
+        ("openstack", include_str!("../tests/golden/text/openstack.log")),
+        ("supercomputers", include_str!("../tests/golden/text/supercomputers.log")),
+        ("columns", include_str!("../tests/golden/text/columns.log")),
+        ("python", include_str!("../tests/golden/text/python.log")),
+        ("go", include_str!("../tests/golden/text/go.log")),
+        ("syslog_files", include_str!("../tests/golden/syslog/files.log")),
+        ("syslog_rfc_5424", include_str!("../tests/golden/syslog/rfc_5424.log")),
+        ("klog", include_str!("../tests/golden/klog/kubelet.log")),
+        ("logcat", include_str!("../tests/golden/logcat/threadtime.log")),
+        ("cbs", include_str!("../tests/golden/cbs/servicing.log")),
+        ("kernel", include_str!("../tests/golden/kernel/dmesg.log")),
     ];
-    let reading = Reading::default();
+    let (reading, seen) = (Reading::default(), now());
     let mut group = criterion.benchmark_group("sources");
     for (name, text) in files {
         let lines: Vec<_> = text.lines().collect();
@@ -182,7 +196,8 @@ fn sources(criterion: &mut Criterion) {
             bencher.iter(|| {
                 for line in &lines {
                     let inner = learned.unwrap(black_box(line), &reading);
-                    black_box(learned.record(&inner.text, inner.envelope, &reading, Ticks::UNIX_EPOCH));
+                    black_box(learned.begins(&inner.text, &reading));
+                    black_box(learned.record(&inner.text, inner.envelope, &reading, seen));
                 }
             });
         });

@@ -333,9 +333,13 @@ impl Learned {
         }
         let is_layout = self.format.is_some_and(layout::is_layout) && self.weight >= WEIGHT_SURE;
         let asks_shaped = !is_layout || self.since >= REVISIT;
-        self.since = if asks_shaped { 0 } else { self.since + 1 };
-        if asks_shaped && let Some((format, record)) = shaped::recognise(text, &unsaid, &mut self.headers) {
+        if !asks_shaped {
+            self.since += 1;
+        } else if let Some((format, record)) = shaped::recognise(text, &unsaid, &mut self.headers) {
+            // They are asked again next time, until they are the usual ones or do not answer.
             return Some(Parsed::of(record, format));
+        } else {
+            self.since = 0;
         }
         let found = self.layout(text, unsaid);
         if found.is_none() && !asks_shaped {
@@ -399,3 +403,6 @@ fn object<'a>(text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
     message.push_str(rest);
     Some(record)
 }
+
+#[cfg(test)]
+mod tests;

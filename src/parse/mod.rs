@@ -1,20 +1,24 @@
-//! A line becomes a record: a JSON object, logfmt, `TIMESTAMP LEVEL text`, or else plain text.
+//! What is written in a log becomes records: an object, pairs, a line with a header in any of many layouts, or plain text.
 //!
-//! The contract: a line is read by itself, without memory of the lines before it; reading cannot fail and does not
-//! panic; it takes time linear in the line and a bounded stack. What does not fit the format is [`Format::Plain`]: the
-//! whole line is the message. Nothing of a line is lost: what is not taken out as time, level or field stays in the
-//! message as it was written. What *is* taken out is kept by its meaning: a time to 100 ns and in UTC, a level without
-//! its spelling, a JSON null not at all.
+//! The contract: reading cannot fail and does not panic; it takes time linear in the text and a bounded stack. What is
+//! not understood is [`Format::Plain`]: all of it is the message. Nothing is lost: what is not taken out as time, level or
+//! field stays in the message as it was written. What *is* taken out is kept by its meaning: a time to 100 ns and in UTC,
+//! a level without its spelling, a JSON null not at all.
 //!
-//! The formats tell themselves apart by their first byte, so no line is tried twice: `{` can only be JSON, a digit or
-//! `[` only text with a timestamp, a letter, `_` or `@` only logfmt.
+//! No text is tried with all parsers. Its first bytes leave one or two of them, and what most records of the source were
+//! lately ([`Learned`]) comes before what else begins so: `{` can only be an object, `<` a priority, `key=` logfmt; behind
+//! a digit, a bracket or a name comes one of the formats with a grammar of their own (`shaped`), or else a header that is
+//! read by the shapes of its words (`layout`), whoever wrote it. What was learnt decides nothing that a line says by
+//! itself, but for what one line cannot say: whether a line without a header goes on with the one before, whether a word
+//! before a colon is a component, what the columns of a table are called.
 //!
 //! * `names`: which names mean time, level, message, component, process and host; `scales`: what values mean as levels;
 //!   `draft`: a record in the making, and what becomes of a second candidate.
-//! * `timestamp`: RFC 3339 and its cousins, and seconds since the epoch.
+//! * `timestamp`: times in the forms that logs have; `zone`: that of a source whose times name none.
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
 //! * `scan`: where a short piece of a line ends.
-//! * `json`, `logfmt`, `text`: the formats; `flat`: the fast way through most JSON.
+//! * `json`, `logfmt`: objects and pairs; `flat`: the fast way through most JSON.
+//! * `layout`: what was written for people; times, levels and components by general rules, syslog, klog and others.
 //! * `shaped`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
 //!   runtime puts around a line.
 //! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.

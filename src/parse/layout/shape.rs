@@ -326,3 +326,73 @@ pub(super) fn is_plain(kinds: u16) -> bool {
 pub(super) fn is_capital(kinds: u16) -> bool {
     kinds == kinds::UPPER
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_by_their_letters() {
+        for (word, expected) in [
+            ("dfs.DataNode$Xceiver", Name::Surely),
+            ("WindowManager", Name::Surely),
+            ("my_crate::api", Name::Surely),
+            ("sshd(pam_unix)", Name::Surely),
+            ("postfix/smtpd", Name::Surely),
+            ("http", Name::Perhaps),
+            ("Failed", Name::Perhaps),
+            ("NETWORK", Name::Perhaps),
+            ("", Name::Never),
+            ("10.0.0.1", Name::Never),
+            ("can't", Name::Never),
+            ("http://a", Name::Never),
+            ("/var/log/x", Name::Never),
+            ("end.", Name::Never),
+            ("a=b", Name::Never),
+            ("caf\u{e9}", Name::Never),
+        ] {
+            assert_eq!(name(word), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn names_with_dots_are_no_files_and_no_hosts() {
+        for (word, expected) in [
+            ("db.pool", true),
+            ("nova.osapi_compute.wsgi.server", true),
+            ("o.e.j.u.log", true),
+            ("org.apache.Catalina", true),
+            ("word", false),
+            ("e.g", false),
+            ("example.com", false),
+            ("www.example.com", false),
+            ("notes.txt", false),
+            ("10.0.0.1", false),
+            ("v1.2.3", false),
+            ("end.", false),
+            ("..", false),
+        ] {
+            assert_eq!(is_dotted(word), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn tokens_and_what_is_behind_them() {
+        let kind = |text| token(text, 0).map(|token| (token.kind, token.mark, token.end));
+        for (text, expected) in [
+            ("[QuorumPeer[myid=1]/0:2181] x", (Kind::Group("QuorumPeer[myid=1]/0:2181"), 0, 27)),
+            ("[ main ]: x", (Kind::Group("main"), b':', 9)),
+            ("[open x", (Kind::Word("[open"), 0, 5)),
+            ("sshd[7]: x", (Kind::Tagged("sshd", "7"), b':', 8)),
+            ("a.go:12: x", (Kind::Source("a.go", "12"), b':', 8)),
+            ("main.c:27:f x", (Kind::Word("main.c:27:f"), 0, 11)),
+            ("12 x", (Kind::Number("12"), 0, 2)),
+            ("--- x", (Kind::Dash, 0, 3)),
+            ("word, x", (Kind::Word("word"), b',', 5)),
+            (": x", (Kind::Dash, 0, 1)),
+        ] {
+            assert_eq!(kind(text), Some(expected), "{text}");
+        }
+        assert!(kind("").is_none());
+    }
+}
