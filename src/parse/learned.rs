@@ -135,6 +135,8 @@ const WEIGHT_MAX: u8 = 16;
 const WEIGHT_SURE: u8 = 4;
 /// But every so many records they are.
 const REVISIT: u8 = 64;
+/// What a record with a format takes from the weight of plain ones: a banner says little of the lines below it.
+const PLAIN_LOSS: u8 = 4;
 /// Which part of the wait is waited for a line without a header to go on.
 const PLAIN_WAIT: u32 = 10;
 /// The first word of what is saved: its version.
@@ -376,8 +378,14 @@ impl Learned {
         let fits = self.format == Some(format);
         match (fits, self.weight) {
             (true, _) => self.weight = (self.weight + 1).min(WEIGHT_MAX),
-            // One that just began may be wrong; what has no format says nothing against one.
+            // One that just began may be wrong.
             (false, 0 | 1) => (self.format, self.weight) = (Some(format), 1),
+            (false, _) if self.format == Some(Format::Plain) => {
+                self.weight = self.weight.saturating_sub(PLAIN_LOSS);
+                if self.weight == 0 {
+                    (self.format, self.weight) = (Some(format), 1);
+                }
+            }
             (false, _) => self.weight -= 1,
         }
         self.fitted = self.fitted << 1 | u32::from(self.format == Some(format));
