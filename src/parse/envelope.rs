@@ -16,8 +16,17 @@ use super::{flat, scan, timestamp};
 use memchr::memchr;
 use std::borrow::Cow;
 
+/// Bytes of a runtime's time and the space behind it at most.
+const TIME_BYTES_MAX: usize = 40;
+
 /// The text of a CRI line, and what was around it.
 pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
+    // Asked first, as every line that begins with a digit comes here.
+    let bytes = line.as_bytes();
+    let space = memchr(b' ', bytes.get(..TIME_BYTES_MAX).unwrap_or(bytes))?;
+    if !bytes[space..].starts_with(b" std") {
+        return None;
+    }
     let (time, length) = timestamp::leading(line)?;
     // RFC 3339, so its 11th byte is `T`; with a space it is a text line whose first word is `stdout`.
     if line.as_bytes().get(10) != Some(&b'T') {

@@ -118,6 +118,15 @@ impl<'a> Assembler<'a> {
                 self.consumed = self.lines.at();
                 return Some(piece.into_record());
             }
+            if let Some(next) = self.next_line() {
+                let at = next.start;
+                let is_whole = piece.is_whole_before(&next, learned, reading);
+                self.ahead = Some(next);
+                if is_whole {
+                    self.consumed = at;
+                    return Some(piece.into_record());
+                }
+            }
             return self.group(piece, learned, reading);
         }
         None

@@ -51,6 +51,18 @@ impl<'a> Piece<'a> {
         !self.envelope.is_partial && !learned.may_continue(&self.text, reading) && !self.leaves_key_open(false, reading)
     }
 
+    /// Whether it is a record because `next` begins another: what most lines are that might go on, so it is asked before
+    /// anything is put together. Only of lines without an envelope, which have no streams to be told apart.
+    pub(super) fn is_whole_before(&self, next: &Line<'_>, learned: &Learned, reading: &Reading) -> bool {
+        if self.envelope != Envelope::default() || self.leaves_key_open(false, reading) {
+            return false;
+        }
+        let next = learned.unwrap(&next.text, reading);
+        next.envelope == Envelope::default()
+            && !next.text.is_empty()
+            && !learned.goes_on(&self.text, &next.text, reading)
+    }
+
     /// Whether a private key that is to be replaced goes on in the next line.
     pub(super) fn leaves_key_open(&self, is_open: bool, reading: &Reading) -> bool {
         reading.redactor.as_ref().is_some_and(|redactor| redactor.leaves_key_open(is_open, &self.text))

@@ -54,8 +54,11 @@ fn ends_with_comma(field: &Field<'_>) -> bool {
 
 /// Whether the last word is a pair with a comma behind it.
 fn is_list(message: &str) -> bool {
-    let word = message.rsplit([' ', '\t']).next().unwrap_or_default();
-    word.ends_with([',', ';']) && word.contains('=')
+    if !message.ends_with([',', ';']) {
+        return false;
+    }
+    let start = memrchr2(b' ', b'\t', message.as_bytes()).map_or(0, |space| space + 1);
+    message[start..].contains('=')
 }
 
 /// Adds the members of the object behind the last tab to the fields, and says what is before it.
