@@ -5,7 +5,7 @@
 //! message begins. What is behind that is the message, as it was written, over all lines of the record.
 //!
 //! * `general`: time, level, component, process, thread in the orders that logging libraries have them in.
-//! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own.
+//! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own; `untimed`: levels without times.
 //! * `shape`: what a word looks like; `habits`: what the lines before looked like; `sketch`: the record in the making.
 //! * `trailing`: pairs behind the message; `ansi`: colours, which are taken off first; `trace`: lines that go on.
 
@@ -21,10 +21,10 @@ mod sketch;
 mod syslog;
 pub(super) mod trace;
 mod trailing;
+mod untimed;
 
 pub(super) use habits::Habits;
 
-use super::pairs::skip_spaces;
 use super::timestamp::{Form, Unsaid};
 use super::{Format, Parsed, json, logfmt};
 use crate::record::{Record, Value};
@@ -119,7 +119,7 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
             if let Some(at) = kernel::read(line, 0, &mut sketch) {
                 return Some(sketch.finish(behind(text, at), Format::Kernel));
             }
-            timed(text, line, given).or_else(|| untimed(text, line, given))
+            timed(text, line, given).or_else(|| untimed::untimed(text, line, given))
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
             if line.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
@@ -135,7 +135,7 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
             if let Some((sketch, message)) = dotnet::read(text) {
                 return Some(sketch.finish(message, Format::Dotnet));
             }
-            timed(text, line, given).or_else(|| untimed(text, line, given))
+            timed(text, line, given).or_else(|| untimed::untimed(text, line, given))
         }
         b'1' if line.as_bytes().get(1) == Some(&b' ') => {
             let mut sketch = Sketch::default();
@@ -145,7 +145,7 @@ fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
             }
         }
         b'0'..=b'2' if line.as_bytes().get(2) == Some(&b':') => {
-            timed(text, line, given).or_else(|| time_of_day(text, line, given))
+            timed(text, line, given).or_else(|| untimed::time_of_day(text, line, given))
         }
         _ => timed(text, line, given),
     }
@@ -232,83 +232,6 @@ fn trailing_component<'a>(sketch: &mut Sketch<'a>, message: &'a str) -> &'a str 
         }
         _ => message,
     }
-}
-
-/// A line that begins with a level: `[INFO] text`, `WARNING:root:text`, `INFO[0012] text key=value`.
-fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
-    if let Some(parsed) = time_of_day(text, line, given) {
-        return Some(parsed);
-    }
-    let token = shape::token(line, 0)?;
-    let level_at = |word: &str, start: usize| Some((shape::level_word(word)?, start, start + word.len()));
-    let (level, at) = match token.kind {
-        shape::Kind::Group(word) if word.len() > 1 => {
-            let start = 1 + line.get(1..)?.len() - line.get(1..)?.trim_start().len();
-            (level_at(word, start)?, token.end)
-        }
-        shape::Kind::Tagged(word, _) if word.len() > 1 => {
-            let level = level_at(word, 0)?;
-            let mut sketch = Sketch::default();
-            sketch.level(level.0, level.1, level.2);
-            let message = trailing::pairs(behind(line, token.end).trim_start(), sketch.fields());
-            return (text.len() == line.len()).then(|| sketch.finish(message, Format::Text));
-        }
-        shape::Kind::Word(word) if word.len() > 1 => {
-            let is_capital = word.bytes().all(|byte| byte.is_ascii_uppercase());
-            if token.mark == b':' {
-                (level_at(word, 0)?, token.end)
-            } else if let Some((word, rest)) = word.split_once(':').filter(|(word, _)| is_name_of_level(word)) {
-                // Python: `WARNING:root:text`
-                let component = rest.split(':').next().filter(|_| rest.contains(':') || line.contains(' '))?;
-                let end = word.len() + 1 + component.len();
-                if line.as_bytes().get(end) != Some(&b':') || shape::name(component) == shape::Name::Never {
-                    return None;
-                }
-                let mut sketch = Sketch::default();
-                let (level, start, level_end) = level_at(word, 0)?;
-                sketch.level(level, start, level_end);
-                sketch.component(component);
-                return Some(sketch.finish(behind(text, end + 1), Format::Text));
-            } else if is_capital
-                && matches!(
-                    shape::token(line, skip_spaces(line.as_bytes(), token.end))?.kind,
-                    shape::Kind::Group(_) | shape::Kind::Dash
-                )
-            {
-                (level_at(word, 0)?, token.end)
-            } else {
-                return None;
-            }
-        }
-        _ => return None,
-    };
-    let header = Header::untimed(line, at, level, given.habits);
-    let at = header.at;
-    Some(header.sketch.finish(behind(text, at), Format::Text))
-}
-
-/// A line that begins with a time of day and has a level behind it. Without a date that is no time; it is kept as it is.
-fn time_of_day<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
-    let bytes = line.as_bytes();
-    let start = usize::from(bytes.first() == Some(&b'['));
-    let is_time =
-        matches!(bytes.get(start..)?, [b'0'..=b'2', b'0'..=b'9', b':', _, _, b':', b'0'..=b'6', b'0'..=b'9', ..]);
-    if !is_time {
-        return None;
-    }
-    let in_time = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b',');
-    let length = bytes.get(start..)?.iter().take_while(in_time).count();
-    let at = start + length + usize::from(start == 1 && bytes.get(start + length) == Some(&b']'));
-    let mut header = Header::at(line, at);
-    header.sketch.text("time_of_day", line.get(start..start + length)?);
-    header.behind_the_time(given.habits);
-    header.sketch.level?;
-    let at = header.at;
-    Some(header.sketch.finish(behind(text, at), Format::Text))
-}
-
-fn is_name_of_level(word: &str) -> bool {
-    word.bytes().all(|byte| byte.is_ascii_uppercase()) && shape::level_word(word).is_some()
 }
 
 /// A line with a priority.
