@@ -210,6 +210,10 @@ impl Learned {
         if let Some(explicit) = &reading.explicit {
             return !explicit.begins(text);
         }
+        if self.format == Some(Format::Text) && !self.headers.has_table() && layout::are_both_timed(open, text, &unsaid)
+        {
+            return false;
+        }
         if let Some(goes_on) = shaped::goes_on(open, text, &self.headers) {
             return goes_on && reading.format != FormatChoice::Only(Format::Plain);
         }

@@ -24,6 +24,11 @@ struct Table {
 }
 
 impl Headers {
+    /// Whether lines are cells below a header, or may be: a quoted cell goes on in the next line, whatever that looks like.
+    pub(super) fn has_table(&self) -> bool {
+        self.csv.is_some()
+    }
+
     /// As [`Headers::save`] wrote it.
     pub(super) fn restore(saved: &str) -> Headers {
         let mut headers = Headers::default();

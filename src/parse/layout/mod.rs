@@ -4,7 +4,7 @@
 //! question; none is a search through all of them. Each layout reads a header from left to right and says where the
 //! message begins. What is behind that is the message, as it was written, over all lines of the record.
 //!
-//! * `general`: time, level, component, process, thread in the orders that logging libraries have them in.
+//! * `usual`: the short way of most lines; `general`: time, level, component, process, thread in the orders that logging libraries have them in.
 //! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own; `untimed`: levels without times.
 //! * `shape`: what a word looks like; `habits`: what the lines before looked like; `sketch`: the record in the making.
 //! * `trailing`: pairs behind the message; `ansi`: colours, which are taken off first; `trace`: lines that go on.
@@ -22,6 +22,7 @@ mod syslog;
 pub(super) mod trace;
 mod trailing;
 mod untimed;
+mod usual;
 
 pub(super) use habits::Habits;
 
@@ -43,6 +44,9 @@ pub(super) struct Given<'g> {
 
 /// Reads a record whose first line has a header; none where it has none that is known.
 pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    if let Some(parsed) = usual::read(text, given) {
+        return Some(parsed);
+    }
     if ansi::has_escapes(text) {
         let plain = ansi::strip(text);
         return read_plain(&plain, given).map(owned);
@@ -78,6 +82,16 @@ pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, unsaid: 
         _ if !habits.is_timed() => true,
         _ => timed_format(line, unsaid).is_some() || matches!(line.as_bytes(), [b'{', .., b'}']) || is_pair(line),
     }
+}
+
+/// Whether an open record and a line begin with a full time each: the answer to most questions whether one goes on with
+/// the other, which is no, without any of the rules that come to it.
+pub(super) fn are_both_timed(open: &str, line: &str, unsaid: &Unsaid) -> bool {
+    let is_timed = |text: &str| {
+        text.as_bytes().get(10) == Some(&b'T')
+            && super::timestamp::at_start(text.as_bytes(), unsaid).is_some_and(|stamp| stamp.form == Form::Rfc3339)
+    };
+    is_timed(line) && is_timed(open)
 }
 
 /// Whether a record so far may be a trace: it begins with neither a time nor an object.
