@@ -244,13 +244,15 @@ fn tag(line: &str, at: usize) -> Option<Tag<'_>> {
     if found.is_some() || first_end - at > TAG_BYTES_MAX {
         return found;
     }
-    // `syslogd 1.4.1:` and `-- root[2421]:`
+    // `syslogd 1.4.1:`, `-- root[2421]:` and `Microsoft Word[14413]:`
     let second = skip_spaces(bytes, first_end);
     let second_end = scan::space(bytes, second);
     let is_dashes = line.get(at..first_end)?.bytes().all(|byte| byte == b'-');
     let word = line.get(second..second_end)?;
     let is_version = word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.');
-    if first_end == at || second == first_end || !(is_dashes || is_version) || second - first_end > 1 {
+    let is_upper = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_uppercase);
+    let is_program = is_upper(at) && is_upper(second) && word.ends_with("]:");
+    if first_end == at || second == first_end || !(is_dashes || is_version || is_program) || second - first_end > 1 {
         return None;
     }
     let found = one_word(line, second, second_end)?;
