@@ -10,7 +10,7 @@
 //! its parts are gone.) So no page that is left out may come between its parts, with a row that they have too: an older
 //! duplicate could win over it. Rows of `page` are merged with all that overlap them, and only those that are older than
 //! every pack. Packs are taken the oldest first, so that those left are newer than all that is merged; and what a
-//! partition has in rows between them, and overlaps them, is merged with them.
+//! partition has in rows between them, and overlaps them, is merged with them, or parts them where it is much.
 //!
 //! Pages younger than [`SETTLED_AFTER`] stay as they are: a follower has not seen them yet, and would be shown the older
 //! rows that they are merged with again.
@@ -18,7 +18,7 @@
 use super::StoreError;
 use super::day::{DayFile, HEADER_COLUMNS, Merge, TINY_BYTES, Written, read_header};
 use super::pack::{self, PackRow, PageRow, Place};
-use super::page::{Builder, Encoded, PAGE_BYTES, PAGE_SPAN, Page};
+use super::page::{Builder, Encoded, Header, PAGE_BYTES, PAGE_SPAN, Page};
 use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
 use rusqlite::{Connection, Row, params};
@@ -29,13 +29,13 @@ use std::time::{Duration, Instant};
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 64 << 10;
 /// Tiny pages in a row that are worth a merge.
-const RUN_MIN: usize = 48;
+const RUN_MIN: usize = if cfg!(test) { 6 } else { 48 };
 /// Raw bytes of small pages that are worth one: about those of a full page.
-const RUN_BYTES: u64 = PAGE_BYTES as u64 * 9 / 10;
+const RUN_BYTES: u64 = if cfg!(test) { 24 << 10 } else { PAGE_BYTES as u64 * 9 / 10 };
 /// Pages of a partition that are looked at for one merge, the newest first.
-const LOOKED_AT: usize = 256;
+const LOOKED_AT: usize = if cfg!(test) { 32 } else { 256 };
 /// Raw bytes that one merge takes at most.
-const MERGE_BYTES_MAX: u64 = 1 << 20;
+const MERGE_BYTES_MAX: u64 = if cfg!(test) { 64 << 10 } else { 1 << 20 };
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// Packs that are worth unpacking when the oldest is [`UNPACKED_AFTER`] old.
@@ -105,6 +105,11 @@ struct Unpacking {
 }
 
 impl Tidy {
+    /// Notes that a day's file is open and has something to tidy from before.
+    pub(crate) fn opened(&mut self, day: &DayTable) {
+        self.days.entry(day.clone()).or_default();
+    }
+
     /// Notes what a commit wrote.
     pub(crate) fn written(&mut self, day: &DayTable, written: Written) {
         self.days.entry(day.clone()).or_default().add(written);
@@ -143,7 +148,7 @@ impl Tidy {
 
     /// Whether something is left to merge in `day`, now or later.
     pub(crate) fn wants(&self, day: &DayTable) -> bool {
-        self.days.get(day).is_some_and(|day| !day.queued.is_empty() || !day.packs.is_empty())
+        self.days.get(day).is_some_and(|day| !day.counted || !day.queued.is_empty() || !day.packs.is_empty())
     }
 
     /// The day is gone.
@@ -173,22 +178,41 @@ impl Tidy {
             day.begin_unpacking(file, settled)?;
         }
         self.merged += day.unpack(file, until)?;
-        // Rows of a commit that a pack is older than, or is of, may have packed pages between them.
-        let settled = day.packs.front().map_or(settled, |(_, pack)| settled.min(pack.seq - 1));
         while (day.is_ready() || is_last && !day.ready.is_empty()) && Instant::now() < until {
-            let Some((_, partition)) = day.ready.pop_front() else { break };
-            let Some(first) = day.small.remove(&partition).and_then(|small| small.first) else { continue };
-            let merges = merges_of(file, partition, first, settled)?;
-            if merges.is_empty() {
-                day.queued.remove(&partition);
-            } else {
-                day.prepare(merges);
-            }
+            day.merge_next(file, settled)?;
         }
         if day.is_prepared() || is_last {
             self.merged += day.replace(file)?;
         }
         Ok(())
+    }
+}
+
+/// A part of a step, for tests that choose when which is done.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    Read,
+    Unpack,
+    Merge,
+    Replace,
+}
+
+#[cfg(test)]
+impl Tidy {
+    /// Does one part of a step as if all up to commit `settled` had settled.
+    pub(crate) fn force(&mut self, name: &DayTable, file: &mut DayFile, settled: i64, part: Part) {
+        let Some(day) = self.days.get_mut(name) else { return };
+        if !day.counted {
+            day.count(file).expect("counted");
+        }
+        match part {
+            Part::Read if day.unpacking.is_none() => day.begin_unpacking(file, settled).expect("read"),
+            Part::Read => {}
+            Part::Unpack => drop(day.unpack(file, Instant::now() + Duration::from_millis(1)).expect("unpacked")),
+            Part::Merge => day.merge_next(file, settled).expect("merged"),
+            Part::Replace => drop(day.replace(file).expect("replaced")),
+        }
     }
 }
 
@@ -205,9 +229,11 @@ impl Day {
             || age > SETTLED_AFTER && self.packed_bytes >= PACKED_BYTES_MAX
     }
 
-    /// Whether a partition can be merged now.
+    /// Whether a partition can be merged now: all that it was queued for is older than every pack.
     fn is_ready(&self) -> bool {
-        self.ready.front().is_some_and(|(since, _)| since.elapsed() >= SETTLED_AFTER)
+        let oldest_pack = self.packs.front().map(|(since, _)| *since);
+        let is_ready = |since: Instant| since.elapsed() >= SETTLED_AFTER && oldest_pack.is_none_or(|pack| pack > since);
+        self.ready.front().is_some_and(|(since, _)| is_ready(*since))
     }
 
     /// Whether what was merged is worth a transaction.
@@ -217,14 +243,15 @@ impl Day {
     }
 
     fn add(&mut self, written: Written) {
+        // First, so that no row of the same commit is merged before it.
+        if let Some(pack) = written.pack {
+            self.packed_bytes += pack.raw_bytes;
+            self.packs.push_back((Instant::now(), pack));
+        }
         for (partition, first, raw_bytes) in written.rows {
             if raw_bytes < FULL_BYTES {
                 self.add_small(partition, first, usize::from(raw_bytes < TINY_BYTES), u64::from(raw_bytes));
             }
-        }
-        if let Some(pack) = written.pack {
-            self.packed_bytes += pack.raw_bytes;
-            self.packs.push_back((Instant::now(), pack));
         }
     }
 
@@ -293,7 +320,7 @@ impl Day {
     fn unpack(&mut self, file: &mut DayFile, until: Instant) -> Result<u64, StoreError> {
         let Some(Unpacking { bodies, pages, left, merges }) = &mut self.unpacking else { return Ok(0) };
         while Instant::now() < until {
-            let Some((partition, mut parts)) = left.next() else {
+            let Some((partition, parts)) = left.next() else {
                 let gone: Vec<i64> = self.packs.iter().take(bodies.len()).map(|(_, pack)| pack.id).collect();
                 let (merges, taken) = (std::mem::take(merges), *pages as u64);
                 crate::failpoint!("tidy-before");
@@ -305,10 +332,27 @@ impl Day {
                 self.add(written);
                 return Ok(taken);
             };
-            parts.extend(between(file, partition, &parts)?);
-            merges.extend(merge_run(file, parts, bodies)?);
+            let between = between(file, partition, &parts)?;
+            for run in runs_of(parts, between) {
+                merges.extend(merge_run(file, run, bodies)?);
+            }
         }
         Ok(0)
+    }
+
+    /// Merges rows of the next partition that is worth a look.
+    fn merge_next(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
+        // Rows of a commit that a pack is older than, or is of, may have packed pages between them.
+        let settled = self.packs.front().map_or(settled, |(_, pack)| settled.min(pack.seq - 1));
+        let Some((_, partition)) = self.ready.pop_front() else { return Ok(()) };
+        let Some(first) = self.small.remove(&partition).and_then(|small| small.first) else { return Ok(()) };
+        let merges = merges_of(file, partition, first, settled)?;
+        if merges.is_empty() {
+            self.queued.remove(&partition);
+        } else {
+            self.prepare(merges);
+        }
+        Ok(())
     }
 
     /// Keeps what was merged of a partition, which stays queued: none of its pages may be merged twice.
@@ -368,6 +412,39 @@ fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<Page
         }
         found = more;
     }
+}
+
+/// Packed pages of a partition, `parts`, with what is `between` them, as runs that can be merged: all in one where that is
+/// little, else so many that nothing that is left out is between the pages of one. A burst is not rewritten because
+/// there were single records before and after it.
+fn runs_of(mut parts: Vec<PageRow>, between: Vec<PageRow>) -> Vec<Vec<PageRow>> {
+    let bytes: u64 = parts.iter().chain(&between).map(|page| u64::from(page.header.raw_bytes)).sum();
+    if bytes <= MERGE_BYTES_MAX {
+        parts.extend(between);
+        return vec![parts];
+    }
+    parts.sort_by_key(|page| page.seq);
+    let mut runs: Vec<Vec<PageRow>> = Vec::new();
+    let mut keys: Option<(RowKey, RowKey)> = None;
+    for part in parts {
+        let Header { first, last, .. } = part.header;
+        let (newest, oldest) = keys.map_or((first, last), |(newest, oldest)| (newest.min(first), oldest.max(last)));
+        let since = runs.last().and_then(|run| run.last()).map_or(part.seq, |page| page.seq);
+        let is_cut = between.iter().any(|page| {
+            page.seq > since && page.seq < part.seq && page.header.first <= oldest && page.header.last >= newest
+        });
+        match runs.last_mut() {
+            Some(run) if !is_cut => {
+                run.push(part);
+                keys = Some((newest, oldest));
+            }
+            _ => {
+                runs.push(vec![part]);
+                keys = Some((first, last));
+            }
+        }
+    }
+    runs
 }
 
 /// Pages that overlap in RowKey, directly or through others: merged together or not at all.
@@ -433,6 +510,12 @@ fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<V
     let mut statement = file.connection().prepare_cached(&select)?;
     let pages = statement.query_map(params![partition, from, LOOKED_AT as i64], read_header)?;
     let pages = pages.collect::<rusqlite::Result<Vec<_>>>()?;
+    // What begins before may reach as far as this.
+    let reached = "SELECT max(last) FROM page WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND first < ?3";
+    let before = RowKey::range(Ticks::MIN, first.time().plus(2 * PAGE_SPAN)).0.to_bytes();
+    let mut reached = file.connection().prepare_cached(reached)?;
+    let reached: Option<Vec<u8>> = reached.query_row(params![partition, before, from], |row| row.get(0))?;
+    let reached = reached.and_then(|key| RowKey::from_bytes(&key));
     // Behind the last one that was looked at there may be more, which may overlap what is before them.
     let end = if pages.len() < LOOKED_AT { None } else { pages.last().map(|page| page.header.first) };
 
@@ -446,7 +529,8 @@ fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<V
             _ => clusters.push(Cluster { last: page.header.last, pages: vec![page] }),
         }
     }
-    clusters.retain(|cluster| end.is_none_or(|end| cluster.last < end));
+    let begins = |cluster: &Cluster| cluster.pages.first().map(|page| page.header.first);
+    clusters.retain(|cluster| end.is_none_or(|end| cluster.last < end) && begins(cluster) > reached);
     Ok(clusters)
 }
 
@@ -567,5 +651,46 @@ mod tests {
         });
         // Commit 2 lies between the packs and is merged with them; commit 4 comes after them and is not.
         assert_eq!(texts.collect::<Vec<_>>(), [(3, "axcba".into()), (4, "xd".into())]);
+    }
+
+    /// Rows that were written while there were packs wait until these are gone, instead of being looked at in vain.
+    #[test]
+    fn rows_are_looked_at_when_all_packs_from_before_are_gone() {
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("the machine runs longer");
+        let pack = PackRow { id: 1, seq: 1, raw_bytes: 1 };
+        let mut day = Day { ready: VecDeque::from([(ago(8), 1)]), ..Day::default() };
+        assert!(day.is_ready());
+        day.packs.push_back((ago(9), pack));
+        assert!(!day.is_ready());
+        day.packs[0].0 = ago(7);
+        assert!(day.is_ready());
+        day.ready[0].0 = ago(1);
+        assert!(!day.is_ready(), "a follower has not seen it yet");
+    }
+
+    /// A burst between two single records stays as it was written, and its rows win over older ones and lose to later ones.
+    #[test]
+    fn a_burst_between_packs_is_not_rewritten() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+        let mut tidy = Day { counted: true, ..Day::default() };
+        let long = "x".repeat(20_000);
+        let burst = |from: u64| -> Vec<(u64, &str)> { (from..from + 4).map(|n| (n, long.as_str())).collect() };
+        let single = |n, text| vec![(n, text)];
+        let commits =
+            [single(1, "a"), single(2, "b"), burst(2), single(6, "c"), single(4, "d"), burst(20), single(7, "e")];
+        for (rows, seq) in commits.iter().zip(1..) {
+            let insert = Insert { partition: "web-1".into(), page: encoded(rows), is_alone: true };
+            tidy.add(file.insert(seq, &[insert]).expect("written"));
+        }
+        let ids =
+            "SELECT group_concat(id || ':' || seq || ':' || entities, ' ') FROM (SELECT * FROM page ORDER BY seq)";
+        let pages = |file: &DayFile| file.connection().query_row(ids, [], |row| row.get::<_, String>(0)).expect("read");
+        assert_eq!(pages(&file), "1:3:4 2:6:4");
+        tidy.begin_unpacking(&file, 7).expect("read");
+        tidy.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+        // The second burst overlaps nothing, so what was before and after it is one.
+        assert_eq!(pages(&file), "3:2:2 1:3:4 2:6:4 4:7:3");
+        assert_eq!(file.total().expect("read").merged, 0);
     }
 }
