@@ -9,7 +9,7 @@
 //! the highest `seq` of its parts. (With a `seq` of its own, a crash before the next commit point would remove it when
 //! its parts are gone.) So no page that is left out may come between its parts, with a row that they have too: an older
 //! duplicate could win over it. Rows of `page` are merged with all that overlap them, and only those that are older than
-//! every pack. Packs are taken the oldest first, so that those left are newer than all that is merged; and what a
+//! every packed page of their partition. Packs are taken the oldest first, so that those left are newer than all that is merged; and what a
 //! partition has in rows between them, and overlaps them, is merged with them, or parts them where it is much.
 //!
 //! Pages younger than [`SETTLED_AFTER`] stay as they are: a follower has not seen them yet, and would be shown the older
@@ -33,7 +33,7 @@ const RUN_MIN: usize = if cfg!(test) { 6 } else { 48 };
 /// Raw bytes of small pages that are worth one: about those of a full page.
 const RUN_BYTES: u64 = if cfg!(test) { 24 << 10 } else { PAGE_BYTES as u64 * 9 / 10 };
 /// Pages of a partition that are looked at for one merge, the newest first.
-const LOOKED_AT: usize = if cfg!(test) { 32 } else { 256 };
+const LOOKED_AT: usize = 256;
 /// Raw bytes that one merge takes at most.
 const MERGE_BYTES_MAX: u64 = if cfg!(test) { 64 << 10 } else { 1 << 20 };
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
@@ -178,8 +178,11 @@ impl Tidy {
             day.begin_unpacking(file, settled)?;
         }
         self.merged += day.unpack(file, until)?;
-        while (day.is_ready() || is_last && !day.ready.is_empty()) && Instant::now() < until {
+        // Each once: some are queued again.
+        let mut left = day.ready.len();
+        while (day.is_ready() || is_last) && left > 0 && Instant::now() < until {
             day.merge_next(file, settled)?;
+            left -= 1;
         }
         if day.is_prepared() || is_last {
             self.merged += day.replace(file)?;
@@ -229,11 +232,9 @@ impl Day {
             || age > SETTLED_AFTER && self.packed_bytes >= PACKED_BYTES_MAX
     }
 
-    /// Whether a partition can be merged now: all that it was queued for is older than every pack.
+    /// Whether a partition can be merged now.
     fn is_ready(&self) -> bool {
-        let oldest_pack = self.packs.front().map(|(since, _)| *since);
-        let is_ready = |since: Instant| since.elapsed() >= SETTLED_AFTER && oldest_pack.is_none_or(|pack| pack > since);
-        self.ready.front().is_some_and(|(since, _)| is_ready(*since))
+        self.ready.front().is_some_and(|(since, _)| since.elapsed() >= SETTLED_AFTER)
     }
 
     /// Whether what was merged is worth a transaction.
@@ -342,15 +343,21 @@ impl Day {
 
     /// Merges rows of the next partition that is worth a look.
     fn merge_next(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
-        // Rows of a commit that a pack is older than, or is of, may have packed pages between them.
-        let settled = self.packs.front().map_or(settled, |(_, pack)| settled.min(pack.seq - 1));
         let Some((_, partition)) = self.ready.pop_front() else { return Ok(()) };
-        let Some(first) = self.small.remove(&partition).and_then(|small| small.first) else { return Ok(()) };
-        let merges = merges_of(file, partition, first, settled)?;
-        if merges.is_empty() {
-            self.queued.remove(&partition);
-        } else {
+        // Rows of later commits than its oldest packed page may have packed pages between them.
+        let packed = pack::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
+        let Some(first) = self.small.get(&partition).and_then(|small| small.first) else { return Ok(()) };
+        let limit = packed.map_or(settled, |seq| settled.min(seq - 1));
+        let merges = merges_of(file, partition, first, limit)?;
+        if !merges.is_empty() {
+            self.small.remove(&partition);
             self.prepare(merges);
+        } else if limit < settled {
+            // Another look when its packs may be gone.
+            self.ready.push_back((Instant::now(), partition));
+        } else {
+            self.small.remove(&partition);
+            self.queued.remove(&partition);
         }
         Ok(())
     }
@@ -653,19 +660,36 @@ mod tests {
         assert_eq!(texts.collect::<Vec<_>>(), [(3, "axcba".into()), (4, "xd".into())]);
     }
 
-    /// Rows that were written while there were packs wait until these are gone, instead of being looked at in vain.
+    /// Rows are merged while packs of others wait, and those with packed pages of their own when these are unpacked.
     #[test]
-    fn rows_are_looked_at_when_all_packs_from_before_are_gone() {
-        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("the machine runs longer");
-        let pack = PackRow { id: 1, seq: 1, raw_bytes: 1 };
-        let mut day = Day { ready: VecDeque::from([(ago(8), 1)]), ..Day::default() };
-        assert!(day.is_ready());
-        day.packs.push_back((ago(9), pack));
-        assert!(!day.is_ready());
-        day.packs[0].0 = ago(7);
-        assert!(day.is_ready());
-        day.ready[0].0 = ago(1);
-        assert!(!day.is_ready(), "a follower has not seen it yet");
+    fn rows_wait_for_packed_pages_of_their_own_partition_only() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+        let mut tidy = Day { counted: true, ..Day::default() };
+        let long = "x".repeat(6000);
+        let mut seq = 0;
+        let mut write = |tidy: &mut Day, file: &mut DayFile, partition: &str, text: &str| {
+            seq += 1;
+            let insert = Insert { partition: partition.into(), page: encoded(&[(seq, text)]), is_alone: true };
+            tidy.add(file.insert(seq.cast_signed(), &[insert]).expect("written"));
+        };
+        write(&mut tidy, &mut file, "cron", "tiny");
+        for _ in 0..8 {
+            write(&mut tidy, &mut file, "web-1", &long);
+        }
+        write(&mut tidy, &mut file, "web-2", "tiny");
+        for _ in 0..8 {
+            write(&mut tidy, &mut file, "web-2", &long);
+        }
+        assert_eq!((tidy.packs.len(), tidy.ready.len()), (2, 2));
+        tidy.merge_next(&file, 99).expect("looked");
+        tidy.merge_next(&file, 99).expect("looked");
+        assert_eq!(tidy.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8], "those of web-1");
+        assert_eq!(tidy.ready.len(), 1, "web-2 is looked at again");
+        tidy.begin_unpacking(&file, 99).expect("read");
+        tidy.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("unpacked");
+        tidy.merge_next(&file, 99).expect("looked");
+        assert_eq!(tidy.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8, 8]);
     }
 
     /// A burst between two single records stays as it was written, and its rows win over older ones and lose to later ones.
