@@ -22,6 +22,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(test)]
+mod model;
+
 /// Raw bytes of rows that gather before a commit no longer waits for its interval.
 const RAW_BYTES_MAX: usize = 12 << 20;
 /// Bytes of finished pages that gather before a commit no longer waits.
@@ -181,11 +184,14 @@ impl Committer {
     fn take_days(&mut self, days: HashMap<DayTable, DayFile>) -> Result<(), StoreError> {
         let names: HashMap<_, _> = self.catalogue.files()?.into_iter().map(|f| (f.day, f.name)).collect();
         let used = Instant::now();
-        let open = |(day, file): (DayTable, DayFile)| {
-            let name = names.get(&day)?.clone();
-            Some((day, OpenDay { file, name, used }))
-        };
-        self.days = days.into_iter().filter_map(open).collect();
+        for (day, file) in days {
+            if file.has_packs()? {
+                self.tidy.opened(&day);
+            }
+            if let Some(name) = names.get(&day) {
+                self.days.insert(day, OpenDay { file, name: name.clone(), used });
+            }
+        }
         Ok(())
     }
 
@@ -457,7 +463,8 @@ impl Committer {
         for (day, OpenDay { mut file, name, .. }) in std::mem::take(&mut self.days) {
             self.tidy.finish(&day, &mut file)?;
             file.close()?;
-            self.catalogue.set_writable(&name, false)?;
+            // What is left to tidy is done when the folder is opened again.
+            self.catalogue.set_writable(&name, self.tidy.wants(&day))?;
         }
         self.catalogue.close()
     }

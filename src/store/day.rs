@@ -177,6 +177,11 @@ impl DayFile {
         self.sql(result)
     }
 
+    /// Whether there are packs in it.
+    pub(crate) fn has_packs(&self) -> Result<bool, StoreError> {
+        self.sql(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM pack)", [], |row| row.get(0)))
+    }
+
     /// Pages of commits above `committed`; they are the newest by id.
     pub(crate) fn uncommitted(&self, committed: i64) -> Result<Vec<PageRow>, StoreError> {
         let result = (|| {
@@ -401,15 +406,24 @@ pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
     Ok(PageRow { place: Place::Row(row.get(0)?), partition: row.get(1)?, seq: row.get(4)?, header })
 }
 
-/// Opens the file of a day to read.
-pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+/// Opens the file of a day to read, and says whether it has packs.
+pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, bool), StoreError> {
     let (connection, format) = sqlite::open_to_read(path)?;
-    if format < 2 {
-        // It has no packs, and nobody has written to it since there are some: readers find none.
+    let has_packs = format >= 2;
+    if !has_packs {
+        // Nobody has written to it since there are some: readers find none.
         let none = pack::SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE");
         connection.execute_batch(&none).map_err(StoreError::sqlite(path))?;
     }
-    Ok(connection)
+    Ok((connection, has_packs))
+}
+
+/// Looks, in a snapshot, whether a file that was opened without packs has some now.
+pub(crate) fn see_packs(connection: &Connection) -> rusqlite::Result<()> {
+    if sqlite::format(connection)? >= 2 {
+        connection.execute_batch("DROP TABLE IF EXISTS temp.pack")?;
+    }
+    Ok(())
 }
 
 pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {

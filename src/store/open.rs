@@ -144,7 +144,7 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
 
 /// A file without a journal has no unfinished commit: it is exactly as far as the catalogue says, or does not belong.
 fn check_closed(layout: &Layout, path: &Path, live: &LiveFile, committed: i64) -> Result<(), StoreError> {
-    let connection = super::day::open_to_read(path)?;
+    let (connection, _) = super::day::open_to_read(path)?;
     let total = super::day::read_total(&connection).map_err(StoreError::sqlite(path))?;
     let is_whole = (total.last_seq, total.entities) == (live.last_seq, live.entities);
     if is_whole { Ok(()) } else { Err(mismatch(layout, path, disagreement(&total, live, committed))) }
@@ -248,7 +248,7 @@ fn sweep_leftovers(layout: &Layout, catalogue: &Catalogue) -> Result<(), StoreEr
             }
             Some(_)
                 if super::day::open_to_read(&entry.path())
-                    .is_ok_and(|c| super::day::read_total(&c).is_ok_and(|t| t.entities == 0)) =>
+                    .is_ok_and(|(c, _)| super::day::read_total(&c).is_ok_and(|t| t.entities == 0)) =>
             {
                 discard(layout, &name)?;
             }

@@ -160,6 +160,20 @@ pub(crate) fn pages_since(connection: &Connection, seq: i64) -> rusqlite::Result
     Ok(pages)
 }
 
+/// The first commit that has a packed page of `partition`.
+pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Result<Option<i64>> {
+    let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM pack ORDER BY id")?;
+    let mut packs = statement.query([])?;
+    let mut pages = Vec::new();
+    while let Some(row) = packs.next()? {
+        read_pages(row, &mut pages, |found, _, _| found == partition)?;
+        if let Some(page) = pages.first() {
+            return Ok(Some(page.seq));
+        }
+    }
+    Ok(None)
+}
+
 /// Adds the pages of one pack, and gives its bodies.
 pub(crate) fn unpack(connection: &Connection, pack: i64, pages: &mut Vec<PageRow>) -> rusqlite::Result<Vec<u8>> {
     let mut statement = connection.prepare_cached("SELECT id, seq, heads, bodies FROM pack WHERE id = ?1")?;

@@ -335,13 +335,16 @@ impl Reader {
                     pages.extend(pack::pages_since(&opened.connection, followed.seq)?);
                     Ok(pages)
                 })();
-                let mut seen = after.unwrap_or(0);
+                let (mut seen, mut is_next) = (after.unwrap_or(0), true);
                 for page in pages.map_err(StoreError::sqlite(&opened.path))? {
-                    if page.seq > committed.seq {
-                        continue;
-                    }
+                    let is_later = page.seq > committed.seq;
                     if let Place::Row(id) = page.place {
-                        seen = seen.max(id);
+                        // Behind a row that is still to come there may be older ones, merged since `committed` was read.
+                        is_next &= !is_later;
+                        seen = if is_next { id } else { seen };
+                    }
+                    if is_later {
+                        continue;
                     }
                     if page.seq > followed.seq && committed.includes(page.seq) {
                         each(&file.day, &opened, &page, &names)?;
@@ -364,8 +367,8 @@ impl Reader {
     fn take(&self, file: &LiveFile) -> Result<Opened, StoreError> {
         let path = self.data.join("tables").join(&file.name);
         let kept = self.connections.borrow_mut().get_mut(&file.name).and_then(Vec::pop);
-        let connection = match kept {
-            Some(connection) => connection,
+        let (connection, has_packs) = match kept {
+            Some(connection) => (connection, true),
             None => match day::open_to_read(&path) {
                 // Named a moment ago: it was dropped in between, or it is lost.
                 Err(error) if !path.exists() => {
@@ -375,11 +378,14 @@ impl Reader {
                 opened => opened?,
             },
         };
-        Ok(Opened { connection, path, file: file.clone() })
+        Ok(Opened { connection, path, file: file.clone(), has_packs })
     }
 
     pub(super) fn give_back(&self, opened: Opened) {
         end(&opened.connection);
+        if !opened.has_packs {
+            return;
+        }
         let mut connections = self.connections.borrow_mut();
         if connections.len() >= CONNECTIONS_KEPT {
             // Those of days that are not read any more go with the rest.
@@ -394,12 +400,15 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
     pub(super) file: LiveFile,
+    /// Whether it had packs when it was opened: else it is of format 1, and opened anew for each look.
+    has_packs: bool,
 }
 
 /// Begins a snapshot: the first read fixes it, so one is made.
 pub(super) fn begin(opened: &Opened) -> Result<(), StoreError> {
     let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
-    begun.map(drop).map_err(StoreError::sqlite(&opened.path))
+    let begun = begun.and_then(|_| if opened.has_packs { Ok(()) } else { day::see_packs(&opened.connection) });
+    begun.map_err(StoreError::sqlite(&opened.path))
 }
 
 /// Lets a snapshot go, if there is one.

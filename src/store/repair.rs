@@ -126,7 +126,7 @@ fn newest_files(layout: &Layout, said: &mut Vec<String>) -> Result<Vec<(DayTable
             continue;
         }
         let ours = super::day::open_to_read(&entry.path())
-            .and_then(|c| super::day::read_total(&c).map_err(StoreError::sqlite(entry.path())));
+            .and_then(|(c, _)| super::day::read_total(&c).map_err(StoreError::sqlite(entry.path())));
         match (parse_file_name(&name), ours) {
             (Some((day, generation)), Ok(_)) => match newest.get(&day) {
                 Some((other, _)) if *other > generation => {

@@ -150,6 +150,18 @@ impl<'r> Scan<'r> {
         Ok(scan)
     }
 
+    /// Lets its snapshot go; [`Scan::renew`] comes before the next row.
+    #[cfg(test)]
+    pub(super) fn pause(&mut self) {
+        self.opened.iter().for_each(|opened| end(&opened.connection));
+    }
+
+    /// Goes on in a new snapshot, as it does after [`SNAPSHOT_MAX`].
+    #[cfg(test)]
+    pub(super) fn renew(&mut self) {
+        self.begin_snapshot().expect("a table");
+    }
+
     /// Begins a snapshot at `resume`.
     fn begin_snapshot(&mut self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };

@@ -349,7 +349,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let reader = folder.reader();
     let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
     let pages = || {
-        let file = day::open_to_read(&folder.file(at)).expect("opened");
+        let (file, _) = day::open_to_read(&folder.file(at)).expect("opened");
         let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
         file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counted")
     };
@@ -393,6 +393,40 @@ fn a_follower_sees_each_row_once() {
     assert!(seen.values().all(|&times| times == 1), "{seen:?}");
 }
 
+/// What is merged between a follower's look at the catalogue and its look at a file stands behind rows that it is to see
+/// yet, and hides none of them.
+#[test]
+fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let long = "x".repeat(5000);
+    let at = |n: u64| (day(1).plus(seconds(n)), n, long.as_str());
+    let big = |n: u64| assert!(commit(&store, vec![batch(day(1), "web-1", &[at(n)])], n));
+    big(1);
+    big(2);
+    let reader = folder.reader();
+    let mut followed = reader.follow_from_now().expect("begun");
+    write(&store, day(0), 0, 1);
+    big(3);
+    let mut seen = Vec::new();
+    let meanwhile = &mut |table: &DayTable, row: Row| {
+        seen.push(row.key().position());
+        if *table == self::table(day(0)) {
+            big(4);
+            let merged = batch(day(1), "web-1", &[at(1), at(2)]);
+            let mut builder = page::Builder::new();
+            builder.push_batch(&merged);
+            let merge = day::Merge { partition: 1, old: vec![1, 2], new: builder.build().pages, seq: 2, duplicates: 0 };
+            let mut file = day::DayFile::open(&folder.file(day(1))).expect("opened");
+            file.replace(&[merge], &[]).expect("merged");
+        }
+    };
+    reader.follow(&mut followed, meanwhile).expect("followed");
+    assert_eq!(seen, [0, 3]);
+    reader.follow(&mut followed, &mut |_, row| seen.push(row.key().position())).expect("followed");
+    assert_eq!(seen, [0, 3, 4]);
+}
+
 #[test]
 fn tables_say_what_they_hold() {
     let folder = Folder::new();
@@ -410,7 +444,7 @@ fn tables_say_what_they_hold() {
 }
 
 fn rows_and_packs(folder: &Folder, at: Ticks) -> (i64, i64) {
-    let file = day::open_to_read(&folder.file(at)).expect("opened");
+    let (file, _) = day::open_to_read(&folder.file(at)).expect("opened");
     let count =
         |table| file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("counted");
     (count("page"), count("pack"))
@@ -484,10 +518,43 @@ fn a_folder_of_the_first_format_is_read_and_written() {
     file.connection().execute_batch(back).expect("as it was");
     file.close().expect("closed");
     assert_eq!(folder.messages(day(0)), newest_first(0, 500));
+    // Readers that were there before see what is written after.
+    let reader = folder.reader();
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let mut followed = reader.follow_from_now().expect("begun");
+    assert_eq!(reader.scan(&table(day(0)), &range).expect("a table").count(), 500);
+    let mut scan = reader.scan(&table(day(0)), &range).expect("a table");
+    scan.pause();
     let store = folder.open();
     write(&store, day(0), 500, 510);
+    scan.renew();
+    assert_eq!(scan.count(), 510);
+    assert_eq!(reader.scan(&table(day(0)), &range).expect("a table").count(), 510);
+    let mut seen = 0;
+    reader.follow(&mut followed, &mut |_, _| seen += 1).expect("followed");
+    assert_eq!(seen, 10);
     assert_eq!(folder.messages(day(0)), newest_first(0, 510));
     assert_eq!(rows_and_packs(&folder, day(0)).1, 1);
     store.close().expect("closed");
     assert_eq!(folder.messages(day(0)), newest_first(0, 510));
+}
+
+/// Packs that a start finds are unpacked although nothing more is written to their day.
+#[test]
+fn packs_of_a_day_that_is_over_are_unpacked() {
+    let folder = Folder::new();
+    for is_killed in [false, true] {
+        let store = folder.open();
+        write(&store, day(0), 0, 1);
+        write(&store, day(0), 1, 2);
+        store.close().expect("closed");
+        assert!(rows_and_packs(&folder, day(0)).1 > 0, "those of the last seconds are left");
+        if is_killed {
+            killed(&folder);
+        }
+        let store = folder.open();
+        wait_for(&folder, day(0), |_, packs| packs == 0);
+        store.close().expect("closed");
+        assert_eq!(folder.messages(day(0)), newest_first(0, 2));
+    }
 }

@@ -9,8 +9,8 @@
 //! the highest `seq` of its parts. (With a `seq` of its own, a crash before the next commit point would remove it when
 //! its parts are gone.) So no page that is left out may come between its parts, with a row that they have too: an older
 //! duplicate could win over it. Rows of `page` are merged with all that overlap them, and only those that are older than
-//! every pack. Packs are taken the oldest first, so that those left are newer than all that is merged; and what a
-//! partition has in rows between them, and overlaps them, is merged with them.
+//! every packed page of their partition. Packs are taken the oldest first, so that those left are newer than all that is merged; and what a
+//! partition has in rows between them, and overlaps them, is merged with them, or parts them where it is much.
 //!
 //! Pages younger than [`SETTLED_AFTER`] stay as they are: a follower has not seen them yet, and would be shown the older
 //! rows that they are merged with again.
@@ -18,7 +18,7 @@
 use super::StoreError;
 use super::day::{DayFile, HEADER_COLUMNS, Merge, TINY_BYTES, Written, read_header};
 use super::pack::{self, PackRow, PageRow, Place};
-use super::page::{Builder, Encoded, PAGE_BYTES, PAGE_SPAN, Page};
+use super::page::{Builder, Encoded, Header, PAGE_BYTES, PAGE_SPAN, Page};
 use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
 use rusqlite::{Connection, Row, params};
@@ -29,13 +29,13 @@ use std::time::{Duration, Instant};
 /// Raw bytes from which a page is full enough to be left alone.
 const FULL_BYTES: u32 = 64 << 10;
 /// Tiny pages in a row that are worth a merge.
-const RUN_MIN: usize = 48;
+const RUN_MIN: usize = if cfg!(test) { 6 } else { 48 };
 /// Raw bytes of small pages that are worth one: about those of a full page.
-const RUN_BYTES: u64 = PAGE_BYTES as u64 * 9 / 10;
+const RUN_BYTES: u64 = if cfg!(test) { 24 << 10 } else { PAGE_BYTES as u64 * 9 / 10 };
 /// Pages of a partition that are looked at for one merge, the newest first.
 const LOOKED_AT: usize = 256;
 /// Raw bytes that one merge takes at most.
-const MERGE_BYTES_MAX: u64 = 1 << 20;
+const MERGE_BYTES_MAX: u64 = if cfg!(test) { 64 << 10 } else { 1 << 20 };
 /// Age from which a page is merged: longer than any follower takes from one look to the next.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// Packs that are worth unpacking when the oldest is [`UNPACKED_AFTER`] old.
@@ -105,6 +105,11 @@ struct Unpacking {
 }
 
 impl Tidy {
+    /// Notes that a day's file is open and has something to tidy from before.
+    pub(crate) fn opened(&mut self, day: &DayTable) {
+        self.days.entry(day.clone()).or_default();
+    }
+
     /// Notes what a commit wrote.
     pub(crate) fn written(&mut self, day: &DayTable, written: Written) {
         self.days.entry(day.clone()).or_default().add(written);
@@ -143,7 +148,7 @@ impl Tidy {
 
     /// Whether something is left to merge in `day`, now or later.
     pub(crate) fn wants(&self, day: &DayTable) -> bool {
-        self.days.get(day).is_some_and(|day| !day.queued.is_empty() || !day.packs.is_empty())
+        self.days.get(day).is_some_and(|day| !day.counted || !day.queued.is_empty() || !day.packs.is_empty())
     }
 
     /// The day is gone.
@@ -173,22 +178,44 @@ impl Tidy {
             day.begin_unpacking(file, settled)?;
         }
         self.merged += day.unpack(file, until)?;
-        // Rows of a commit that a pack is older than, or is of, may have packed pages between them.
-        let settled = day.packs.front().map_or(settled, |(_, pack)| settled.min(pack.seq - 1));
-        while (day.is_ready() || is_last && !day.ready.is_empty()) && Instant::now() < until {
-            let Some((_, partition)) = day.ready.pop_front() else { break };
-            let Some(first) = day.small.remove(&partition).and_then(|small| small.first) else { continue };
-            let merges = merges_of(file, partition, first, settled)?;
-            if merges.is_empty() {
-                day.queued.remove(&partition);
-            } else {
-                day.prepare(merges);
-            }
+        // Each once: some are queued again.
+        let mut left = day.ready.len();
+        while (day.is_ready() || is_last) && left > 0 && Instant::now() < until {
+            day.merge_next(file, settled)?;
+            left -= 1;
         }
         if day.is_prepared() || is_last {
             self.merged += day.replace(file)?;
         }
         Ok(())
+    }
+}
+
+/// A part of a step, for tests that choose when which is done.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    Read,
+    Unpack,
+    Merge,
+    Replace,
+}
+
+#[cfg(test)]
+impl Tidy {
+    /// Does one part of a step as if all up to commit `settled` had settled.
+    pub(crate) fn force(&mut self, name: &DayTable, file: &mut DayFile, settled: i64, part: Part) {
+        let Some(day) = self.days.get_mut(name) else { return };
+        if !day.counted {
+            day.count(file).expect("counted");
+        }
+        match part {
+            Part::Read if day.unpacking.is_none() => day.begin_unpacking(file, settled).expect("read"),
+            Part::Read => {}
+            Part::Unpack => drop(day.unpack(file, Instant::now() + Duration::from_millis(1)).expect("unpacked")),
+            Part::Merge => day.merge_next(file, settled).expect("merged"),
+            Part::Replace => drop(day.replace(file).expect("replaced")),
+        }
     }
 }
 
@@ -217,14 +244,15 @@ impl Day {
     }
 
     fn add(&mut self, written: Written) {
+        // First, so that no row of the same commit is merged before it.
+        if let Some(pack) = written.pack {
+            self.packed_bytes += pack.raw_bytes;
+            self.packs.push_back((Instant::now(), pack));
+        }
         for (partition, first, raw_bytes) in written.rows {
             if raw_bytes < FULL_BYTES {
                 self.add_small(partition, first, usize::from(raw_bytes < TINY_BYTES), u64::from(raw_bytes));
             }
-        }
-        if let Some(pack) = written.pack {
-            self.packed_bytes += pack.raw_bytes;
-            self.packs.push_back((Instant::now(), pack));
         }
     }
 
@@ -293,7 +321,7 @@ impl Day {
     fn unpack(&mut self, file: &mut DayFile, until: Instant) -> Result<u64, StoreError> {
         let Some(Unpacking { bodies, pages, left, merges }) = &mut self.unpacking else { return Ok(0) };
         while Instant::now() < until {
-            let Some((partition, mut parts)) = left.next() else {
+            let Some((partition, parts)) = left.next() else {
                 let gone: Vec<i64> = self.packs.iter().take(bodies.len()).map(|(_, pack)| pack.id).collect();
                 let (merges, taken) = (std::mem::take(merges), *pages as u64);
                 crate::failpoint!("tidy-before");
@@ -305,10 +333,33 @@ impl Day {
                 self.add(written);
                 return Ok(taken);
             };
-            parts.extend(between(file, partition, &parts)?);
-            merges.extend(merge_run(file, parts, bodies)?);
+            let between = between(file, partition, &parts)?;
+            for run in runs_of(parts, between) {
+                merges.extend(merge_run(file, run, bodies)?);
+            }
         }
         Ok(0)
+    }
+
+    /// Merges rows of the next partition that is worth a look.
+    fn merge_next(&mut self, file: &DayFile, settled: i64) -> Result<(), StoreError> {
+        let Some((_, partition)) = self.ready.pop_front() else { return Ok(()) };
+        // Rows of later commits than its oldest packed page may have packed pages between them.
+        let packed = pack::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
+        let Some(first) = self.small.get(&partition).and_then(|small| small.first) else { return Ok(()) };
+        let limit = packed.map_or(settled, |seq| settled.min(seq - 1));
+        let merges = merges_of(file, partition, first, limit)?;
+        if !merges.is_empty() {
+            self.small.remove(&partition);
+            self.prepare(merges);
+        } else if limit < settled {
+            // Another look when its packs may be gone.
+            self.ready.push_back((Instant::now(), partition));
+        } else {
+            self.small.remove(&partition);
+            self.queued.remove(&partition);
+        }
+        Ok(())
     }
 
     /// Keeps what was merged of a partition, which stays queued: none of its pages may be merged twice.
@@ -368,6 +419,39 @@ fn between(file: &DayFile, partition: i64, parts: &[PageRow]) -> Result<Vec<Page
         }
         found = more;
     }
+}
+
+/// Packed pages of a partition, `parts`, with what is `between` them, as runs that can be merged: all in one where that is
+/// little, else so many that nothing that is left out is between the pages of one. A burst is not rewritten because
+/// there were single records before and after it.
+fn runs_of(mut parts: Vec<PageRow>, between: Vec<PageRow>) -> Vec<Vec<PageRow>> {
+    let bytes: u64 = parts.iter().chain(&between).map(|page| u64::from(page.header.raw_bytes)).sum();
+    if bytes <= MERGE_BYTES_MAX {
+        parts.extend(between);
+        return vec![parts];
+    }
+    parts.sort_by_key(|page| page.seq);
+    let mut runs: Vec<Vec<PageRow>> = Vec::new();
+    let mut keys: Option<(RowKey, RowKey)> = None;
+    for part in parts {
+        let Header { first, last, .. } = part.header;
+        let (newest, oldest) = keys.map_or((first, last), |(newest, oldest)| (newest.min(first), oldest.max(last)));
+        let since = runs.last().and_then(|run| run.last()).map_or(part.seq, |page| page.seq);
+        let is_cut = between.iter().any(|page| {
+            page.seq > since && page.seq < part.seq && page.header.first <= oldest && page.header.last >= newest
+        });
+        match runs.last_mut() {
+            Some(run) if !is_cut => {
+                run.push(part);
+                keys = Some((newest, oldest));
+            }
+            _ => {
+                runs.push(vec![part]);
+                keys = Some((first, last));
+            }
+        }
+    }
+    runs
 }
 
 /// Pages that overlap in RowKey, directly or through others: merged together or not at all.
@@ -433,6 +517,12 @@ fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<V
     let mut statement = file.connection().prepare_cached(&select)?;
     let pages = statement.query_map(params![partition, from, LOOKED_AT as i64], read_header)?;
     let pages = pages.collect::<rusqlite::Result<Vec<_>>>()?;
+    // What begins before may reach as far as this.
+    let reached = "SELECT max(last) FROM page WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND first < ?3";
+    let before = RowKey::range(Ticks::MIN, first.time().plus(2 * PAGE_SPAN)).0.to_bytes();
+    let mut reached = file.connection().prepare_cached(reached)?;
+    let reached: Option<Vec<u8>> = reached.query_row(params![partition, before, from], |row| row.get(0))?;
+    let reached = reached.and_then(|key| RowKey::from_bytes(&key));
     // Behind the last one that was looked at there may be more, which may overlap what is before them.
     let end = if pages.len() < LOOKED_AT { None } else { pages.last().map(|page| page.header.first) };
 
@@ -446,7 +536,8 @@ fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<V
             _ => clusters.push(Cluster { last: page.header.last, pages: vec![page] }),
         }
     }
-    clusters.retain(|cluster| end.is_none_or(|end| cluster.last < end));
+    let begins = |cluster: &Cluster| cluster.pages.first().map(|page| page.header.first);
+    clusters.retain(|cluster| end.is_none_or(|end| cluster.last < end) && begins(cluster) > reached);
     Ok(clusters)
 }
 
@@ -567,5 +658,63 @@ mod tests {
         });
         // Commit 2 lies between the packs and is merged with them; commit 4 comes after them and is not.
         assert_eq!(texts.collect::<Vec<_>>(), [(3, "axcba".into()), (4, "xd".into())]);
+    }
+
+    /// Rows are merged while packs of others wait, and those with packed pages of their own when these are unpacked.
+    #[test]
+    fn rows_wait_for_packed_pages_of_their_own_partition_only() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+        let mut tidy = Day { counted: true, ..Day::default() };
+        let long = "x".repeat(6000);
+        let mut seq = 0;
+        let mut write = |tidy: &mut Day, file: &mut DayFile, partition: &str, text: &str| {
+            seq += 1;
+            let insert = Insert { partition: partition.into(), page: encoded(&[(seq, text)]), is_alone: true };
+            tidy.add(file.insert(seq.cast_signed(), &[insert]).expect("written"));
+        };
+        write(&mut tidy, &mut file, "cron", "tiny");
+        for _ in 0..8 {
+            write(&mut tidy, &mut file, "web-1", &long);
+        }
+        write(&mut tidy, &mut file, "web-2", "tiny");
+        for _ in 0..8 {
+            write(&mut tidy, &mut file, "web-2", &long);
+        }
+        assert_eq!((tidy.packs.len(), tidy.ready.len()), (2, 2));
+        tidy.merge_next(&file, 99).expect("looked");
+        tidy.merge_next(&file, 99).expect("looked");
+        assert_eq!(tidy.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8], "those of web-1");
+        assert_eq!(tidy.ready.len(), 1, "web-2 is looked at again");
+        tidy.begin_unpacking(&file, 99).expect("read");
+        tidy.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("unpacked");
+        tidy.merge_next(&file, 99).expect("looked");
+        assert_eq!(tidy.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8, 8]);
+    }
+
+    /// A burst between two single records stays as it was written, and its rows win over older ones and lose to later ones.
+    #[test]
+    fn a_burst_between_packs_is_not_rewritten() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+        let mut tidy = Day { counted: true, ..Day::default() };
+        let long = "x".repeat(20_000);
+        let burst = |from: u64| -> Vec<(u64, &str)> { (from..from + 4).map(|n| (n, long.as_str())).collect() };
+        let single = |n, text| vec![(n, text)];
+        let commits =
+            [single(1, "a"), single(2, "b"), burst(2), single(6, "c"), single(4, "d"), burst(20), single(7, "e")];
+        for (rows, seq) in commits.iter().zip(1..) {
+            let insert = Insert { partition: "web-1".into(), page: encoded(rows), is_alone: true };
+            tidy.add(file.insert(seq, &[insert]).expect("written"));
+        }
+        let ids =
+            "SELECT group_concat(id || ':' || seq || ':' || entities, ' ') FROM (SELECT * FROM page ORDER BY seq)";
+        let pages = |file: &DayFile| file.connection().query_row(ids, [], |row| row.get::<_, String>(0)).expect("read");
+        assert_eq!(pages(&file), "1:3:4 2:6:4");
+        tidy.begin_unpacking(&file, 7).expect("read");
+        tidy.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+        // The second burst overlaps nothing, so what was before and after it is one.
+        assert_eq!(pages(&file), "3:2:2 1:3:4 2:6:4 4:7:3");
+        assert_eq!(file.total().expect("read").merged, 0);
     }
 }
