@@ -58,7 +58,12 @@ impl Delivery {
     }
 
     /// Hands rows over, and waits while too much waits already. An error where the store takes nothing any more.
-    pub(super) fn submit(&mut self, batches: Vec<Batch>, newest: Option<Ticks>, is_awaited: bool) -> Result<(), Refused> {
+    pub(super) fn submit(
+        &mut self,
+        batches: Vec<Batch>,
+        newest: Option<Ticks>,
+        is_awaited: bool,
+    ) -> Result<(), Refused> {
         self.settle()?;
         self.number += 1;
         let bytes = batches.iter().map(Batch::bytes).sum();
@@ -128,7 +133,7 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Sink;
+    use crate::store::intake::Sink;
     use std::time::Duration;
 
     #[test]

@@ -53,7 +53,10 @@ enum Head {
     /// More bytes are needed to know.
     Open,
     /// A count of so many bytes, behind a header of so many.
-    Counted { header: usize, length: usize },
+    Counted {
+        header: usize,
+        length: usize,
+    },
     Line,
 }
 
@@ -183,13 +186,7 @@ impl Framer {
         rest
     }
 
-    fn line<'a>(
-        &mut self,
-        input: &'a [u8],
-        cut: usize,
-        limit: usize,
-        each: &mut impl FnMut(Message<'_>),
-    ) -> &'a [u8] {
+    fn line<'a>(&mut self, input: &'a [u8], cut: usize, limit: usize, each: &mut impl FnMut(Message<'_>)) -> &'a [u8] {
         let end = memchr3(b'\n', 0, 0, input);
         let (taken, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
         self.was_counted = false;
@@ -208,13 +205,7 @@ impl Framer {
     }
 
     /// A line that may be what a count that was too small left behind: the next count ends it, too. Rare, so byte by byte.
-    fn rest<'a>(
-        &mut self,
-        input: &'a [u8],
-        cut: usize,
-        limit: usize,
-        each: &mut impl FnMut(Message<'_>),
-    ) -> &'a [u8] {
+    fn rest<'a>(&mut self, input: &'a [u8], cut: usize, limit: usize, each: &mut impl FnMut(Message<'_>)) -> &'a [u8] {
         let (byte, rest) = (input[0], &input[1..]);
         if is_end(byte) || self.partial.len() >= limit {
             self.state = State::Line { cut, is_rest: false };
@@ -314,15 +305,10 @@ mod tests {
             ("012 <1>a\n", vec![("012 <1>a", 0)]),
             ("2 <34>a\n", vec![("2 <34>a", 0)]),
             ("1", vec![("1", 0)]),
-            ("999999999 <1>a", vec![("99999999", 4), ]),
+            ("999999999 <1>a", vec![("999999999 <1>a", 0)]),
         ] {
-            let limit = if bytes.starts_with('9') { 8 } else { 100 };
             let expected: Got = expected.into_iter().map(|(text, cut)| (text.to_owned(), cut)).collect();
-            if bytes.starts_with('9') {
-                assert_eq!(framed(&[bytes.as_bytes()], limit)[0].0, expected[0].0, "{bytes:?}");
-            } else {
-                assert_eq!(framed(&[bytes.as_bytes()], limit), expected, "{bytes:?}");
-            }
+            assert_eq!(framed(&[bytes.as_bytes()], 100), expected, "{bytes:?}");
         }
         // Over the limit: kept up to it, and the next one is whole.
         let both = format!("{}{}{long}\n<2>b\n", counted(long), counted("<3>c"));

@@ -66,12 +66,7 @@ struct Body {
 
 impl Frames {
     /// Takes bytes and hands over the frames that they end. Data is kept up to `limit` bytes.
-    pub fn feed(
-        &mut self,
-        input: &[u8],
-        limit: usize,
-        mut each: impl FnMut(Frame<'_>),
-    ) -> Result<(), NoFrame> {
+    pub fn feed(&mut self, input: &[u8], limit: usize, mut each: impl FnMut(Frame<'_>)) -> Result<(), NoFrame> {
         let mut rest = input;
         while let [byte, behind @ ..] = rest {
             match &mut self.body {
@@ -133,7 +128,8 @@ fn head(bytes: &[u8]) -> Result<Option<Body>, NoFrame> {
     let mut words = head.split(|byte| *byte == b' ');
     let transaction = number(words.next().unwrap_or_default())?;
     let (command, length) = (words.next(), words.next());
-    if command.is_some_and(|command| command.is_empty() || command.len() > COMMAND_BYTES_MAX) || words.next().is_some() {
+    if command.is_some_and(|command| command.is_empty() || command.len() > COMMAND_BYTES_MAX) || words.next().is_some()
+    {
         return Err(NoFrame);
     }
     let (Some(command), Some(length)) = (command, length) else {
@@ -167,7 +163,8 @@ pub fn answer(transaction: u32, text: &str, to: &mut Vec<u8>) {
 }
 
 /// What a session is begun with.
-pub const OPENED: &str = concat!("200 OK\nrelp_version=0\nrelp_software=daytable,", env!("CARGO_PKG_VERSION"), "\ncommands=syslog");
+pub const OPENED: &str =
+    concat!("200 OK\nrelp_version=0\nrelp_software=daytable,", env!("CARGO_PKG_VERSION"), "\ncommands=syslog");
 /// What says that a message is on disk.
 pub const ACCEPTED: &str = "200 OK";
 /// What is said to a command that is not known, or not at its place.
@@ -209,9 +206,17 @@ mod tests {
             (6, Command::Unknown, String::new(), 0),
         ];
         assert_eq!(frames(&[session], 8), (expected.into(), false));
-        for bytes in
-            ["<34>text\n", "a open 0\n", "1 open\n", "1  0\n", "1 open -1\n", "1 open 3\n", "1 open 1 ab", "9999999999 open 0\n", "1 open 0 x"]
-        {
+        for bytes in [
+            "<34>text\n",
+            "a open 0\n",
+            "1 open\n",
+            "1  0\n",
+            "1 open -1\n",
+            "1 open 3\n",
+            "1 open 1 ab",
+            "9999999999 open 0\n",
+            "1 open 0 x",
+        ] {
             assert!(frames(&[bytes.as_bytes()], 8).1, "{bytes:?}");
         }
         let long = format!("1 {} 0", "a".repeat(100));
