@@ -128,9 +128,12 @@ async fn listen(socket: Socket, certificates: Option<Certificates>, room: Rc<Roo
                                 Ok(Ok(stream)) => connection(stream, peer, room, place).await,
                                 failed => {
                                     count(&room.block.counters.handshakes_failed, 1);
-                                    let error = failed.err().map_or("it was refused", |_| "it took too long");
+                                    let error = match failed {
+                                        Ok(failed) => failed.err().map(|error| error.to_string()),
+                                        Err(_) => Some("it took too long".to_owned()),
+                                    };
                                     let listener = &room.block.config.name;
-                                    tracing::info!(listener, peer, error, "no TLS handshake");
+                                    tracing::info!(listener, peer, error, "a TLS handshake failed");
                                 }
                             }
                         }),

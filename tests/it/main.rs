@@ -18,5 +18,6 @@ mod multi_line;
 mod readme;
 mod rotation;
 mod service;
+mod syslog;
 mod tidy;
 mod trouble;
