@@ -11,8 +11,9 @@
 //!
 //! * `framing`, `relp`: bytes become messages. Neither knows of sockets.
 //! * `session`: one connection's messages. `desk`: messages become rows. `delivery`: rows on their way into a commit.
-//! * `bind`: sockets. `datagram`, `stream`: the threads that read them. `tls`: certificates. `drops`: what the kernel drops.
+//! * `bind`: sockets. `datagram`, `stream`: the threads that read them. `accept`: who gets a connection. `tls`: certificates. `drops`: what the kernel drops.
 
+mod accept;
 mod bind;
 mod counters;
 mod datagram;

@@ -6,25 +6,24 @@
 //!
 //! What connections hold of messages that are not whole is bounded together: beyond that a message is cut where it is.
 
+use super::accept::{listen, stopped};
 use super::bind::SocketFile;
 use super::counters::{ListenerCounters, count};
 use super::desk::{Block, Desk, HAND_OVER, Present};
+use super::relp;
 use super::session::Session;
 use super::tls::Certificates;
 use crate::route::Lanes;
-use rustix::net::sockopt;
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 
@@ -32,14 +31,10 @@ use tokio::time::{sleep, timeout};
 const READ_BYTES: usize = 64 << 10;
 /// Bytes that all connections hold of messages that are not whole.
 const HELD_BYTES_MAX: usize = 32 << 20;
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a client may leave an answer unread.
 const WRITE_STALL: Duration = Duration::from_secs(30);
-/// How long accepting rests after it failed.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long nothing comes until a connection is taken for drained, when the daemon stops.
-const DRAIN_QUIET: Duration = Duration::from_millis(50);
+pub(super) const DRAIN_QUIET: Duration = Duration::from_millis(50);
 /// How long a connection is drained at most.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -56,21 +51,21 @@ pub(super) enum Socket {
 }
 
 /// What the tasks share.
-struct Shared {
+pub(super) struct Shared {
     desk: RefCell<Desk>,
     buffer: RefCell<Vec<u8>>,
     held: Cell<usize>,
     /// Somebody waits for a commit of what was taken.
     awaited: Notify,
-    stop: watch::Receiver<bool>,
+    pub(super) stop: watch::Receiver<bool>,
 }
 
 /// What the connections of a listener share.
-struct Room {
-    block: Arc<Block>,
+pub(super) struct Room {
+    pub(super) block: Arc<Block>,
     lanes: RefCell<Lanes>,
-    shared: Rc<Shared>,
-    host: String,
+    pub(super) shared: Rc<Shared>,
+    pub(super) host: String,
 }
 
 /// Serves all listeners until told to stop, then drains what is open.
@@ -110,112 +105,6 @@ async fn hand_over(shared: Rc<Shared>) {
     }
 }
 
-async fn listen(socket: Socket, certificates: Option<Certificates>, room: Rc<Room>) {
-    match socket {
-        Socket::Tcp(listener) => match TcpListener::from_std(listener) {
-            Ok(listener) => {
-                let mut certificates = certificates;
-                let begin = |(stream, address): (TcpStream, SocketAddr), place, connections: &mut JoinSet<()>| {
-                    tune(&stream);
-                    let peer = address.ip().to_canonical().to_string();
-                    let acceptor =
-                        certificates.as_mut().map(|certificates| certificates.acceptor(&room.block.counters));
-                    let room = room.clone();
-                    match acceptor {
-                        None => connections.spawn_local(connection(stream, peer, room, place)),
-                        Some(acceptor) => connections.spawn_local(async move {
-                            match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                                Ok(Ok(stream)) => connection(stream, peer, room, place).await,
-                                failed => {
-                                    count(&room.block.counters.handshakes_failed, 1);
-                                    let error = match failed {
-                                        Ok(failed) => failed.err().map(|error| error.to_string()),
-                                        Err(_) => Some("it took too long".to_owned()),
-                                    };
-                                    let listener = &room.block.config.name;
-                                    tracing::info!(listener, peer, error, "a TLS handshake failed");
-                                }
-                            }
-                        }),
-                    };
-                };
-                accept_all(|cx| listener.poll_accept(cx), begin, &room).await;
-            }
-            Err(error) => tracing::error!(%error, "failed to listen"),
-        },
-        Socket::Unix(listener, _file) => match UnixListener::from_std(listener) {
-            Ok(listener) => {
-                let accept = |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
-                let begin = |stream, place, connections: &mut JoinSet<()>| {
-                    connections.spawn_local(connection(stream, room.host.clone(), room.clone(), place));
-                };
-                accept_all(accept, begin, &room).await;
-            }
-            Err(error) => tracing::error!(%error, "failed to listen"),
-        },
-    }
-}
-
-/// A connection works without any of these, only not as well.
-fn tune(stream: &TcpStream) {
-    let _ = stream.set_nodelay(true);
-    // A peer that is gone without a word holds its place for two minutes.
-    let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
-    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));
-    let _ = sockopt::set_tcp_keepcnt(stream, 4);
-}
-
-/// Accepts until told to stop, then what is connected already, and waits until all connections are drained.
-async fn accept_all<S>(
-    mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
-    mut begin: impl FnMut(S, OwnedSemaphorePermit, &mut JoinSet<()>),
-    room: &Rc<Room>,
-) {
-    let counters = &room.block.counters;
-    let places = Arc::new(Semaphore::new(room.block.config.connections_max.get().into()));
-    let mut connections = JoinSet::new();
-    let (mut stop, mut is_stopping, mut is_failing) = (room.shared.stop.clone(), false, false);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = stopped(&mut stop), if !is_stopping => {
-                is_stopping = true;
-                continue;
-            }
-            Some(_) = connections.join_next() => continue,
-            accepted = poll_fn(&mut accept) => accepted,
-            () = sleep(DRAIN_QUIET), if is_stopping => break,
-        };
-        match accepted {
-            Ok(stream) => {
-                is_failing = false;
-                count(&counters.accepted, 1);
-                // To leave it in the kernel's queue would let it send what nobody may ever read.
-                match places.clone().try_acquire_owned() {
-                    Ok(place) => begin(stream, place, &mut connections),
-                    Err(_) => count(&counters.too_many, 1),
-                }
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
-            Err(error) => {
-                if !is_failing {
-                    tracing::warn!(listener = counters.name, %error, "failed to accept a connection, trying on");
-                }
-                is_failing = true;
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    drop(accept);
-    while connections.join_next().await.is_some() {}
-}
-
-async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that whoever could say it is gone.
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
 /// What a connection holds of a message that is not whole counts with what the others hold.
 struct Held<'a> {
     all: &'a Cell<usize>,
@@ -251,7 +140,8 @@ enum End {
     Idle,
 }
 
-async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
+/// Takes what a client sends, until one of both ends it.
+pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     peer: String,
     room: Rc<Room>,
@@ -295,10 +185,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             }
         };
         let read = tokio::select! {
+            // In this order: who never pauses must not keep the daemon from stopping.
             biased;
+            () = stopped(&mut stop) => break,
             _ = committed.changed(), if session.is_waiting() => None,
             read = poll_fn(|cx| read(cx, stream, session, room, held)) => Some(read),
-            () = stopped(&mut stop) => break,
             () = idle => return End::Idle,
         };
         match read {
@@ -324,7 +215,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
                 break;
             }
         }
-        Ok(())
+        if session.is_answered() { stream.write_all(relp::SERVER_CLOSE).await } else { Ok(()) }
     });
     match drained.await {
         Ok(Err(error)) => End::Failed(error),

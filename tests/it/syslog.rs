@@ -186,6 +186,18 @@ fn a_stop_takes_what_was_sent_before_it() {
     place.assert_no_key_twice();
 }
 
+#[test]
+fn a_sender_that_never_pauses_does_not_keep_the_daemon_from_stopping() {
+    let place = Place::new();
+    let daemon = place.start_with(&block("tcp", "tcp://127.0.0.1:0", ""));
+    let mut tcp = connect(&daemon, "tcp");
+    let lines = "<13>app: again\n".repeat(100);
+    let sending = std::thread::spawn(move || while tcp.write_all(lines.as_bytes()).is_ok() {});
+    by_message(&place, "again");
+    daemon.stop();
+    sending.join().expect("the connection was closed");
+}
+
 /// The sender is faster than the store: it is held back, and nothing is lost.
 #[test]
 fn a_fast_sender_is_held_back() {
@@ -351,6 +363,9 @@ fn relp_repeats_what_a_kill_left_without_an_answer() {
     let last = relp.send("syslog", "<13>app: the last");
     daemon.stop();
     assert_eq!(relp.answer(last).as_deref(), Some("200 OK"));
+    let mut rest = String::new();
+    relp.stream.read_to_string(&mut rest).expect("closed");
+    assert_eq!(rest, "0 serverclose 0\n");
     let messages = place.messages();
     let missing: Vec<_> = all.iter().filter(|message| !messages.contains_key(*message)).collect();
     assert!(missing.is_empty() && messages.contains_key("the last"), "{missing:?}");
