@@ -25,7 +25,7 @@ pub const ROWS_MAX: usize = 100;
 pub const BYTES_MAX: usize = 4 << 20;
 
 /// Rows of one table and partition, in the order they came. See the module's head for the limits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Batch {
     /// The day-table they go to.
     pub table: DayTable,

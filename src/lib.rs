@@ -7,6 +7,7 @@
 //! * [`redact`]: secrets are replaced before anything is stored.
 //! * [`parse`]: a line becomes a record. Cannot fail.
 //! * [`tail`]: files are found, told apart, followed through rotation, and cut into lines.
+//! * [`syslog`]: messages of other programs and hosts are taken from sockets.
 //! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
 //! * [`property`]: the values of a row and the names they may have.
 //! * [`batch`]: rows of one table and partition, the unit that is handed to the commit.
@@ -32,6 +33,7 @@ pub mod record;
 pub mod redact;
 pub mod parse;
 pub mod tail;
+pub mod syslog;
 pub mod key;
 pub mod property;
 pub mod batch;

@@ -63,6 +63,16 @@ pub struct Metrics {
     pub read_errors: IntCounter,
     /// Secrets that were replaced, by `pattern`, its name in the configuration.
     pub redactions: IntCounterVec,
+    /// Connections that are open, by `source`.
+    pub connections: IntGaugeVec,
+    /// Connections that were accepted, by `source`.
+    pub connections_accepted: IntCounterVec,
+    /// Connections that were closed by this side, by `source` and `reason`.
+    pub connections_refused: IntCounterVec,
+    /// Datagrams that the kernel dropped because they were not read in time, by `source`.
+    pub udp_drops: IntCounterVec,
+    /// Certificates that changed and could not be read, by `source`.
+    pub certificate_reloads_failed: IntCounterVec,
     sources: BySource,
     parsed: IntCounterVec,
     late: IntCounterVec,
@@ -163,6 +173,19 @@ impl Metrics {
             intake_waiting_bytes: all.gauge("intake_waiting_bytes", "Bytes that wait to be committed."),
             read_errors: all.counter("read_errors_total", "Reads of a source that failed."),
             redactions: all.counters("redactions_total", "Secrets that were replaced.", &["pattern"]),
+            connections: all.gauges("connections", "Connections that are open.", &["source"]),
+            connections_accepted: all.counters("connections_accepted_total", "Connections accepted.", &["source"]),
+            connections_refused: all.counters(
+                "connections_refused_total",
+                "Connections that were closed by this side, too many ones among them.",
+                &["source", "reason"],
+            ),
+            udp_drops: all.counters("udp_drops_total", "Datagrams dropped by the kernel.", &["source"]),
+            certificate_reloads_failed: all.counters(
+                "certificate_reloads_failed_total",
+                "Certificates that changed and could not be read.",
+                &["source"],
+            ),
             sources: BySource::new(&all),
             parsed: all.counters("records_parsed_total", "Records by the format they were read as.", &["format"]),
             late: all.counters("records_late_total", "Records later than their day's table.", &["table"]),
@@ -278,6 +301,11 @@ mod tests {
         metrics.tables.with_label_values(&["open"]).set(3);
         metrics.lifecycle_failures.with_label_values(&["drop"]).inc();
         metrics.commit_seconds.observe(0.004);
+        metrics.connections.with_label_values(&["syslog"]).set(1);
+        metrics.connections_accepted.with_label_values(&["syslog"]).inc();
+        metrics.connections_refused.with_label_values(&["syslog", "tls"]).inc();
+        metrics.udp_drops.with_label_values(&["syslog"]).inc();
+        metrics.certificate_reloads_failed.with_label_values(&["syslog"]).inc();
         metrics
     }
 

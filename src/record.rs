@@ -16,6 +16,19 @@ pub struct Record<'a> {
     pub fields: Vec<Field<'a>>,
 }
 
+impl Record<'_> {
+    /// The text of a field, for the instance that it names.
+    pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        let value = self.fields.iter().find(|field| field.name == name).map(|field| &field.value)?;
+        Some(match value {
+            Value::String(text) => text.as_ref().into(),
+            Value::Int64(n) => n.to_string().into(),
+            Value::Double(n) => n.to_string().into(),
+            Value::Boolean(b) => b.to_string().into(),
+        })
+    }
+}
+
 /// A name and a value that a line gives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field<'a> {

@@ -13,6 +13,7 @@ use crate::key::{DayTable, RowKey, TableName, partition_key};
 use crate::lifecycle::{Admission, Window};
 use crate::record::{Level, Record};
 use crate::time::Ticks;
+use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::ops::Range;
 use std::sync::Arc;
@@ -180,6 +181,36 @@ impl Lane {
             self.buckets.resize(at + 1, None);
         }
         self.buckets[at].get_or_insert_with(|| partition_key(&self.instance, Some(bucket)).into())
+    }
+}
+
+/// Instances of one source that are remembered at most.
+const LANES_MAX: usize = 4096;
+
+/// The lanes of one source whose records name their instances.
+#[derive(Default)]
+pub struct Lanes {
+    numbers: HashMap<Box<str>, usize, foldhash::quality::RandomState>,
+    lanes: Vec<Lane>,
+}
+
+impl Lanes {
+    /// The lane of an instance; `source` is the same each time.
+    pub fn of(&mut self, router: &Router, instance: &str, source: &str) -> &mut Lane {
+        let number = match self.numbers.get(instance) {
+            Some(&number) => number,
+            None => {
+                // A field that names something else in every record must not fill the memory.
+                if self.lanes.len() >= LANES_MAX {
+                    self.numbers.clear();
+                    self.lanes.clear();
+                }
+                self.lanes.push(router.lane(instance, source));
+                self.numbers.insert(instance.into(), self.lanes.len() - 1);
+                self.lanes.len() - 1
+            }
+        };
+        &mut self.lanes[number]
     }
 }
 

@@ -3,6 +3,8 @@
 
 use crate::parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
 use crate::redact::{Redaction, Redactor};
+use crate::syslog::framing::{Framer, Message};
+use crate::syslog::relp::Frames;
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,6 +37,44 @@ pub fn any_bytes(bytes: &[u8]) {
     let cut = if bytes.is_empty() { 0 } else { choice * 31 % bytes.len() };
     let parts = records(bytes, reading, cut);
     assert_eq!(whole, parts, "cut at {cut}, the records are others");
+}
+
+/// Any bytes of a connection give the same messages, or the same frames of RELP, however they come, none over its limit,
+/// and what is held of one that is not whole stays within bounds. The first byte chooses the pieces.
+pub fn any_stream(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let pieces = usize::from(*choice % 64) + 1;
+    assert_eq!(messages(bytes, bytes.len().max(1)), messages(bytes, pieces), "in pieces of {pieces}");
+    assert_eq!(frames(bytes, bytes.len().max(1)), frames(bytes, pieces), "in pieces of {pieces}");
+}
+
+/// Bytes of a message at most.
+const MESSAGE_BYTES_MAX: usize = 256;
+/// What may be held of one.
+const HELD_BYTES_MAX: usize = 16 << 10;
+
+fn messages(bytes: &[u8], pieces: usize) -> Vec<(Vec<u8>, usize)> {
+    let (mut framer, mut all) = (Framer::default(), Vec::new());
+    let mut note = |message: Message<'_>| all.push((message.bytes.to_vec(), message.cut));
+    for piece in bytes.chunks(pieces) {
+        framer.feed(piece, MESSAGE_BYTES_MAX, &mut note);
+        assert!(framer.held() <= HELD_BYTES_MAX, "{} bytes are held", framer.held());
+    }
+    framer.finish(MESSAGE_BYTES_MAX, &mut note);
+    assert!(all.iter().all(|(kept, _)| kept.len() <= MESSAGE_BYTES_MAX));
+    all
+}
+
+fn frames(bytes: &[u8], pieces: usize) -> (Vec<(u32, Vec<u8>, usize)>, bool) {
+    let (mut frames, mut all) = (Frames::default(), Vec::new());
+    let is_relp = bytes.chunks(pieces).all(|piece| {
+        let fed = frames.feed(piece, MESSAGE_BYTES_MAX, |frame| {
+            all.push((frame.transaction, frame.data.to_vec(), frame.cut));
+        });
+        assert!(frames.held() <= HELD_BYTES_MAX, "{} bytes are held", frames.held());
+        fed.is_ok()
+    });
+    (all, is_relp)
 }
 
 /// The records of bytes that come in two pieces, as `format time level message fields`.
@@ -157,6 +197,12 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
+        /// What holds of any bytes of a connection holds of messages and frames, whole ones and others.
+        #[test]
+        fn streams(choice in any::<u8>(), text in "([0-9]{1,3} (<[0-9]{1,3}>|open |syslog |close )|[a-z0-9 ]{0,9}|<[0-9]{1,3}>|\n|\x00){0,30}") {
+            any_stream(&[&[choice], text.as_bytes()].concat());
+        }
+
         /// What holds of any bytes holds of golden files that were changed.
         #[test]
         fn golden_files_changed(file in any::<prop::sample::Index>(), choice in any::<u8>(),
@@ -176,6 +222,7 @@ mod tests {
             any_bytes(&bytes);
             any_time(&bytes);
             any_pattern(&bytes);
+            any_stream(&bytes);
         }
 
         /// Patterns that come close to being one.

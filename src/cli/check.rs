@@ -15,7 +15,9 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = Config::load(&args.config)?;
     let mut output = Output::new();
-    let (tails, tables) = (config.tails.len(), config.tables.len());
-    output.line(format_args!("{}: good, [[tail]]: {tails}, [[table]]: {tables}", args.config.display()))?;
+    let (tails, syslogs, tables) = (config.tails.len(), config.syslogs.len(), config.tables.len());
+    let file = args.config.display();
+    let syslogs = if syslogs > 0 { format!("[[syslog]]: {syslogs}, ") } else { String::new() };
+    output.line(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}"))?;
     output.flush()
 }

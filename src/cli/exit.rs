@@ -5,6 +5,7 @@ use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::BindError;
 use crate::store::StoreError;
+use crate::syslog::ListenError;
 use crate::tail::ImportError;
 use std::io;
 use std::path::PathBuf;
@@ -131,11 +132,14 @@ fn of_io(error: &io::Error) -> Exit {
 fn of_daemon(error: &DaemonError) -> Exit {
     match error {
         DaemonError::Store(error) => of_store(error),
-        DaemonError::Bind(BindError::Io { source, .. }) | DaemonError::Start(source) => match of_io(source) {
+        DaemonError::Bind(BindError::Io { source, .. })
+        | DaemonError::Syslog(ListenError::Io { source, .. })
+        | DaemonError::Start(source) => match of_io(source) {
             Exit::NoPerm => Exit::NoPerm,
             _ => Exit::Unavailable,
         },
-        DaemonError::Bind(_) => Exit::Unavailable,
+        DaemonError::Syslog(ListenError::Tls(_)) => Exit::Config,
+        DaemonError::Bind(_) | DaemonError::Syslog(_) => Exit::Unavailable,
         DaemonError::Token(_) => Exit::Config,
         DaemonError::Died => Exit::Software,
     }

@@ -4,7 +4,7 @@
 //! [`TableName`](crate::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
 //! [`Problem`] names the file, the line, the key and the fix; all of them are found in one go.
 //!
-//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`] and [`table`] have files of their own.
+//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`] and [`table`] have files of their own.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
 //! * [`units`], [`template`] and [`glob`] are the kinds of values.
@@ -16,6 +16,7 @@ pub mod glob;
 pub mod http;
 mod reading;
 mod section;
+pub mod syslog;
 pub mod table;
 pub mod tail;
 pub mod template;
@@ -24,6 +25,7 @@ pub mod units;
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen};
+pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
 pub use table::{TableConfig, When};
 pub use tail::{ReadFrom, TailConfig, Watch};
 pub use template::InstanceTemplate;
@@ -55,6 +57,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// `[[tail]]`, in the order of the file.
     pub tails: Vec<TailConfig>,
+    /// `[[syslog]]`, in the order of the file.
+    pub syslogs: Vec<SyslogConfig>,
     /// `[[table]]`, in the order of the file; at least one, and the last takes what the others leave.
     pub tables: Vec<TableConfig>,
     /// `[lifecycle]`
@@ -105,6 +109,7 @@ impl Default for Config {
             redact: Vec::new(),
             http: HttpConfig::default(),
             tails: Vec::new(),
+            syslogs: Vec::new(),
             tables: TableConfig::all_by_default(),
             lifecycle: LifecycleConfig::default(),
             store: StoreConfig::default(),
@@ -186,10 +191,12 @@ impl Config {
     fn read<'a>(mut file: Section<'a>, report: &'a Report<'a>) -> Config {
         let data_dir = file.text("data_dir", absolute);
         let redact = reading::read_redact(&mut file, 0);
+        let tails = TailConfig::read_all(file.sections("tail", "[[tail]]"), report, &redact);
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
             http: HttpConfig::read(file.section("http", "[http]")),
-            tails: TailConfig::read_all(file.sections("tail", "[[tail]]"), report, &redact),
+            syslogs: SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails),
+            tails,
             tables: TableConfig::read_all(file.sections("table", "[[table]]"), report),
             lifecycle: LifecycleConfig::read(file.section("lifecycle", "[lifecycle]")),
             store: StoreConfig::read(file.section("store", "[store]")),

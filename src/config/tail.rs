@@ -126,7 +126,8 @@ impl TailConfig {
     }
 }
 
-fn block_name(text: &str) -> Result<String, String> {
+/// The name of a block of sources.
+pub(super) fn block_name(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = (1..=NAME_MAX).contains(&text.len()) && text.chars().all(plain);
     if fits {

@@ -38,6 +38,11 @@ pub enum TemplateError {
 }
 
 impl InstanceTemplate {
+    /// `{field:NAME}`
+    pub fn of_field(name: &str) -> InstanceTemplate {
+        InstanceTemplate(vec![Part::Field(name.into())])
+    }
+
     /// Whether every record of a file has the same instance: no field has a say in it.
     pub fn is_fixed(&self) -> bool {
         !self.0.iter().any(|part| matches!(part, Part::Field(_)))

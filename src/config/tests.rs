@@ -60,6 +60,16 @@ fn the_example_with_every_key_set() {
     let when = Some(When::LevelAtMost(Level::Debug));
     let debug = TableConfig { window: Window { keep: 2 * DAY, period: Period::Day }, when, ..table("Debug") };
     expected.tables.insert(0, debug);
+    let tls = TlsConfig {
+        cert_file: "/etc/daytable/cert.pem".into(),
+        key_file: "/etc/daytable/key.pem".into(),
+        client_ca_file: Some("/etc/daytable/client-ca.pem".into()),
+    };
+    let listener = |listen: &str| SyslogConfig::new(listen.parse().expect("an address"));
+    expected.syslogs = vec![
+        SyslogConfig { tls: Some(tls), ..listener("tls://127.0.0.1:6514") },
+        SyslogConfig { name: "local".into(), ..listener("unix-dgram:///run/daytable/log") },
+    ];
     assert_eq!(parse(&example_all_set()), expected);
 }
 
@@ -382,6 +392,68 @@ fn tails_without_names_get_their_own() {
     );
     let names: Vec<&str> = config.tails.iter().map(|tail| tail.name.as_str()).collect();
     assert_eq!(names, ["tail", "b", "tail-2"]);
+}
+
+#[test]
+fn listeners_and_what_is_wrong_with_them() {
+    let block = |text: &str| format!("[[syslog]]\n{text}");
+    let config = parse(&block(
+        "listen = \"tcp://[::1]:514\"\ninstance = \"edge-{field:host}\"\nzone = \"+02:00\"\nredact = [\"email\"]\n\
+         message_bytes_max = \"8KiB\"\nconnections_max = 3\nidle_timeout = \"10m\"",
+    ));
+    let expected = SyslogConfig {
+        instance: "edge-{field:host}".parse().expect("a template"),
+        reading: Reading {
+            zone: "+02:00".parse().expect("a zone"),
+            redactor: Redactor::new([Redaction::preset("email").expect("a preset")]),
+            ..Reading::default()
+        },
+        message_bytes_max: ByteSize::new(8 << 10),
+        connections_max: count(3),
+        idle_timeout: Some(Duration::from_secs(600)),
+        ..SyslogConfig::new("tcp://[::1]:514".parse().expect("an address"))
+    };
+    assert_eq!(config.syslogs, [expected]);
+    for (text, expected) in [
+        ("", "f:1:1: [[syslog]]: `listen` is missing, for example listen = \"udp://127.0.0.1:5514\""),
+        (
+            "listen = \"127.0.0.1:514\"",
+            "f:2:10: listen = \"127.0.0.1:514\": must begin with \"udp://\", \"tcp://\", \"tls://\", \"relp://\", \
+             \"unix-dgram://\" or \"unix-stream://\", for example \"udp://127.0.0.1:5514\"",
+        ),
+        (
+            "listen = \"udp://:514\"",
+            "f:2:10: listen = \"udp://:514\": must have an IP address and a port, like \"udp://127.0.0.1:5514\" or \
+             \"udp://[::]:5514\"",
+        ),
+        (
+            "listen = \"tls://127.0.0.1:6514\"\nkey_file = \"/k\"",
+            "f:1:1: [[syslog]]: `cert_file` is missing, for example cert_file = \"/etc/daytable/cert.pem\"",
+        ),
+        (
+            "listen = \"tcp://127.0.0.1:6514\"\nclient_ca_file = \"/k\"",
+            "f:1:1: [[syslog]]: `client_ca_file` belongs to \"tls://\" and \"relp://\"",
+        ),
+        (
+            "listen = \"udp://127.0.0.1:514\"\nconnections_max = 1\nmode = \"0666\"",
+            "f:1:1: [[syslog]]: `connections_max` belongs to listeners with connections\n\
+             f:1:1: [[syslog]]: `mode` belongs to \"unix-dgram://\" and \"unix-stream://\"",
+        ),
+        (
+            "listen = \"unix-dgram:///dev/log\"\nmode = \"rw\"",
+            "f:3:8: mode = \"rw\": must be the mode of a file in octal, like \"0660\" or \"0666\"",
+        ),
+        (
+            "listne = \"udp://127.0.0.1:514\"\nlisten = \"udp://127.0.0.1:514\"",
+            "f:2:1: unknown key \"listne\" in [[syslog]], did you mean \"listen\"?",
+        ),
+        (
+            "name = \"tail\"\nlisten = \"udp://127.0.0.1:514\"\n[[tail]]\ninclude = [\"/a\"]",
+            "f:1:1: [[syslog]]: two blocks are called \"tail\"; give this one a name",
+        ),
+    ] {
+        assert_eq!(problems(&block(text)), expected, "{text}");
+    }
 }
 
 #[test]

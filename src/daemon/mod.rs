@@ -19,6 +19,7 @@ use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
+use crate::syslog::{self, ListenError, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use answers::Readers;
 use std::path::PathBuf;
@@ -38,6 +39,9 @@ pub enum DaemonError {
     /// A listener cannot be bound.
     #[error("failed to listen: {0}")]
     Bind(#[from] BindError),
+    /// A listener for syslog cannot be bound.
+    #[error("failed to take syslog: {0}")]
+    Syslog(#[from] ListenError),
     /// The token that the configuration names cannot be read.
     #[error("failed to read http.token_file: {0}")]
     Token(#[from] TokenError),
@@ -45,7 +49,7 @@ pub enum DaemonError {
     #[error("failed to start: {0}")]
     Start(#[from] std::io::Error),
     /// A thread ended that was needed still.
-    #[error("the commit or the tail thread ended by a fault: what waits is read again at the next start")]
+    #[error("the commit, the tail or a listener's thread ended by a fault: files are read again at the next start")]
     Died,
 }
 
@@ -82,7 +86,6 @@ async fn serve(
     let router = router(&config.tables);
     let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
     let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
-    observe::fetch(&metrics, &counters, store.intake(), &config);
 
     let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
     let readers = Readers::new(config.data_dir.clone());
@@ -99,6 +102,8 @@ async fn serve(
         servers.spawn(http::serve(listener, http::router(shared.clone(), door), limits.clone(), readiness.draining()));
     }
 
+    let syslog = syslog::listen(&config.syslogs, &router, &host(), &store.intake())?;
+    observe::fetch(&metrics, &counters, syslog.counters(), store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();
@@ -119,7 +124,7 @@ async fn serve(
             _ = interrupt.recv() => break false,
             _ = hang_up.recv() => tracing::warn!("SIGHUP: the configuration is read at start only"),
             () = watchdog.died() => break true,
-            () = ended(&tailer) => break true,
+            () = ended(&tailer, &syslog) => break true,
         }
     };
     tracing::info!("draining");
@@ -127,6 +132,7 @@ async fn serve(
     readiness.drain();
     drop(lifecycle_stop);
     let drained = tokio::task::spawn_blocking(move || {
+        SyslogHandle::stop(syslog);
         TailHandle::stop(tailer);
         // It ends within a step.
         let _ = lifecycle.join();
@@ -136,9 +142,9 @@ async fn serve(
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }
 
-/// Returns once the tailer has ended, which it does by itself only by a fault of its own.
-async fn ended(tailer: &TailHandle) {
-    while !tailer.is_finished() {
+/// Returns once the tailer or a listener has ended, which they do by themselves only by a fault of their own.
+async fn ended(tailer: &TailHandle, syslog: &SyslogHandle) {
+    while !tailer.is_finished() && !syslog.has_died() {
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -8,6 +8,7 @@ use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
 use crate::redact::{Redaction, Redactor};
 use crate::store::{Intake, Options, Reader};
+use crate::syslog;
 use crate::tail::TailCounters;
 use crate::time::Ticks;
 use std::collections::BTreeMap;
@@ -63,12 +64,20 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn F
 }
 
 /// Has the counts of the sources and the state of the store fetched when somebody asks.
-pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Intake, config: &Config) {
+pub(super) fn fetch(
+    metrics: &Metrics,
+    counters: &Arc<TailCounters>,
+    listeners: Arc<syslog::Counters>,
+    intake: Intake,
+    config: &Config,
+) {
     // Series that stand at zero are there before the first event: a rate needs both ends.
     let blocks: Vec<_> = counters.blocks.iter().map(|block| metrics.source(&block.name)).collect();
     let (counters, data_dir) = (counters.clone(), config.data_dir.clone());
     // Blocks share the patterns of the whole configuration; those of the same name count together.
-    let of_blocks = config.tails.iter().filter_map(|tail| tail.reading.redactor.as_ref());
+    let readings = config.tails.iter().map(|tail| &tail.reading);
+    let readings = readings.chain(config.syslogs.iter().map(|syslog| &syslog.reading));
+    let of_blocks = readings.filter_map(|reading| reading.redactor.as_ref());
     let redactions: BTreeMap<String, Vec<Redaction>> = of_blocks
         .flat_map(Redactor::patterns)
         .chain(&config.redact)
@@ -85,6 +94,7 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
             counters.blocks.iter().map(|b| read(of(b))).sum::<u64>()
         };
         let now = crate::time::now();
+        let taken = listeners.read();
         let mut late_early = std::collections::BTreeMap::new();
         for (block, metrics) in counters.blocks.iter().zip(&blocks) {
             raise_to(&metrics.records_received, read(&block.records));
@@ -101,16 +111,27 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
             }
             metrics.lag_bytes.set(i64::try_from(read(&block.lag_bytes)).unwrap_or(i64::MAX));
         }
+        for (number, listener) in taken.iter().enumerate() {
+            fetch_listener(metrics, listener, listeners.is_udp(number));
+            for (table, misplaced) in listener.misplaced().iter() {
+                let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
+                of_table[0] += misplaced[0];
+                of_table[1] += misplaced[1];
+            }
+        }
         for (table, [late, early]) in late_early {
             let metrics = metrics.table(&table);
             raise_to(&metrics.late, late);
             raise_to(&metrics.early, early);
         }
         for (at, format) in Format::ALL.into_iter().enumerate() {
-            let parsed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
+            let tailed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
+            let parsed = tailed + taken.iter().map(|listener| read(&listener.by_format[at])).sum::<u64>();
             raise_to(&metrics.format(format.label()), parsed);
         }
         raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
+        let cut = taken.iter().map(|listener| read(&listener.truncated)).sum();
+        raise_to(&metrics.records_truncated.with_label_values(&["message_bytes_max"]), cut);
         for (name, patterns) in &redactions {
             raise_to(&metrics.redactions.with_label_values(&[name]), patterns.iter().map(Redaction::matches).sum());
         }
@@ -122,4 +143,31 @@ pub(super) fn fetch(metrics: &Metrics, counters: &Arc<TailCounters>, intake: Int
             metrics.tables.with_label_values(&["open"]).set(size(tables.len()));
         }
     }));
+}
+
+/// What a listener for syslog counts.
+fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp: bool) {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let source = metrics.source(&listener.name);
+    raise_to(&source.records_received, read(&listener.records));
+    raise_to(&source.bytes_received, read(&listener.bytes));
+    raise_to(&source.invalid_utf8, read(&listener.invalid_utf8));
+    raise_to(&source.records_dropped("stopped", false), read(&listener.lost));
+    if is_udp {
+        raise_to(&metrics.udp_drops.with_label_values(&[&listener.name]), read(&listener.kernel_drops));
+        return;
+    }
+    let open = i64::try_from(read(&listener.connections)).unwrap_or(i64::MAX);
+    metrics.connections.with_label_values(&[&listener.name]).set(open);
+    raise_to(&metrics.connections_accepted.with_label_values(&[&listener.name]), read(&listener.accepted));
+    for (reason, count) in [
+        ("connections_max", &listener.too_many),
+        ("tls", &listener.handshakes_failed),
+        ("no_frame", &listener.no_frames),
+        ("idle_timeout", &listener.idle),
+    ] {
+        raise_to(&metrics.connections_refused.with_label_values(&[&listener.name, reason]), read(count));
+    }
+    let failed = read(&listener.reloads_failed);
+    raise_to(&metrics.certificate_reloads_failed.with_label_values(&[&listener.name]), failed);
 }

@@ -1,7 +1,8 @@
 //! The committer: one thread through which everything that changes the store goes.
 //!
 //! It takes what waits in the [`Intake`], makes pages of each partition's batches as soon as they fill one, and writes
-//! it all in one commit: when enough has gathered, or when [`Options::commit_interval`] has passed. Steps of the lifecycle run between two commits, and `tidy` in the
+//! it all in one commit: when enough has gathered, when [`Options::commit_interval`] has passed, or at once when somebody
+//! waits for it and nothing else is in the queue. Steps of the lifecycle run between two commits, and `tidy` in the
 //! time that is left.
 //!
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
@@ -70,6 +71,8 @@ struct Pending {
     pages: HashMap<DayTable, Vec<Insert>>,
     sources: HashMap<u64, SourceState>,
     done: Vec<Done>,
+    /// Whether somebody waits for this commit.
+    is_awaited: bool,
     newest: Option<Ticks>,
     raw_bytes: usize,
     page_bytes: usize,
@@ -100,7 +103,8 @@ impl Pending {
         for advance in advances {
             self.sources.insert(advance.identity, advance);
         }
-        if done.is_awaited() {
+        self.is_awaited |= done.is_awaited();
+        if done.is_told() {
             self.done.push(done);
         }
     }
@@ -236,7 +240,9 @@ impl Committer {
 
     fn is_due(&self) -> bool {
         let Some(since) = self.pending.since else { return false };
-        self.pending.is_large() || since.elapsed() >= self.options.commit_interval
+        // What waits already shares the two fsyncs with whoever waits for them.
+        let is_awaited = self.pending.is_awaited && !self.intake.has_work();
+        is_awaited || self.pending.is_large() || since.elapsed() >= self.options.commit_interval
     }
 
     fn take(&mut self, mut submission: Submission) {

@@ -33,12 +33,20 @@ pub struct Submission {
 
 /// Called once: with `true` when all of a submission is on disk, with `false` when none of it is and never will be.
 #[derive(Default)]
-pub struct Done(Option<Box<dyn FnOnce(bool) + Send>>);
+pub struct Done {
+    told: Option<Box<dyn FnOnce(bool) + Send>>,
+    is_awaited: bool,
+}
 
 impl Done {
     /// Calls `told` from the committer's thread, which waits for it: keep it short.
     pub fn new(told: impl FnOnce(bool) + Send + 'static) -> Done {
-        Done(Some(Box::new(told)))
+        Done { told: Some(Box::new(told)), is_awaited: false }
+    }
+
+    /// The same for whom somebody waits: the commit does not wait for its interval.
+    pub fn awaited(told: impl FnOnce(bool) + Send + 'static) -> Done {
+        Done { told: Some(Box::new(told)), is_awaited: true }
     }
 
     pub(crate) fn committed(mut self) {
@@ -47,11 +55,16 @@ impl Done {
 
     /// Whether somebody waits for the answer.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.0.is_some()
+        self.is_awaited
+    }
+
+    /// Whether anybody is told.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.is_some()
     }
 
     fn tell(&mut self, committed: bool) {
-        if let Some(told) = self.0.take() {
+        if let Some(told) = self.told.take() {
             told(committed);
         }
     }
@@ -181,6 +194,11 @@ impl Intake {
     pub fn sources(&self) -> (u64, Vec<SourceState>) {
         let state = self.lock();
         (state.epoch, state.sources.values().cloned().collect())
+    }
+
+    /// Whether there is work that was not taken out yet.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.lock().work.is_empty()
     }
 
     /// Bytes that wait to be committed.

@@ -12,24 +12,21 @@
 use super::content::Content;
 use super::counters::{BlockCounters, count};
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
-use super::options::{TailOptions, field_text};
+use super::options::TailOptions;
 use crate::batcher::Batcher;
 use crate::lifecycle::Admission;
 use crate::parse::{Assembler, Ending, Learned, RawRecord, cut_record};
 use crate::record::{Field, Record, Value};
-use crate::route::{Lane, Origin, Router};
+use crate::route::{self, Lane, Origin, Router};
 use crate::store::{Mark, SourceState};
 use crate::time::Ticks;
 use memchr::{memchr, memrchr};
-use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes that are read at once, the ones before the position included.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
-/// Instances of one file that are remembered at most, where a field names them.
-const LANES_MAX: usize = 4096;
 
 /// A source, its open file, and what was found out while reading it.
 pub(super) struct Cursor {
@@ -311,30 +308,15 @@ const LINE_BYTES_LIMIT: u64 = 2 << 20;
 struct Lanes {
     /// The one of every record, where no field names the instance.
     fixed: Option<Lane>,
-    numbers: HashMap<Box<str>, usize, foldhash::quality::RandomState>,
-    lanes: Vec<Lane>,
+    by_name: route::Lanes,
 }
 
 impl Lanes {
     fn of(&mut self, record: &Record<'_>, source: &str, desk: &Desk<'_>) -> &mut Lane {
-        let instance = || desk.options.instance.render(desk.host, source, |name| field_text(record, name));
+        let instance = || desk.options.instance.render(desk.host, source, |name| record.text(name));
         if desk.options.instance.is_fixed() {
             return self.fixed.get_or_insert_with(|| desk.router.lane(&instance(), source));
         }
-        let instance = instance();
-        let number = match self.numbers.get(&*instance) {
-            Some(&number) => number,
-            None => {
-                // A field that names something else in every record must not fill the memory.
-                if self.lanes.len() >= LANES_MAX {
-                    self.numbers.clear();
-                    self.lanes.clear();
-                }
-                self.lanes.push(desk.router.lane(&instance, source));
-                self.numbers.insert(instance.as_ref().into(), self.lanes.len() - 1);
-                self.lanes.len() - 1
-            }
-        };
-        &mut self.lanes[number]
+        self.by_name.of(desk.router, &instance(), source)
     }
 }

@@ -2,8 +2,6 @@
 
 use crate::config::{InstanceTemplate, Pattern, ReadFrom, TailConfig, Watch};
 use crate::parse::Reading;
-use crate::record::{Record, Value};
-use std::borrow::Cow;
 use std::time::Duration;
 
 /// One `[[tail]]` block.
@@ -69,17 +67,6 @@ impl From<&TailConfig> for TailOptions {
             instance: config.instance.clone(),
         }
     }
-}
-
-/// The text of a record's field, for the instance that it names.
-pub(super) fn field_text<'r>(record: &'r Record<'_>, name: &str) -> Option<Cow<'r, str>> {
-    let value = record.fields.iter().find(|field| field.name == name).map(|field| &field.value)?;
-    Some(match value {
-        Value::String(text) => text.as_ref().into(),
-        Value::Int64(n) => n.to_string().into(),
-        Value::Double(n) => n.to_string().into(),
-        Value::Boolean(b) => b.to_string().into(),
-    })
 }
 
 /// How long things are waited for. Only tests have other values than the default.

@@ -19,5 +19,6 @@ mod multi_line;
 mod readme;
 mod rotation;
 mod service;
+mod syslog;
 mod tidy;
 mod trouble;

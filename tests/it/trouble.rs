@@ -2,7 +2,9 @@
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, TAIL, numbered, wait_for};
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -147,6 +149,20 @@ impl Drop for SmallDisk {
     }
 }
 
+/// What does not compress: more than a small disk has.
+fn lines_of_noise() -> Vec<String> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..100_000)
+        .map(|number| format!("line {number} {:016x}{:016x}{:016x}{:016x}", noise(), noise(), noise(), noise()))
+        .collect()
+}
+
 /// With no room left the daemon says so, goes on, and takes up where it was once there is room.
 #[test]
 fn a_full_disk_is_reported_and_loses_nothing() {
@@ -156,19 +172,7 @@ fn a_full_disk_is_reported_and_loses_nothing() {
         return;
     };
     let daemon = place.start();
-    // What does not compress: more than the disk has.
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let lines: Vec<String> = (0..100_000)
-        .map(|number| {
-            let mut noise = || {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state
-            };
-            format!("line {number} {:016x}{:016x}{:016x}{:016x}", noise(), noise(), noise(), noise())
-        })
-        .collect();
+    let lines = lines_of_noise();
     place.write("app.log", &lines);
     wait_for("the failure is counted", PATIENCE, || {
         daemon.metric("daytable_commit_failures_total").filter(|failures| *failures >= 1.0)
@@ -181,6 +185,32 @@ fn a_full_disk_is_reported_and_loses_nothing() {
     assert!(said.status.success(), "{}", error_of(&said));
     disk.grow("64m");
     place.finish(daemon, TAIL, &lines);
+}
+
+/// Nor does it lose what came over a socket, which cannot be read again.
+#[test]
+fn a_full_disk_holds_senders_back_and_loses_nothing_of_theirs() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let socket = place.path("log");
+    let config = format!("[[syslog]]\nlisten = \"unix-stream://{}\"\n", socket.display());
+    let daemon = place.start_with(&config);
+    let lines = lines_of_noise();
+    let sending = std::thread::spawn({
+        let (lines, mut stream) = (lines.clone(), UnixStream::connect(&socket).expect("connected"));
+        move || lines.iter().for_each(|line| stream.write_all(format!("<13>app: {line}\n").as_bytes()).expect("sent"))
+    });
+    wait_for("the failure is counted", PATIENCE, || {
+        daemon.metric("daytable_commit_failures_total").filter(|failures| *failures >= 1.0)
+    });
+    disk.grow("64m");
+    sending.join().expect("sent");
+    place.wait_for_messages(&lines);
+    daemon.stop();
+    place.wait_for_messages(&lines);
 }
 
 /// One daemon a folder: the second one is told by whom it is in use, and the first one goes on.

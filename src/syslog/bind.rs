@@ -1,0 +1,148 @@
+//! Sockets are bound before anything else happens, so that a listener that cannot be is an error of the start.
+
+use rustix::fs::{Mode, chmod};
+use rustix::net::sockopt;
+use std::fs::Metadata;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Why a listener is not bound.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another process answers there.
+    #[error("{0} is in use: another process answers there")]
+    InUse(PathBuf),
+    /// A file that is not ours to remove is in the way.
+    #[error("{0} is in the way: it is no socket")]
+    InTheWay(PathBuf),
+    /// Certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] super::TlsError),
+    /// The system says no.
+    #[error("{at}: {source}")]
+    Io {
+        /// The address or path.
+        at: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The file of a unix socket, which goes with its listener.
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode, so that the file of a successor stays.
+    file: (u64, u64),
+}
+
+fn failed(at: impl std::fmt::Display) -> impl FnOnce(io::Error) -> ListenError {
+    let at = at.to_string();
+    move |source| ListenError::Io { at, source }
+}
+
+/// Binds a port. An IPv6 address that stands for any takes IPv4 as well, as the system is set.
+pub(super) fn tcp(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    let listener = TcpListener::bind(address).map_err(failed(address))?;
+    listener.set_nonblocking(true).map_err(failed(address))?;
+    Ok(listener)
+}
+
+pub(super) fn udp(address: SocketAddr, receive_buffer: usize) -> Result<UdpSocket, ListenError> {
+    let socket = UdpSocket::bind(address).map_err(failed(address))?;
+    enlarge(&socket, receive_buffer);
+    Ok(socket)
+}
+
+pub(super) fn unix_datagram(
+    path: &Path,
+    mode: u32,
+    receive_buffer: usize,
+) -> Result<(UnixDatagram, SocketFile), ListenError> {
+    let answers = |path: &Path| UnixDatagram::unbound()?.connect(path);
+    clear(path, answers)?;
+    let socket = UnixDatagram::bind(path).map_err(failed(path.display()))?;
+    enlarge(&socket, receive_buffer);
+    Ok((socket, SocketFile::new(path, mode)?))
+}
+
+pub(super) fn unix_stream(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
+    clear(path, |path| UnixStream::connect(path).map(drop))?;
+    let listener = UnixListener::bind(path).map_err(failed(path.display()))?;
+    listener.set_nonblocking(true).map_err(failed(path.display()))?;
+    Ok((listener, SocketFile::new(path, mode)?))
+}
+
+/// Has the kernel keep more of what is not read yet: past its limit where this process may, else up to it.
+fn enlarge(socket: impl AsFd, bytes: usize) {
+    let _ = sockopt::set_socket_recv_buffer_size_force(&socket, bytes)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, bytes));
+    // The kernel shows twice what it was asked for.
+    let kept = sockopt::socket_recv_buffer_size(&socket).unwrap_or(0) / 2;
+    if kept < bytes {
+        tracing::info!(wanted = bytes, kept, "the receive buffer is smaller: net.core.rmem_max, or CAP_NET_ADMIN");
+    }
+}
+
+/// Removes the socket file of a process that is gone.
+fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ListenError> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(path.display())(error)),
+        Ok(there) if !there.file_type().is_socket() => return Err(ListenError::InTheWay(path.into())),
+        Ok(_) => {}
+    }
+    match answers(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(failed(path.display()))
+        }
+        // Whether it takes this kind of connection or not: somebody is there.
+        _ => Err(ListenError::InUse(path.into())),
+    }
+}
+
+impl SocketFile {
+    /// The umask has had its say in the file's mode, so it is set; until then fewer may connect, never more.
+    fn new(path: &Path, mode: u32) -> Result<SocketFile, ListenError> {
+        chmod(path, Mode::from_raw_mode(mode)).map_err(|error| failed(path.display())(error.into()))?;
+        let file = identity(&path.symlink_metadata().map_err(failed(path.display()))?);
+        Ok(SocketFile { path: path.into(), file })
+    }
+}
+
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.path.symlink_metadata().is_ok_and(|file| identity(&file) == self.file) {
+            // Left behind it does no harm: the next daemon clears it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_socket_file_has_its_mode_is_replaced_when_stale_and_goes_with_its_listener() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        drop(UnixDatagram::bind(&path).expect("what a killed daemon leaves"));
+        let (socket, file) = unix_datagram(&path, 0o666, 1 << 16).expect("bound");
+        assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o666);
+        assert!(matches!(unix_datagram(&path, 0o666, 1 << 16), Err(ListenError::InUse(_))));
+        assert!(matches!(unix_stream(&path, 0o666), Err(ListenError::InUse(_))));
+        drop((socket, file));
+        assert!(!path.exists());
+        std::fs::write(&path, "dear diary").expect("written");
+        assert!(matches!(unix_stream(&path, 0o666), Err(ListenError::InTheWay(_))));
+    }
+}

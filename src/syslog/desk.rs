@@ -1,0 +1,200 @@
+//! Messages become rows: what every thread that takes messages has.
+
+use super::counters::{ListenerCounters, count};
+use super::delivery::Delivery;
+use super::framing::Message;
+use crate::batcher::Batcher;
+use crate::config::SyslogConfig;
+use crate::lifecycle::Admission;
+use crate::parse::{Envelope, Learned};
+use crate::record::{Field, Value};
+use crate::route::{Lanes, Origin, Router};
+use crate::store::{Intake, Refused};
+use crate::time::Ticks;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes of rows that are handed over at once.
+const SUBMISSION_BYTES: usize = 1 << 20;
+/// Age at which rows are handed over, whatever their number.
+pub(super) const HAND_OVER: Duration = Duration::from_millis(50);
+
+/// A listener as its threads know it.
+pub(super) struct Block {
+    pub(super) config: SyslogConfig,
+    /// What its records name as their source.
+    pub(super) source: String,
+    pub(super) counters: Arc<ListenerCounters>,
+    /// Bytes of a message at most.
+    pub(super) limit: usize,
+}
+
+impl Block {
+    pub(super) fn new(config: SyslogConfig, counters: Arc<ListenerCounters>) -> Block {
+        let limit = usize::try_from(config.message_bytes_max.get()).unwrap_or(1 << 20);
+        Block { source: config.listen.to_string(), config, counters, limit }
+    }
+}
+
+/// What the row keys of a connection, or of a listener without any, are made of: 64 random bits and a counter.
+pub(super) struct Counter {
+    identity: u64,
+    next: u64,
+}
+
+impl Counter {
+    pub(super) fn new() -> Counter {
+        // Its keys are random, and it is built to give nothing away of them.
+        Counter { identity: RandomState::new().build_hasher().finish(), next: 0 }
+    }
+}
+
+/// Who sent a message, and what was learnt of what he sends.
+pub(super) struct Sender<'a> {
+    pub(super) counter: &'a mut Counter,
+    pub(super) learned: &'a mut Learned,
+    pub(super) peer: &'a str,
+}
+
+/// Rows that gather on a thread until they are handed over.
+pub(super) struct Desk {
+    router: Router,
+    batcher: Batcher,
+    pub(super) delivery: Delivery,
+    newest: Option<Ticks>,
+    /// When the oldest row was taken.
+    oldest: Option<Instant>,
+    /// Records that were taken and not handed over, by listener.
+    records: Vec<(Arc<ListenerCounters>, u64)>,
+    /// Whether somebody waits for their commit.
+    is_awaited: bool,
+    /// Whether the store was closed before everything was handed over.
+    is_closed: bool,
+}
+
+impl Desk {
+    pub(super) fn new(router: Router, intake: Intake) -> Desk {
+        let (batcher, delivery) = (Batcher::default(), Delivery::new(intake));
+        Desk {
+            router,
+            batcher,
+            delivery,
+            newest: None,
+            oldest: None,
+            records: Vec::new(),
+            is_awaited: false,
+            is_closed: false,
+        }
+    }
+
+    /// Writes a message to the batch it belongs to.
+    pub(super) fn take(
+        &mut self,
+        block: &Block,
+        lanes: &mut Lanes,
+        sender: &mut Sender<'_>,
+        message: Message<'_>,
+        now: Ticks,
+    ) {
+        let counters = &*block.counters;
+        let text = String::from_utf8_lossy(message.bytes);
+        let parsed = sender.learned.record(&text, Envelope::default(), &block.config.reading, now);
+        let (mut record, format) = (parsed.record, parsed.format);
+        count(&counters.records, 1);
+        count(&counters.by_format[format.number()], 1);
+        if matches!(text, std::borrow::Cow::Owned(_)) {
+            count(&counters.invalid_utf8, 1);
+        }
+        if message.cut > 0 {
+            count(&counters.truncated, 1);
+            record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
+        }
+        let time = record.time.unwrap_or(now);
+        let origin = Origin { identity: sender.counter.identity, position: sender.counter.next, source: &block.source };
+        sender.counter.next += 1;
+        let instance = block.config.instance.render(sender.peer, &block.source, |name| record.text(name));
+        let lane = lanes.of(&self.router, &instance, &block.source);
+        let admission = lane.push(&self.router, &mut self.batcher, &record, time, origin, now);
+        if admission != Admission::Own {
+            counters.misplace(lane.table(), admission);
+        }
+        // One message from the year 9999 must not vouch for any clock.
+        if admission != Admission::Early {
+            self.newest = record.time.max(self.newest);
+        }
+        match self.records.iter_mut().find(|(counters, _)| Arc::ptr_eq(counters, &block.counters)) {
+            Some((_, records)) => *records += 1,
+            None => self.records.push((block.counters.clone(), 1)),
+        }
+        self.oldest.get_or_insert_with(Instant::now);
+    }
+
+    /// Notes that somebody waits for what was taken: the number of the submission that will have it.
+    pub(super) fn awaited(&mut self) -> u64 {
+        self.is_awaited = true;
+        self.delivery.next_number()
+    }
+
+    /// Hands rows over where there are many, or they are old. Waits where the store does not keep up: nothing is read
+    /// on this thread meanwhile, and senders find out.
+    pub(super) fn hand_over_if_due(&mut self) {
+        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HAND_OVER);
+        if is_old || self.batcher.bytes() >= SUBMISSION_BYTES {
+            self.hand_over();
+        }
+    }
+
+    /// Hands over what there is, and submits again what a failed commit refused.
+    pub(super) fn hand_over(&mut self) {
+        self.oldest = None;
+        let is_awaited = std::mem::take(&mut self.is_awaited);
+        let (batches, newest) = (self.batcher.take(), self.newest.take());
+        let done = match batches.is_empty() {
+            true => self.delivery.settle(),
+            false => self.delivery.submit(batches, newest, is_awaited),
+        };
+        let records = std::mem::take(&mut self.records);
+        if let Err(Refused::Closed) = done {
+            records.iter().for_each(|(counters, records)| count(&counters.lost, *records));
+            self.is_closed = true;
+        }
+    }
+
+    /// Whether rows wait to be handed over.
+    pub(super) fn has_rows(&self) -> bool {
+        self.oldest.is_some()
+    }
+
+    /// Hands over everything, and waits until it is committed, as far as the store still commits; for 10 s at most.
+    pub(super) fn finish(&mut self) {
+        self.is_awaited = true;
+        self.hand_over();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !self.delivery.is_done() && !self.is_closed && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+            self.hand_over();
+        }
+        if !self.delivery.is_done() {
+            tracing::warn!("not every message that was taken could be committed");
+        }
+    }
+}
+
+/// What is counted while something is there.
+pub(super) struct Present<'a>(&'a std::sync::atomic::AtomicU64);
+
+impl<'a> Present<'a> {
+    pub(super) fn new(counter: &'a std::sync::atomic::AtomicU64) -> Present<'a> {
+        count(counter, 1);
+        Present(counter)
+    }
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,364 @@
+//! Bytes of a connection become messages: octet counting and lines, told apart message by message.
+//!
+//! ```text
+//! 43 <6>Sep 10 00:00:00 localhost logger: hello!     MSG-LEN SP MSG, as RFC 6587 counts octets
+//! <6>Sep 10 00:00:00 localhost logger: hello!\n      a line, which a NUL ends as well
+//! ```
+//!
+//! A count is believed only where a whole priority stands behind it: a line may begin with a number. What is over the
+//! limit of a message is passed over up to the end that was announced, so the next message begins where it does. A count
+//! that is too small leaves the rest of its message behind; that becomes a record, up to where the next message is
+//! announced. What is held is one message up to the limit, whatever comes.
+
+use memchr::memchr3;
+
+/// Digits of a count at most; more are the beginning of a line.
+const COUNT_DIGITS_MAX: usize = 8;
+/// Bytes that are held between two messages at most.
+const HELD_BYTES: usize = 4 << 10;
+
+/// A message as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// Its bytes, up to the limit.
+    pub bytes: &'a [u8],
+    /// How many more were announced or came.
+    pub cut: usize,
+}
+
+/// The messages of a connection.
+#[derive(Debug, Default)]
+pub struct Framer {
+    /// What came of the message that is not whole.
+    partial: Vec<u8>,
+    state: State,
+    /// Whether the message before was counted.
+    was_counted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// What the next message is, is not known yet.
+    #[default]
+    Between,
+    /// So many bytes are to come.
+    Counted { left: usize, cut: usize },
+    /// Everything to the next newline or NUL is. `is_rest` where it may be what a count left behind.
+    Line { cut: usize, is_rest: bool },
+}
+
+/// What a message begins with.
+#[derive(Debug, PartialEq, Eq)]
+enum Head {
+    /// More bytes are needed to know.
+    Open,
+    /// A count of so many bytes, behind a header of so many.
+    Counted {
+        header: usize,
+        length: usize,
+    },
+    Line,
+}
+
+/// Reads `MSG-LEN SP <PRI>`.
+fn head(bytes: &[u8]) -> Head {
+    let digits = bytes.iter().take(COUNT_DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
+    if digits > COUNT_DIGITS_MAX || digits == 0 && !bytes.is_empty() || bytes.first() == Some(&b'0') {
+        return Head::Line;
+    }
+    let length = bytes[..digits].iter().fold(0, |length, digit| length * 10 + usize::from(digit - b'0'));
+    let header = digits + 1;
+    for (at, expected) in [b' ', b'<'].into_iter().enumerate() {
+        match bytes.get(digits + at) {
+            None => return Head::Open,
+            Some(byte) if *byte == expected => {}
+            Some(_) => return Head::Line,
+        }
+    }
+    let priority = bytes[header + 1..].iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
+    match bytes.get(header + 1 + priority) {
+        None if priority <= 3 => Head::Open,
+        Some(b'>') if (1..=3).contains(&priority) && length >= priority + 2 => Head::Counted { header, length },
+        _ => Head::Line,
+    }
+}
+
+fn is_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | 0)
+}
+
+/// A line without what ended it.
+fn trimmed(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0)).map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+impl Framer {
+    /// Takes bytes and hands over the messages that they end. A message is kept up to `limit` bytes.
+    pub fn feed(&mut self, input: &[u8], limit: usize, mut each: impl FnMut(Message<'_>)) {
+        let mut rest = input;
+        while !rest.is_empty() {
+            rest = match self.state {
+                State::Between => self.begin(rest),
+                State::Counted { left, cut } => self.counted(rest, left, cut, limit, &mut each),
+                State::Line { cut, is_rest: false } => self.line(rest, cut, limit, &mut each),
+                State::Line { cut, is_rest: true } => self.rest(rest, cut, limit, &mut each),
+            };
+        }
+    }
+
+    /// Hands over what is left when nothing more comes. Of a counted message, what is missing counts as cut.
+    pub fn finish(&mut self, limit: usize, mut each: impl FnMut(Message<'_>)) {
+        let missing = match self.state {
+            State::Counted { left, cut } => left + cut,
+            State::Between => 0,
+            State::Line { cut, .. } => cut,
+        };
+        self.give(missing, limit, &mut each);
+    }
+
+    /// Bytes of memory that are held for a message that is not whole.
+    pub fn held(&self) -> usize {
+        self.partial.capacity()
+    }
+
+    /// Finds out what comes next. Its head is in `partial` where it came in pieces.
+    fn begin<'a>(&mut self, input: &'a [u8]) -> &'a [u8] {
+        if self.partial.is_empty() {
+            match input.iter().position(|byte| !matches!(byte, b'\n' | b'\r' | 0)) {
+                None => return &[],
+                Some(0) => {}
+                Some(at) => return &input[at..],
+            }
+            return match head(input) {
+                Head::Open => {
+                    self.partial.extend_from_slice(input);
+                    &[]
+                }
+                Head::Counted { header, length } => {
+                    self.state = State::Counted { left: length, cut: 0 };
+                    &input[header..]
+                }
+                Head::Line => {
+                    self.state = State::Line { cut: 0, is_rest: self.was_counted && input[0] != b'<' };
+                    input
+                }
+            };
+        }
+        let (byte, rest) = (input[0], &input[1..]);
+        self.partial.push(byte);
+        match head(&self.partial) {
+            Head::Open => rest,
+            Head::Counted { header, length } => {
+                self.partial.drain(..header);
+                self.state = State::Counted { left: length - self.partial.len(), cut: 0 };
+                rest
+            }
+            Head::Line => {
+                self.partial.pop();
+                self.state = State::Line { cut: 0, is_rest: self.was_counted };
+                input
+            }
+        }
+    }
+
+    fn counted<'a>(
+        &mut self,
+        input: &'a [u8],
+        left: usize,
+        cut: usize,
+        limit: usize,
+        each: &mut impl FnMut(Message<'_>),
+    ) -> &'a [u8] {
+        let (taken, rest) = input.split_at(left.min(input.len()));
+        self.was_counted = true;
+        if self.partial.is_empty() && cut == 0 && taken.len() == left {
+            self.state = State::Between;
+            let kept = left.min(limit);
+            emit(&taken[..kept], left - kept, each);
+            return rest;
+        }
+        let cut = cut + self.keep(taken, limit);
+        self.state = State::Counted { left: left - taken.len(), cut };
+        if left == taken.len() {
+            self.give(cut, limit, each);
+        }
+        rest
+    }
+
+    fn line<'a>(&mut self, input: &'a [u8], cut: usize, limit: usize, each: &mut impl FnMut(Message<'_>)) -> &'a [u8] {
+        let end = memchr3(b'\n', 0, 0, input);
+        let (taken, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
+        self.was_counted = false;
+        if self.partial.is_empty() && cut == 0 && end.is_some() {
+            self.state = State::Between;
+            let kept = taken.len().min(limit);
+            emit(&taken[..kept], taken.len() - kept, each);
+            return rest;
+        }
+        let cut = cut + self.keep(taken, limit);
+        self.state = State::Line { cut, is_rest: false };
+        if end.is_some() {
+            self.give(cut, limit, each);
+        }
+        rest
+    }
+
+    /// A line that may be what a count that was too small left behind: the next count ends it, too. Rare, so byte by byte.
+    fn rest<'a>(&mut self, input: &'a [u8], cut: usize, limit: usize, each: &mut impl FnMut(Message<'_>)) -> &'a [u8] {
+        let (byte, rest) = (input[0], &input[1..]);
+        if is_end(byte) || self.partial.len() >= limit {
+            self.state = State::Line { cut, is_rest: false };
+            return input;
+        }
+        self.partial.push(byte);
+        if byte == b'>'
+            && let Some((start, header, length)) = announced(&self.partial)
+        {
+            let behind = self.partial.split_off(start + header);
+            self.partial.truncate(start);
+            self.give(cut, limit, each);
+            self.was_counted = true;
+            self.state = State::Counted { left: length - behind.len(), cut: 0 };
+            self.partial = behind;
+        }
+        rest
+    }
+
+    /// Keeps what there is room for; gives how much there is none for.
+    fn keep(&mut self, bytes: &[u8], limit: usize) -> usize {
+        let kept = bytes.len().min(limit.saturating_sub(self.partial.len()));
+        self.partial.extend_from_slice(&bytes[..kept]);
+        bytes.len() - kept
+    }
+
+    /// Hands over what is held and begins anew.
+    fn give(&mut self, cut: usize, limit: usize, each: &mut impl FnMut(Message<'_>)) {
+        let kept = self.partial.len().min(limit);
+        emit(&self.partial[..kept], cut + self.partial.len() - kept, each);
+        self.state = State::Between;
+        if self.partial.capacity() > HELD_BYTES {
+            self.partial = Vec::new();
+        } else {
+            self.partial.clear();
+        }
+    }
+}
+
+fn emit(bytes: &[u8], cut: usize, each: &mut impl FnMut(Message<'_>)) {
+    let bytes = trimmed(bytes);
+    if !bytes.is_empty() {
+        each(Message { bytes, cut });
+    }
+}
+
+/// The count that the last bytes announce: where it begins, the length of its header, and what it counts.
+fn announced(bytes: &[u8]) -> Option<(usize, usize, usize)> {
+    let open = bytes.iter().rev().take(5).position(|byte| *byte == b'<').map(|back| bytes.len() - 1 - back)?;
+    let space = open.checked_sub(1).filter(|space| bytes[*space] == b' ')?;
+    let digits = bytes[..space].iter().rev().take(COUNT_DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
+    let start = space - digits;
+    match head(&bytes[start..]) {
+        Head::Counted { header, length } => Some((start, header, length)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Got = Vec<(String, usize)>;
+
+    fn framed(pieces: &[&[u8]], limit: usize) -> Got {
+        let (mut framer, mut got) = (Framer::default(), Vec::new());
+        let mut note = |message: Message<'_>| {
+            assert!(message.bytes.len() <= limit);
+            got.push((String::from_utf8_lossy(message.bytes).into_owned(), message.cut));
+        };
+        for piece in pieces {
+            framer.feed(piece, limit, &mut note);
+            assert!(framer.held() <= 2 * limit.max(HELD_BYTES), "{} held", framer.held());
+        }
+        framer.finish(limit, &mut note);
+        got
+    }
+
+    fn counted(message: &str) -> String {
+        format!("{} {message}", message.len())
+    }
+
+    #[test]
+    fn both_kinds_are_told_apart_message_by_message() {
+        let long = "<1>0123456789";
+        for (bytes, expected) in [
+            ("<1>a\n<2>b\n", vec![("<1>a", 0), ("<2>b", 0)]),
+            ("<1>a\0<2>b\0\n", vec![("<1>a", 0), ("<2>b", 0)]),
+            ("<1>a\r\n\r\n<2>b", vec![("<1>a", 0), ("<2>b", 0)]),
+            ("4 <1>a5 <2>bc", vec![("<1>a", 0), ("<2>bc", 0)]),
+            ("4 <1>a\n5 <2>bc\n<3>line\n4 <4>d", vec![("<1>a", 0), ("<2>bc", 0), ("<3>line", 0), ("<4>d", 0)]),
+            ("6 <1>a\nb5 <2>b\n", vec![("<1>a\nb", 0), ("<2>b", 0)]),
+            // Numbers that count nothing.
+            ("12 apples\n", vec![("12 apples", 0)]),
+            ("2026 <b>\n", vec![("2026 <b>", 0)]),
+            ("012 <1>a\n", vec![("012 <1>a", 0)]),
+            ("2 <34>a\n", vec![("2 <34>a", 0)]),
+            ("1", vec![("1", 0)]),
+            ("999999999 <1>a", vec![("999999999 <1>a", 0)]),
+        ] {
+            let expected: Got = expected.into_iter().map(|(text, cut)| (text.to_owned(), cut)).collect();
+            assert_eq!(framed(&[bytes.as_bytes()], 100), expected, "{bytes:?}");
+        }
+        // Over the limit: kept up to it, and the next one is whole.
+        let both = format!("{}{}{long}\n<2>b\n", counted(long), counted("<3>c"));
+        let cut = |text: &str, cut| (text.to_owned(), cut);
+        assert_eq!(
+            framed(&[both.as_bytes()], 8),
+            [cut("<1>01234", 5), cut("<3>c", 0), cut("<1>01234", 5), cut("<2>b", 0)]
+        );
+    }
+
+    #[test]
+    fn counts_that_lie() {
+        // Too small, as a sender has it that counts characters: the rest is a record, the next message is whole.
+        let got = framed(&[b"5 <1>abcd4 <2>e6 <3>f\ng"], 100);
+        assert_eq!(got, [("<1>ab".into(), 0), ("cd".into(), 0), ("<2>e".into(), 0), ("<3>f\ng".into(), 0)]);
+        // Too large: what there is, marked.
+        assert_eq!(framed(&[b"50 <1>abcd"], 100), [("<1>abcd".into(), 43)]);
+    }
+
+    fn stream() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            "<[0-9]{1,3}>[a-z 0-9]{0,12}[\n\0]".prop_map(String::into_bytes),
+            "<[0-9]{1,3}>[a-z\n]{0,40}".prop_map(|text| counted(&text).into_bytes()),
+            "[0-9]{1,10} ?<?[0-9]{0,4}>?[a-z]{0,4}".prop_map(String::into_bytes),
+            proptest::collection::vec(any::<u8>(), 0..20),
+        ];
+        proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        /// However the bytes come, the messages are the same.
+        #[test]
+        fn pieces_do_not_matter(bytes in stream(), size in 1usize..20, limit in 8usize..40) {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            prop_assert_eq!(framed(&pieces, limit), framed(&[&bytes], limit));
+        }
+
+        /// Messages come out as they were sent, whatever kinds follow each other.
+        #[test]
+        fn messages_come_out_as_they_were_sent(sent in proptest::collection::vec(("<[0-9]{1,3}>[a-z 0-9]{0,30}[a-z]", any::<bool>()), 0..20)) {
+            let bytes: String = sent.iter().map(|(text, is_counted)| if *is_counted { counted(text) } else { format!("{text}\n") }).collect();
+            let expected: Got = sent.into_iter().map(|(text, _)| (text, 0)).collect();
+            prop_assert_eq!(framed(&[bytes.as_bytes()], 100), expected);
+        }
+
+        /// Any bytes give messages within the limit, and memory stays bounded (see `framed`).
+        #[test]
+        fn any_bytes_give_messages(bytes in proptest::collection::vec(any::<u8>(), 0..2000), size in 1usize..200) {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            framed(&pieces, 64);
+        }
+    }
+}

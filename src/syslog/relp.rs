@@ -1,0 +1,251 @@
+//! RELP: bytes of a connection become commands, and answers become bytes.
+//!
+//! ```text
+//! 1 open 85 relp_version=0\nrelp_software=…\ncommands=syslog\n        TXNR SP COMMAND SP LENGTH [SP DATA] LF
+//! 2 syslog 43 <6>Sep 10 00:00:00 localhost logger: hello!\n
+//! 3 close 0\n
+//! ```
+//!
+//! A frame that is none ends the connection: there is no way to know where the next one begins, and a sender that is not
+//! acknowledged sends again. What is over the limit of a message is passed over up to the length that was announced.
+
+/// Digits of a transaction's number and of a length at most.
+const DIGITS_MAX: usize = 9;
+/// Bytes of a command's name at most.
+const COMMAND_BYTES_MAX: usize = 32;
+/// Bytes that are held between two frames at most.
+const HELD_BYTES: usize = 4 << 10;
+
+/// A frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The number of its transaction.
+    pub transaction: u32,
+    /// What it asks for.
+    pub command: Command,
+    /// Its data, up to the limit.
+    pub data: &'a [u8],
+    /// How many bytes more were announced and came.
+    pub cut: usize,
+}
+
+/// What a frame asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Begins a session.
+    Open,
+    /// A message.
+    Syslog,
+    /// Ends the session.
+    Close,
+    /// Something else.
+    Unknown,
+}
+
+/// Bytes that are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the bytes are no RELP frame")]
+pub struct NoFrame;
+
+/// The frames of a connection.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// The head of a frame, then its data.
+    partial: Vec<u8>,
+    /// None while the head is read.
+    body: Option<Body>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    transaction: u32,
+    command: Command,
+    left: usize,
+    cut: usize,
+}
+
+impl Frames {
+    /// Takes bytes and hands over the frames that they end. Data is kept up to `limit` bytes.
+    pub fn feed(&mut self, input: &[u8], limit: usize, mut each: impl FnMut(Frame<'_>)) -> Result<(), NoFrame> {
+        let mut rest = input;
+        while let [byte, behind @ ..] = rest {
+            match &mut self.body {
+                None => {
+                    rest = behind;
+                    self.partial.push(*byte);
+                    if matches!(byte, b' ' | b'\n') {
+                        self.body = head(&self.partial)?;
+                        if self.body.is_some() {
+                            self.partial.clear();
+                        }
+                        if *byte == b'\n' {
+                            // Without data its newline is behind the length already.
+                            self.body.filter(|body| body.left == 0).ok_or(NoFrame)?;
+                            self.give(&mut each);
+                        }
+                    } else if self.partial.len() > 2 * DIGITS_MAX + COMMAND_BYTES_MAX + 3 {
+                        return Err(NoFrame);
+                    }
+                }
+                Some(body) if body.left > 0 => {
+                    let (data, behind) = rest.split_at(body.left.min(rest.len()));
+                    let kept = data.len().min(limit.saturating_sub(self.partial.len()));
+                    self.partial.extend_from_slice(&data[..kept]);
+                    body.cut += data.len() - kept;
+                    body.left -= data.len();
+                    rest = behind;
+                }
+                Some(_) if *byte == b'\n' => {
+                    rest = behind;
+                    self.give(&mut each);
+                }
+                Some(_) => return Err(NoFrame),
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory that are held for a frame that is not whole.
+    pub fn held(&self) -> usize {
+        self.partial.capacity()
+    }
+
+    fn give(&mut self, each: &mut impl FnMut(Frame<'_>)) {
+        if let Some(Body { transaction, command, cut, .. }) = self.body.take() {
+            each(Frame { transaction, command, data: &self.partial, cut });
+        }
+        if self.partial.capacity() > HELD_BYTES {
+            self.partial = Vec::new();
+        } else {
+            self.partial.clear();
+        }
+    }
+}
+
+/// Reads `TXNR SP COMMAND SP LENGTH` and what ends it; none where only a part of it is there.
+fn head(bytes: &[u8]) -> Result<Option<Body>, NoFrame> {
+    let (end, head) = bytes.split_last().ok_or(NoFrame)?;
+    let mut words = head.split(|byte| *byte == b' ');
+    let transaction = number(words.next().unwrap_or_default())?;
+    let (command, length) = (words.next(), words.next());
+    if command.is_some_and(|command| command.is_empty() || command.len() > COMMAND_BYTES_MAX) || words.next().is_some()
+    {
+        return Err(NoFrame);
+    }
+    let (Some(command), Some(length)) = (command, length) else {
+        return if *end == b' ' { Ok(None) } else { Err(NoFrame) };
+    };
+    let command = match command {
+        b"open" => Command::Open,
+        b"syslog" => Command::Syslog,
+        b"close" => Command::Close,
+        _ => Command::Unknown,
+    };
+    let left = usize::try_from(number(length)?).map_err(|_| NoFrame)?;
+    Ok(Some(Body { transaction, command, left, cut: 0 }))
+}
+
+fn number(digits: &[u8]) -> Result<u32, NoFrame> {
+    if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(NoFrame);
+    }
+    Ok(digits.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0')))
+}
+
+/// Writes the answer to a transaction.
+pub fn answer(transaction: u32, text: &str, to: &mut Vec<u8>) {
+    let length = text.len();
+    let frame = match text {
+        "" => format!("{transaction} rsp 0\n"),
+        _ => format!("{transaction} rsp {length} {text}\n"),
+    };
+    to.extend_from_slice(frame.as_bytes());
+}
+
+/// What a session is begun with.
+pub const OPENED: &str =
+    concat!("200 OK\nrelp_version=0\nrelp_software=daytable,", env!("CARGO_PKG_VERSION"), "\ncommands=syslog");
+/// What says that a message is on disk.
+pub const ACCEPTED: &str = "200 OK";
+/// What is said to a command that is not known, or not at its place.
+pub const REFUSED: &str = "500 not a command that is taken here";
+/// What says that the server ends the session.
+pub const SERVER_CLOSE: &[u8] = b"0 serverclose 0\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Got = Vec<(u32, Command, String, usize)>;
+
+    fn frames(pieces: &[&[u8]], limit: usize) -> (Got, bool) {
+        let (mut frames, mut got) = (Frames::default(), Vec::new());
+        for piece in pieces {
+            let fed = frames.feed(piece, limit, |frame| {
+                let data = String::from_utf8_lossy(frame.data).into_owned();
+                got.push((frame.transaction, frame.command, data, frame.cut));
+            });
+            assert!(frames.held() <= 2 * limit.max(HELD_BYTES));
+            if fed.is_err() {
+                return (got, true);
+            }
+        }
+        (got, false)
+    }
+
+    #[test]
+    fn frames_and_what_is_none() {
+        let session = b"1 open 3 a\nb\n2 syslog 4 <1>a\n3 syslog 12 <1>012345678\n4 close 0\n5 close 0 \n6 other 0\n";
+        let expected = [
+            (1, Command::Open, "a\nb".into(), 0),
+            (2, Command::Syslog, "<1>a".into(), 0),
+            (3, Command::Syslog, "<1>01234".into(), 4),
+            (4, Command::Close, String::new(), 0),
+            (5, Command::Close, String::new(), 0),
+            (6, Command::Unknown, String::new(), 0),
+        ];
+        assert_eq!(frames(&[session], 8), (expected.into(), false));
+        for bytes in [
+            "<34>text\n",
+            "a open 0\n",
+            "1 open\n",
+            "1  0\n",
+            "1 open -1\n",
+            "1 open 3\n",
+            "1 open 1 ab",
+            "9999999999 open 0\n",
+            "1 open 0 x",
+        ] {
+            assert!(frames(&[bytes.as_bytes()], 8).1, "{bytes:?}");
+        }
+        let long = format!("1 {} 0", "a".repeat(100));
+        assert!(frames(&[long.as_bytes()], 8).1);
+    }
+
+    #[test]
+    fn answers() {
+        let mut bytes = Vec::new();
+        answer(7, ACCEPTED, &mut bytes);
+        answer(8, "", &mut bytes);
+        assert_eq!(bytes, b"7 rsp 6 200 OK\n8 rsp 0\n");
+    }
+
+    proptest! {
+        /// However the bytes come, the frames are the same, and so is where they end.
+        #[test]
+        fn pieces_do_not_matter(
+            bytes in "([0-9]{1,3} (open|syslog|close) (0|4 [a-z\n]{4})\n|[0-9a-z \n]{0,9}){0,9}", size in 1usize..9, limit in 2usize..9,
+        ) {
+            let pieces: Vec<&[u8]> = bytes.as_bytes().chunks(size).collect();
+            prop_assert_eq!(frames(&pieces, limit), frames(&[bytes.as_bytes()], limit));
+        }
+
+        /// Any bytes give frames or are none, in bounded memory (see `frames`).
+        #[test]
+        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..500), size in 1usize..50) {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            frames(&pieces, 64);
+        }
+    }
+}
