@@ -111,8 +111,8 @@ pub struct Unwrapped<'a> {
 /// What was learnt of a source.
 ///
 /// It is a small thing on purpose: which format most records had lately, what the general rules cannot tell from one line
-/// ([`Habits`]), and the names that a table has above it. A record is recognised by its first bytes, by what was usual,
-/// and then by its layout; what was usual is revisited every [`REVISIT`]th record and whenever it does not fit.
+/// (`habits`), and the names that a table has above it. A record is recognised by its first bytes, by what was usual,
+/// and then by its layout; what was usual is revisited every 64th record and whenever it does not fit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Learned {
     /// What most records were lately.

@@ -98,7 +98,7 @@ impl Explicit {
     /// # Errors
     ///
     /// Where a reference leads nowhere or to itself, what it makes is no regular expression or too large, or it names no
-    /// field. [`PatternError::of`] says whether that is in `pattern` or in one of `patterns`.
+    /// field. The error says whether that is in `pattern` or in one of `patterns`.
     pub fn grok(pattern: &str, patterns: BTreeMap<String, String>) -> Result<Explicit, PatternError> {
         let expanded = grok::expand(pattern, &patterns)?;
         let regex = pattern::compile_whole(&expanded.regex, pattern)?;
