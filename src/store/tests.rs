@@ -176,7 +176,9 @@ fn a_text_is_looked_for_within_the_range_only() {
     let store = folder.open();
     let row = |n: u64, text| (day(0).plus(seconds(n)), n, text);
     let rows = [row(1, "needle"), row(2, "hay"), row(3, "hay"), row(4, "needle"), row(5, "hay")];
-    assert!(commit(&store, vec![batch(day(0), "a", &rows)], 1));
+    // The other page is read, and goes on behind the range.
+    let other = batch(day(0), "b", &[row(0, "hay"), row(6, "hay")]);
+    assert!(commit(&store, vec![batch(day(0), "a", &rows), other], 1));
     let at = |n| day(0).plus(seconds(n));
     let range = Range { partitions: None, from: at(2), to: at(9), contains: Some("needle".into()) };
     let reader = folder.reader();
