@@ -266,7 +266,8 @@ impl<'r> Scan<'r> {
             // Rows up to the next page's first key can be passed over without asking anybody.
             if !is_wanted {
                 let until = self.until().unwrap_or(self.last);
-                while index + 1 < read.page.len() && read.page.key(index + 1) < until {
+                let is_next = |key: RowKey| key < until && key <= self.last;
+                while index + 1 < read.page.len() && is_next(read.page.key(index + 1)) {
                     index += 1;
                     self.resume = Resume::After(read.page.key(index));
                     is_wanted = read.may_be_wanted(index);

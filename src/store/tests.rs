@@ -169,6 +169,23 @@ fn partitions_are_read_apart_and_merged_by_time() {
     assert_eq!(times(Some(reader.partitions_of(&table(day(0)), "a").expect("read")), 0, 99), [5, 4, 3, 2, 1]);
 }
 
+/// Rows that are passed over do not lead out of the range.
+#[test]
+fn a_text_is_looked_for_within_the_range_only() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let row = |n: u64, text| (day(0).plus(seconds(n)), n, text);
+    let rows = [row(1, "needle"), row(2, "hay"), row(3, "hay"), row(4, "needle"), row(5, "hay")];
+    // The other page is read, and goes on behind the range.
+    let other = batch(day(0), "b", &[row(0, "hay"), row(6, "hay")]);
+    assert!(commit(&store, vec![batch(day(0), "a", &rows), other], 1));
+    let at = |n| day(0).plus(seconds(n));
+    let range = Range { partitions: None, from: at(2), to: at(9), contains: Some("needle".into()) };
+    let reader = folder.reader();
+    let found = reader.scan(&table(day(0)), &range).expect("a table");
+    assert_eq!(found.map(|row| row.expect("a row").key().position()).collect::<Vec<_>>(), [4]);
+}
+
 #[test]
 fn a_dropped_day_is_gone_for_readers_and_stays_gone() {
     let folder = Folder::new();
