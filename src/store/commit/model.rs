@@ -143,12 +143,7 @@ fn check(reader: &Reader, model: &Model, probe: u64) {
         reader.counts(&day(), &range, &mut |count| counted += count.records).expect("counted");
         assert_eq!(counted, want.len() as u64, "a count of {partition:?} from {from} to {to}");
     }
-<<<<<<< HEAD
-    #[allow(clippy::needless_range_loop)] // Two lists go by the same number.
-    for partition in 0..PARTITIONS.len() {
-=======
     for (partition, name) in PARTITIONS.iter().enumerate() {
->>>>>>> bs
         let key = key(partition, probe % KEYS);
         let row = reader.row(&day(), name, key).expect("read").map(|row| told(&row).1);
         assert_eq!(row.as_ref(), model.get(&(key, partition)), "a row by its key");
