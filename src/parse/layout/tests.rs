@@ -1,3 +1,5 @@
+//! What headers of many shapes say, by tables and by properties.
+
 use super::*;
 use crate::record::Level;
 use crate::time::{Ticks, now};

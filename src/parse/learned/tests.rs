@@ -1,3 +1,5 @@
+//! What is learnt of a source, and that it is kept.
+
 use super::*;
 use crate::time::now;
 use proptest::prelude::*;
