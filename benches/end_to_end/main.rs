@@ -4,13 +4,14 @@
 //!
 //! Drives the release binary over files that it writes before (5,000,000 records where no number is given, which takes
 //! about 3 GB of disk below `target/tmp`) and prints each figure beside the target that was set for it, and beside
-//! `wc -l` and `zstd -1` of the same file, which say what the machine is. Nothing is asserted but that every record
+//! `wc -l` and `zstd -1` of the same file and rsyslog over the same files, which say what the machine is. Nothing is asserted but that every record
 //! arrives: a time is a property of the machine, too. Without `--bench` on its command line, which `cargo bench` puts
 //! there, everything is small, so that `cargo test --benches` shows that it still runs.
 
 mod client;
 mod corpus;
 mod daemon;
+mod peer;
 mod process;
 mod quiet;
 mod reading;
@@ -80,6 +81,7 @@ fn main() -> Result<()> {
     corpus::write_ndjson(&ndjson, scale.records)?;
     corpus::write_text(&text, scale.records)?;
     yardsticks(&mut report, &ndjson, scale.records)?;
+    copied_by_rsyslog(&mut report, &text, scratch, scale.records);
 
     eprintln!("empty folder");
     let empty = Folder::new(scratch, "empty", &scratch.join("nothing/*.log"), "{host}")?;
@@ -119,6 +121,16 @@ fn yardsticks(report: &mut Report, file: &Path, records: u64) -> Result<()> {
         report.add(format!("yardstick: {name} of the NDJSON file"), "", measured);
     }
     Ok(())
+}
+
+/// What another collector takes to copy the text files. Where it is not installed, that is said.
+fn copied_by_rsyslog(report: &mut Report, text: &Path, scratch: &Path, records: u64) {
+    let copied = bytes_below(text).and_then(|bytes| peer::rsyslog(text, bytes, scratch));
+    let measured = match copied {
+        Ok(Taken { wall, cpu, .. }) => format!("{}, {}", rate(records, wall), micros_each(cpu, records)),
+        Err(error) => format!("not measured: {error:#}"),
+    };
+    report.add("yardstick: rsyslog copies the text files unparsed", "", measured);
 }
 
 /// Has all files read, and stops the daemon when they are.

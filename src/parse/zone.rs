@@ -1,13 +1,16 @@
 //! The zone that a source's times are in where its lines do not say.
 //!
-//! Names come from the IANA database as `chrono-tz` carries it inside the program: a container without
-//! `/usr/share/zoneinfo` reads a line the same way as the host it runs on. (`tz-rs` and `jiff` would take the system's
-//! files, or embed the same tables; `chrono` is here already.)
+//! Names come from the IANA database as `jiff` carries it inside the program: a container without `/usr/share/zoneinfo`
+//! reads a line the same way as the host it runs on. A zone's table is decoded when its name is read, and stays. (Those of
+//! `chrono-tz` are Rust tables full of pointers: 2.3 MB of them are written to at every start, used or not.)
 
 use crate::time::{TICKS_PER_SECOND, Ticks};
-use chrono::{DateTime, LocalResult, NaiveDateTime, Offset, TimeZone};
+use chrono::{DateTime, Local, LocalResult, NaiveDateTime, Offset, TimeZone};
+use jiff::Timestamp;
+use jiff::tz::{self, AmbiguousOffset, TimeZoneDatabase};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 /// A zone: `UTC`, `local`, an offset like `+02:00`, or an IANA name like `Europe/Paris`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +23,7 @@ pub enum Zone {
     /// This machine's.
     Local,
     /// One of the IANA database.
-    Named(chrono_tz::Tz),
+    Named(&'static tz::TimeZone),
 }
 
 /// A zone that is none.
@@ -37,22 +40,46 @@ impl Zone {
         let east = match self {
             Zone::Utc => return Some(shown),
             Zone::Offset(minutes) => i64::from(minutes) * 60,
-            Zone::Local => seconds_east(&chrono::Local, shown)?,
-            Zone::Named(zone) => seconds_east(&zone, shown)?,
+            Zone::Local => local_seconds_east(shown)?,
+            Zone::Named(zone) => named_seconds_east(zone, shown)?,
         };
         Ticks::new(shown.get() - east * TICKS_PER_SECOND)
     }
 }
 
-/// Seconds east of UTC when clocks of `zone` show `shown`.
-fn seconds_east<Z: TimeZone>(zone: &Z, shown: Ticks) -> Option<i64> {
+/// Seconds east of UTC when clocks of this machine show `shown`.
+fn local_seconds_east(shown: Ticks) -> Option<i64> {
     let at = |seconds: i64| -> Option<NaiveDateTime> { Some(DateTime::from_timestamp(seconds, 0)?.naive_utc()) };
     let shown = shown.unix_seconds();
-    let offset = match zone.offset_from_local_datetime(&at(shown)?) {
+    let offset = match Local.offset_from_local_datetime(&at(shown)?) {
         LocalResult::Single(offset) | LocalResult::Ambiguous(offset, _) => offset,
-        LocalResult::None => zone.offset_from_local_datetime(&at(shown - 3 * 3600)?).earliest()?,
+        LocalResult::None => Local.offset_from_local_datetime(&at(shown - 3 * 3600)?).earliest()?,
     };
     Some(offset.fix().local_minus_utc().into())
+}
+
+/// Seconds east of UTC when clocks of `zone` show `shown`.
+fn named_seconds_east(zone: &tz::TimeZone, shown: Ticks) -> Option<i64> {
+    let shown = tz::Offset::UTC.to_datetime(Timestamp::from_second(shown.unix_seconds()).ok()?);
+    let offset = match zone.to_ambiguous_timestamp(shown).offset() {
+        AmbiguousOffset::Unambiguous { offset } => offset,
+        AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => before,
+    };
+    Some(offset.seconds().into())
+}
+
+/// The zone of this name. Each is decoded once and never let go, so that a zone can be copied from line to line; there
+/// are no more of them than names in the database.
+fn named(name: &str) -> Option<&'static tz::TimeZone> {
+    static KNOWN: Mutex<Vec<&tz::TimeZone>> = Mutex::new(Vec::new());
+    let zone = TimeZoneDatabase::bundled().get(name).ok().filter(|zone| zone.iana_name() == Some(name))?;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.iter().find(|known| known.iana_name() == Some(name)) {
+        return Some(known);
+    }
+    let zone: &'static tz::TimeZone = Box::leak(Box::new(zone));
+    known.push(zone);
+    Some(zone)
 }
 
 impl FromStr for Zone {
@@ -71,7 +98,7 @@ impl FromStr for Zone {
             let minutes = i16::try_from(minutes).ok().filter(|_| length == name.len());
             return minutes.map(Zone::Offset).ok_or_else(unknown);
         }
-        name.parse().map(Zone::Named).map_err(|_| unknown())
+        named(name).map(Zone::Named).ok_or_else(unknown)
     }
 }
 
@@ -80,7 +107,7 @@ impl fmt::Display for Zone {
         match self {
             Zone::Utc => f.write_str("UTC"),
             Zone::Local => f.write_str("local"),
-            Zone::Named(zone) => f.write_str(zone.name()),
+            Zone::Named(zone) => f.write_str(zone.iana_name().unwrap_or_default()),
             Zone::Offset(minutes) => {
                 let sign = if *minutes < 0 { '-' } else { '+' };
                 write!(f, "{sign}{:02}:{:02}", minutes.unsigned_abs() / 60, minutes.unsigned_abs() % 60)
