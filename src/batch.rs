@@ -59,16 +59,25 @@ pub struct RowRef<'a> {
 impl Batch {
     /// An empty batch.
     pub fn new(table: DayTable, partition: Arc<str>) -> Batch {
-        Batch { table, partition, names: Names::default(), rows: Vec::new(), bytes: Vec::new(), text: String::new() }
+        Batch::knowing(&Vocabulary::default(), table, partition)
+    }
+
+    /// An empty batch that knows names already.
+    pub fn knowing(vocabulary: &Vocabulary, table: DayTable, partition: Arc<str>) -> Batch {
+        let names = Names::knowing(vocabulary);
+        Batch { table, partition, names, rows: Vec::new(), bytes: Vec::new(), text: String::new() }
+    }
+
+    /// The names it knows. None where there are so many that most of them may be of one record each.
+    pub fn vocabulary(&self) -> Option<Vocabulary> {
+        let known = &self.names.known;
+        (known.raw.len() <= NAMES_INHERITED).then(|| Vocabulary(known.clone()))
     }
 
     /// An empty batch for what follows this one: it knows the same names, and has room for as much.
     pub fn successor(&self) -> Batch {
-        let mut next = Batch::new(self.table.clone(), self.partition.clone());
-        if self.names.raw.len() <= NAMES_INHERITED {
-            next.names.clone_from(&self.names);
-            next.names.used.fill(0);
-        }
+        let mut next =
+            Batch::knowing(&self.vocabulary().unwrap_or_default(), self.table.clone(), self.partition.clone());
         next.rows.reserve(self.rows.len());
         next.bytes.reserve(self.bytes.len() + self.bytes.len() / 8);
         next.text.reserve(self.text.len() + self.text.len() / 8);
@@ -101,7 +110,7 @@ impl Batch {
 
     /// The property names that [`RowRef::properties`] refers to.
     pub fn names(&self) -> &[Arc<str>] {
-        &self.names.properties
+        &self.names.known.properties
     }
 
     /// Its rows, in the order they came.
@@ -260,18 +269,35 @@ impl<'a> Iterator for Properties<'a> {
     }
 }
 
+/// Names that batches know before their first row: nearly all records are like those before them. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Vocabulary(Arc<Known>);
+
+impl Vocabulary {
+    /// Whether both are the very same.
+    pub fn is(&self, other: &Vocabulary) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// The names of a batch. Records of one source name the same fields in the same order, so the name that followed
 /// last time is tried first: one comparison a field.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Names {
-    properties: Vec<Arc<str>>,
+    /// Shared with other batches until a name is new.
+    known: Arc<Known>,
     /// The row that used the property last, from 1.
     used: Vec<u32>,
+    cursor: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Known {
+    properties: Vec<Arc<str>>,
     /// Every name as records have it, with its property, in the order of first sight.
     raw: Vec<(Arc<str>, u16)>,
     /// `raw` by name, once there are more than are quickly searched.
     by_raw: HashMap<Arc<str>, u32, foldhash::quality::RandomState>,
-    cursor: usize,
 }
 
 /// Names that a linear search still finds faster than a hash.
@@ -295,14 +321,18 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 }
 
 impl Names {
+    fn knowing(Vocabulary(known): &Vocabulary) -> Names {
+        Names { known: known.clone(), used: vec![0; known.properties.len()], cursor: 0 }
+    }
+
     #[inline]
     fn index(&mut self, raw: &str, row: u32) -> u16 {
-        let at = match self.raw.get(self.cursor) {
+        let at = match self.known.raw.get(self.cursor) {
             Some((name, _)) if is_same(name.as_bytes(), raw.as_bytes()) => self.cursor,
-            _ => self.find(raw).unwrap_or_else(|| self.add(raw)),
+            _ => self.known.find(raw).unwrap_or_else(|| self.add(raw)),
         };
         self.cursor = at + 1;
-        let property = self.raw[at].1;
+        let property = self.known.raw[at].1;
         let used = &mut self.used[usize::from(property)];
         if *used == row {
             return self.beside(property, row);
@@ -311,40 +341,26 @@ impl Names {
         property
     }
 
-    fn find(&self, raw: &str) -> Option<usize> {
-        if self.raw.len() <= SEARCHED {
-            self.raw.iter().position(|(name, _)| **name == *raw)
-        } else {
-            self.by_raw.get(raw).map(|&at| at as usize)
-        }
-    }
-
     fn add(&mut self, raw: &str) -> usize {
         let property = self.property(&property_name(raw));
-        self.raw.push((raw.into(), property));
-        if self.raw.len() == SEARCHED + 1 {
-            self.by_raw = self.raw.iter().zip(0..).map(|((name, _), at)| (name.clone(), at)).collect();
-        } else if self.raw.len() > SEARCHED {
-            self.by_raw.insert(raw.into(), self.raw.len() as u32 - 1);
-        }
-        self.raw.len() - 1
+        Arc::make_mut(&mut self.known).add(raw, property)
     }
 
     #[inline]
     fn property(&mut self, name: &str) -> u16 {
-        let at =
-            self.properties.iter().position(|known| is_same(known.as_bytes(), name.as_bytes())).unwrap_or_else(|| {
-                self.properties.push(name.into());
-                self.used.push(0);
-                self.properties.len() - 1
-            });
+        let properties = &self.known.properties;
+        let at = properties.iter().position(|known| is_same(known.as_bytes(), name.as_bytes())).unwrap_or_else(|| {
+            self.used.push(0);
+            Arc::make_mut(&mut self.known).properties.push(name.into());
+            self.used.len() - 1
+        });
         // At most 100 rows of at most 252 properties: never more than 25,200 names.
         at as u16
     }
 
     /// A property name beside one that this row has already.
     fn beside(&mut self, taken: u16, row: u32) -> u16 {
-        let name = self.properties[usize::from(taken)].clone();
+        let name = self.known.properties[usize::from(taken)].clone();
         for n in 2u32.. {
             let suffix = format!("_{n}");
             let kept = name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - suffix.len());
@@ -355,6 +371,26 @@ impl Names {
             }
         }
         taken
+    }
+}
+
+impl Known {
+    fn find(&self, raw: &str) -> Option<usize> {
+        if self.raw.len() <= SEARCHED {
+            self.raw.iter().position(|(name, _)| **name == *raw)
+        } else {
+            self.by_raw.get(raw).map(|&at| at as usize)
+        }
+    }
+
+    fn add(&mut self, raw: &str, property: u16) -> usize {
+        self.raw.push((raw.into(), property));
+        if self.raw.len() == SEARCHED + 1 {
+            self.by_raw = self.raw.iter().zip(0..).map(|((name, _), at)| (name.clone(), at)).collect();
+        } else if self.raw.len() > SEARCHED {
+            self.by_raw.insert(raw.into(), self.raw.len() as u32 - 1);
+        }
+        self.raw.len() - 1
     }
 }
 

@@ -3,7 +3,7 @@
 //! A batch that is full is set aside and another one begins in its place; [`Batcher::take`] gives all of them. Who
 //! writes many records to one place asks for its [`Slot`] once and pushes without a look-up.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Vocabulary};
 use crate::entity;
 use crate::key::{DayTable, RowKey};
 use crate::record::Record;
@@ -16,6 +16,8 @@ pub struct Batcher {
     open: Vec<Batch>,
     index: HashMap<(DayTable, Arc<str>), usize, foldhash::quality::RandomState>,
     full: Vec<Batch>,
+    /// The names that the batches of the last filling came to know.
+    vocabulary: Vocabulary,
     bytes: usize,
     /// Which filling this is: [`Batcher::take`] begins the next one.
     filling: u64,
@@ -31,9 +33,9 @@ pub struct Slot {
 impl Batcher {
     /// The slot of a table and partition.
     pub fn slot(&mut self, table: &DayTable, partition: &Arc<str>) -> Slot {
-        let open = &mut self.open;
+        let (open, vocabulary) = (&mut self.open, &self.vocabulary);
         let at = *self.index.entry((table.clone(), partition.clone())).or_insert_with(|| {
-            open.push(Batch::new(table.clone(), partition.clone()));
+            open.push(Batch::knowing(vocabulary, table.clone(), partition.clone()));
             open.len() - 1
         });
         Slot { filling: self.filling, at }
@@ -68,9 +70,21 @@ impl Batcher {
         self.index.clear();
         self.bytes = 0;
         self.filling += 1;
+        self.learn();
         let mut batches = std::mem::take(&mut self.full);
         batches.extend(self.open.drain(..).filter(|batch| !batch.is_empty()));
         batches
+    }
+
+    /// Lets the next filling begin with what this one came to know. A batch that has learnt knows what it began with as well,
+    /// so after a few fillings all know what is usual here; where that has become too much, it begins anew.
+    fn learn(&mut self) {
+        let mut known = self.open.iter().filter_map(Batch::vocabulary).peekable();
+        if known.peek().is_none() {
+            self.vocabulary = Vocabulary::default();
+        } else if let Some(learnt) = known.find(|known| !known.is(&self.vocabulary)) {
+            self.vocabulary = learnt;
+        }
     }
 }
 
@@ -79,6 +93,7 @@ mod tests {
     use super::*;
     use crate::batch::ROWS_MAX;
     use crate::key::{Period, TableName};
+    use crate::record::{Field, Value};
     use crate::time::Ticks;
 
     #[test]
@@ -100,5 +115,32 @@ mod tests {
         assert_eq!(of_one.map(Batch::len).collect::<Vec<_>>(), [100, 100]);
         assert!(!batcher.holds(one));
         assert!(batcher.take().is_empty());
+    }
+
+    #[test]
+    fn what_is_usual_is_known_to_every_batch_after_a_few_fillings() {
+        let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, Ticks::UNIX_EPOCH);
+        let mut batcher = Batcher::default();
+        let field = |name: String| Field { name: name.into(), value: Value::Boolean(true) };
+        let mut fill = |fields: &[(&str, usize)]| {
+            for &(partition, from) in fields {
+                let slot = batcher.slot(&table, &partition.into());
+                let fields = (from..from + 40).map(|n| field(format!("f{n}"))).collect();
+                let record = Record { fields, ..Record::default() };
+                batcher.push(slot, RowKey::new(Ticks::UNIX_EPOCH, 1, 0), "s", &record);
+            }
+            batcher.take()
+        };
+        let names = |batches: &[Batch]| batches.iter().map(|batch| batch.names().len()).collect::<Vec<_>>();
+        assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 41]);
+        // What `one` came to know, and what `two` names besides.
+        assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 51]);
+        assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [51, 51]);
+        // More than are worth knowing.
+        assert_eq!(names(&fill(&[("three", 100)])), [91]);
+        let last = fill(&[("one", 0)]);
+        assert_eq!(names(&last), [41]);
+        let row = last[0].rows().next().expect("a row");
+        assert_eq!(row.properties().count(), 41);
     }
 }

@@ -11,8 +11,7 @@
 use crate::corpus::{Corpus, SEED};
 use crate::process::bytes_below;
 use anyhow::Result;
-use daytable::batch::Batch;
-use daytable::entity;
+use daytable::batcher::Batcher;
 use daytable::key::{DayTable, Period, RowKey, TableName};
 use daytable::parse::{FormatChoice, parse};
 use daytable::store::{Mark, Options, SourceKind, SourceState, SourceStatus, Store, Submission};
@@ -61,7 +60,7 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
     let midnight = Ticks::from_date(2026, 11, 20).unwrap_or(Ticks::UNIX_EPOCH);
     let day = DayTable::at(&TableName::new("Log")?, Period::Day, midnight);
     let per_commit = quiet.instances.div_ceil(COMMITS);
-    let mut corpus = Corpus::new(SEED, 0);
+    let (mut corpus, mut batcher) = (Corpus::new(SEED, 0), Batcher::default());
     let (start, cpu_before) = (Instant::now(), clock(ClockId::ProcessCPUTime));
     let mut cpu_of_lines = Duration::ZERO;
     let store = Store::open(data, Options { commit_interval: Duration::ZERO, ..Options::default() })?;
@@ -86,13 +85,13 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
             let parsed = parse(line.trim_end(), FormatChoice::Auto);
             let time = parsed.record.time.unwrap_or(midnight);
             let source = source(*instance, second + 1);
-            let mut batch = Batch::new(day.clone(), names[*instance].clone());
             let key = RowKey::new(time, source.identity, second * LINE_BYTES);
-            entity::append(&mut batch, key, "/var/log/pods/app.log", &parsed.record);
+            let slot = batcher.slot(&day, &names[*instance]);
+            batcher.push(slot, key, "/var/log/pods/app.log", &parsed.record);
             submission.newest = submission.newest.max(Some(time));
-            submission.batches.push(batch);
             submission.advances.push(source);
         }
+        submission.batches = batcher.take();
         let (told, committed) = std::sync::mpsc::sync_channel(1);
         // Awaited, and nothing waits for company, so it is a commit of its own, as what 250 ms bring would be.
         submission.done = daytable::store::Done::new(move |done| {

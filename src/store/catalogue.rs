@@ -8,7 +8,7 @@ use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStat
 use super::sqlite::{self, Schema};
 use crate::key::DayTable;
 use crate::time::Ticks;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use std::collections::BTreeSet;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -290,9 +290,14 @@ impl Catalogue {
                     )?
                     .execute(params![file, seq, entities, oldest, newest])?;
             }
+            let mut move_on = transaction.prepare_cached(MOVE_ON)?;
             for source in sources {
-                put_source(&transaction, source)?;
+                if !is_moved_on(&mut move_on, source)? {
+                    begin_source(&transaction, source)?;
+                    is_moved_on(&mut move_on, source)?;
+                }
             }
+            drop(move_on);
             transaction
                 .prepare_cached(
                     "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0))",
@@ -447,28 +452,31 @@ fn marks_from(bytes: &[u8]) -> Vec<Mark> {
 }
 
 /// Nearly every source is known, and only goes on: what it is stays as it was written first.
-fn put_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
+const MOVE_ON: &str =
+    "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
+    device = ?8, inode = ?9, learned = ?12 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
+
+/// Moves a source on, where it is known. Done for each source of each commit, so with a statement that is at hand.
+fn is_moved_on(move_on: &mut Statement<'_>, source: &SourceState) -> rusqlite::Result<bool> {
+    let SourceState { generation, block, learned, .. } = source;
     let (identity, position) = (source.identity.cast_signed(), source.position.cast_signed());
     let (device, inode) = (source.device.cast_signed(), source.inode.cast_signed());
     let (marks, ledger) = (mark_bytes(&source.marks), serde_json::to_string(&source.ledger).unwrap_or_default());
     let (last_time, seen, status) = (source.last_time.map(Ticks::get), source.seen.get(), name_of(source.status));
-    let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
-                  device = ?8, inode = ?9, learned = ?12 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
-    let (generation, block) = (source.generation, &source.block);
-    let learned = &source.learned;
-    let known =
-        params![identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned];
-    if connection.prepare_cached(update)?.execute(known)? > 0 {
-        return Ok(());
-    }
-    let insert = "INSERT OR REPLACE INTO source
-                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
-    let (kind, path, head) = (name_of(source.kind), source.path.as_os_str().as_bytes(), mark_bytes(&[source.head]));
-    connection.prepare_cached(insert)?.execute(params![
-        identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status, ledger, seen,
-        learned
+    let moved = move_on.execute(params![
+        identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned
     ])?;
-    Ok(())
+    Ok(moved > 0)
+}
+
+/// Puts down who a source is; how far it was read is still to be written.
+fn begin_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
+    let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, 0, x'', NULL, '', '', 0, '')";
+    let (identity, kind, path) =
+        (source.identity.cast_signed(), name_of(source.kind), source.path.as_os_str().as_bytes());
+    let head = mark_bytes(&[source.head]);
+    let known = params![identity, source.block, kind, path, source.generation, head];
+    connection.prepare_cached(insert)?.execute(known).map(drop)
 }
 
 fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
