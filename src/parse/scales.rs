@@ -29,8 +29,13 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
 }
 
 /// The level of a severity of syslog, 0 to 7.
-pub(super) fn syslog(number: i64) -> Option<Level> {
-    Some(match number {
+fn syslog(number: i64) -> Option<Level> {
+    u8::try_from(number).ok().filter(|severity| *severity < 8).map(of_priority)
+}
+
+/// The level of a priority of syslog: its lowest three bits are the severity (RFC 5424, table 2).
+pub(super) fn of_priority(priority: u8) -> Level {
+    match priority % 8 {
         0 => Level::Fatal,
         1 => Level::Alert,
         2 => Level::Critical,
@@ -38,9 +43,8 @@ pub(super) fn syslog(number: i64) -> Option<Level> {
         4 => Level::Warn,
         5 => Level::Notice,
         6 => Level::Info,
-        7 => Level::Debug,
-        _ => return None,
-    })
+        _ => Level::Debug,
+    }
 }
 
 fn bunyan(number: i64) -> Option<Level> {

@@ -15,6 +15,7 @@ use super::general::Header;
 use super::shape::{Kind, closing, token};
 use super::sketch::Sketch;
 use crate::parse::pairs::{skip_spaces, typed};
+use crate::parse::scales;
 use crate::parse::scan;
 use crate::parse::timestamp::{self, Form, Unsaid};
 use crate::record::{Field, Level, Value};
@@ -29,20 +30,6 @@ const FACILITIES: [&str; 24] = [
     "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 ];
 
-/// The level of a priority.
-pub(super) fn level_of(priority: u8) -> Level {
-    match priority % 8 {
-        0 => Level::Fatal,
-        1 => Level::Alert,
-        2 => Level::Critical,
-        3 => Level::Error,
-        4 => Level::Warn,
-        5 => Level::Notice,
-        6 => Level::Info,
-        _ => Level::Debug,
-    }
-}
-
 /// `<PRI>` at the start of a line, and the place behind it.
 pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
     let bytes = line.as_bytes();
@@ -53,7 +40,7 @@ pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
 
 /// Notes what a priority says.
 pub(super) fn take_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
-    sketch.level(level_of(priority), 0, end);
+    sketch.level(scales::of_priority(priority), 0, end);
     if let Some(name) = FACILITIES.get(usize::from(priority / 8)) {
         sketch.text("facility", name);
     }
