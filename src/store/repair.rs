@@ -6,7 +6,7 @@
 //! Positions stay as the old catalogue has them. Both are said, a line each.
 
 use super::StoreError;
-use super::catalogue::{Catalogue, LiveFile};
+use super::catalogue::{Catalogue, LiveFile, Role};
 use super::day::{DayFile, Recounted};
 use super::open::{Layout, parse_file_name};
 use crate::key::DayTable;
@@ -60,7 +60,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
             _ => said.push(format!("{name}: {entities} entities that the catalogue did not name: kept")),
         }
         committed = committed.max(last_seq);
-        let live = LiveFile { name, day, last_seq, entities, writable: false, times };
+        let live = LiveFile { name, day, last_seq, entities, writable: false, times, role: Role::Open, seal: None };
         name_file(&mut catalogue, &live, generation)?;
         file.close()?;
     }
