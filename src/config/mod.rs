@@ -7,10 +7,13 @@
 //! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`] and [`table`] have files of their own.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
+//! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
 //! * [`units`], [`template`] and [`glob`] are the kinds of values.
 //!
 //! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
 
+mod archives;
+mod condition;
 pub mod error;
 pub mod glob;
 pub mod http;
@@ -26,11 +29,12 @@ pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen};
 pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
-pub use table::{TableConfig, When};
+pub use table::TableConfig;
 pub use tail::{ReadFrom, TailConfig, Watch};
 pub use template::InstanceTemplate;
 pub use units::ByteSize;
 
+use crate::archive::Access;
 use crate::lifecycle::{Limits, Schedule};
 use crate::parse::Reading;
 use crate::redact::{Redaction, Redactor};
@@ -61,6 +65,8 @@ pub struct Config {
     pub syslogs: Vec<SyslogConfig>,
     /// `[[table]]`, in the order of the file; at least one, and the last takes what the others leave.
     pub tables: Vec<TableConfig>,
+    /// `[archives]`
+    pub archives: Access,
     /// `[lifecycle]`
     pub lifecycle: LifecycleConfig,
     /// `[store]`
@@ -111,6 +117,7 @@ impl Default for Config {
             tails: Vec::new(),
             syslogs: Vec::new(),
             tables: TableConfig::all_by_default(),
+            archives: Access::default(),
             lifecycle: LifecycleConfig::default(),
             store: StoreConfig::default(),
             log: LogConfig::default(),
@@ -198,6 +205,7 @@ impl Config {
             syslogs: SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails),
             tails,
             tables: TableConfig::read_all(file.sections("table", "[[table]]"), report),
+            archives: archives::read(file.section("archives", "[archives]")),
             lifecycle: LifecycleConfig::read(file.section("lifecycle", "[lifecycle]")),
             store: StoreConfig::read(file.section("store", "[store]")),
             log: LogConfig::read(file.section("log", "[log]")),

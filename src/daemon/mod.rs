@@ -13,7 +13,7 @@ mod answers;
 mod observe;
 mod watchdog;
 
-use crate::config::{Config, Listen, TableConfig, When};
+use crate::config::{Config, Listen, TableConfig};
 use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
@@ -155,13 +155,7 @@ pub fn router(tables: &[TableConfig]) -> Router {
         table: table.name.clone(),
         window: table.window,
         buckets: table.buckets,
-        when: match &table.when {
-            None => Condition::Always,
-            Some(When::LevelAtMost(level)) => Condition::LevelAtMost(*level),
-            Some(When::LevelAtLeast(level)) => Condition::LevelAtLeast(*level),
-            Some(When::Instance(pattern)) => Condition::Instance(pattern.clone()),
-            Some(When::Source(pattern)) => Condition::Source(pattern.clone()),
-        },
+        when: table.when.clone().unwrap_or(Condition::Always),
     };
     // A configuration has one table at least; the last takes what is left.
     Router::new(tables.iter().map(route).collect())

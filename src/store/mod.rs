@@ -32,6 +32,7 @@ pub mod page;
 pub mod read;
 mod repair;
 pub mod scan;
+pub mod sealed;
 pub mod source;
 mod sqlite;
 pub mod steps;
