@@ -15,7 +15,7 @@ mod watchdog;
 
 use crate::config::{Config, Listen, TableConfig};
 use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
-use crate::lifecycle::Lifecycle;
+use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::metrics::Metrics;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
@@ -89,6 +89,9 @@ async fn serve(
 
     let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
     let readers = Readers::new(config.data_dir.clone());
+    let board = Arc::new(Board::default());
+    let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
+    let hands = Arc::new(hands);
     let api = answers::api(&readers, store, router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
@@ -108,13 +111,14 @@ async fn serve(
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();
     let lifecycle = Lifecycle {
-        steps: store.steps(),
-        rules: config.tables.iter().map(|table| table.rule(None)).collect(),
+        hands: hands.clone(),
+        data_dir: config.data_dir.clone(),
+        rules: config.tables.iter().map(TableConfig::rule).collect(),
         schedule: config.lifecycle.schedule.clone(),
         limits: config.lifecycle.limits,
         on_run: observe::on_run(&metrics, readers),
     };
-    let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(&stopped))?;
+    let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(stopped))?;
     let watchdog = watchdog::start(store.intake(), counters)?;
     tracing::info!(data = %config.data_dir.display(), "ready");
 

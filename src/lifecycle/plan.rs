@@ -14,14 +14,14 @@
 //! A drop is planned only where everything says so: the day belongs to a configured table and has that table's
 //! period, its window is over, the [clock](super::clock) is believed, nothing remembered from an earlier configuration
 //! still keeps it, an archive of all that it holds was read back where its table asks for one, enough other days of
-//! its table stay, and the run has not dropped its fill. Each "no" is a [`Reason`] that the plan carries beside
+//! its table stay, and the run has not dropped its fill. Each "no" is a [`Reason`](super::Reason) that the plan carries beside
 //! its steps, so that a day that stays can be explained.
 //!
 //! Under pressure (the folder has more bytes than `max_bytes`) the oldest days go before their time, under the same
 //! conditions but for the window; their period has to be over.
 
 use super::clock::Clock;
-use super::reason::{HeldBack, Reason, Why};
+use super::reason::{HeldBack, Why};
 use super::window::Window;
 use crate::key::{DayTable, TableName};
 use crate::store::catalogue::{Archived, Seal};
@@ -137,6 +137,20 @@ pub struct Limits {
     pub max_bytes: Option<u64>,
     /// Whether days that their table wants archived go without, when the folder has too many bytes.
     pub drop_unarchived: bool,
+}
+
+/// What an empty configuration says.
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            drops_per_run_max: NonZeroU16::MIN.saturating_add(99),
+            grace: Duration::from_secs(86_400),
+            min_tables: 1,
+            seal_after: Duration::from_secs(6 * 3600),
+            max_bytes: None,
+            drop_unarchived: false,
+        }
+    }
 }
 
 /// All that a plan is made from.

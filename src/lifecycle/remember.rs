@@ -3,7 +3,7 @@
 //! A table that is configured no more is remembered with what it was: nothing drops its days, and configured again
 //! with a shorter `keep` it waits as if it had never been away.
 
-use super::plan::{Archive, Shortened, TableRule};
+use super::plan::{Archive, Limits, Shortened, TableRule};
 use crate::store::catalogue::Rule;
 use crate::time::Ticks;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use std::time::Duration;
 /// it keeps the older of both, and the newer time. Made as long as before, or longer, there is nothing to wait for.
 /// Where days were archived and are no more, a drop asks for the archive until the grace time is over, and archives
 /// that are to be kept shorter are not removed until then.
-pub fn remember(before: &[Rule], configured: &[TableRule], now: Ticks, grace: Duration) -> Vec<Rule> {
+pub fn remember(before: &[Rule], configured: &[TableRule], limits: &Limits, now: Ticks) -> Vec<Rule> {
     let known = |name: &str| before.iter().find(|rule| rule.name == name);
     let mut rules: Vec<Rule> =
-        configured.iter().map(|rule| rule_of(known(rule.name.as_str()), rule, now, grace)).collect();
+        configured.iter().map(|rule| rule_of(known(rule.name.as_str()), rule, limits, now)).collect();
     let is_configured = |name: &str| configured.iter().any(|rule| rule.name.as_str() == name);
     let removed = before.iter().filter(|rule| !is_configured(&rule.name));
     rules.extend(removed.map(|rule| Rule { is_removed: true, ..rule.clone() }));
@@ -32,7 +32,8 @@ pub fn recall(rule: &mut TableRule, rules: &[Rule], grace: Duration) {
     rule.archives_until = known.archives_since.map(|since| since.plus(grace));
 }
 
-fn rule_of(known: Option<&Rule>, rule: &TableRule, now: Ticks, grace: Duration) -> Rule {
+fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &Limits, now: Ticks) -> Rule {
+    let grace = limits.grace;
     let place = match &rule.archive {
         Archive::At(place) => Some(place.to_string()),
         Archive::None => None,
@@ -59,6 +60,7 @@ fn rule_of(known: Option<&Rule>, rule: &TableRule, now: Ticks, grace: Duration) 
         archive_before,
         keep_archives: rule.keep_archives,
         archives_since,
+        seal_after: limits.seal_after,
         is_removed: false,
     }
 }
@@ -102,6 +104,11 @@ mod tests {
             archive_before: None,
             archives_until: None,
         }
+    }
+
+    /// What is remembered with a grace time of a day.
+    fn remember(before: &[Rule], configured: &[TableRule], now: Ticks, grace: Duration) -> Vec<Rule> {
+        super::remember(before, configured, &Limits { grace, ..Limits::default() }, now)
     }
 
     fn at(hours: u64) -> Ticks {

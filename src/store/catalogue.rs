@@ -124,7 +124,7 @@ pub(crate) struct Touched<'a> {
 }
 
 /// How long a configured table is kept, as the last daemon knew it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// The configured table's name.
     pub name: String,
@@ -140,6 +140,8 @@ pub struct Rule {
     pub keep_archives: Option<Duration>,
     /// Where `keep_archives` became shorter: since when.
     pub archives_since: Option<Ticks>,
+    /// How long after its end a day waits for late records before it is sealed.
+    pub seal_after: Duration,
     /// Whether it is configured no more; what stands of it is not dropped.
     pub is_removed: bool,
 }
@@ -377,10 +379,10 @@ impl Catalogue {
         let select = match self.has_life()? {
             true => {
                 "SELECT name, keep_seconds, shorter_since, keep_before, archive, archive_before, archive_until,
-                 keep_archives, archives_since, removed FROM rule"
+                 keep_archives, archives_since, seal_after, removed FROM rule"
             }
             false => {
-                "SELECT name, keep_seconds, shorter_since, keep_before, NULL, NULL, NULL, NULL, NULL, 0 FROM rule"
+                "SELECT name, keep_seconds, shorter_since, keep_before, NULL, NULL, NULL, NULL, NULL, NULL, 0 FROM rule"
             }
         };
         self.all(select, |row| {
@@ -394,7 +396,8 @@ impl Catalogue {
                 archive_before: row.get::<_, Option<String>>(5)?.zip(time(6)?),
                 keep_archives: duration(7)?,
                 archives_since: time(8)?,
-                is_removed: row.get(9)?,
+                seal_after: duration(9)?.unwrap_or_default(),
+                is_removed: row.get(10)?,
             })
         })
     }
@@ -410,8 +413,8 @@ impl Catalogue {
                 let (place, until) = rule.archive_before.as_ref().map(|(place, until)| (place, until.get())).unzip();
                 transaction.execute(
                     "INSERT INTO rule(name, keep_seconds, shorter_since, keep_before, archive, archive_before,
-                     archive_until, keep_archives, archives_since, removed)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                     archive_until, keep_archives, archives_since, seal_after, removed)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
                     params![
                         rule.name,
                         length(rule.keep),
@@ -422,6 +425,7 @@ impl Catalogue {
                         until,
                         rule.keep_archives.map(length),
                         rule.archives_since.map(Ticks::get),
+                        length(rule.seal_after),
                         rule.is_removed
                     ],
                 )?;

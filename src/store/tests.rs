@@ -449,7 +449,7 @@ fn tables_say_what_they_hold() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 10, 4000);
-    let rule = Rule { name: "Log".into(), keep: seconds(86_400), shortened: None };
+    let rule = Rule { name: "Log".into(), keep: seconds(86_400), ..Rule::default() };
     store.steps().set_rules(vec![rule]).expect("noted");
     let tables = folder.reader().tables().expect("read");
     let [summary] = &*tables else { panic!("{tables:?}") };

@@ -38,6 +38,7 @@ pub(super) const LIFE: &str = "
     ALTER TABLE rule ADD COLUMN archive_until INTEGER; -- ticks until which archive_before counts
     ALTER TABLE rule ADD COLUMN keep_archives INTEGER; -- seconds; none is for ever
     ALTER TABLE rule ADD COLUMN archives_since INTEGER; -- ticks since which keep_archives is shorter than it was
+    ALTER TABLE rule ADD COLUMN seal_after INTEGER; -- seconds
     ALTER TABLE rule ADD COLUMN removed INTEGER NOT NULL DEFAULT 0; -- whether it is configured no more
     CREATE TABLE making(                            -- files that are being made: no data yet
         name TEXT PRIMARY KEY,                      -- below tables/
@@ -84,14 +85,6 @@ pub enum Role {
 }
 
 impl Role {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Role::Open => "open",
-            Role::Closed => "closed",
-            Role::Sealed => "sealed",
-        }
-    }
-
     pub(super) fn by_name(name: &str) -> Role {
         match name {
             "closed" => Role::Closed,
@@ -518,6 +511,16 @@ fn read_archived(row: &Row<'_>) -> rusqlite::Result<Archived> {
         is_superseded: row.get(9)?,
         manifest: row.get::<_, String>(10)?.into(),
     })
+}
+
+/// SQL that makes a catalogue what it was in format 2.
+#[cfg(test)]
+pub(super) fn undone() -> String {
+    let added = LIFE.lines().filter_map(|line| line.trim().strip_prefix("ALTER TABLE ")).map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        format!("ALTER TABLE {} DROP COLUMN {};", words[0], words[3])
+    });
+    added.chain(["making", "archive", "watch", "pressure"].map(|table| format!("DROP TABLE {table};"))).collect()
 }
 
 #[cfg(test)]
