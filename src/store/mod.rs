@@ -30,6 +30,7 @@ pub mod page;
 pub mod read;
 mod repair;
 pub mod scan;
+pub mod sealed;
 pub mod source;
 mod sqlite;
 #[cfg(test)]
