@@ -18,7 +18,7 @@ pub struct Board {
 /// Counts of bytes by what was done with them.
 #[derive(Default)]
 pub struct Bytes {
-    /// Of days that were sealed, as sealed.
+    /// Of sealed files that were made.
     pub sealed: AtomicU64,
     /// Sent to archives.
     pub archived: AtomicU64,

@@ -216,12 +216,15 @@ impl Teller<'_> {
         }
         let bytes = &self.hands.board.bytes;
         let counter = match act {
-            "archive" => &bytes.archived,
-            "verify" => &bytes.verified,
-            "restore" => &bytes.restored,
-            _ => &bytes.sealed,
+            "archive" => Some(&bytes.archived),
+            "verify" => Some(&bytes.verified),
+            "restore" => Some(&bytes.restored),
+            // Rows are told of.
+            _ => None,
         };
-        Bytes::add(counter, done - self.counted.1);
+        if let Some(counter) = counter {
+            Bytes::add(counter, done - self.counted.1);
+        }
         self.counted.1 = done;
         let working = Working { table: self.table.clone(), act, done, total };
         if self.said.elapsed() >= SAY_EVERY {
@@ -240,7 +243,17 @@ impl Drop for Teller<'_> {
     }
 }
 
-/// When a table that is restored now for so long goes again.
-pub(super) fn restored_until(now: Ticks, keep: Duration) -> Ticks {
-    now.plus(keep)
+/// By what the file is known that a manifest describes.
+fn seal_of(manifest: &Manifest, at: Ticks) -> Seal {
+    let time = |text: &Option<String>| {
+        let time = chrono::DateTime::parse_from_rfc3339(text.as_deref()?).ok()?;
+        Ticks::from_unix(time.timestamp(), time.timestamp_subsec_nanos())
+    };
+    Seal {
+        bytes: manifest.bytes,
+        sha256: manifest.sha256.clone(),
+        rows: manifest.rows,
+        times: time(&manifest.first_time).zip(time(&manifest.last_time)),
+        at,
+    }
 }

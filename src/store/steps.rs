@@ -4,7 +4,7 @@
 //! between two of them, on the caller's thread: commits and readers never wait for it.
 
 use super::StoreError;
-use super::catalogue::{Archived, Day, Permit, Rule, Seal, Watch};
+use super::catalogue::{Archived, Committed, Day, Permit, Rule, Seal, Watch};
 use super::commit::{Committer, Restoring, Sealing};
 use super::intake::Intake;
 use crate::key::DayTable;
@@ -85,6 +85,11 @@ impl Steps {
     pub fn begin_seal(&self, table: &DayTable) -> Result<Sealing, StoreError> {
         let table = table.clone();
         self.run(move |committer| committer.begin_seal(&table))
+    }
+
+    /// Which commits happened.
+    pub fn committed(&self) -> Result<Committed, StoreError> {
+        self.run(|committer| committer.catalogue().committed())
     }
 
     /// Makes the sealed file, which stands whole and synced at its path, the table.

@@ -1,10 +1,11 @@
 //! The store as its users see it: what is submitted is read back, whatever happened in between.
 
+use super::catalogue::Rule;
 use super::*;
 use crate::batch::Batch;
-use crate::key::{RowKey, TableName};
+use crate::key::{DayTable, RowKey, TableName};
 use crate::record::{Level, Record};
-use crate::time;
+use crate::time::{self, Ticks};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

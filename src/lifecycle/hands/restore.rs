@@ -1,6 +1,6 @@
 //! A day comes back from its archive as a table.
 
-use super::{Hands, OnWork, StepError, address, described, restored_until};
+use super::{Hands, OnWork, StepError, address, described, seal_of};
 use crate::archive::{self, Archive, Patience};
 use crate::key::{DayTable, TableName};
 use crate::store::StoreError;
@@ -51,7 +51,7 @@ impl Hands {
             Some(archived) => archived,
             None => self.found_archive(wanted, on)?,
         };
-        let expires = restored_until(time::now(), wanted.keep);
+        let expires = time::now().plus(wanted.keep);
         let days = self.steps.lifecycle_state()?.days;
         if let Some(day) = days.iter().find(|day| day.table == table)
             && !day.files.is_empty()
@@ -149,17 +149,7 @@ impl Hands {
 /// An archive that was found and read back.
 fn noted(archived: &archive::Archived, place: &str) -> Archived {
     let manifest = archived.manifest();
-    let time = |text: &Option<String>| {
-        let time = chrono::DateTime::parse_from_rfc3339(text.as_deref()?).ok()?;
-        Ticks::from_unix(time.timestamp(), time.timestamp_subsec_nanos())
-    };
-    let seal = Seal {
-        bytes: manifest.bytes,
-        sha256: manifest.sha256.clone(),
-        rows: manifest.rows,
-        times: time(&manifest.first_time).zip(time(&manifest.last_time)),
-        at: time::now(),
-    };
+    let seal = seal_of(manifest, time::now());
     Archived {
         table: archived.table().clone(),
         generation: archived.generation(),

@@ -1,9 +1,11 @@
 //! A day is sealed: one file of all that it has.
 
-use super::{Hands, OnWork, StepError};
+use super::{Bytes, Hands, OnWork, StepError, seal_of};
 use crate::key::DayTable;
-use crate::store::Sealing;
-use crate::store::catalogue::Seal;
+use crate::store::catalogue::{LiveFile, Seal};
+use crate::store::sealed::{self, Progress};
+use crate::store::{Sealing, StoreError};
+use crate::time;
 
 impl Hands {
     /// Makes one sealed file of all that `table` has. What comes for it meanwhile goes to the next generation.
@@ -27,7 +29,28 @@ impl Hands {
     }
 
     /// Writes the sealed file, and compares it with what it was made of.
-    fn write(&self, _sealing: &Sealing, _on: &mut OnWork<'_>) -> Result<Seal, StepError> {
-        Err(StepError::Stopped)
+    fn write(&self, sealing: &Sealing, on: &mut OnWork<'_>) -> Result<Seal, StepError> {
+        let mut inputs = sealing.inputs.clone();
+        inputs.sort_by_key(LiveFile::generation);
+        let what = sealed::Sealing {
+            table: sealing.table.clone(),
+            generation: sealing.generation,
+            inputs: inputs.iter().map(|file| self.path_of(&file.name)).collect(),
+            committed: self.steps.committed()?,
+            out: sealing.path.clone(),
+        };
+        let mut teller = self.teller(&sealing.table, on);
+        let manifest = sealed::seal(&what, &mut |progress| match progress {
+            Progress::Surveyed(done, total) => teller.tell("survey", done, total),
+            Progress::Written(done, total) => teller.tell("seal", done, total),
+            Progress::Verified(done, total) => teller.tell("compare", done, total),
+        });
+        drop(teller);
+        let manifest = match manifest {
+            Err(StoreError::Closed) if self.is_stopped() => return Err(StepError::Stopped),
+            manifest => manifest?,
+        };
+        Bytes::add(&self.board.bytes.sealed, manifest.bytes);
+        Ok(seal_of(&manifest, time::now()))
     }
 }
