@@ -102,6 +102,8 @@ pub(super) fn connect(
     patience: &Patience,
 ) -> Result<Arc<dyn ObjectStore>, ArchiveError> {
     let setup = |what: String| ArchiveError::Setup { url: url.clone(), what };
+    // The client takes the process's provider of cryptography. Where there is one already this one is not needed.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let built = match url.place() {
         Place::Folder(folder) => {
             std::fs::metadata(folder).map_err(ArchiveError::io(folder))?;
@@ -119,6 +121,8 @@ type Built = object_store::Result<Arc<dyn ObjectStore>>;
 
 fn s3(bucket: &str, access: &Access, patience: &Patience) -> Result<Built, String> {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(patience.retry());
+    // What is dropped is dropped one by one: not all that speak S3's protocol take lists.
+    builder = builder.with_disable_bulk_delete(true);
     for (key, value) in patience.client(access) {
         builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
     }

@@ -289,7 +289,7 @@ mod tests {
         for (total, part) in [(1, 8 << 20), (72_000 << 20, 8 << 20), ((72_000 << 20) + 1, 9 << 20)] {
             assert_eq!(part_bytes(total), part, "{total}");
         }
-        for total in [1 << 30, 1 << 40, 5 << 40] {
+        for total in [1u64 << 30, 1 << 40, 5 << 40] {
             assert!(total.div_ceil(part_bytes(total)) <= PARTS_MAX, "{total}");
         }
     }

@@ -10,7 +10,7 @@ use crate::archive::Access;
 /// The section's keys, checked. Files are read when an archive is opened, so that new secrets need no restart.
 pub(super) fn read(mut section: Section<'_>) -> Access {
     let access = Access {
-        s3_endpoint: section.text("s3_endpoint", endpoint),
+        s3_endpoint: read_endpoint(&mut section),
         s3_region: section.text("s3_region", region),
         s3_credentials_file: section.text("s3_credentials_file", absolute),
         azure_connection_string_file: section.text("azure_connection_string_file", absolute),
@@ -22,6 +22,13 @@ pub(super) fn read(mut section: Section<'_>) -> Access {
     }
     section.finish();
     access
+}
+
+/// `s3_endpoint`. What is wrong is not quoted: it may hold a secret.
+fn read_endpoint(section: &mut Section<'_>) -> Option<String> {
+    let written = section.written("s3_endpoint")?;
+    let endpoint = endpoint(written.text);
+    endpoint.map_err(|what| section.fault_within(&written, 0, what)).ok()
 }
 
 fn endpoint(text: &str) -> Result<String, &'static str> {
