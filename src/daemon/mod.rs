@@ -6,10 +6,12 @@
 //! moves only with the commit that holds its rows.
 //!
 //! * `answers`: what the routes of [`crate::http`] answer, from a pool of readers.
+//! * `life`: what the lifecycle answers.
 //! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
 mod answers;
+mod life;
 mod observe;
 mod watchdog;
 
@@ -22,6 +24,7 @@ use crate::store::{Store, StoreError};
 use crate::syslog::{self, ListenError, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use answers::Readers;
+use life::Lives;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -92,7 +95,8 @@ async fn serve(
     let board = Arc::new(Board::default());
     let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
     let hands = Arc::new(hands);
-    let api = answers::api(&readers, store, router.clone(), config.reading());
+    let lives = Lives::new(&config, hands.clone(), readers.clone());
+    let api = answers::api(&readers, lives, store, router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Listen::Tcp(address) = config.http.listen {

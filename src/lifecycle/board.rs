@@ -3,6 +3,8 @@
 use super::plan::Step;
 use super::reason::Reason;
 use crate::time::Ticks;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,12 +55,12 @@ pub struct Failed {
 }
 
 /// A long step, and how far it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Working {
     /// The day-table.
     pub table: String,
-    /// What is done with it.
-    pub act: &'static str,
+    /// What is done with it: `survey`, `seal`, `compare` (in rows), `archive`, `verify`, `restore` (in bytes).
+    pub act: Cow<'static, str>,
     /// Bytes, or rows, that are done.
     pub done: u64,
     /// In all.

@@ -21,9 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+mod now;
 mod restore;
 mod seal;
 
+pub use now::Kept;
 pub use restore::{Restored, Wanted};
 
 /// How often a long step says in the log how far it is.
@@ -226,7 +228,7 @@ impl Teller<'_> {
             Bytes::add(counter, done - self.counted.1);
         }
         self.counted.1 = done;
-        let working = Working { table: self.table.clone(), act, done, total };
+        let working = Working { table: self.table.clone(), act: act.into(), done, total };
         if self.said.elapsed() >= SAY_EVERY {
             tracing::info!(table = self.table, act, done, total, "at work");
             self.said = Instant::now();

@@ -8,6 +8,7 @@
 //! * [`clock`]: whether the wall clock is believed.
 //! * [`mod@plan`]: from the day-tables, the archives, the rules of the configuration and the time to a list of steps,
 //!   and to the reason for every expired day that stays; [`reason`] says both in words.
+//! * [`told`]: a plan as it is shown.
 //! * [`schedule`]: when the next plan is made.
 //! * [`remember`]: what an earlier configuration kept longer.
 //! * `retry`: when a step that failed is tried again.
@@ -30,6 +31,7 @@ pub mod plan;
 pub mod schedule;
 pub mod remember;
 mod retry;
+pub mod told;
 pub mod view;
 pub mod board;
 pub mod hands;
@@ -41,4 +43,6 @@ pub use plan::{Archive, Limits, Plan, Planned, Shortened, State, Step, TableRule
 pub use reason::{HeldBack, Reason, Why};
 pub use run::{Lifecycle, Run};
 pub use schedule::{Schedule, ScheduleError};
+pub use told::Told;
+pub use view::remembered;
 pub use window::{Admission, Window};

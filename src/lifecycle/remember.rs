@@ -61,6 +61,7 @@ fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &Limits, now: Ticks) 
         keep_archives: rule.keep_archives,
         archives_since,
         seal_after: limits.seal_after,
+        period: rule.window.period,
         is_removed: false,
     }
 }

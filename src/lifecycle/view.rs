@@ -1,8 +1,10 @@
 //! From what the catalogue says to what a plan is made from.
 
 use super::clock::Clock;
-use super::plan::{Limits, Sealed, State, TableRule, TableState, View};
+use super::plan::{Archive, Limits, Sealed, State, TableRule, TableState, View};
 use super::remember::recall;
+use super::window::Window;
+use crate::key::TableName;
 use crate::store::LifecycleState;
 use crate::store::bytes::{file_bytes, folder_bytes};
 use crate::store::catalogue::{Day, DayState, Role, Watch};
@@ -41,6 +43,30 @@ impl View {
             dropped: 0,
         }
     }
+}
+
+/// The rules and the limits of the last daemon, as the catalogue remembers them, for whoever has no configuration.
+pub fn remembered(state: &LifecycleState) -> (Vec<TableRule>, Limits) {
+    let rules = state.rules.iter().filter(|rule| !rule.is_removed).filter_map(|rule| {
+        let place = rule.archive.as_deref().map(Into::into);
+        Some(TableRule {
+            name: TableName::new(&rule.name).ok()?,
+            window: Window { keep: rule.keep, period: rule.period },
+            archive: place.map_or(Archive::None, Archive::At),
+            keep_archives: rule.keep_archives,
+            shortened: None,
+            archive_before: None,
+            archives_until: None,
+        })
+    });
+    let seal_after = state.rules.first().map(|rule| rule.seal_after);
+    let default = Limits::default();
+    let limits = Limits {
+        seal_after: seal_after.unwrap_or(default.seal_after),
+        max_bytes: state.pressure.map(|(bytes_max, _)| bytes_max),
+        ..default
+    };
+    (rules.collect(), limits)
 }
 
 fn table_of(data_dir: &Path, day: &Day, watch: &Watch) -> TableState {

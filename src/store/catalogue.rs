@@ -10,7 +10,7 @@ pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
 use super::StoreError;
 use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
 use super::sqlite::{self, Schema};
-use crate::key::DayTable;
+use crate::key::{DayTable, Period};
 use crate::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
@@ -142,6 +142,8 @@ pub struct Rule {
     pub archives_since: Option<Ticks>,
     /// How long after its end a day waits for late records before it is sealed.
     pub seal_after: Duration,
+    /// How long one of its day-tables takes records.
+    pub period: Period,
     /// Whether it is configured no more; what stands of it is not dropped.
     pub is_removed: bool,
 }
@@ -379,10 +381,10 @@ impl Catalogue {
         let select = match self.has_life()? {
             true => {
                 "SELECT name, keep_seconds, shorter_since, keep_before, archive, archive_before, archive_until,
-                 keep_archives, archives_since, seal_after, removed FROM rule"
+                 keep_archives, archives_since, seal_after, removed, period FROM rule"
             }
             false => {
-                "SELECT name, keep_seconds, shorter_since, keep_before, NULL, NULL, NULL, NULL, NULL, NULL, 0 FROM rule"
+                "SELECT name, keep_seconds, shorter_since, keep_before, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL FROM rule"
             }
         };
         self.all(select, |row| {
@@ -398,6 +400,7 @@ impl Catalogue {
                 archives_since: time(8)?,
                 seal_after: duration(9)?.unwrap_or_default(),
                 is_removed: row.get(10)?,
+                period: period_of(row.get::<_, Option<String>>(11)?.as_deref()),
             })
         })
     }
@@ -413,8 +416,8 @@ impl Catalogue {
                 let (place, until) = rule.archive_before.as_ref().map(|(place, until)| (place, until.get())).unzip();
                 transaction.execute(
                     "INSERT INTO rule(name, keep_seconds, shorter_since, keep_before, archive, archive_before,
-                     archive_until, keep_archives, archives_since, seal_after, removed)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                     archive_until, keep_archives, archives_since, seal_after, removed, period)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
                     params![
                         rule.name,
                         length(rule.keep),
@@ -426,7 +429,8 @@ impl Catalogue {
                         rule.keep_archives.map(length),
                         rule.archives_since.map(Ticks::get),
                         length(rule.seal_after),
-                        rule.is_removed
+                        rule.is_removed,
+                        name_of_period(rule.period)
                     ],
                 )?;
             }
@@ -481,6 +485,19 @@ fn read_file(row: &Row<'_>) -> rusqlite::Result<LiveFile> {
         Seal { bytes: bytes.cast_unsigned(), sha256, rows: rows.cast_unsigned(), times, at }
     });
     Ok(LiveFile { name: row.get(0)?, day, last_seq, entities, writable, times, role, seal })
+}
+
+fn name_of_period(period: Period) -> &'static str {
+    match period {
+        Period::Hour => "hour",
+        Period::Day => "day",
+        Period::Month => "month",
+    }
+}
+
+fn period_of(name: Option<&str>) -> Period {
+    let all = [Period::Hour, Period::Day, Period::Month];
+    all.into_iter().find(|period| name == Some(name_of_period(*period))).unwrap_or_default()
 }
 
 fn seconds(seconds: i64) -> Duration {

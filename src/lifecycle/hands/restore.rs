@@ -7,6 +7,7 @@ use crate::store::StoreError;
 use crate::store::catalogue::{Archived, Day, DayState, Seal};
 use crate::store::sealed::Manifest;
 use crate::time::{self, Ticks};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What is to be brought back.
@@ -23,14 +24,14 @@ pub struct Wanted {
 }
 
 /// What was brought back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     /// The table that it is now.
-    pub table: DayTable,
+    pub table: String,
     /// Rows in it.
     pub rows: u64,
-    /// When it goes again.
-    pub expires: Ticks,
+    /// When it goes again, RFC 3339.
+    pub expires: String,
     /// Whether it stood already, from the same archive.
     pub stood: bool,
 }
@@ -64,7 +65,7 @@ impl Hands {
         match ended {
             Ok(((), seal)) => {
                 tracing::info!(%table, %origin, rows = seal.rows, %expires, "restored");
-                Ok(Restored { table, rows: seal.rows, expires, stood: false })
+                Ok(Restored { table: table.to_string(), rows: seal.rows, expires: expires.to_string(), stood: false })
             }
             Err(error) => {
                 if let Err(error) = self.steps.give_up(&restoring.output) {
@@ -81,8 +82,8 @@ impl Hands {
         match &day.state {
             DayState::Restored { expires: before, .. } if is_same => {
                 self.steps.prolong(table, expires)?;
-                let expires = expires.max(*before);
-                Ok(Restored { table: table.clone(), rows: archived.seal.rows, expires, stood: true })
+                let (table, expires) = (table.to_string(), expires.max(*before).to_string());
+                Ok(Restored { table, rows: archived.seal.rows, expires, stood: true })
             }
             DayState::Restored { .. } => {
                 Err(StoreError::Refused(format!("{table} stands, restored from another archive: drop it first")).into())

@@ -39,6 +39,7 @@ pub(super) const LIFE: &str = "
     ALTER TABLE rule ADD COLUMN keep_archives INTEGER; -- seconds; none is for ever
     ALTER TABLE rule ADD COLUMN archives_since INTEGER; -- ticks since which keep_archives is shorter than it was
     ALTER TABLE rule ADD COLUMN seal_after INTEGER; -- seconds
+    ALTER TABLE rule ADD COLUMN period TEXT;        -- 'hour', 'day' or 'month'
     ALTER TABLE rule ADD COLUMN removed INTEGER NOT NULL DEFAULT 0; -- whether it is configured no more
     CREATE TABLE making(                            -- files that are being made: no data yet
         name TEXT PRIMARY KEY,                      -- below tables/
