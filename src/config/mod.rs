@@ -223,7 +223,10 @@ impl LifecycleConfig {
             limits: Limits {
                 grace: section.duration("grace", limits.grace, grace.clone()),
                 drops_per_run_max: section.count("drops_per_run_max", limits.drops_per_run_max, u16::MAX),
-                min_tables: section.whole("min_tables", 0..=65_535).and_then(|n| u16::try_from(n).ok()).unwrap_or(limits.min_tables),
+                min_tables: section
+                    .whole("min_tables", 0..=65_535)
+                    .and_then(|n| u16::try_from(n).ok())
+                    .unwrap_or(limits.min_tables),
                 seal_after: section.duration("seal_after", limits.seal_after, grace),
                 max_bytes: section.text("max_bytes", bytes_or_off).flatten(),
                 drop_unarchived: section.truth("drop_unarchived").unwrap_or(limits.drop_unarchived),

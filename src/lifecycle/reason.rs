@@ -76,7 +76,9 @@ impl fmt::Display for Reason {
             Reason::NoRecordTime => {
                 f.write_str("no record has given a time of its own yet, so nothing confirms the clock")
             }
-            Reason::Grace { until } => write!(f, "it was configured to stay until lately; what is new counts from {until}"),
+            Reason::Grace { until } => {
+                write!(f, "it was configured to stay until lately; what is new counts from {until}")
+            }
             Reason::NoPermit => f.write_str("it has no archive that was read back, and its table asks for one"),
             Reason::OverLimit(max) => write!(f, "one run drops at most {max} tables; it goes with a later one"),
             Reason::Floor(min) => write!(f, "{min} of its table's days with records stay in any case (`min_tables`)"),

@@ -124,12 +124,7 @@ mod tests {
             archives_until: None,
         };
         let names = ["Log20261117", "Log20261118", "Log20261120", "Incident20261110"];
-        let tables = vec![
-            sealed(names[0]),
-            sealed(names[1]),
-            open,
-            TableState { state: copy, ..sealed(names[3]) },
-        ];
+        let tables = vec![sealed(names[0]), sealed(names[1]), open, TableState { state: copy, ..sealed(names[3]) }];
         let view = View {
             tables,
             archives: ["Log20261110", "Log20261117"].map(archived).to_vec(),
@@ -145,12 +140,15 @@ mod tests {
         let found = lives(&names.map(summary), &view, &shown);
         let found: Vec<_> =
             found.iter().map(|t| (&*t.table, t.state, t.next, t.next_at.as_deref(), t.stays.is_some())).collect();
-        assert_eq!(found, [
-            ("Incident20261110", "restored", Some("drop"), Some("2026-11-25T00:00:00Z"), false),
-            ("Log20261110", "dropped", Some("remove_archive"), Some("2027-02-19T00:00:00Z"), false),
-            ("Log20261117", "archived", Some("drop"), Some("2026-11-28T00:00:00Z"), false),
-            ("Log20261118", "sealed", Some("archive"), None, true),
-            ("Log20261120", "open", Some("seal"), Some("2026-11-21T06:00:00Z"), false),
-        ]);
+        assert_eq!(
+            found,
+            [
+                ("Incident20261110", "restored", Some("drop"), Some("2026-11-25T00:00:00Z"), false),
+                ("Log20261110", "dropped", Some("remove_archive"), Some("2027-02-19T00:00:00Z"), false),
+                ("Log20261117", "archived", Some("drop"), Some("2026-11-28T00:00:00Z"), false),
+                ("Log20261118", "sealed", Some("archive"), None, true),
+                ("Log20261120", "open", Some("seal"), Some("2026-11-21T06:00:00Z"), false),
+            ]
+        );
     }
 }

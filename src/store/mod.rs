@@ -46,8 +46,8 @@ pub use intake::{Advance, Done, Intake, Refused, Submission};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
 pub use scan::Scan;
-pub use steps::{LifecycleState, Steps};
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
+pub use steps::{LifecycleState, Steps};
 
 use commit::Committer;
 use std::path::Path;

@@ -33,7 +33,8 @@ impl View {
         match (step, known) {
             (Step::Create(table), _) => self.tables.push(TableState::empty(table.clone())),
             (Step::Seal(_), Some(state)) => {
-                let (rows, generation) = (state.rows(), state.sealed.as_ref().map_or(2, |sealed| sealed.generation + 2));
+                let (rows, generation) =
+                    (state.rows(), state.sealed.as_ref().map_or(2, |sealed| sealed.generation + 2));
                 let bytes = state.bytes;
                 let sha256 = format!("of generation {generation}");
                 state.sealed = Some(Sealed { generation, seal: Seal { bytes, sha256, rows, times: None, at: now } });
@@ -47,7 +48,15 @@ impl View {
                 }
                 let table = table.clone();
                 let manifest = "".into();
-                self.archives.push(Archived { table, generation, url, seal, verified: now, is_superseded: false, manifest });
+                self.archives.push(Archived {
+                    table,
+                    generation,
+                    url,
+                    seal,
+                    verified: now,
+                    is_superseded: false,
+                    manifest,
+                });
             }
             (Step::Drop(_), Some(state)) => {
                 let table = state.table.clone();

@@ -205,7 +205,8 @@ impl Catalogue {
         let select = "SELECT day, generation, url, bytes, sha256, rows, oldest, newest, verified, superseded, manifest
                       FROM archive";
         let mut archives = self.all(select, read_archived)?;
-        archives.sort_by(|a, b| (a.table.start(), &a.table, a.generation).cmp(&(b.table.start(), &b.table, b.generation)));
+        archives
+            .sort_by(|a, b| (a.table.start(), &a.table, a.generation).cmp(&(b.table.start(), &b.table, b.generation)));
         Ok(archives)
     }
 
@@ -301,23 +302,27 @@ impl Catalogue {
         let (oldest, newest) = seal.times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
         let name = table.to_string();
         self.change(|transaction| {
-            transaction.execute("UPDATE archive SET superseded = 1 WHERE day = ?1 AND generation < ?2", params![
-                name, generation
-            ])?;
+            transaction.execute(
+                "UPDATE archive SET superseded = 1 WHERE day = ?1 AND generation < ?2",
+                params![name, generation],
+            )?;
             transaction
-                .execute("INSERT OR REPLACE INTO archive VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)", params![
-                    name,
-                    generation,
-                    url,
-                    seal.bytes.cast_signed(),
-                    seal.sha256,
-                    seal.rows.cast_signed(),
-                    oldest,
-                    newest,
-                    verified.get(),
-                    is_superseded,
-                    manifest
-                ])
+                .execute(
+                    "INSERT OR REPLACE INTO archive VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                    params![
+                        name,
+                        generation,
+                        url,
+                        seal.bytes.cast_signed(),
+                        seal.sha256,
+                        seal.rows.cast_signed(),
+                        oldest,
+                        newest,
+                        verified.get(),
+                        is_superseded,
+                        manifest
+                    ],
+                )
                 .map(drop)
         })
     }
@@ -342,7 +347,8 @@ impl Catalogue {
                 let mut statement = transaction.prepare("DELETE FROM file WHERE day = ?1 RETURNING name")?;
                 statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
             };
-            let update = "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL WHERE name = ?1";
+            let update =
+                "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL WHERE name = ?1";
             transaction.execute(update, params![name, now.get()])?;
             Ok(Ok(files))
         })?;
@@ -400,10 +406,7 @@ impl Catalogue {
         })
     }
 
-    fn change<T>(
-        &mut self,
-        change: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    fn change<T>(&mut self, change: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             let changed = change(&transaction)?;
@@ -450,7 +453,8 @@ fn missing_proof(connection: &Connection, day: &DayTable, now: Ticks) -> rusqlit
     let origin: Option<String> = connection
         .query_row("SELECT origin FROM day WHERE name = ?1 AND state = 'restored'", [&name], |row| row.get(0))
         .optional()?;
-    let rule = "SELECT coalesce(archive, CASE WHEN archive_until > ?2 THEN archive_before END) FROM rule WHERE name = ?1";
+    let rule =
+        "SELECT coalesce(archive, CASE WHEN archive_until > ?2 THEN archive_before END) FROM rule WHERE name = ?1";
     let place: Option<String> =
         connection.query_row(rule, params![day.table().as_str(), now.get()], |row| row.get(0)).optional()?.flatten();
     if origin.is_none() && place.is_none() {

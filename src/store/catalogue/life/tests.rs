@@ -8,7 +8,13 @@ fn day(name: &str) -> DayTable {
 }
 
 fn seal(rows: u64) -> Seal {
-    Seal { bytes: 10 * rows, sha256: format!("{rows:064x}"), rows, times: Ticks::new(3).zip(Ticks::new(9)), at: Ticks::MIN }
+    Seal {
+        bytes: 10 * rows,
+        sha256: format!("{rows:064x}"),
+        rows,
+        times: Ticks::new(3).zip(Ticks::new(9)),
+        at: Ticks::MIN,
+    }
 }
 
 fn rule(archive: Option<&str>) -> Rule {
@@ -71,10 +77,7 @@ fn a_day_is_dropped_with_the_proof_that_its_table_asks_for_and_not_before() {
         assert!(refusal(&mut catalogue, &table).contains("no archive at file:///a"), "{wrong:?}");
     }
     catalogue.put_archive(&archived(&table, 2, "file:///a", 5)).expect("noted");
-    assert_eq!(
-        catalogue.drop_day(&table, Permit::Proven, Ticks::MIN).expect("dropped"),
-        ["Log20261120.2.parquet"]
-    );
+    assert_eq!(catalogue.drop_day(&table, Permit::Proven, Ticks::MIN).expect("dropped"), ["Log20261120.2.parquet"]);
     assert_eq!(catalogue.files().expect("read"), []);
 }
 
@@ -86,7 +89,8 @@ fn what_came_after_the_archive_keeps_the_day() {
     sealed(&mut catalogue, &table, 2, 5);
     catalogue.put_archive(&archived(&table, 2, "file:///a", 5)).expect("noted");
     catalogue.create_day(&table, 3, "Log20261120.3.db", Ticks::MIN).expect("created");
-    catalogue.commit(2, &[Touched { file: "Log20261120.3.db", entities: 1, times: None }], std::iter::empty(), None)
+    catalogue
+        .commit(2, &[Touched { file: "Log20261120.3.db", entities: 1, times: None }], std::iter::empty(), None)
         .expect("committed");
     assert!(refusal(&mut catalogue, &table).contains("1 of its rows"));
     sealed(&mut catalogue, &table, 4, 6);
