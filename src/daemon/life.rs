@@ -6,6 +6,7 @@ use crate::http::{ApiError, Out, Restore};
 use crate::key::{DayTable, TableName};
 use crate::lifecycle::board::Working;
 use crate::lifecycle::{Archive, Hands, Limits, StepError, TableRule, View, Wanted, forecast};
+use crate::metrics::{Metrics, raise_to, size};
 use crate::query::lives;
 use crate::store::{LifecycleState, Reader};
 use crate::time;
@@ -83,6 +84,39 @@ impl Lives {
         write(&restored, out);
         Ok(())
     }
+}
+
+/// Has what is to be told of the lives of days fetched when somebody asks for metrics.
+pub(super) fn fetch(metrics: &Metrics, lives: &Lives) {
+    let lives = lives.clone();
+    let bytes_max = lives.limits.max_bytes.unwrap_or(0);
+    metrics.store_bytes_max.set(i64::try_from(bytes_max).unwrap_or(i64::MAX));
+    metrics.on_scrape(Box::new(move |metrics| {
+        let state = Reader::open(&lives.data_dir).and_then(|reader| LifecycleState::of(reader.catalogue()));
+        let Ok(state) = state else { return };
+        let view = lives.view(state);
+        for (name, count) in view.count_states() {
+            metrics.tables.with_label_values(&[name]).set(size(count));
+        }
+        metrics.store_bytes.set(i64::try_from(view.bytes).unwrap_or(i64::MAX));
+        if let Ok(disk) = rustix::fs::statvfs(&lives.data_dir) {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            metrics.store_free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));
+        }
+        let board = lives.hands.board();
+        let shown = board.read();
+        metrics.tables_held_back.reset();
+        for reason in shown.held_back.values() {
+            metrics.tables_held_back.with_label_values(&[reason.name()]).inc();
+        }
+        metrics.lifecycle_waiting.reset();
+        for failed in shown.failed.values() {
+            metrics.lifecycle_waiting.with_label_values(&[failed.step]).inc();
+        }
+        for (step, bytes) in board.bytes.read() {
+            raise_to(&metrics.lifecycle_bytes.with_label_values(&[step]), bytes);
+        }
+    }));
 }
 
 /// Where archives are looked for that the catalogue does not know.

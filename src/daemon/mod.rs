@@ -96,6 +96,7 @@ async fn serve(
     let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
     let hands = Arc::new(hands);
     let lives = Lives::new(&config, hands.clone(), readers.clone());
+    life::fetch(&metrics, &lives);
     let api = answers::api(&readers, lives, store, router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
@@ -139,10 +140,11 @@ async fn serve(
     watchdog.stop();
     readiness.drain();
     drop(lifecycle_stop);
+    hands.stop();
     let drained = tokio::task::spawn_blocking(move || {
         SyslogHandle::stop(syslog);
         TailHandle::stop(tailer);
-        // It ends within a step.
+        // It ends within a step, or what it is at within a moment.
         let _ = lifecycle.join();
     });
     let _ = drained.await;

@@ -96,6 +96,13 @@ impl Board {
 }
 
 impl Bytes {
+    /// Each with the name of what was done.
+    pub fn read(&self) -> [(&'static str, u64); 4] {
+        let Bytes { sealed, archived, verified, restored } = self;
+        [("seal", sealed), ("archive", archived), ("verify", verified), ("restore", restored)]
+            .map(|(step, bytes)| (step, bytes.load(Ordering::Relaxed)))
+    }
+
     pub(super) fn add(counter: &AtomicU64, bytes: u64) {
         counter.fetch_add(bytes, Ordering::Relaxed);
     }

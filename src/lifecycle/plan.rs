@@ -246,6 +246,25 @@ impl View {
         self.rules.iter().find(|rule| rule.name == *table.table())
     }
 
+    /// Where `state` is in its life: `open`, `sealed`, `archived`, `restored` or `dropped`.
+    pub fn state_name(&self, state: &TableState) -> &'static str {
+        match &state.state {
+            State::Dropped => "dropped",
+            State::Restored { .. } => "restored",
+            State::Open if state.sealed.is_none() => "open",
+            State::Open if self.is_proven(state, None) => "archived",
+            State::Open => "sealed",
+        }
+    }
+
+    /// Tables that stand, by where they are in their lives.
+    pub fn count_states(&self) -> [(&'static str, usize); 4] {
+        ["open", "sealed", "archived", "restored"].map(|name| {
+            let is_one = |state: &&TableState| state.stands() && self.state_name(state) == name;
+            (name, self.tables.iter().filter(is_one).count())
+        })
+    }
+
     /// Whether all that `state` holds is in an archive that was read back, at `place` or anywhere.
     pub fn is_proven(&self, state: &TableState, place: Option<&str>) -> bool {
         let Some(sealed) = state.sealed.as_ref().filter(|_| state.unsealed_rows == 0) else {

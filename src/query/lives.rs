@@ -30,17 +30,10 @@ pub fn lives(summaries: &[TableSummary], view: &View, shown: &Shown) -> Vec<Show
 fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
     let archive = view.archives.iter().rfind(|archived| archived.table == state.table && !archived.is_superseded);
     table.archive = archive.map(|archived| archived.url.clone());
-    let is_proven = state.sealed.is_some() && view.is_proven(state, None);
-    table.state = match &state.state {
-        State::Restored { expires, .. } => {
-            table.expires = Some(expires.to_string());
-            "restored"
-        }
-        State::Dropped => "dropped",
-        State::Open if is_proven => "archived",
-        State::Open if state.sealed.is_some() => "sealed",
-        State::Open => "open",
-    };
+    table.state = view.state_name(state);
+    if let State::Restored { expires, .. } = &state.state {
+        table.expires = Some(expires.to_string());
+    }
     if let Some(next) = next(view, state) {
         table.next = Some(next.step);
         table.next_at = next.at.map(|at| at.to_string());
