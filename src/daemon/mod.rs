@@ -27,11 +27,13 @@ use answers::Readers;
 use life::Lives;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How often it is looked whether the sources are still there.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a stop waits for the step of a day's life that is under way.
+const LIFECYCLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why the daemon ended, or did not start.
 #[derive(Debug, thiserror::Error)]
@@ -144,8 +146,12 @@ async fn serve(
     let drained = tokio::task::spawn_blocking(move || {
         SyslogHandle::stop(syslog);
         TailHandle::stop(tailer);
-        // It ends within a step, or what it is at within a moment.
-        let _ = lifecycle.join();
+        // It ends within a step, and a long one within a moment; but for a request that is under way. What a step left
+        // half done is what a kill would leave.
+        let patience = Instant::now() + LIFECYCLE_PATIENCE;
+        while !lifecycle.is_finished() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     });
     let _ = drained.await;
     while servers.join_next().await.is_some() {}

@@ -237,6 +237,35 @@ impl Catalogue {
         self.all("SELECT name FROM making", |row| row.get(0))
     }
 
+    /// Names `file`, as it is, as a live file of its day, which stands from now on unless it `stands_restored`.
+    pub(crate) fn put_file(
+        &mut self,
+        file: &LiveFile,
+        generation: i64,
+        now: Ticks,
+        stands_restored: bool,
+    ) -> Result<(), StoreError> {
+        let day = file.day.to_string();
+        let state = if stands_restored { "restored" } else { "open" };
+        self.change(|transaction| {
+            transaction.execute(
+                "INSERT INTO day(name, state, generation, changed) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (name) DO UPDATE SET state = ?2, generation = ?3, changed = ?4",
+                params![day, state, generation, now.get()],
+            )?;
+            if let Some(seal) = &file.seal {
+                return put_sealed(transaction, &day, &file.name, file.last_seq, seal);
+            }
+            let (oldest, newest) = file.times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
+            let role = if file.role == Role::Closed { "closed" } else { "open" };
+            let insert = "INSERT INTO file(name, day, last_seq, entities, writable, oldest, newest, role)
+                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            let LiveFile { name, last_seq, entities, writable, .. } = file;
+            let values = params![name, day, last_seq, entities, writable, oldest, newest, role];
+            transaction.execute(insert, values).map(drop)
+        })
+    }
+
     /// Nothing is being made under this name any more.
     pub(crate) fn forget_making(&mut self, output: &str) -> Result<(), StoreError> {
         self.change(|transaction| transaction.execute("DELETE FROM making WHERE name = ?1", [output]).map(drop))
