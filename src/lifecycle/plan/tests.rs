@@ -6,6 +6,8 @@ use crate::lifecycle::clock::length;
 use crate::lifecycle::{Admission, Reason};
 use proptest::prelude::*;
 
+mod lives;
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn day(name: &str) -> DayTable {
