@@ -202,6 +202,14 @@ impl Catalogue {
         })())
     }
 
+    /// The live files of a day-table, by name; none where there is no such table.
+    pub fn files_of(&self, day: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
+        self.sql((|| {
+            let mut statement = self.connection.prepare_cached(&format!("{FILES} WHERE day = ?1 ORDER BY name"))?;
+            statement.query_map([day.to_string()], read_file)?.collect()
+        })())
+    }
+
     /// Whether the file of this name is live.
     pub fn is_live(&self, name: &str) -> Result<bool, StoreError> {
         self.sql((|| {
