@@ -150,7 +150,8 @@ fn of_store(error: &StoreError) -> Exit {
         StoreError::Locked(..) | StoreError::Closed => Exit::TempFail,
         StoreError::NoStore(_) | StoreError::TableGone(_) => Exit::NoInput,
         StoreError::NewerFormat { .. } | StoreError::Refused(_) => Exit::Unavailable,
-        StoreError::Foreign(..) | StoreError::Mismatch { .. } | StoreError::Damaged { .. } => Exit::Data,
+        StoreError::Foreign(..) | StoreError::Mismatch { .. } => Exit::Data,
+        StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } => Exit::Data,
         StoreError::Full(_) | StoreError::Sqlite { .. } => Exit::Io,
         StoreError::Io { source, .. } => of_io(source),
     }

@@ -10,6 +10,7 @@ use super::day::{self, HEADER_COLUMNS, read_header, read_total};
 use super::pack::{self, PageRow, Place};
 use super::page::{PAGE_SPAN, Page, level_minutes};
 use super::scan::Scan;
+use super::sealed::Block;
 use super::source::SourceState;
 use super::sqlite;
 use super::tidy::read_page;
@@ -69,29 +70,53 @@ pub struct Range {
     pub contains: Option<String>,
 }
 
-/// A row: an entity of a page.
+/// A row: an entity of a page of an open day, or of a block of a sealed one.
 #[derive(Clone)]
 pub struct Row {
     /// The PartitionKey.
     pub partition: Arc<str>,
-    pub(super) page: Arc<Page>,
-    pub(super) index: usize,
+    rows: Rows,
+    index: usize,
+}
+
+#[derive(Clone)]
+enum Rows {
+    Page(Arc<Page>),
+    Block(Arc<Block>),
 }
 
 impl Row {
+    pub(super) fn of_page(partition: Arc<str>, page: Arc<Page>, index: usize) -> Row {
+        Row { partition, rows: Rows::Page(page), index }
+    }
+
+    pub(super) fn of_block(partition: Arc<str>, block: Arc<Block>, index: usize) -> Row {
+        Row { partition, rows: Rows::Block(block), index }
+    }
+
     /// Its RowKey.
     pub fn key(&self) -> RowKey {
-        self.page.key(self.index)
+        match &self.rows {
+            Rows::Page(page) => page.key(self.index),
+            Rows::Block(block) => block.key(self.index),
+        }
     }
 
     /// Its level.
     pub fn level(&self) -> Option<Level> {
-        self.page.level(self.index)
+        match &self.rows {
+            Rows::Page(page) => page.level(self.index),
+            Rows::Block(block) => block.level(self.index),
+        }
     }
 
     /// Its properties; `Time`, `Level` and `Severity` are not among them (see [`crate::entity`]).
     pub fn properties(&self) -> impl Iterator<Item = (&str, Property<'_>)> {
-        self.page.properties(self.index)
+        let (page, block) = match &self.rows {
+            Rows::Page(page) => (Some(page.properties(self.index)), None),
+            Rows::Block(block) => (None, Some(block.properties(self.index))),
+        };
+        page.into_iter().flatten().chain(block.into_iter().flatten())
     }
 }
 
@@ -203,7 +228,7 @@ impl Reader {
                 }
                 let page = read_page(&opened.connection, &opened.path, &page)?;
                 if let Ok(index) = page.keys().binary_search(&key) {
-                    return Ok(Some(Row { partition: partition.into(), page: Arc::new(page), index }));
+                    return Ok(Some(Row::of_page(partition.into(), Arc::new(page), index)));
                 }
             }
             Ok(None)
@@ -282,7 +307,7 @@ impl Reader {
             let Some(partition) = names(page.partition)? else { return Ok(()) };
             let page = Arc::new(read_page(&opened.connection, &opened.path, page)?);
             for index in 0..page.len() {
-                each(day, Row { partition: partition.clone(), page: page.clone(), index });
+                each(day, Row::of_page(partition.clone(), page.clone(), index));
             }
             Ok(())
         })

@@ -26,7 +26,7 @@ const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
 
 /// Where a scan goes on when it begins a new snapshot.
 #[derive(Clone, Copy)]
-enum Resume {
+pub(super) enum Resume {
     /// With this key, in any partition.
     From(RowKey),
     /// Behind this key.
@@ -34,13 +34,13 @@ enum Resume {
 }
 
 impl Resume {
-    fn key(self) -> RowKey {
+    pub(super) fn key(self) -> RowKey {
         match self {
             Resume::From(key) | Resume::After(key) => key,
         }
     }
 
-    fn wants(self, key: RowKey) -> bool {
+    pub(super) fn wants(self, key: RowKey) -> bool {
         match self {
             Resume::From(from) => key >= from,
             Resume::After(after) => key > after,
@@ -293,7 +293,7 @@ impl<'r> Scan<'r> {
                     name
                 }
             };
-            return Ok(Some(Row { partition, page: read.page, index }));
+            return Ok(Some(Row::of_page(partition, read.page, index)));
         }
     }
 }

@@ -28,7 +28,8 @@ fn fetched(archive: &Archive, archived: &Archived) -> Result<Vec<u8>, ArchiveErr
     let folder = tempfile::tempdir().expect("a folder");
     let to = folder.path().join("back.parquet");
     let fetched = archive.fetch(archived, &to, &mut |_| ControlFlow::Continue(()));
-    let left: Vec<_> = fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(folder.path()).expect("read").map(|entry| entry.expect("read").file_name()).collect();
     match fetched {
         Ok(()) => {
             assert_eq!(left, ["back.parquet"]);
@@ -112,7 +113,10 @@ fn an_upload_that_did_not_end_is_no_archive_and_is_replaced() {
             store.put(DATA, left);
             let (archives, faulty) = listed(&archive);
             assert_eq!(archives, []);
-            assert_eq!(faulty, [format!("{}/{DATA}: it has no manifest: its upload did not come to an end", store.url)]);
+            assert_eq!(
+                faulty,
+                [format!("{}/{DATA}: it has no manifest: its upload did not come to an end", store.url)]
+            );
             assert!(matches!(proved(&archive, &sealed), Err(ArchiveError::Missing { .. })));
             sealed.put(&archive).expect("archived");
             assert_eq!(listed(&archive), (vec![("Log20261120".into(), 1)], vec![]));
@@ -146,7 +150,10 @@ fn what_is_damaged_is_refused_and_archived_anew_from_the_day() {
             assert_eq!(archive.reader(&archived(&sealed)).is_err(), what != "SHA-256");
         }
         store.remove(DATA);
-        assert_eq!(listed(&archive), (vec![], vec![format!("{}/{DATA}: it is not there, and its manifest is", store.url)]));
+        assert_eq!(
+            listed(&archive),
+            (vec![], vec![format!("{}/{DATA}: it is not there, and its manifest is", store.url)])
+        );
         assert!(matches!(proved(&archive, &sealed), Err(ArchiveError::Missing { .. })));
         sealed.put(&archive).expect("archived");
         proved(&archive, &sealed).expect("whole again");
@@ -292,7 +299,9 @@ fn a_folder_is_its_owners_alone_and_is_swept_of_killed_uploads() {
     let sealed = Sealed::new("Log20261120", 1, LARGE);
     let folder = root.join("Log/2026/11");
     fs::create_dir_all(&folder).expect("made");
-    for name in ["Log20261120.1.parquet#1", "Log20261120.1.parquet#27", "Log20261120.1.parquet#x", "Log20261121.1.parquet#1"] {
+    for name in
+        ["Log20261120.1.parquet#1", "Log20261120.1.parquet#27", "Log20261120.1.parquet#x", "Log20261121.1.parquet#1"]
+    {
         fs::write(folder.join(name), "half").expect("written");
     }
     // Names that no program expects.

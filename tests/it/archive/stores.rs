@@ -77,7 +77,8 @@ impl Store {
         let server = Server::start(moto, port);
         let endpoint = format!("http://127.0.0.1:{port}");
         let credentials = folder.path().join("s3");
-        fs::write(&credentials, "[default]\naws_access_key_id = test\naws_secret_access_key = secret\n").expect("written");
+        fs::write(&credentials, "[default]\naws_access_key_id = test\naws_secret_access_key = secret\n")
+            .expect("written");
         let access = Access {
             s3_endpoint: Some(endpoint.clone()),
             s3_region: Some("us-east-1".into()),
@@ -154,8 +155,8 @@ impl Store {
 
     /// Writes an object through the back door.
     pub(crate) fn put(&self, object: &str, bytes: &[u8]) {
-        let put = self.back.put(&self.path(object), bytes.to_vec().into());
-        self.runtime.block_on(put).expect("written");
+        let path = self.path(object);
+        self.runtime.block_on(self.back.put(&path, bytes.to_vec().into())).expect("written");
     }
 
     /// Reads an object through the back door; none where there is none.
@@ -210,7 +211,8 @@ impl Server {
 
 /// Something that `tests/run` installed into the folder of the build.
 fn built(path: &str) -> PathBuf {
-    let found = Path::new(crate::place::DAYTABLE).ancestors().map(|folder| folder.join(path)).find(|path| path.exists());
+    let found =
+        Path::new(crate::place::DAYTABLE).ancestors().map(|folder| folder.join(path)).find(|path| path.exists());
     found.unwrap_or_else(|| panic!("{path} is not there: sh tests/run installs it"))
 }
 
@@ -226,7 +228,8 @@ fn run(command: &mut Command) {
 /// Makes a bucket; moto asks nobody for a signature.
 fn make_bucket(port: u16, bucket: &str) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("moto");
-    let request = format!("PUT /{bucket} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("PUT /{bucket} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");

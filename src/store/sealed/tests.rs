@@ -1,0 +1,1 @@
+//! Sealing and reading back.
