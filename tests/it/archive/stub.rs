@@ -5,7 +5,7 @@
 
 use daytable::archive::{Access, Archive, Patience};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -102,7 +102,7 @@ impl Stub {
     pub(super) fn archive(&self, retries: usize) -> Archive {
         let patience = Patience {
             connect: Duration::from_secs(5),
-            request: Duration::from_millis(700),
+            request: Duration::from_secs(2),
             retries,
             retry_for: Duration::from_secs(30),
         };
@@ -122,7 +122,8 @@ impl Stub {
     /// From now on requests, numbered from 0, go wrong as `plan` says.
     pub(super) fn wrong(&self, plan: impl Fn(usize, &Request) -> Option<Fault> + Send + 'static) {
         let mut state = self.state.lock().expect("not poisoned");
-        (state.requests, state.plan) = (0, Some(Box::new(plan)));
+        state.requests = 0;
+        state.plan = Some(Box::new(plan));
     }
 
     /// From now on nothing goes wrong.
@@ -252,7 +253,7 @@ impl State {
             }
             ("POST", Some(id)) => {
                 let Some(parts) = self.uploads.remove(&id) else { return plain(404, "") };
-                if let Some(bytes) = keeps(parts.into_values().flatten().collect()) {
+                if let Some(bytes) = keeps(parts.into_values().collect::<Vec<_>>().concat()) {
                     self.keep(&request.object, bytes);
                 }
                 let body = "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>";
