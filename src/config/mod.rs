@@ -45,7 +45,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use tracing::level_filters::LevelFilter;
-use units::count;
 
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -127,8 +126,7 @@ impl Default for Config {
 
 impl Default for LifecycleConfig {
     fn default() -> LifecycleConfig {
-        let limits = Limits { drops_per_run_max: count(100), grace: Duration::from_secs(86_400) };
-        LifecycleConfig { schedule: Schedule::default(), limits }
+        LifecycleConfig { schedule: Schedule::default(), limits: Limits::default() }
     }
 }
 
@@ -223,8 +221,15 @@ impl LifecycleConfig {
         let config = LifecycleConfig {
             schedule: section.text("schedule", Schedule::parse).unwrap_or(schedule),
             limits: Limits {
-                grace: section.duration("grace", limits.grace, grace),
+                grace: section.duration("grace", limits.grace, grace.clone()),
                 drops_per_run_max: section.count("drops_per_run_max", limits.drops_per_run_max, u16::MAX),
+                min_tables: section
+                    .whole("min_tables", 0..=65_535)
+                    .and_then(|n| u16::try_from(n).ok())
+                    .unwrap_or(limits.min_tables),
+                seal_after: section.duration("seal_after", limits.seal_after, grace),
+                max_bytes: section.text("max_bytes", bytes_or_off).flatten(),
+                drop_unarchived: section.truth("drop_unarchived").unwrap_or(limits.drop_unarchived),
             },
         };
         section.finish();
@@ -262,6 +267,18 @@ impl LogConfig {
         let config = LogConfig { level: section.choice("level", LogConfig::default().level, &levels) };
         section.finish();
         config
+    }
+}
+
+/// A size of at least 1 MiB, or "off", which is none.
+fn bytes_or_off(text: &str) -> Result<Option<u64>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.get() >= 1 << 20 => Ok(Some(size.get())),
+        Ok(_) => Err("must be at least \"1MiB\", or \"off\"".into()),
+        Err(error) => Err(format!("{error}, or \"off\"")),
     }
 }
 

@@ -5,7 +5,7 @@ use super::section::{Report, Section};
 use super::units::parse_duration;
 use crate::archive::ArchiveUrl;
 use crate::key::{Period, TableName};
-use crate::lifecycle::{Archive, Shortened, TableRule, Window};
+use crate::lifecycle::{Archive, TableRule, Window};
 use crate::route::Condition;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
@@ -45,10 +45,18 @@ impl TableConfig {
         }
     }
 
-    /// What the lifecycle goes by, with what the catalogue remembers of an earlier configuration.
-    pub fn rule(&self, shortened: Option<Shortened>) -> TableRule {
-        let archive = if self.archive.is_some() { Archive::Required } else { Archive::None };
-        TableRule { name: self.name.clone(), window: self.window, archive, shortened }
+    /// What the lifecycle goes by, without what the catalogue remembers of an earlier configuration.
+    pub fn rule(&self) -> TableRule {
+        let place = self.archive.as_ref().map(|url| url.to_string().into());
+        TableRule {
+            name: self.name.clone(),
+            window: self.window,
+            archive: place.map_or(Archive::None, Archive::At),
+            keep_archives: self.keep_archives,
+            shortened: None,
+            archive_before: None,
+            archives_until: None,
+        }
     }
 
     /// All of them; one called `Log` where the file has none.

@@ -1,5 +1,6 @@
 //! What is read, what is refused, and how it is said.
 
+use super::units::count;
 use super::*;
 use crate::key::{Period, TableName};
 use crate::lifecycle::Window;
@@ -201,7 +202,7 @@ fn every_key_is_read() {
     assert_eq!(config.tables, tables);
     let s3_endpoint = Some("http://127.0.0.1:9000".into());
     assert_eq!(config.archives, Access { s3_endpoint, allow_http: true, ..Access::default() });
-    let limits = Limits { drops_per_run_max: count(1), grace: Duration::ZERO };
+    let limits = Limits { drops_per_run_max: count(1), grace: Duration::ZERO, ..Limits::default() };
     assert_eq!(config.lifecycle, LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits });
     assert_eq!(config.store.commit_interval, Duration::from_millis(1));
     assert_eq!(config.log.level, LevelFilter::TRACE);
