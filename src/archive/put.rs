@@ -143,15 +143,18 @@ impl Archive {
             while done < total {
                 let bytes = piece.next(size.min(total - done))?;
                 done += bytes.len() as u64;
-                upload.put_part(bytes.into()).await.map_err(self.not_put(name, Part::Data))?;
+                upload.put_part(bytes.into()).await.map_err(self.not_sent(name))?;
                 crate::failpoint!("archive-part");
                 if on(Progress { act: Act::Upload, done, total }).is_break() {
                     return Err(ArchiveError::Stopped);
                 }
             }
             piece.end()?;
-            upload.complete().await.map_err(self.not_put(name, Part::Data))?;
-            Ok(())
+            match upload.complete().await {
+                // It may have been completed by a request whose answer was lost: what is read back says it.
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(self.not_sent(name)(error)),
+            }
         };
         match sent.await {
             Ok(()) => self.settle(name, Part::Data),
@@ -162,8 +165,20 @@ impl Archive {
         }
     }
 
-    /// Writes the manifest and reads it back.
+    /// Writes the manifest and reads it back. One that was not kept as it was sent is dropped again: it would be taken for
+    /// another one's the next time.
     async fn put_manifest(&self, archived: &Archived) -> Result<(), ArchiveError> {
+        let written = self.write_manifest(archived).await;
+        if let Err(ArchiveError::Unproven { .. } | ArchiveError::Damaged { .. }) = &written {
+            let dropped = self.store().delete(&self.path(&archived.name, Part::Manifest)).await;
+            if let Err(error) = dropped {
+                tracing::debug!(%error, "failed to drop a manifest that was not kept as it was sent");
+            }
+        }
+        written
+    }
+
+    async fn write_manifest(&self, archived: &Archived) -> Result<(), ArchiveError> {
         let name = &archived.name;
         let json = Bytes::from(archived.manifest.to_json());
         let (path, payload) = (self.path(name, Part::Manifest), PutPayload::from(json.clone()));
@@ -191,6 +206,18 @@ impl Archive {
     /// What a folder's file needs besides its bytes.
     fn settle(&self, name: &Name, part: Part) -> Result<(), ArchiveError> {
         self.file(name, part).map_or(Ok(()), |file| folder::restrict(&file))
+    }
+
+    /// What is not found while parts are sent is the upload, which the store has let go of.
+    fn not_sent(&self, name: &Name) -> impl FnOnce(object_store::Error) -> ArchiveError {
+        let object = self.address(name, Part::Data);
+        |error| match ArchiveError::of(object.clone(), error) {
+            ArchiveError::Missing { .. } => {
+                let source = object_store::Error::Generic { store: "archive", source: "the upload is gone".into() };
+                ArchiveError::Unreachable { object, source: Box::new(source) }
+            }
+            error => error,
+        }
     }
 
     /// What is not found when something is put is the bucket.

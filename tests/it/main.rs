@@ -9,6 +9,7 @@
 mod client;
 mod place;
 
+mod archive;
 mod commands;
 mod formats;
 mod golden;
