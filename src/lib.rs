@@ -15,6 +15,7 @@
 //! * [`batcher`]: open batches, one a table and partition, until they are handed over.
 //! * [`route`]: which configured table, and which of its days, takes a record.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
+//! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
 //! * [`lifecycle`]: which days are created ahead and which are dropped: a pure plan, and the schedule that runs it.
 //! * [`query`]: rows become records again: newest first, counted, followed live.
 //! * [`metrics`]: everything that is counted, by its Prometheus name.
@@ -41,6 +42,7 @@ pub mod entity;
 pub mod batcher;
 pub mod route;
 pub mod store;
+pub mod archive;
 pub mod lifecycle;
 pub mod query;
 pub mod metrics;

@@ -45,8 +45,24 @@ pub struct Metrics {
     pub pages_merged: IntCounter,
     /// Day-tables, by `state`.
     pub tables: IntGaugeVec,
+    /// Day-tables that stay although they have expired, by `reason`.
+    pub tables_held_back: IntGaugeVec,
     /// Day-tables that were dropped.
     pub tables_dropped: IntCounter,
+    /// Days that were sealed.
+    pub tables_sealed: IntCounter,
+    /// Days that were archived, and read back.
+    pub tables_archived: IntCounter,
+    /// Bytes of the days, as the bound `max_bytes` counts them.
+    pub store_bytes: IntGauge,
+    /// That bound; zero where there is none.
+    pub store_bytes_max: IntGauge,
+    /// Bytes that are free on the disk of the data folder.
+    pub store_free_bytes: IntGauge,
+    /// Bytes that the lifecycle has sealed, archived, read back, restored, by `step`.
+    pub lifecycle_bytes: IntCounterVec,
+    /// Steps that failed and wait to be tried again, by `step`.
+    pub lifecycle_waiting: IntGaugeVec,
     /// Runs of the lifecycle, failed ones included.
     pub lifecycle_runs: IntCounter,
     /// Steps of the lifecycle that failed, by `step`.
@@ -161,7 +177,15 @@ impl Metrics {
             page_bytes: all.histogram("page_bytes", "Bytes of a page as it is stored.", powers(256.0, 2.0, 11)),
             pages_merged: all.counter("pages_merged_total", "Small pages that were merged into larger ones."),
             tables: all.gauges("tables", "Day-tables.", &["state"]),
+            tables_held_back: all.gauges("tables_held_back", "Day-tables that expired and stay.", &["reason"]),
             tables_dropped: all.counter("tables_dropped_total", "Day-tables that were dropped."),
+            tables_sealed: all.counter("tables_sealed_total", "Days that were sealed."),
+            tables_archived: all.counter("tables_archived_total", "Days that were archived and read back."),
+            store_bytes: all.gauge("store_bytes", "Bytes of the days in the data folder."),
+            store_bytes_max: all.gauge("store_bytes_max", "Bytes above which the oldest days go; 0 is no bound."),
+            store_free_bytes: all.gauge("store_free_bytes", "Bytes free on the disk of the data folder."),
+            lifecycle_bytes: all.counters("lifecycle_bytes_total", "Bytes sealed, archived, restored.", &["step"]),
+            lifecycle_waiting: all.gauges("lifecycle_steps_waiting", "Steps that failed and wait.", &["step"]),
             lifecycle_runs: all.counter("lifecycle_runs_total", "Runs of the lifecycle."),
             lifecycle_failures: all.counters("lifecycle_failures_total", "Steps that failed.", &["step"]),
             lifecycle_last_success: all.float(

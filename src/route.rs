@@ -5,14 +5,19 @@
 //! kept, so that no wrong clock brings a dropped day back or fills a day that nobody looks at.
 //!
 //! The records of a file meet the same conditions but for their level, and nearly all of them the same day. A [`Lane`]
-//! remembers both, so that the next record of the file costs a few comparisons and no allocation.
+//! remembers both, so that the next record of the file costs a few comparisons and no allocation. Conditions on fields
+//! and tenants are asked of each record, where there are any.
+
+pub mod condition;
+
+pub use condition::{Condition, Literal, Subject, Test};
 
 use crate::batcher::{Batcher, Slot};
-use crate::config::Pattern;
 use crate::key::{DayTable, RowKey, TableName, partition_key};
 use crate::lifecycle::{Admission, Window};
 use crate::record::{Level, Record};
 use crate::time::Ticks;
+use condition::Reduced;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::ops::Range;
@@ -31,33 +36,6 @@ pub struct Route {
     pub when: Condition,
 }
 
-/// Which records a table takes.
-#[derive(Clone, Debug)]
-pub enum Condition {
-    /// Every record.
-    Always,
-    /// This level or a less severe one; not a record without a level.
-    LevelAtMost(Level),
-    /// This level or a more severe one; not a record without a level.
-    LevelAtLeast(Level),
-    /// An instance whose name matches.
-    Instance(Pattern),
-    /// A path or listener that matches.
-    Source(Pattern),
-}
-
-impl Condition {
-    fn holds(&self, level: Option<Level>, instance: &str, source: &str) -> bool {
-        match self {
-            Condition::Always => true,
-            Condition::LevelAtMost(most) => level.is_some_and(|level| level <= *most),
-            Condition::LevelAtLeast(least) => level.is_some_and(|level| level >= *least),
-            Condition::Instance(pattern) => pattern.matches(instance),
-            Condition::Source(pattern) => pattern.matches(source),
-        }
-    }
-}
-
 /// The configured tables, in their order.
 #[derive(Clone, Debug)]
 pub struct Router {
@@ -72,18 +50,31 @@ impl Router {
 
     /// The way of an instance's records from one source.
     pub fn lane(&self, instance: &str, source: &str) -> Lane {
-        let route_of = |code: u8| {
-            let level = Level::from_code(code);
-            let meets = |route: &Route| route.when.holds(level, instance, source);
-            self.routes.iter().position(meets).unwrap_or(self.routes.len() - 1)
-        };
         Lane {
             instance: instance.into(),
             whole: partition_key(instance, None).into(),
             buckets: Vec::new(),
-            by_level: std::array::from_fn(|code| route_of(code as u8)),
+            by_level: std::array::from_fn(|code| self.way(Level::from_code(code as u8), instance, source)),
             last: None,
         }
+    }
+
+    /// The routes that records of a level can take.
+    fn way(&self, level: Option<Level>, instance: &str, source: &str) -> Way {
+        let mut asks = Vec::new();
+        let last = self.routes.len() - 1;
+        let mut known = last;
+        for (index, route) in self.routes[..last].iter().enumerate() {
+            match route.when.reduce(level, instance, source) {
+                Reduced::Known(false) => {}
+                Reduced::Known(true) => {
+                    known = index;
+                    break;
+                }
+                Reduced::Asks(condition) => asks.push((index, condition)),
+            }
+        }
+        Way { asks: asks.into(), known }
     }
 
     fn place(&self, route: usize, time: Ticks, now: Ticks) -> Place {
@@ -118,12 +109,25 @@ pub struct Lane {
     whole: Arc<str>,
     /// The partitions it is spread over, as far as they were needed.
     buckets: Vec<Option<Arc<str>>>,
-    /// The route of each level, by its code; 0 is a record without one.
-    by_level: [usize; 10],
+    /// The way of each level, by its code; 0 is a record without one.
+    by_level: [Way; 10],
     last: Option<(Place, Option<u8>, Slot)>,
 }
 
-/// What a record's key is made of, besides its table and partition.
+/// The first of `asks` whose condition holds, else `known`.
+#[derive(Debug)]
+struct Way {
+    asks: Box<[(usize, Condition)]>,
+    known: usize,
+}
+
+impl Way {
+    fn route(&self, of: &Subject<'_>) -> usize {
+        self.asks.iter().find(|(_, condition)| condition.holds(of)).map_or(self.known, |(route, _)| *route)
+    }
+}
+
+/// What a record's key and way are made of, besides itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// Identity of the source.
@@ -132,6 +136,8 @@ pub struct Origin<'a> {
     pub position: u64,
     /// The source's path, or the listener.
     pub source: &'a str,
+    /// Whose it is, where it was sent with a tenant's credentials.
+    pub tenant: Option<&'a str>,
 }
 
 impl Lane {
@@ -145,7 +151,9 @@ impl Lane {
         origin: Origin<'_>,
         now: Ticks,
     ) -> Admission {
-        let route = self.by_level[usize::from(record.level.map_or(0, Level::code))];
+        let Origin { source, tenant, .. } = origin;
+        let way = &self.by_level[usize::from(record.level.map_or(0, Level::code))];
+        let route = way.route(&Subject { instance: &self.instance, source, tenant, record });
         let bucket = bucket_of(router.routes[route].buckets, origin);
         let key = RowKey::new(time, origin.identity, origin.position);
         let slot = match &self.last {
@@ -229,7 +237,9 @@ fn bucket_of(buckets: NonZeroU16, origin: Origin<'_>) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::batch::Batch;
+    use crate::config::Pattern;
     use crate::key::Period;
+    use proptest::prelude::*;
     use std::time::Duration;
 
     fn route(name: &str, when: Condition) -> Route {
@@ -250,7 +260,7 @@ mod tests {
         time: Ticks,
         n: u64,
     ) -> Admission {
-        let origin = Origin { identity: 7, position: n, source: "/var/log/app.log" };
+        let origin = Origin { identity: 7, position: n, source: "/var/log/app.log", tenant: None };
         lane.push(router, batcher, &Record { level, ..Record::default() }, time, origin, at(21))
     }
 
@@ -321,5 +331,30 @@ mod tests {
         let names: std::collections::BTreeSet<_> = rows.iter().map(|(_, partition)| partition.to_string()).collect();
         assert_eq!(names.into_iter().collect::<Vec<_>>(), ["web~00", "web~01", "web~02", "web~03"]);
         assert_eq!(rows, partitions());
+    }
+
+    proptest! {
+        /// Whatever the conditions, and whichever way was remembered of the records before: the first table whose
+        /// condition holds takes the record, and the last one what no other takes.
+        #[test]
+        fn the_short_way_is_the_long_one(
+            conditions in proptest::collection::vec(condition::tests::any_condition(), 1..5),
+            records in proptest::collection::vec(
+                (condition::tests::any_record(), proptest::option::of("[ab]")), 1..6),
+            instance in "[ab]", source in "[ab]",
+        ) {
+            let names = ["Aaa", "Bbb", "Ccc", "Ddd", "Eee"];
+            let routes = conditions.iter().zip(names).map(|(when, name)| route(name, when.clone())).collect();
+            let router = Router::new(routes);
+            let (mut lane, mut batcher) = (router.lane(&instance, &source), Batcher::default());
+            for ((record, tenant), position) in records.iter().zip(0..) {
+                let tenant = tenant.as_deref();
+                let origin = Origin { identity: 7, position, source: &source, tenant };
+                lane.push(&router, &mut batcher, record, at(21), origin, at(21));
+                let of = Subject { instance: &instance, source: &source, tenant, record };
+                let first = conditions.iter().position(|condition| condition.holds(&of));
+                prop_assert_eq!(lane.table(), names[first.unwrap_or(conditions.len() - 1)]);
+            }
+        }
     }
 }

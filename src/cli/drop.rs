@@ -12,6 +12,9 @@ use std::path::Path;
 pub(super) struct Args {
     #[command(flatten)]
     data: Data,
+    /// Also where its table asks for an archive, and there is none of all that it holds
+    #[arg(long)]
+    without_archive: bool,
     /// The day-table, such as Log20261121
     #[arg(value_parser = |name: &str| -> Result<DayTable, KeyError> { DayTable::parse(name) })]
     table: DayTable,
@@ -22,10 +25,11 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     match Control::connect(&args.data.dir)? {
         Some(control) => {
             // The name of a day-table is letters and digits.
-            let mut answer = control.post(&format!("/-/drop?table={table}"), "")?;
+            let without_archive = if args.without_archive { "&without_archive=true" } else { "" };
+            let mut answer = control.post(&format!("/-/drop?table={table}{without_archive}"), "")?;
             while answer.next_line()?.is_some() {}
         }
-        None => drop_here(&args.data.dir, table)?,
+        None => drop_here(&args.data.dir, table, args.without_archive)?,
     }
     let mut output = Output::new();
     output.line(format_args!("dropped {table}"))?;
@@ -33,11 +37,14 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// Drops it where no daemon runs, under the folder's lock.
-fn drop_here(data_dir: &Path, table: &DayTable) -> Result<(), CliError> {
+fn drop_here(data_dir: &Path, table: &DayTable, without_archive: bool) -> Result<(), CliError> {
     // Opening to write would make a folder where there is none.
     std::mem::drop(Reader::open(data_dir)?);
     let store = Store::open(data_dir, Options::default())?;
-    let dropped = store.steps().drop_table(table);
+    let dropped = match without_archive {
+        true => store.steps().drop_without_archive(table),
+        false => store.steps().drop_table(table),
+    };
     store.close()?;
     Ok(dropped?)
 }

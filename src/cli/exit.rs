@@ -1,9 +1,11 @@
 //! What goes wrong, and the exit code it ends in. The codes are those of `sysexits.h`.
 
 use super::control::ControlError;
+use crate::archive::ArchiveError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::BindError;
+use crate::lifecycle::StepError;
 use crate::store::StoreError;
 use crate::syslog::ListenError;
 use crate::tail::ImportError;
@@ -79,6 +81,9 @@ pub enum CliError {
     /// Files could not be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// A step of a day's life could not be taken.
+    #[error(transparent)]
+    Step(#[from] StepError),
     /// What was asked for cannot be done as things are.
     #[error("{0}")]
     Unavailable(String),
@@ -99,7 +104,8 @@ impl CliError {
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
             CliError::Unavailable(_) => Exit::Unavailable,
-            CliError::Store(error) => of_store(error),
+            CliError::Store(error) | CliError::Step(StepError::Store(error)) => of_store(error),
+            CliError::Step(error) => of_step(error),
             CliError::Daemon(error) => of_daemon(error),
             CliError::Import(ImportError::Read { source, .. }) => of_io(source),
             CliError::Import(_) => Exit::Unavailable,
@@ -129,6 +135,21 @@ fn of_io(error: &io::Error) -> Exit {
     }
 }
 
+fn of_step(error: &StepError) -> Exit {
+    match error {
+        StepError::Store(error) => of_store(error),
+        StepError::Archive(ArchiveError::Io { source, .. }) => of_io(source),
+        StepError::Archive(ArchiveError::Missing { .. }) | StepError::NoArchive(..) => Exit::NoInput,
+        StepError::Archive(ArchiveError::Damaged { .. } | ArchiveError::Source { .. }) | StepError::Manifest(..) => {
+            Exit::Data
+        }
+        StepError::Archive(ArchiveError::Denied { .. }) => Exit::NoPerm,
+        StepError::Archive(ArchiveError::Setup { .. }) | StepError::Address(..) => Exit::Config,
+        StepError::Archive(_) => Exit::Unavailable,
+        StepError::Stopped => Exit::TempFail,
+    }
+}
+
 fn of_daemon(error: &DaemonError) -> Exit {
     match error {
         DaemonError::Store(error) => of_store(error),
@@ -150,7 +171,8 @@ fn of_store(error: &StoreError) -> Exit {
         StoreError::Locked(..) | StoreError::Closed => Exit::TempFail,
         StoreError::NoStore(_) | StoreError::TableGone(_) => Exit::NoInput,
         StoreError::NewerFormat { .. } | StoreError::Refused(_) => Exit::Unavailable,
-        StoreError::Foreign(..) | StoreError::Mismatch { .. } | StoreError::Damaged { .. } => Exit::Data,
+        StoreError::Foreign(..) | StoreError::Mismatch { .. } => Exit::Data,
+        StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } => Exit::Data,
         StoreError::Full(_) | StoreError::Sqlite { .. } => Exit::Io,
         StoreError::Io { source, .. } => of_io(source),
     }

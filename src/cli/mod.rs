@@ -4,11 +4,13 @@
 //! * [`exit`]: what goes wrong, and the exit code it ends in.
 //! * `output`: standard output: records, JSON, tables; what it does on a terminal and in a pipe.
 //! * `log`: what the program says of itself, on standard error.
+//! * `working`: what commands share that have a day sealed, archived or restored.
 //! * `control`: the socket of a running daemon, for commands that write.
 //!
 //! Commands that read open the data folder themselves, whether a daemon runs on it or not. Commands that write ask the
 //! daemon where one runs, and take the folder's lock where none does.
 
+mod archive;
 mod args;
 mod check;
 mod control;
@@ -19,12 +21,15 @@ mod import;
 mod log;
 mod output;
 mod parse;
+mod plan;
 mod query;
 mod repair;
+mod restore;
 mod run;
 mod sources;
 mod tables;
 mod tail;
+mod working;
 
 pub use exit::{CliError, Exit};
 
@@ -62,6 +67,12 @@ enum Command {
     Tables(tables::Args),
     /// List the sources: how far each was read, and what became of its bytes
     Sources(sources::Args),
+    /// Say what the next run of the lifecycle would do and why; changes nothing
+    Plan(plan::Args),
+    /// Seal and archive a day-table now
+    Archive(archive::Args),
+    /// Bring an archived day back as a table, for a while
+    Restore(restore::Args),
     /// Drop a day-table
     Drop(drop::Args),
     /// Rebuild the catalogue from the files of the data folder
@@ -89,6 +100,9 @@ impl Cli {
             Command::Count(args) => count::run(args),
             Command::Tables(args) => tables::run(&args),
             Command::Sources(args) => sources::run(&args),
+            Command::Plan(args) => plan::run(&args),
+            Command::Archive(args) => archive::run(&args),
+            Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
             Command::Repair(args) => repair::run(&args),
         }
@@ -119,7 +133,10 @@ mod tests {
             "run --tail",
             "run --listen here",
             "--log loud tables",
-            "archive Log20261121",
+            "archive Log",
+            "restore",
+            "restore --as Log2026 Log20261121",
+            "restore --keep 0s Log20261121",
         ] {
             assert!(Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' '))).is_err(), "{line}");
         }
@@ -139,6 +156,10 @@ mod tests {
             "tables --data /tmp/d --json --log debug",
             "sources --data /tmp/d",
             "drop --data /tmp/d Log20261121",
+            "drop --data /tmp/d --without-archive Log20261121",
+            "archive --data /tmp/d Log20261121",
+            "restore --data /tmp/d --as Incident --keep 7d Log20261121",
+            "plan --data /tmp/d --json",
             "repair --data /tmp/d",
         ] {
             let parsed = Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' ')));

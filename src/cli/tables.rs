@@ -3,7 +3,12 @@
 use super::args::Data;
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
-use crate::query::ShownTable;
+use crate::lifecycle::board::Shown;
+use crate::lifecycle::{View, plan, remembered};
+use crate::query::{ShownTable, lives};
+use crate::store::LifecycleState;
+use crate::time;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -15,14 +20,46 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let tables: Vec<ShownTable> = args.data.open()?.tables()?.iter().map(ShownTable::from).collect();
+    let tables = tables(&args.data)?;
     let mut output = Output::new();
     if args.json {
         tables.iter().try_for_each(|table| output.json(table))?;
     } else {
-        output.line(columns(tables))?;
+        let later = tables.iter().any(|table| table.next.is_some() || table.stays.is_some());
+        match later {
+            true => output.line(with_next(tables))?,
+            false => output.line(columns(tables))?,
+        }
     }
     output.flush()
+}
+
+/// The day-tables, with what becomes of them by the rules of the last daemon.
+fn tables(data: &Data) -> Result<Vec<ShownTable>, CliError> {
+    let reader = data.open()?;
+    let state = LifecycleState::of(reader.catalogue())?;
+    let (rules, limits) = remembered(&state);
+    let view = View::of(&data.dir, state, &rules, limits, time::now(), Duration::ZERO);
+    let mut shown = Shown::default();
+    shown.held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason)).collect();
+    Ok(lives(&reader.tables()?, &view, &shown))
+}
+
+/// The same columns, and what is next or why a day stays.
+fn with_next(tables: Vec<ShownTable>) -> Columns<'static, 8> {
+    let next = |table: &ShownTable| match (&table.stays, table.next, &table.next_at) {
+        (Some(reason), ..) => format!("stays: {reason}"),
+        (None, None, _) => "-".into(),
+        (None, Some(step), at) => format!("{} {}", step.replace('_', " "), at.as_deref().unwrap_or("now")),
+    };
+    let next: Vec<String> = tables.iter().map(next).collect();
+    let Columns { heads: [a, b, c, d, e, f, g], right, rows } = columns(tables);
+    let rows = rows.into_iter().zip(next);
+    Columns {
+        heads: [a, b, c, d, e, f, g, "next"],
+        right,
+        rows: rows.map(|([a, b, c, d, e, f, g], next)| [a, b, c, d, e, f, g, next]).collect(),
+    }
 }
 
 fn columns(tables: Vec<ShownTable>) -> Columns<'static, 7> {
@@ -58,11 +95,16 @@ mod tests {
             first_time: Some("2026-11-21T00:00:00Z".into()),
             last_time: None,
             expires: None,
+            ..ShownTable::default()
         };
         assert_eq!(
-            columns(vec![table]).to_string(),
+            columns(vec![table.clone()]).to_string(),
             "table        state  rows    bytes  first                 last  expires\n\
              Log20261121  open     12  1.5 KiB  2026-11-21T00:00:00Z  -     -"
         );
+        let next = ShownTable { next: Some("seal"), next_at: Some("2026-11-22T06:00:00Z".into()), ..table.clone() };
+        assert!(with_next(vec![next]).to_string().ends_with("-     -        seal 2026-11-22T06:00:00Z"));
+        let stays = ShownTable { next: Some("drop"), stays: Some("it has to".into()), ..table };
+        assert!(with_next(vec![stays]).to_string().ends_with("-     -        stays: it has to"));
     }
 }

@@ -7,10 +7,13 @@
 //! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`] and [`table`] have files of their own.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
+//! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
 //! * [`units`], [`template`] and [`glob`] are the kinds of values.
 //!
 //! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
 
+mod archives;
+mod condition;
 pub mod error;
 pub mod glob;
 pub mod http;
@@ -26,11 +29,12 @@ pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen};
 pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
-pub use table::{TableConfig, When};
+pub use table::TableConfig;
 pub use tail::{ReadFrom, TailConfig, Watch};
 pub use template::InstanceTemplate;
 pub use units::ByteSize;
 
+use crate::archive::Access;
 use crate::lifecycle::{Limits, Schedule};
 use crate::parse::Reading;
 use crate::redact::{Redaction, Redactor};
@@ -41,7 +45,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use tracing::level_filters::LevelFilter;
-use units::count;
 
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -61,6 +64,8 @@ pub struct Config {
     pub syslogs: Vec<SyslogConfig>,
     /// `[[table]]`, in the order of the file; at least one, and the last takes what the others leave.
     pub tables: Vec<TableConfig>,
+    /// `[archives]`
+    pub archives: Access,
     /// `[lifecycle]`
     pub lifecycle: LifecycleConfig,
     /// `[store]`
@@ -111,6 +116,7 @@ impl Default for Config {
             tails: Vec::new(),
             syslogs: Vec::new(),
             tables: TableConfig::all_by_default(),
+            archives: Access::default(),
             lifecycle: LifecycleConfig::default(),
             store: StoreConfig::default(),
             log: LogConfig::default(),
@@ -120,8 +126,7 @@ impl Default for Config {
 
 impl Default for LifecycleConfig {
     fn default() -> LifecycleConfig {
-        let limits = Limits { drops_per_run_max: count(100), grace: Duration::from_secs(86_400) };
-        LifecycleConfig { schedule: Schedule::default(), limits }
+        LifecycleConfig { schedule: Schedule::default(), limits: Limits::default() }
     }
 }
 
@@ -198,6 +203,7 @@ impl Config {
             syslogs: SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails),
             tails,
             tables: TableConfig::read_all(file.sections("table", "[[table]]"), report),
+            archives: archives::read(file.section("archives", "[archives]")),
             lifecycle: LifecycleConfig::read(file.section("lifecycle", "[lifecycle]")),
             store: StoreConfig::read(file.section("store", "[store]")),
             log: LogConfig::read(file.section("log", "[log]")),
@@ -215,8 +221,15 @@ impl LifecycleConfig {
         let config = LifecycleConfig {
             schedule: section.text("schedule", Schedule::parse).unwrap_or(schedule),
             limits: Limits {
-                grace: section.duration("grace", limits.grace, grace),
+                grace: section.duration("grace", limits.grace, grace.clone()),
                 drops_per_run_max: section.count("drops_per_run_max", limits.drops_per_run_max, u16::MAX),
+                min_tables: section
+                    .whole("min_tables", 0..=65_535)
+                    .and_then(|n| u16::try_from(n).ok())
+                    .unwrap_or(limits.min_tables),
+                seal_after: section.duration("seal_after", limits.seal_after, grace),
+                max_bytes: section.text("max_bytes", bytes_or_off).flatten(),
+                drop_unarchived: section.truth("drop_unarchived").unwrap_or(limits.drop_unarchived),
             },
         };
         section.finish();
@@ -254,6 +267,18 @@ impl LogConfig {
         let config = LogConfig { level: section.choice("level", LogConfig::default().level, &levels) };
         section.finish();
         config
+    }
+}
+
+/// A size of at least 1 MiB, or "off", which is none.
+fn bytes_or_off(text: &str) -> Result<Option<u64>, String> {
+    if text == "off" {
+        return Ok(None);
+    }
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.get() >= 1 << 20 => Ok(Some(size.get())),
+        Ok(_) => Err("must be at least \"1MiB\", or \"off\"".into()),
+        Err(error) => Err(format!("{error}, or \"off\"")),
     }
 }
 

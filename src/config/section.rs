@@ -140,6 +140,62 @@ impl<'a> Section<'a> {
         sections
     }
 
+    /// A list of at least one table, each of which is a section `name`.
+    pub(super) fn list_of_tables(&mut self, key: &'static str, name: &'static str) -> Option<Vec<Section<'a>>> {
+        let value = self.take(key)?;
+        let DeValue::Array(items) = value.get_ref() else {
+            self.fault(key, value, format!("must be a list of conditions, like {key} = [{{ … }}, {{ … }}]"));
+            return None;
+        };
+        if items.is_empty() {
+            self.fault(key, value, "must have at least one condition".into());
+        }
+        let mut sections = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            match item.get_ref() {
+                DeValue::Table(keys) => {
+                    sections.push(Section { name, at: item.span().start, keys: Some(keys), report: self.report })
+                }
+                _ => self.fault(key, item, "must be a condition, like { level_at_most = \"debug\" }".into()),
+            }
+        }
+        Some(sections)
+    }
+
+    /// A text, a whole number, or a truth, as it is written without quotes.
+    pub(super) fn literal(&mut self, key: &'static str) -> Option<String> {
+        let value = self.take(key)?;
+        let result = match value.get_ref() {
+            DeValue::String(text) => Ok(text.to_string()),
+            DeValue::Integer(number) => {
+                let number = i64::from_str_radix(number.as_str(), number.radix());
+                number.map(|number| number.to_string()).map_err(|_| "is too large a number: write it in quotes".into())
+            }
+            DeValue::Boolean(truth) => Ok(truth.to_string()),
+            _ => Err("must be a text in quotes, a whole number, true or false".into()),
+        };
+        self.settle(key, value, result)
+    }
+
+    /// A whole number within `range`.
+    pub(super) fn whole(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Option<i64> {
+        let value = self.take(key)?;
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        let number = number.filter(|number| range.contains(number));
+        let (least, most) = (range.start(), range.end());
+        self.settle(key, value, number.ok_or_else(|| format!("must be a whole number from {least} to {most}")))
+    }
+
+    /// True or false.
+    pub(super) fn truth(&mut self, key: &'static str) -> Option<bool> {
+        let value = self.take(key)?;
+        let truth = if let DeValue::Boolean(truth) = value.get_ref() { Some(*truth) } else { None };
+        self.settle(key, value, truth.ok_or_else(|| "must be true or false".into()))
+    }
+
     /// A text that `read` understands; none where the key is absent or wrong.
     pub(super) fn text<T, E: Display>(
         &mut self,

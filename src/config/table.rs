@@ -1,10 +1,12 @@
 //! `[[table]]`: where records go and how long they stay.
 
-use super::glob::Pattern;
+use super::condition;
 use super::section::{Report, Section};
+use super::units::parse_duration;
+use crate::archive::ArchiveUrl;
 use crate::key::{Period, TableName};
-use crate::lifecycle::{Archive, Shortened, TableRule, Window};
-use crate::record::Level;
+use crate::lifecycle::{Archive, TableRule, Window};
+use crate::route::Condition;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -16,56 +18,19 @@ pub struct TableConfig {
     pub name: TableName,
     /// How long a day stands, and how long it takes records.
     pub window: Window,
-    /// What a day needs before it is dropped.
-    pub archive: Archive,
+    /// Where a day has to be archived before it is dropped; none where it needs no archive.
+    pub archive: Option<ArchiveUrl>,
+    /// How long archives are kept after their day has ended; none is for ever.
+    pub keep_archives: Option<Duration>,
     /// Partitions that one instance is spread over, 1 to 256.
     pub buckets: NonZeroU16,
     /// Which records it takes. None is every one; the last table, and only it, has none.
-    pub when: Option<When>,
-}
-
-/// The condition under which a table takes a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum When {
-    /// This level or a less severe one. A record without a level has neither.
-    LevelAtMost(Level),
-    /// This level or a more severe one. A record without a level has neither.
-    LevelAtLeast(Level),
-    /// An instance whose name matches. It costs a match for each record: keep the answer of an instance.
-    Instance(Pattern),
-    /// A source, the file's path or the listener, that matches. Keep its answer, too.
-    Source(Pattern),
+    pub when: Option<Condition>,
 }
 
 /// From long enough for late records to find their day, to a century.
 const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
 const KEEP_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
-
-impl When {
-    /// Whether a record meets it.
-    pub fn holds(&self, level: Option<Level>, instance: &str, source: &str) -> bool {
-        match self {
-            When::LevelAtMost(most) => level.is_some_and(|level| level <= *most),
-            When::LevelAtLeast(least) => level.is_some_and(|level| level >= *least),
-            When::Instance(pattern) => pattern.matches(instance),
-            When::Source(pattern) => pattern.matches(source),
-        }
-    }
-
-    fn read(mut section: Section<'_>) -> Option<When> {
-        let conditions = [
-            section.text("level_at_most", level).map(When::LevelAtMost),
-            section.text("level_at_least", level).map(When::LevelAtLeast),
-            section.text("instance", Pattern::instance).map(When::Instance),
-            section.text("source", Pattern::source).map(When::Source),
-        ];
-        if section.len().is_some_and(|keys| keys != 1) {
-            section.problem("must have one condition, for example { level_at_most = \"debug\" }");
-        }
-        section.finish();
-        conditions.into_iter().flatten().next()
-    }
-}
 
 impl TableConfig {
     /// A table that takes every record and keeps it for 30 days.
@@ -73,15 +38,25 @@ impl TableConfig {
         TableConfig {
             name,
             window: Window { keep: KEEP_DEFAULT, period: Period::Day },
-            archive: Archive::None,
+            archive: None,
+            keep_archives: None,
             buckets: NonZeroU16::MIN,
             when: None,
         }
     }
 
-    /// What the lifecycle goes by, with what the catalogue remembers of an earlier configuration.
-    pub fn rule(&self, shortened: Option<Shortened>) -> TableRule {
-        TableRule { name: self.name.clone(), window: self.window, archive: self.archive, shortened }
+    /// What the lifecycle goes by, without what the catalogue remembers of an earlier configuration.
+    pub fn rule(&self) -> TableRule {
+        let place = self.archive.as_ref().map(|url| url.to_string().into());
+        TableRule {
+            name: self.name.clone(),
+            window: self.window,
+            archive: place.map_or(Archive::None, Archive::At),
+            keep_archives: self.keep_archives,
+            shortened: None,
+            archive_before: None,
+            archives_until: None,
+        }
     }
 
     /// All of them; one called `Log` where the file has none.
@@ -121,27 +96,46 @@ impl TableConfig {
         let keep = section.duration("keep", KEEP_DEFAULT, KEEP);
         let periods = [("hour", Period::Hour), ("day", Period::Day), ("month", Period::Month)];
         let period = section.choice("period", Period::Day, &periods);
-        let archive = section.text("archive", archive).unwrap_or_default();
+        let archive = read_archive(&mut section);
+        let keep_archives = section.text("keep_archives", |text| keep_archives(text, keep)).flatten();
+        if section.has("keep_archives") && archive.is_none() && !section.has("archive") {
+            section.problem("`keep_archives` belongs to tables with an `archive`");
+        }
         let buckets = section.count("buckets", NonZeroU16::MIN, 256);
         let when = section.section("when", "when");
         let conditional = section.has("when");
-        let when = When::read(when);
+        let when = condition::read(when);
         section.finish();
-        let table = name.map(|name| TableConfig { name, window: Window { keep, period }, archive, buckets, when });
+        let window = Window { keep, period };
+        let table = name.map(|name| TableConfig { name, window, archive, keep_archives, buckets, when });
         (table, conditional)
     }
 }
 
-fn level(text: &str) -> Result<Level, String> {
-    Level::ALL.into_iter().find(|level| level.name() == text).ok_or_else(|| {
-        let names: Vec<&str> = Level::ALL.iter().map(|level| level.name()).collect();
-        format!("must be one of {}", names.join(", "))
-    })
+/// `archive`: an address, or "none". What is wrong is not quoted: it may hold a secret.
+fn read_archive(section: &mut Section<'_>) -> Option<ArchiveUrl> {
+    let written = section.written("archive")?;
+    if written.text == "none" {
+        return None;
+    }
+    match written.text.parse() {
+        Ok(url) => Some(url),
+        Err(error) => {
+            section.fault_within(&written, 0, format_args!("{error}, or \"none\" to drop days without one"));
+            None
+        }
+    }
 }
 
-fn archive(text: &str) -> Result<Archive, &'static str> {
-    match text {
-        "none" => Ok(Archive::None),
-        _ => Err("archives come with a later version; until then only \"none\", which drops a day without one"),
+/// `keep_archives`: a duration, or "forever", which is none. Less than `keep` would take an archive away while its day
+/// still stands, and have it made anew.
+fn keep_archives(text: &str, keep: Duration) -> Result<Option<Duration>, String> {
+    if text == "forever" {
+        return Ok(None);
+    }
+    match parse_duration(text) {
+        Ok(duration) if duration > keep && duration <= *KEEP.end() => Ok(Some(duration)),
+        Ok(_) => Err("must be longer than `keep`, and 36500d at most; or \"forever\"".into()),
+        Err(error) => Err(format!("{error}, or \"forever\"")),
     }
 }

@@ -1,11 +1,13 @@
 //! What is read, what is refused, and how it is said.
 
+use super::units::count;
 use super::*;
 use crate::key::{Period, TableName};
-use crate::lifecycle::{Archive, Window};
+use crate::lifecycle::Window;
 use crate::parse::{Explicit, Format, FormatChoice, Join, Reading};
 use crate::record::Level;
 use crate::redact::{Redaction, Redactor};
+use crate::route::{Condition, Literal, Test};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/daytable.toml"));
@@ -57,9 +59,24 @@ fn the_example_is_the_defaults() {
 fn the_example_with_every_key_set() {
     let mut expected = example();
     expected.http.token_file = Some("/run/credentials/daytable.service/token".into());
-    let when = Some(When::LevelAtMost(Level::Debug));
+    let when = Some(Condition::LevelAtMost(Level::Debug));
     let debug = TableConfig { window: Window { keep: 2 * DAY, period: Period::Day }, when, ..table("Debug") };
-    expected.tables.insert(0, debug);
+    let quick = Condition::Field("took_ms".into(), Test::AtMost(999));
+    let health = Condition::Source(Pattern::source("**/health.log").expect("a pattern"));
+    let when = Some(Condition::All(vec![
+        Condition::Instance(Pattern::instance("web-*").expect("a pattern")),
+        Condition::Not(Condition::Any(vec![health, quick]).into()),
+    ]));
+    let slow = TableConfig { window: Window { keep: 90 * DAY, period: Period::Day }, when, ..table("Slow") };
+    expected.tables.splice(0..0, [debug, slow]);
+    expected.archives = Access {
+        s3_endpoint: Some("https://s3.example.org".into()),
+        s3_region: Some("eu-central-1".into()),
+        s3_credentials_file: Some("/run/credentials/daytable.service/s3".into()),
+        azure_connection_string_file: Some("/run/credentials/daytable.service/azure".into()),
+        gcs_credentials_file: Some("/run/credentials/daytable.service/gcs".into()),
+        allow_http: false,
+    };
     let tls = TlsConfig {
         cert_file: "/etc/daytable/cert.pem".into(),
         key_file: "/etc/daytable/key.pem".into(),
@@ -82,9 +99,9 @@ fn the_example_leaves_no_key_out() {
     Config::read(Section::root(file.get_ref(), &report), &report);
     let mut absent = report.never_given();
     // Conditions exclude each other; the example tells of the others in words.
-    for (section, key) in [("when", "level_at_least"), ("when", "instance"), ("when", "source")] {
-        assert!(absent.remove(&(section, key)), "{key}");
-        assert!(text.contains(&format!("{{ {key} = ")), "{key}");
+    for key in ["level_at_least", "tenant", "equals", "matches", "at_least", "present"] {
+        assert!(absent.remove(&("when", key)), "{key}");
+        assert!(text.contains(&format!(" {key} = ")), "{key}");
     }
     assert_eq!(absent, Default::default());
 }
@@ -115,7 +132,8 @@ fn every_key_is_read() {
         name = "Audit"
         keep = "400d"
         period = "month"
-        archive = "none"
+        archive = "s3://logs/host-1/"
+        keep_archives = "3650d"
         buckets = 256
         when = { source = "/srv/audit/*" }
         [[table]]
@@ -127,6 +145,9 @@ fn every_key_is_read() {
         [[table]]
         name = "Rest"
         period = "hour"
+        [archives]
+        s3_endpoint = "http://127.0.0.1:9000/"
+        allow_http = true
         [lifecycle]
         schedule = "@hourly"
         grace = "0s"
@@ -168,17 +189,20 @@ fn every_key_is_read() {
     let tables = [
         TableConfig {
             window: Window { keep: 400 * DAY, period: Period::Month },
-            archive: Archive::None,
+            archive: Some("s3://logs/host-1".parse().expect("an address")),
+            keep_archives: Some(3650 * DAY),
             buckets: count(256),
-            when: Some(When::Source(pattern(Pattern::source, "/srv/audit/*"))),
+            when: Some(Condition::Source(pattern(Pattern::source, "/srv/audit/*"))),
             ..table("Audit")
         },
-        TableConfig { when: Some(When::LevelAtLeast(Level::Error)), ..table("Loud") },
-        TableConfig { when: Some(When::Instance(pattern(Pattern::instance, "a-*"))), ..table("Tenant") },
+        TableConfig { when: Some(Condition::LevelAtLeast(Level::Error)), ..table("Loud") },
+        TableConfig { when: Some(Condition::Instance(pattern(Pattern::instance, "a-*"))), ..table("Tenant") },
         TableConfig { window: Window { keep: 30 * DAY, period: Period::Hour }, ..table("Rest") },
     ];
     assert_eq!(config.tables, tables);
-    let limits = Limits { drops_per_run_max: count(1), grace: Duration::ZERO };
+    let s3_endpoint = Some("http://127.0.0.1:9000".into());
+    assert_eq!(config.archives, Access { s3_endpoint, allow_http: true, ..Access::default() });
+    let limits = Limits { drops_per_run_max: count(1), grace: Duration::ZERO, ..Limits::default() };
     assert_eq!(config.lifecycle, LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits });
     assert_eq!(config.store.commit_interval, Duration::from_millis(1));
     assert_eq!(config.log.level, LevelFilter::TRACE);
@@ -210,11 +234,6 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
             "[[table]]\nname = \"Log1\"",
             "f:2:8: name = \"Log1\": \"Log1\" is no table name: 3 to 53 letters and digits, a letter first and no digit last",
         ),
-        (
-            "[[table]]\nname = \"Log\"\narchive = \"file:///a\"",
-            "f:3:11: archive = \"file:///a\": archives come with a later version; until then only \"none\", which drops \
-             a day without one",
-        ),
         ("[[table]]\nname = \"Log\"\nbuckets = 257", "f:3:11: buckets = 257: must be a whole number from 1 to 256"),
         (
             "[[table]]\nname = \"Log\"\nwhen = { instance = \"a\" }",
@@ -227,22 +246,6 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
         (
             "[[table]]\nname = \"LOG\"\nwhen = { instance = \"a\" }\n[[table]]\nname = \"Log\"",
             "f:4:1: [[table]]: Log and LOG are one name; names differ by more than case",
-        ),
-        (
-            "[[table]]\nname = \"One\"\nwhen = { instance = \"a\", source = \"b\" }\n[[table]]\nname = \"Log\"",
-            "f:3:8: when: must have one condition, for example { level_at_most = \"debug\" }",
-        ),
-        (
-            "[[table]]\nname = \"One\"\nwhen = { level = \"a\" }\n[[table]]\nname = \"Log\"",
-            "f:3:10: unknown key \"level\" in when",
-        ),
-        (
-            "[[table]]\nname = \"One\"\nwhen = { level_at_most = \"loud\" }\n[[table]]\nname = \"Log\"",
-            "f:3:26: level_at_most = \"loud\": must be one of trace, debug, info, notice, warn, error, critical, alert, fatal",
-        ),
-        (
-            "[[table]]\nname = \"One\"\nwhen = \"debug\"\n[[table]]\nname = \"Log\"",
-            "f:3:8: when = \"debug\": must be a table, written when",
         ),
         ("[tail]\ninclude = [\"/a\"]", "f:1:1: [tail] is written [[tail]]: there can be several"),
         ("http = 1", "f:1:8: http = 1: must be a table, written [http]"),
@@ -457,17 +460,110 @@ fn listeners_and_what_is_wrong_with_them() {
 }
 
 #[test]
-fn conditions_and_the_records_that_meet_them() {
-    let most = When::LevelAtMost(Level::Debug);
-    assert!(most.holds(Some(Level::Trace), "i", "s") && most.holds(Some(Level::Debug), "i", "s"));
-    assert!(!most.holds(Some(Level::Info), "i", "s") && !most.holds(None, "i", "s"));
-    let least = When::LevelAtLeast(Level::Error);
-    assert!(least.holds(Some(Level::Fatal), "i", "s") && !least.holds(Some(Level::Warn), "i", "s"));
-    assert!(!least.holds(None, "i", "s"));
-    let instance = When::Instance(Pattern::instance("web-*").expect("a pattern"));
-    assert!(instance.holds(None, "web-1", "s") && !instance.holds(None, "db-1", "web-1"));
-    let source = When::Source(Pattern::source("/srv/**").expect("a pattern"));
-    assert!(source.holds(None, "i", "/srv/a/b") && !source.holds(None, "/srv/a", "/var/a"));
+fn conditions_and_what_is_wrong_with_them() {
+    let file = |when: &str| format!("[[table]]\nname = \"One\"\nwhen = {when}\n[[table]]\nname = \"Log\"");
+    let field = |name: &str, test: Test| Condition::Field(name.into(), test);
+    let equals = |text: &str| field("a", Test::Equals(Literal::new(text)));
+    let present = field("a", Test::Present);
+    for (when, expected) in [
+        ("{ tenant = \"acme-*\" }", Condition::Tenant(Pattern::instance("acme-*").expect("a pattern"))),
+        ("{ field = \"a\", equals = \"x y\" }", equals("x y")),
+        ("{ field = \"a\", equals = 0x1f4 }", equals("500")),
+        ("{ field = \"a\", equals = true }", equals("true")),
+        ("{ field = \"a\", matches = \"x*\" }", field("a", Test::Matches(Pattern::instance("x*").expect("a pattern")))),
+        ("{ field = \"http.status\", at_least = -5 }", field("http.status", Test::AtLeast(-5))),
+        ("{ field = \"a\", at_most = 5 }", field("a", Test::AtMost(5))),
+        ("{ field = \"a\", present = true }", present.clone()),
+        ("{ field = \"a\", present = false }", Condition::Not(present.clone().into())),
+        ("{ all = [{ field = \"a\", present = true }] }", Condition::All(vec![present.clone()])),
+        (
+            "{ any = [{ not = { field = \"a\", present = true } }] }",
+            Condition::Any(vec![Condition::Not(present.into())]),
+        ),
+    ] {
+        assert_eq!(parse(&file(when)).tables[0].when.as_ref(), Some(&expected), "{when}");
+    }
+    let one = "when: must have one condition, for example { level_at_most = \"debug\" }; `all` joins several";
+    let beside = "when: `field` must have one of `equals`, `matches`, `at_least`, `at_most` and `present` beside it";
+    let nested =
+        |depth: usize| format!("{}{{ tenant = \"a\" }}{}", "{ not = ".repeat(depth - 1), " }".repeat(depth - 1));
+    let many = |count: usize| format!("{{ any = [{}] }}", "{ tenant = \"a\" }, ".repeat(count));
+    parse(&file(&nested(8)));
+    parse(&file(&many(255)));
+    for (when, expected) in [
+        ("{}", format!("f:3:8: {one}")),
+        ("{ instance = \"a\", source = \"b\" }", format!("f:3:8: {one}")),
+        ("{ all = [{ instance = \"a\" }], not = { instance = \"a\" } }", format!("f:3:8: {one}")),
+        ("{ level = \"a\" }", "f:3:10: unknown key \"level\" in when".into()),
+        ("{ all = [{ sauce = \"a\" }] }", "f:3:19: unknown key \"sauce\" in when, did you mean \"source\"?".into()),
+        (
+            "{ level_at_most = \"loud\" }",
+            "f:3:26: level_at_most = \"loud\": must be one of trace, debug, info, notice, warn, error, critical, alert, fatal"
+                .into(),
+        ),
+        ("\"debug\"", "f:3:8: when = \"debug\": must be a table, written when".into()),
+        ("{ any = { tenant = \"a\" } }", "f:3:16: any = { tenant = \"a\" }: must be a list of conditions, like any = [{ … }, { … }]".into()),
+        ("{ any = [] }", "f:3:16: any = []: must have at least one condition".into()),
+        ("{ any = [\"a\"] }", "f:3:17: any = \"a\": must be a condition, like { level_at_most = \"debug\" }".into()),
+        ("{ field = \"a\" }", format!("f:3:8: {beside}")),
+        ("{ field = \"a\", equals = 1, at_least = 1 }", format!("f:3:8: {beside}")),
+        ("{ field = \"\", equals = 1 }", "f:3:18: field = \"\": must name a field".into()),
+        ("{ equals = 1 }", format!(
+            "f:3:8: when: `field` is missing, for example {{ field = \"http.status\", equals = 500 }}\nf:3:8: {one}"
+        )),
+        (
+            "{ field = \"a\", equals = 1.5 }",
+            "f:3:32: equals = 1.5: must be a text in quotes, a whole number, true or false".into(),
+        ),
+        (
+            "{ field = \"a\", at_least = 9007199254740993 }",
+            "f:3:34: at_least = 9007199254740993: must be a whole number from -9007199254740992 to 9007199254740992".into(),
+        ),
+        (&nested(9), "f:3:72: when: lies more than 8 deep; give some of it a table of its own".into()),
+    ] {
+        assert_eq!(problems(&file(when)), expected, "{when}");
+    }
+    let too_many = problems(&file(&many(256)));
+    assert!(
+        too_many.ends_with("when: has more than 256 conditions; a pattern such as \"{a,b}*\" takes many names"),
+        "{too_many}"
+    );
+}
+
+#[test]
+fn archives_and_what_is_wrong_with_them() {
+    let block = |text: &str| format!("[[table]]\nname = \"Log\"\nkeep = \"2d\"\n{text}");
+    let config = parse(&block("archive = \"file:///srv/archive\"\nkeep_archives = \"3d\""));
+    let table = &config.tables[0];
+    assert_eq!(table.archive.as_ref().map(ToString::to_string).as_deref(), Some("file:///srv/archive"));
+    assert_eq!(table.keep_archives, Some(3 * DAY));
+    let longer = "must be longer than `keep`, and 36500d at most; or \"forever\"";
+    for (text, expected) in [
+        (
+            "archive = \"ftp://a/b\"",
+            "f:4:12: archive: must be \"file:///path\", \"az://container/prefix\", \"s3://bucket/prefix\" or \
+             \"gs://bucket/prefix\", or \"none\" to drop days without one"
+                .to_owned(),
+        ),
+        ("archive = 1", "f:4:11: archive = 1: must be a text in quotes".into()),
+        ("keep_archives = \"3d\"", "f:1:1: [[table]]: `keep_archives` belongs to tables with an `archive`".into()),
+        ("archive = \"none\"\nkeep_archives = \"2d\"", format!("f:5:17: keep_archives = \"2d\": {longer}")),
+        (
+            "archive = \"none\"\n[archives]\ns3_endpoint = \"http://127.0.0.1:9000\"",
+            "f:5:1: [archives]: `s3_endpoint` is reached without TLS, which only `allow_http = true` allows".into(),
+        ),
+        (
+            "archive = \"none\"\n[archives]\ns3_endpoint = \"https://key:secret@a\"",
+            "f:6:16: s3_endpoint: must be an address without user, key or query, like \"https://s3.example.org:9000\""
+                .into(),
+        ),
+        ("archive = \"none\"\n[archives]\nallow_http = 1", "f:6:14: allow_http = 1: must be true or false".into()),
+    ] {
+        assert_eq!(problems(&block(text)), expected, "{text}");
+    }
+    // Neither the check nor a log shows what may be a secret.
+    let secret = problems(&block("archive = \"az://logs/a?sig=U0VDUkVU\""));
+    assert!(secret.starts_with("f:4:12: archive: must name a place only") && !secret.contains("U0VDUkVU"), "{secret}");
 }
 
 #[test]

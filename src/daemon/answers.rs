@@ -3,11 +3,11 @@
 //! A reader keeps its connections and what SQLite has cached behind them, so the second query of a day is fast. A
 //! few of them stay; after a burst of queries the others close, and all of them after a drop.
 
+use super::life::Lives;
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
-use crate::key::DayTable;
 use crate::parse::Reading;
-use crate::query::{Filter, Follower, Grouping, ShownSource, ShownTable, count, select, when};
+use crate::query::{Filter, Follower, Grouping, ShownSource, count, select, when};
 use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
@@ -26,8 +26,8 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 const IDLE_MAX: usize = 8;
 
 /// The answers over the folder of `store`. Imports are read by `reading`.
-pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router, reading: Reading) -> Api {
-    let (steps, intake) = (store.steps(), store.intake());
+pub(super) fn api(readers: &Arc<Readers>, lives: Lives, store: &Store, router: Router, reading: Reading) -> Api {
+    let intake = store.intake();
     let with = |answer: fn(&Reader, &mut Out) -> Result<(), ApiError>| -> Lines<()> {
         let readers = readers.clone();
         Box::new(move |(), out| readers.with(|reader| answer(reader, out)))
@@ -45,25 +45,19 @@ pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router, reading
             let readers = readers.clone();
             move |filters, out| readers.with(|reader| answer_tail(reader, filters, out))
         }),
-        tables: with(|reader, out| {
-            let tables = reader.tables()?;
-            write_all(tables.iter().map(ShownTable::from), out)
+        tables: Box::new({
+            let (readers, lives) = (readers.clone(), lives.clone());
+            move |(), out| readers.with(|reader| lives.tables(reader, out))
         }),
         sources: with(|reader, out| {
             let sources = reader.sources()?;
             write_all(sources.iter().map(ShownSource::of), out)
         }),
-        drop_table: Box::new({
-            let readers = readers.clone();
-            move |name, out| {
-                let table = DayTable::parse(name).map_err(|e| ApiError::parameter("table", e.to_string()))?;
-                steps.drop_table(&table)?;
-                readers.let_go();
-                tracing::info!(%table, "dropped, as asked for");
-                write(&serde_json::json!({ "dropped": name }), out);
-                Ok(())
-            }
-        }),
+        drop_table: with_lives(&lives, |lives, name: &String, out| lives.drop_table(name, false, out)),
+        drop_without_archive: with_lives(&lives, |lives, name: &String, out| lives.drop_table(name, true, out)),
+        plan: with_lives(&lives, |lives, (), out| lives.plan(out)),
+        archive: with_lives(&lives, |lives, name: &String, out| lives.archive(name, out)),
+        restore: with_lives(&lives, |lives, restore, out| lives.restore(restore, out)),
         import: Box::new(move |import, out| {
             let instance = import.instance.as_deref().unwrap_or("{host}").parse();
             let instance = instance
@@ -84,6 +78,11 @@ pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router, reading
             })
         }),
     }
+}
+
+fn with_lives<P: 'static>(lives: &Lives, answer: fn(&Lives, &P, &mut Out) -> Result<(), ApiError>) -> Lines<P> {
+    let lives = lives.clone();
+    Box::new(move |params, out| answer(&lives, params, out))
 }
 
 /// Readers that wait for a query.
@@ -146,7 +145,7 @@ impl From<StoreError> for ApiError {
 }
 
 /// Writes a line. False when nobody listens.
-fn write(line: &impl Serialize, out: &mut Out) -> bool {
+pub(super) fn write(line: &impl Serialize, out: &mut Out) -> bool {
     match serde_json::to_string(line) {
         Ok(json) => out.line(&json),
         Err(error) => {
@@ -156,7 +155,7 @@ fn write(line: &impl Serialize, out: &mut Out) -> bool {
     }
 }
 
-fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut Out) -> Result<(), ApiError> {
+pub(super) fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut Out) -> Result<(), ApiError> {
     for line in lines {
         if !write(&line, out) {
             break;

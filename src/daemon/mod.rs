@@ -6,29 +6,34 @@
 //! moves only with the commit that holds its rows.
 //!
 //! * `answers`: what the routes of [`crate::http`] answer, from a pool of readers.
+//! * `life`: what the lifecycle answers.
 //! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
 mod answers;
+mod life;
 mod observe;
 mod watchdog;
 
-use crate::config::{Config, Listen, TableConfig, When};
+use crate::config::{Config, Listen, TableConfig};
 use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
-use crate::lifecycle::Lifecycle;
+use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::metrics::Metrics;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
 use crate::syslog::{self, ListenError, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use answers::Readers;
+use life::Lives;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How often it is looked whether the sources are still there.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a stop waits for the step of a day's life that is under way.
+const LIFECYCLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why the daemon ended, or did not start.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +94,12 @@ async fn serve(
 
     let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
     let readers = Readers::new(config.data_dir.clone());
-    let api = answers::api(&readers, store, router.clone(), config.reading());
+    let board = Arc::new(Board::default());
+    let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
+    let hands = Arc::new(hands);
+    let lives = Lives::new(&config, hands.clone(), readers.clone());
+    life::fetch(&metrics, &lives);
+    let api = answers::api(&readers, lives, store, router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Listen::Tcp(address) = config.http.listen {
@@ -108,13 +118,14 @@ async fn serve(
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();
     let lifecycle = Lifecycle {
-        steps: store.steps(),
-        rules: config.tables.iter().map(|table| table.rule(None)).collect(),
+        hands: hands.clone(),
+        data_dir: config.data_dir.clone(),
+        rules: config.tables.iter().map(TableConfig::rule).collect(),
         schedule: config.lifecycle.schedule.clone(),
         limits: config.lifecycle.limits,
         on_run: observe::on_run(&metrics, readers),
     };
-    let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(&stopped))?;
+    let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(stopped))?;
     let watchdog = watchdog::start(store.intake(), counters)?;
     tracing::info!(data = %config.data_dir.display(), "ready");
 
@@ -131,11 +142,16 @@ async fn serve(
     watchdog.stop();
     readiness.drain();
     drop(lifecycle_stop);
+    hands.stop();
     let drained = tokio::task::spawn_blocking(move || {
         SyslogHandle::stop(syslog);
         TailHandle::stop(tailer);
-        // It ends within a step.
-        let _ = lifecycle.join();
+        // It ends within a step, and a long one within a moment; but for a request that is under way. What a step left
+        // half done is what a kill would leave.
+        let patience = Instant::now() + LIFECYCLE_PATIENCE;
+        while !lifecycle.is_finished() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     });
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
@@ -155,13 +171,7 @@ pub fn router(tables: &[TableConfig]) -> Router {
         table: table.name.clone(),
         window: table.window,
         buckets: table.buckets,
-        when: match &table.when {
-            None => Condition::Always,
-            Some(When::LevelAtMost(level)) => Condition::LevelAtMost(*level),
-            Some(When::LevelAtLeast(level)) => Condition::LevelAtLeast(*level),
-            Some(When::Instance(pattern)) => Condition::Instance(pattern.clone()),
-            Some(When::Source(pattern)) => Condition::Source(pattern.clone()),
-        },
+        when: table.when.clone().unwrap_or(Condition::Always),
     };
     // A configuration has one table at least; the last takes what is left.
     Router::new(tables.iter().map(route).collect())

@@ -7,7 +7,7 @@ use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
 use crate::redact::{Redaction, Redactor};
-use crate::store::{Intake, Options, Reader};
+use crate::store::{Intake, Options};
 use crate::syslog;
 use crate::tail::TailCounters;
 use crate::time::Ticks;
@@ -51,7 +51,10 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn F
     Box::new(move |run| {
         metrics.lifecycle_runs.inc();
         metrics.tables_dropped.inc_by(run.dropped);
-        if run.dropped > 0 {
+        metrics.tables_sealed.inc_by(run.sealed);
+        metrics.tables_archived.inc_by(run.archived);
+        // What was sealed stands in another file now.
+        if run.dropped + run.sealed > 0 {
             readers.let_go();
         }
         for step in &run.failed {
@@ -73,7 +76,7 @@ pub(super) fn fetch(
 ) {
     // Series that stand at zero are there before the first event: a rate needs both ends.
     let blocks: Vec<_> = counters.blocks.iter().map(|block| metrics.source(&block.name)).collect();
-    let (counters, data_dir) = (counters.clone(), config.data_dir.clone());
+    let counters = counters.clone();
     // Blocks share the patterns of the whole configuration; those of the same name count together.
     let readings = config.tails.iter().map(|tail| &tail.reading);
     let readings = readings.chain(config.syslogs.iter().map(|syslog| &syslog.reading));
@@ -139,9 +142,6 @@ pub(super) fn fetch(
         metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
-        if let Ok(tables) = Reader::open(&data_dir).and_then(|reader| reader.table_times()) {
-            metrics.tables.with_label_values(&["open"]).set(size(tables.len()));
-        }
     }));
 }
 

@@ -23,6 +23,14 @@ pub struct Api {
     pub sources: Lines<()>,
     /// `/-/drop`: drops the day-table of this name; a line says what became of it.
     pub drop_table: Lines<String>,
+    /// `/-/drop` with `without_archive=true`: drops it also where its table asks for an archive and there is none.
+    pub drop_without_archive: Lines<String>,
+    /// `/-/plan`: what the next run of the lifecycle would do and why, an object a step and an object a day that stays.
+    pub plan: Lines<()>,
+    /// `/-/archive`: seals and archives the day-table of this name; lines say how far it is, the last what became of it.
+    pub archive: Lines<String>,
+    /// `/-/restore`: brings a day back; lines say how far it is, the last what became of it.
+    pub restore: Lines<Restore>,
     /// `/-/import`: loads files, by absolute paths; lines say how far it is.
     pub import: Lines<Import>,
 }
@@ -39,6 +47,19 @@ pub struct Import {
     /// What their lines are, as `--format` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
+}
+
+/// What `/-/restore` is to do: its body, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restore {
+    /// The day-table that was archived.
+    pub table: String,
+    /// The configured name that it comes back under, if not its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How long it stands, in seconds.
+    pub keep_seconds: u64,
 }
 
 /// Answers in lines, each a JSON text without a newline in it.

@@ -1,7 +1,7 @@
 //! `/-/*`: what the command line asks of a running daemon. Over the unix socket alone.
 
 use super::answer::{Frame, answer};
-use super::api::{ApiError, Import};
+use super::api::{ApiError, Import, Restore};
 use super::params;
 use super::routes::Shared;
 use axum::body::{Body, to_bytes};
@@ -16,18 +16,44 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Waits for no scan: what scans the table is what dropping it ends.
 pub(super) async fn drop_table(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
+    let params::Drop { table, without_archive } = params::drop(&uri)?;
+    answer(Frame::Document, (), move |out| {
+        let api = &shared.api;
+        if without_archive { (api.drop_without_archive)(&table, out) } else { (api.drop_table)(&table, out) }
+    })
+    .await
+}
+
+/// Looks and changes nothing.
+pub(super) async fn plan(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    answer(Frame::Lines, (), move |out| (shared.api.plan)(&(), out)).await
+}
+
+/// Waits for the step of a day's life that is under way.
+pub(super) async fn archive(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
     let table = params::table(&uri)?;
-    answer(Frame::Document, (), move |out| (shared.api.drop_table)(&table, out)).await
+    answer(Frame::Lines, (), move |out| (shared.api.archive)(&table, out)).await
+}
+
+/// Waits for the step of a day's life that is under way.
+pub(super) async fn restore(State(shared): State<Arc<Shared>>, uri: Uri, body: Body) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    let restore: Restore = json_of(&shared, body).await?;
+    answer(Frame::Lines, (), move |out| (shared.api.restore)(&restore, out)).await
+}
+
+async fn json_of<T: serde::de::DeserializeOwned>(shared: &Shared, body: Body) -> Result<T, ApiError> {
+    let body = timeout(shared.limits.header_read, to_bytes(body, BODY_BYTES_MAX)).await;
+    let body = body.map_err(|_| ApiError::parameter("body", "was too long in coming"))?;
+    let body = body.map_err(|error| ApiError::parameter("body", error.to_string()))?;
+    serde_json::from_slice(&body).map_err(|error| ApiError::parameter("body", error.to_string()))
 }
 
 /// One at a time: two would only share the one disk.
 pub(super) async fn import(State(shared): State<Arc<Shared>>, uri: Uri, body: Body) -> Result<Response, ApiError> {
     params::none(&uri)?;
-    let body = timeout(shared.limits.header_read, to_bytes(body, BODY_BYTES_MAX)).await;
-    let body = body.map_err(|_| ApiError::parameter("body", "was too long in coming"))?;
-    let body = body.map_err(|error| ApiError::parameter("body", error.to_string()))?;
-    let import: Import =
-        serde_json::from_slice(&body).map_err(|error| ApiError::parameter("body", error.to_string()))?;
+    let import: Import = json_of(&shared, body).await?;
     if import.paths.is_empty() {
         return Err(ApiError::parameter("paths", "is empty"));
     }

@@ -9,7 +9,10 @@
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
-//! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table |
+//! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` whatever it holds |
+//! | `POST /-/plan` | the unix socket | what the next run of the lifecycle would do, and why |
+//! | `POST /-/archive?table=NAME` | the unix socket | seals and archives a day-table, its progress as NDJSON |
+//! | `POST /-/restore` | the unix socket | brings an archived day back, its progress as NDJSON |
 //! | `POST /-/import` | the unix socket | bulk load, its progress as NDJSON |
 //!
 //! **Who may read.** Over TCP `/api/*` needs a [`Token`]: on loopback every local user could read root's logs
@@ -45,7 +48,7 @@ mod stall;
 mod tests;
 
 pub use answer::Out;
-pub use api::{Api, ApiError, CountParams, Filters, Import, QueryParams};
+pub use api::{Api, ApiError, CountParams, Filters, Import, QueryParams, Restore};
 pub use auth::{Token, TokenError};
 pub use listen::{BindError, Listener};
 pub use ready::Readiness;

@@ -75,10 +75,29 @@ pub(super) fn none(uri: &Uri) -> Result<(), ApiError> {
     Params::read(uri, &[]).map(|_| ())
 }
 
-/// The one parameter `table` of `/-/drop`.
+/// The one parameter `table`.
 pub(super) fn table(uri: &Uri) -> Result<String, ApiError> {
     let table = Params::read(uri, &["table"])?.take("table");
     table.ok_or_else(|| ApiError::parameter("table", "is missing"))
+}
+
+/// Parameters of `/-/drop`.
+#[derive(Debug)]
+pub(super) struct Drop {
+    pub(super) table: String,
+    pub(super) without_archive: bool,
+}
+
+/// Parameters of `/-/drop`.
+pub(super) fn drop(uri: &Uri) -> Result<Drop, ApiError> {
+    let mut params = Params::read(uri, &["table", "without_archive"])?;
+    let without_archive = match params.take("without_archive").as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(ApiError::parameter("without_archive", "is neither true nor false")),
+    };
+    let table = params.take("table").ok_or_else(|| ApiError::parameter("table", "is missing"))?;
+    Ok(Drop { table, without_archive })
 }
 
 /// A name that a client made up, short enough to be said back.
@@ -128,5 +147,8 @@ mod tests {
             "parameter x: is not known here; known: none"
         );
         assert_eq!(table(&uri("/-/drop")).expect_err("no table").to_string(), "parameter table: is missing");
+        assert_eq!(drop(&uri("/-/drop")).expect_err("no table").to_string(), "parameter table: is missing");
+        let maybe = drop(&uri("/-/drop?table=Log20261121&without_archive=perhaps")).expect_err("perhaps");
+        assert_eq!(maybe.to_string(), "parameter without_archive: is neither true nor false");
     }
 }

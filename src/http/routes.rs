@@ -26,9 +26,13 @@ const TABLES: &str = "/api/tables";
 const SOURCES: &str = "/api/sources";
 const DROP: &str = "/-/drop";
 const IMPORT: &str = "/-/import";
+const PLAN: &str = "/-/plan";
+const ARCHIVE: &str = "/-/archive";
+const RESTORE: &str = "/-/restore";
 
 /// Paths that have a metric of their own; what clients make up has none.
-const ROUTES: [&str; 10] = [METRICS, HEALTHZ, READYZ, QUERY, COUNT, TAIL, TABLES, SOURCES, DROP, IMPORT];
+const ROUTES: [&str; 13] =
+    [METRICS, HEALTHZ, READYZ, QUERY, COUNT, TAIL, TABLES, SOURCES, DROP, IMPORT, PLAN, ARCHIVE, RESTORE];
 
 /// Which door a client came through, and so what it may do.
 #[derive(Clone)]
@@ -84,6 +88,8 @@ pub fn router(shared: Arc<Shared>, door: Door) -> Router {
         .route_layer(from_fn_with_state(door.clone(), auth::may_read));
     if matches!(door, Door::Unix) {
         let control = Router::new().route(DROP, post(control::drop_table)).route(IMPORT, post(control::import));
+        let control = control.route(PLAN, post(control::plan)).route(ARCHIVE, post(control::archive));
+        let control = control.route(RESTORE, post(control::restore));
         api = api.merge(control.route_layer(from_fn(auth::no_browser)));
     }
     api.route(METRICS, get(metrics_text))

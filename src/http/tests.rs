@@ -24,6 +24,10 @@ fn silent() -> Api {
         tables: Box::new(|_, _| Ok(())),
         sources: Box::new(|_, _| Ok(())),
         drop_table: Box::new(|_, _| Ok(())),
+        drop_without_archive: Box::new(|_, _| Ok(())),
+        plan: Box::new(|_, _| Ok(())),
+        archive: Box::new(|_, _| Ok(())),
+        restore: Box::new(|_, _| Ok(())),
         import: Box::new(|_, _| Ok(())),
     }
 }

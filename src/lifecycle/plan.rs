@@ -1,23 +1,44 @@
-//! From the list of day-tables, the rules of the configuration and the time to the steps to take.
+//! From the list of day-tables, their archives, the rules of the configuration and the time to the steps to take.
+//!
+//! ```text
+//! open ──► sealed ──► archived ──► dropped        a day whose table asks for an archive
+//!   │         └──────────────────────▲  ▲         one whose table asks for none
+//!   └────────────────────────────────┘  │         one that has no rows
+//! restored ─────────────────────────────┘
+//! ```
+//!
+//! Each plan has the next step of each day, never two: the plan after that step has the one after it. So a step that
+//! fails, or a kill, leaves a day where it was, and the next plan goes on from there; [`forecast`] tells what all the
+//! steps will be.
 //!
 //! A drop is planned only where everything says so: the day belongs to a configured table and has that table's
-//! period, its window is over, the clock is believed, nothing remembered from an earlier configuration still keeps it,
-//! it needs no archive, and the run has not dropped its fill. Each "no" is a [`Reason`] that the plan carries beside
+//! period, its window is over, the [clock](super::clock) is believed, nothing remembered from an earlier configuration
+//! still keeps it, an archive of all that it holds was read back where its table asks for one, enough other days of
+//! its table stay, and the run has not dropped its fill. Each "no" is a [`Reason`](super::Reason) that the plan carries beside
 //! its steps, so that a day that stays can be explained.
 //!
-//! **The clock** is believed up to one period past `newest_record`, the newest time that was parsed from a record;
-//! further ahead it drops nothing. So a clock that jumped delays drops until records confirm it, and a quiet table
-//! keeps its days. Without any such record there is nothing to hold the clock against, and nothing is dropped: a host
-//! whose lines carry no times needs an operator's `daytable drop`. `newest_record` must leave out records dated far
-//! ahead (those of [`Admission::Early`](super::Admission)): one line from the year 9999 would confirm any clock.
+//! Under pressure (the folder has more bytes than `max_bytes`) the oldest days go before their time, under the same
+//! conditions but for the window; their period has to be over.
 
+use super::clock::Clock;
+use super::reason::{HeldBack, Why};
 use super::window::Window;
-use crate::key::{DayTable, Period, TableName};
+use crate::key::{DayTable, TableName};
+use crate::store::catalogue::{Archived, Seal};
 use crate::time::Ticks;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 use std::time::Duration;
+
+mod archives;
+mod day;
+mod forecast;
+mod next;
+mod pressure;
+
+pub use forecast::forecast;
+pub use next::{Next, next};
 
 /// A day-table that the catalogue knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +47,41 @@ pub struct TableState {
     pub table: DayTable,
     /// What has become of it.
     pub state: State,
+    /// Rows that no sealed file of it holds.
+    pub unsealed_rows: u64,
+    /// Whether its sealing was begun, and not finished.
+    pub is_closed: bool,
+    /// Its sealed file.
+    pub sealed: Option<Sealed>,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// How long a daemon has watched since something was last written to it.
+    pub watched: Duration,
 }
 
 /// What has become of a day-table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// It stands.
     Open,
+    /// It was brought back from an archive.
+    Restored {
+        /// When it goes again.
+        expires: Ticks,
+        /// The day-table whose archive it came from.
+        origin: DayTable,
+    },
     /// It was dropped; its name is remembered, so that nothing brings it back by accident.
     Dropped,
+}
+
+/// A sealed file of a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// The generation that it is.
+    pub generation: i64,
+    /// By what it is known.
+    pub seal: Seal,
 }
 
 /// What the configuration says of one table.
@@ -46,18 +93,24 @@ pub struct TableRule {
     pub window: Window,
     /// What a day needs before it may go.
     pub archive: Archive,
+    /// How long an archive is kept after the end of its day; none is for ever.
+    pub keep_archives: Option<Duration>,
     /// The longer `keep` of an earlier configuration, if the catalogue remembers one.
     pub shortened: Option<Shortened>,
+    /// Where days were archived until lately, and until when a drop asks for an archive there.
+    pub archive_before: Option<(Arc<str>, Ticks)>,
+    /// Until when no archive is removed, because they were kept longer until lately.
+    pub archives_until: Option<Ticks>,
 }
 
 /// What a day needs before it may be dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Archive {
     /// Nothing.
     #[default]
     None,
-    /// An archive that was read back. There is no way yet to show one, so such a day is never dropped.
-    Required,
+    /// An archive at this place that was read back.
+    At(Arc<str>),
 }
 
 /// A `keep` that was made shorter.
@@ -69,181 +122,191 @@ pub struct Shortened {
     pub since: Ticks,
 }
 
-/// What bounds one run.
+/// What bounds one run, and the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Tables that one run drops at most.
     pub drops_per_run_max: NonZeroU16,
-    /// How long a shorter `keep` waits before it drops what the longer one kept.
+    /// How long what is configured to go earlier than before waits.
     pub grace: Duration,
+    /// Days with records of each configured table that stay, however old.
+    pub min_tables: u16,
+    /// How long after its end a day waits for late records before it is sealed.
+    pub seal_after: Duration,
+    /// Bytes of the data folder above which the oldest days go.
+    pub max_bytes: Option<u64>,
+    /// Whether days that their table wants archived go without, when the folder has too many bytes.
+    pub drop_unarchived: bool,
+}
+
+/// What an empty configuration says.
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            drops_per_run_max: NonZeroU16::MIN.saturating_add(99),
+            grace: Duration::from_secs(86_400),
+            min_tables: 1,
+            seal_after: Duration::from_secs(6 * 3600),
+            max_bytes: None,
+            drop_unarchived: false,
+        }
+    }
+}
+
+/// All that a plan is made from.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Every day-table there is or was.
+    pub tables: Vec<TableState>,
+    /// Archives that were read back.
+    pub archives: Vec<Archived>,
+    /// The configured tables.
+    pub rules: Vec<TableRule>,
+    /// What bounds a run.
+    pub limits: Limits,
+    /// The time, and what it is held against.
+    pub clock: Clock,
+    /// Bytes of the data folder.
+    pub bytes: u64,
+    /// Since when `max_bytes` is what it is, or larger.
+    pub pressure_since: Ticks,
+    /// Tables that this run has dropped.
+    pub dropped: u16,
 }
 
 /// What to do now, in order, and what is left although it has expired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Tables to create, then tables to drop, the oldest first.
-    pub steps: Vec<Step>,
+    /// Tables to create; then the next step of each day, the oldest first; then archives that go.
+    pub steps: Vec<Planned>,
     /// Tables that stay although they have expired, or that no rule covers, and why.
     pub held_back: Vec<HeldBack>,
 }
 
-/// One step; each is the same taken twice.
+/// A step, and why it is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What to do.
+    pub step: Step,
+    /// Why.
+    pub why: Why,
+}
+
+/// One step; each is the same taken twice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Create a table that does not stand yet.
     Create(DayTable),
-    /// Drop a table that has expired.
+    /// Make one sealed file of all that a day has.
+    Seal(DayTable),
+    /// Copy the sealed file of a day, and read the copy back.
+    Archive(DayTable, Arc<str>),
+    /// Drop a table.
     Drop(DayTable),
+    /// Remove this generation's archive from this place.
+    RemoveArchive(DayTable, i64, Arc<str>),
 }
 
-/// A day-table that stays.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldBack {
-    /// Which.
-    pub table: DayTable,
-    /// Why.
-    pub reason: Reason,
-}
+impl Step {
+    /// The day it is about.
+    pub fn table(&self) -> &DayTable {
+        match self {
+            Step::Create(table) | Step::Seal(table) | Step::Archive(table, _) | Step::Drop(table) => table,
+            Step::RemoveArchive(table, ..) => table,
+        }
+    }
 
-/// Why a day-table stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// No configured table has its name.
-    NotConfigured,
-    /// Its table is configured with another period than it was made with.
-    OtherPeriod(Period),
-    /// The clock is further ahead of the newest record than one period.
-    ClockAhead {
-        /// The newest time parsed from a record.
-        newest_record: Ticks,
-    },
-    /// No record ever gave a time to hold the clock against.
-    NoRecordTime,
-    /// A longer `keep` was configured until lately.
-    Grace {
-        /// When the shorter one begins to count.
-        until: Ticks,
-    },
-    /// It needs an archive that was read back, and has none.
-    NoPermit,
-    /// The run drops its most already.
-    OverLimit(NonZeroU16),
-}
-
-impl Reason {
     /// A short name, for a metric's label.
     pub const fn name(&self) -> &'static str {
         match self {
-            Reason::NotConfigured => "not_configured",
-            Reason::OtherPeriod(_) => "other_period",
-            Reason::ClockAhead { .. } => "clock_ahead",
-            Reason::NoRecordTime => "no_record_time",
-            Reason::Grace { .. } => "grace",
-            Reason::NoPermit => "no_permit",
-            Reason::OverLimit(_) => "over_limit",
+            Step::Create(_) => "create",
+            Step::Seal(_) => "seal",
+            Step::Archive(..) => "archive",
+            Step::Drop(_) => "drop",
+            Step::RemoveArchive(..) => "remove_archive",
         }
     }
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::NotConfigured => f.write_str("no configured table has its name, so no `keep` applies to it"),
-            Reason::OtherPeriod(period) => {
-                let period = match period {
-                    Period::Hour => "hour",
-                    Period::Day => "day",
-                    Period::Month => "month",
-                };
-                write!(f, "its table is now kept by the {period}, and it was made under another period")
-            }
-            Reason::ClockAhead { newest_record } => {
-                write!(f, "the clock is more than one period ahead of the newest record, which is of {newest_record}")
-            }
-            Reason::NoRecordTime => {
-                f.write_str("no record has given a time of its own yet, so nothing confirms the clock")
-            }
-            Reason::Grace { until } => write!(f, "`keep` was longer until lately; the shorter one counts from {until}"),
-            Reason::NoPermit => f.write_str("it has no archive that was read back, and its table asks for one"),
-            Reason::OverLimit(max) => write!(f, "one run drops at most {max} tables; it goes with a later one"),
-        }
+impl TableState {
+    /// Rows in it, items included.
+    pub fn rows(&self) -> u64 {
+        self.unsealed_rows + self.sealed.as_ref().map_or(0, |sealed| sealed.seal.rows)
+    }
+
+    /// Whether it stands.
+    pub fn stands(&self) -> bool {
+        self.state != State::Dropped
     }
 }
 
-/// What to create and drop at `now`. Pure; see the module's head for what it promises.
-///
-/// `newest_record` is the newest time parsed from a record that was not dated far ahead, over all tables.
-pub fn plan(
-    tables: &[TableState],
-    rules: &[TableRule],
-    now: Ticks,
-    newest_record: Option<Ticks>,
-    limits: &Limits,
-) -> Plan {
+impl View {
+    /// The configured table that `table` is a day of.
+    pub fn rule_of(&self, table: &DayTable) -> Option<&TableRule> {
+        self.rules.iter().find(|rule| rule.name == *table.table())
+    }
+
+    /// Where `state` is in its life: `open`, `sealed`, `archived`, `restored` or `dropped`.
+    pub fn state_name(&self, state: &TableState) -> &'static str {
+        match &state.state {
+            State::Dropped => "dropped",
+            State::Restored { .. } => "restored",
+            State::Open if state.sealed.is_none() => "open",
+            State::Open if self.is_proven(state, None) => "archived",
+            State::Open => "sealed",
+        }
+    }
+
+    /// Tables that stand, by where they are in their lives.
+    pub fn count_states(&self) -> [(&'static str, usize); 4] {
+        ["open", "sealed", "archived", "restored"].map(|name| {
+            let is_one = |state: &&TableState| state.stands() && self.state_name(state) == name;
+            (name, self.tables.iter().filter(is_one).count())
+        })
+    }
+
+    /// Whether all that `state` holds is in an archive that was read back, at `place` or anywhere.
+    pub fn is_proven(&self, state: &TableState, place: Option<&str>) -> bool {
+        let Some(sealed) = state.sealed.as_ref().filter(|_| state.unsealed_rows == 0) else {
+            return state.rows() == 0;
+        };
+        let origin = match &state.state {
+            State::Restored { origin, .. } => origin,
+            _ => &state.table,
+        };
+        let Seal { bytes, sha256, rows, .. } = &sealed.seal;
+        self.archives.iter().any(|archived| {
+            let found = &archived.seal;
+            archived.table == *origin
+                && place.is_none_or(|place| place == archived.url)
+                && (found.bytes, &found.sha256, found.rows) == (*bytes, sha256, *rows)
+        })
+    }
+}
+
+/// What to do now. Pure; see the module's head for what it promises.
+pub fn plan(view: &View) -> Plan {
     let mut plan = Plan::default();
-    let known: BTreeSet<&DayTable> = tables.iter().map(|state| &state.table).collect();
+    let known: BTreeSet<&DayTable> = view.tables.iter().map(|state| &state.table).collect();
+    for rule in &view.rules {
+        let wanted = ahead(rule, view.clock.now).into_iter().filter(|table| !known.contains(table));
+        plan.steps.extend(wanted.map(|table| Planned { step: Step::Create(table), why: Why::Ahead }));
+    }
     let dropped: BTreeSet<&DayTable> =
-        tables.iter().filter(|state| state.state == State::Dropped).map(|state| &state.table).collect();
-    for rule in rules {
-        let wanted = ahead(rule, now).into_iter().filter(|table| !known.contains(table));
-        plan.steps.extend(wanted.map(Step::Create));
+        view.tables.iter().filter(|state| !state.stands()).map(|state| &state.table).collect();
+    let mut standing: Vec<&TableState> =
+        view.tables.iter().filter(|state| state.stands() && !dropped.contains(&state.table)).collect();
+    standing.sort_by_key(|state| (state.table.end(), state.table.table().clone()));
+    standing.dedup_by_key(|state| &state.table);
+    let mut drops = day::Drops::new(view, &standing);
+    for state in &standing {
+        let day::Outlook { next, stays } = day::look(view, state, &mut drops);
+        plan.steps.extend(next);
+        plan.held_back.extend(stays.map(|reason| HeldBack { table: state.table.clone(), reason }));
     }
-
-    let mut standing: Vec<&DayTable> = known.difference(&dropped).copied().collect();
-    standing.sort_by_key(|table| (table.end(), table.table().clone()));
-    let mut drops = 0;
-    for table in standing {
-        let verdict = match rules.iter().find(|rule| rule.name == *table.table()) {
-            None => Verdict::Stays(Reason::NotConfigured),
-            Some(rule) => verdict(rule, table, now, newest_record, limits),
-        };
-        let reason = match verdict {
-            Verdict::Stands => continue,
-            Verdict::Stays(reason) => reason,
-            Verdict::Goes if drops < limits.drops_per_run_max.get() => {
-                drops += 1;
-                plan.steps.push(Step::Drop(table.clone()));
-                continue;
-            }
-            Verdict::Goes => Reason::OverLimit(limits.drops_per_run_max),
-        };
-        plan.held_back.push(HeldBack { table: table.clone(), reason });
-    }
+    pressure::relieve(view, &standing, &mut drops, &mut plan);
+    archives::remove(view, &standing, &mut plan);
     plan
-}
-
-enum Verdict {
-    /// Its window is open.
-    Stands,
-    /// It is not to be dropped, although it might seem so.
-    Stays(Reason),
-    Goes,
-}
-
-fn verdict(rule: &TableRule, table: &DayTable, now: Ticks, newest: Option<Ticks>, limits: &Limits) -> Verdict {
-    if table.period() != rule.window.period {
-        return Verdict::Stays(Reason::OtherPeriod(rule.window.period));
-    }
-    if !rule.window.expired(table, now) {
-        return Verdict::Stands;
-    }
-    let Some(newest_record) = newest else {
-        return Verdict::Stays(Reason::NoRecordTime);
-    };
-    if now > newest_record.plus(length(rule.window.period, newest_record)) {
-        return Verdict::Stays(Reason::ClockAhead { newest_record });
-    }
-    if let Some(Shortened { keep_before, since }) = rule.shortened {
-        let before = Window { keep: keep_before, ..rule.window };
-        let until = since.plus(limits.grace);
-        if now < until && !before.expired(table, now) {
-            return Verdict::Stays(Reason::Grace { until });
-        }
-    }
-    match rule.archive {
-        Archive::None => Verdict::Goes,
-        Archive::Required => Verdict::Stays(Reason::NoPermit),
-    }
 }
 
 /// Today's table and tomorrow's; only today's on the last day of the calendar.
@@ -251,12 +314,6 @@ fn ahead(rule: &TableRule, now: Ticks) -> Vec<DayTable> {
     let today = DayTable::at(&rule.name, rule.window.period, now);
     let tomorrow = DayTable::at(&rule.name, rule.window.period, today.end());
     if tomorrow == today { vec![today] } else { vec![today, tomorrow] }
-}
-
-/// How long the period is that `time` lies in.
-fn length(period: Period, time: Ticks) -> Duration {
-    let start = period.start(time);
-    period.next(start).since(start)
 }
 
 #[cfg(test)]

@@ -1,24 +1,39 @@
-//! The thread that makes a plan when the schedule says so, and takes its steps.
+//! The thread that makes a plan when the schedule says so, and takes its steps one by one.
+//!
+//! A run plans, takes the first step that may be taken, and plans anew, until nothing is left to do: so every step is
+//! decided by how things are just before it. Runs are made at the start (for what was missed), when the schedule says
+//! so, and for steps that failed and have waited. Where a table is kept by the hour, each hour's end makes one too,
+//! for tables of an hour alone: whatever the schedule, these are there ahead and gone in time. One thread runs, so no
+//! two runs overlap.
 
-use super::plan::{Limits, State, Step, TableRule, TableState, plan};
-use super::remember::remember;
+use super::board::Failed;
+use super::hands::{Hands, StepError};
+use super::plan::{Limits, Plan, Planned, Step, TableRule, View, plan};
+use super::remember::{remember, remember_pressure};
+use super::retry::Retries;
 use super::schedule::Schedule;
-use crate::key::TableName;
-use crate::store::{Steps, StoreError};
+use crate::key::Period;
+use crate::store::StoreError;
 use crate::time::{self, Ticks};
-use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
 
 /// How long the thread sleeps at most before it looks at the clock again: a clock that is set is noticed.
 const LOOK: Duration = Duration::from_secs(30);
 /// How long a source that ended is kept, so that a late copy of its file is recognised.
 const SOURCES_KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// How often it is noted how long the folder was watched. A kill forgets that much.
+const WATCH_NOTED: Duration = Duration::from_secs(300);
 
 /// What the runs go by.
 pub struct Lifecycle {
-    /// The steps that can be taken.
-    pub steps: Steps,
+    /// What takes the steps.
+    pub hands: Arc<Hands>,
+    /// The folder that holds the days.
+    pub data_dir: PathBuf,
     /// The configured tables, without what is remembered of them.
     pub rules: Vec<TableRule>,
     /// When to run.
@@ -34,6 +49,10 @@ pub struct Lifecycle {
 pub struct Run {
     /// Tables that were created.
     pub created: u64,
+    /// Days that were sealed.
+    pub sealed: u64,
+    /// Days that were archived, and read back.
+    pub archived: u64,
     /// Tables that were dropped.
     pub dropped: u64,
     /// Steps that failed, by name.
@@ -42,84 +61,153 @@ pub struct Run {
     pub at: Ticks,
 }
 
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// All that is due.
+    Whole,
+    /// What is due of tables of an hour, and tables that are needed now.
+    Hours,
+}
+
+impl Round {
+    fn covers(self, step: &Step) -> bool {
+        self == Round::Whole || matches!(step, Step::Create(_)) || step.table().period() == Period::Hour
+    }
+}
+
+/// What the thread keeps between runs.
+struct State {
+    retries: Retries,
+    /// The reason that was last said of a day that stays.
+    told: HashMap<String, &'static str>,
+    /// Since when it was not noted how long the folder was watched.
+    watched: Instant,
+    /// Told to stop by hanging up.
+    stop: Receiver<()>,
+}
+
 impl Lifecycle {
-    /// Remembers the configured rules, then runs whenever the schedule says so, and at once for a run that was missed
+    /// Remembers the configured rules, then runs whenever something is due, and at once for a run that was missed
     /// and for tables that are needed now. Ends when `stop` hangs up.
-    pub fn work(mut self, stop: &Receiver<()>) {
-        let mut told = HashMap::new();
+    pub fn work(self, stop: Receiver<()>) {
+        let mut state = State { retries: Retries::default(), told: HashMap::new(), watched: Instant::now(), stop };
         if let Err(error) = self.remember() {
             tracing::error!(%error, "failed to remember the configured tables: nothing is dropped");
             return;
         }
         let mut after = time::now();
         // Whether missed or not, today's and tomorrow's tables are to be there.
-        self.run(&mut told);
+        self.run(&mut state, Round::Whole);
         loop {
             let now = time::now();
-            let due = self.schedule.next_after(after).is_some_and(|next| next <= now);
-            if due {
-                self.run(&mut told);
+            let is_due = self.schedule.next_after(after).is_some_and(|next| next <= now);
+            let is_hour_over = self.has_hours() && Period::Hour.start(now) != Period::Hour.start(after);
+            let is_retry_due = state.retries.wait(Instant::now()).is_some_and(|wait| wait.is_zero());
+            if is_due || is_retry_due {
+                self.run(&mut state, Round::Whole);
+            } else if is_hour_over {
+                self.run(&mut state, Round::Hours);
             }
-            if due || now < after {
+            if is_due || is_hour_over || now < after {
                 after = now;
             }
-            let wait = self.schedule.next_after(now).map_or(LOOK, |next| next.since(now)).min(LOOK);
-            match stop.recv_timeout(wait.max(Duration::from_millis(10))) {
+            self.note_watch(&mut state, WATCH_NOTED);
+            match state.stop.recv_timeout(self.wait(&state, now)) {
                 Err(RecvTimeoutError::Timeout) => {}
-                _ => return,
+                _ => break,
             }
         }
+        self.note_watch(&mut state, Duration::from_secs(1));
     }
 
-    fn remember(&mut self) -> Result<(), StoreError> {
-        let state = self.steps.lifecycle_state()?;
-        let configured: Vec<(TableName, Duration)> =
-            self.rules.iter().map(|rule| (rule.name.clone(), rule.window.keep)).collect();
-        let (remembered, shortened) = remember(&state.rules, &configured, time::now(), self.limits.grace);
-        for (rule, shortened) in self.rules.iter_mut().zip(shortened) {
-            if let Some(shortened) = shortened {
-                let grace = self.limits.grace.as_secs() / 3600;
-                tracing::warn!(table = %rule.name, hours = grace, "keep is shorter than it was: what the longer one keeps stays for the grace time");
-                rule.shortened = Some(shortened);
+    fn has_hours(&self) -> bool {
+        self.rules.iter().any(|rule| rule.window.period == Period::Hour)
+    }
+
+    /// How long until something may be due.
+    fn wait(&self, state: &State, now: Ticks) -> Duration {
+        let scheduled = self.schedule.next_after(now).map(|next| next.since(now));
+        let hour = self.has_hours().then(|| Period::Hour.next(Period::Hour.start(now)).since(now));
+        let due = [scheduled, hour, state.retries.wait(Instant::now())].into_iter().flatten().min();
+        due.unwrap_or(LOOK).clamp(Duration::from_millis(10), LOOK)
+    }
+
+    fn remember(&self) -> Result<(), StoreError> {
+        let (steps, now) = (self.hands.steps(), time::now());
+        let state = steps.lifecycle_state()?;
+        let remembered = remember(&state.rules, &self.rules, &self.limits, now);
+        for rule in &remembered {
+            let waits = rule.shortened.is_some() || rule.archive_before.is_some() || rule.archives_since.is_some();
+            if waits && !rule.is_removed {
+                let hours = self.limits.grace.as_secs() / 3600;
+                tracing::warn!(table = %rule.name, hours, "its days, or archives, are to go earlier than was configured before: what was to stay stays for the grace time");
+            }
+            if rule.is_removed {
+                tracing::warn!(table = %rule.name, "is configured no more: its days stay, and are not archived");
             }
         }
         if remembered != state.rules {
-            self.steps.set_rules(remembered)?;
+            steps.set_rules(remembered)?;
+        }
+        let pressure = remember_pressure(state.pressure, self.limits.max_bytes, now);
+        if pressure != state.pressure {
+            steps.set_pressure(pressure)?;
         }
         Ok(())
     }
 
-    /// One run. A step that fails does not keep the others from being taken; the next run takes it again.
-    fn run(&self, told: &mut HashMap<String, &'static str>) {
-        let now = time::now();
-        let mut run = Run { at: now, ..Run::default() };
-        match self.steps.lifecycle_state() {
-            Err(error) => {
-                tracing::error!(%error, "failed to plan the lifecycle");
-                run.failed.push("plan");
-            }
-            Ok(state) => {
-                let state_of = |state| move |table| TableState { table, state };
-                let tables: Vec<_> = state
-                    .open
-                    .into_iter()
-                    .map(state_of(State::Open))
-                    .chain(state.dropped.into_iter().map(state_of(State::Dropped)))
-                    .collect();
-                let plan = plan(&tables, &self.rules, now, state.newest, &self.limits);
-                for held in &plan.held_back {
-                    // Said once a reason, not once a run.
-                    if told.insert(held.table.to_string(), held.reason.name()) != Some(held.reason.name()) {
-                        tracing::info!(table = %held.table, "stays: {}", held.reason);
-                    }
+    fn note_watch(&self, state: &mut State, least: Duration) {
+        let watched = state.watched.elapsed();
+        if watched < least {
+            return;
+        }
+        match self.hands.steps().note_watch(watched) {
+            Ok(()) => state.watched = Instant::now(),
+            Err(error) => tracing::warn!(%error, "failed to note how long the folder was watched"),
+        }
+    }
+
+    fn view(&self, watched: Duration) -> Result<View, StoreError> {
+        let state = self.hands.steps().lifecycle_state()?;
+        Ok(View::of(&self.data_dir, state, &self.rules, self.limits, time::now(), watched))
+    }
+
+    /// One run. A step that fails does not keep the others from being taken.
+    fn run(&self, state: &mut State, round: Round) {
+        let mut run = Run { at: time::now(), ..Run::default() };
+        // What was committed since the last time is not taken for left alone.
+        self.note_watch(state, Duration::ZERO);
+        let mut taken = HashSet::new();
+        loop {
+            let plan = match self.view(Duration::ZERO) {
+                Ok(mut view) => {
+                    view.dropped = u16::try_from(run.dropped).unwrap_or(u16::MAX);
+                    plan(&view)
                 }
-                for step in &plan.steps {
-                    self.take(step, &mut run);
+                Err(StoreError::Closed) => return,
+                Err(error) => {
+                    tracing::error!(%error, "failed to plan the lifecycle");
+                    run.failed.push("plan");
+                    break;
                 }
+            };
+            self.tell(&plan, state);
+            let may = |planned: &&Planned| {
+                round.covers(&planned.step)
+                    && state.retries.allows(&planned.step, Instant::now())
+                    && !taken.contains(&planned.step)
+            };
+            let Some(planned) = plan.steps.iter().find(may) else { break };
+            if state.stop.try_recv() == Err(TryRecvError::Disconnected) || self.hands.is_stopped() {
+                return;
             }
+            taken.insert(planned.step.clone());
+            self.take(planned, state, &mut run);
         }
         if run.failed.is_empty()
-            && let Err(error) = self.steps.ran(now, now.minus(SOURCES_KEPT))
+            && round == Round::Whole
+            && let Err(error) = self.hands.steps().ran(run.at, run.at.minus(SOURCES_KEPT))
         {
             tracing::error!(%error, "failed to note that the lifecycle ran");
             run.failed.push("note");
@@ -127,25 +215,52 @@ impl Lifecycle {
         (self.on_run)(&run);
     }
 
-    fn take(&self, step: &Step, run: &mut Run) {
-        match step {
-            Step::Create(table) => match self.steps.create_table(table) {
-                Ok(created) => run.created += u64::from(created),
-                Err(error) => {
-                    tracing::error!(%table, %error, "failed to create a table ahead");
-                    run.failed.push("create");
+    /// Says, once a reason and not once a run, why days stay; forgets failures of steps that are planned no more.
+    fn tell(&self, plan: &Plan, state: &mut State) {
+        for held in &plan.held_back {
+            if state.told.insert(held.table.to_string(), held.reason.name()) != Some(held.reason.name()) {
+                tracing::info!(table = %held.table, "stays: {}", held.reason);
+            }
+        }
+        state.retries.keep(|step| plan.steps.iter().any(|planned| planned.step == *step));
+        let board = self.hands.board();
+        board.held_back(plan.held_back.iter().map(|held| (held.table.to_string(), &held.reason)));
+        self.show_failures(state);
+    }
+
+    fn show_failures(&self, state: &State) {
+        let (now, clock) = (Instant::now(), time::now());
+        self.hands.board().failed(state.retries.iter().map(|(step, failure)| {
+            let again = clock.plus(failure.again.saturating_duration_since(now));
+            let (reason, attempts) = (failure.reason.clone(), failure.attempts);
+            (step.clone(), Failed { step: step.name(), reason, attempts, again })
+        }));
+    }
+
+    fn take(&self, Planned { step, why }: &Planned, state: &mut State, run: &mut Run) {
+        let (table, name) = (step.table(), step.name());
+        tracing::debug!(%table, step = name, %why, "next step");
+        match self.hands.take(step, &mut |_| {}) {
+            Ok(()) => {
+                state.retries.taken(step);
+                match step {
+                    Step::Create(_) => run.created += 1,
+                    Step::Seal(_) => run.sealed += 1,
+                    Step::Archive(..) => run.archived += 1,
+                    Step::Drop(_) => {
+                        tracing::info!(%table, "dropped: {why}");
+                        run.dropped += 1;
+                    }
+                    Step::RemoveArchive(..) => {}
                 }
-            },
-            Step::Drop(table) => match self.steps.drop_table(table) {
-                Ok(()) => {
-                    tracing::info!(%table, "dropped");
-                    run.dropped += 1;
-                }
-                Err(error) => {
-                    tracing::error!(%table, %error, "failed to drop an expired table");
-                    run.failed.push("drop");
-                }
-            },
+            }
+            Err(StepError::Stopped | StepError::Store(StoreError::Closed)) => {}
+            Err(error) => {
+                let again = state.retries.failed(step, error.to_string(), Instant::now());
+                tracing::error!(%table, step = name, %error, again_in = ?again, "failed to take a step");
+                run.failed.push(name);
+                self.show_failures(state);
+            }
         }
     }
 }

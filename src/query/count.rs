@@ -7,7 +7,7 @@ use super::filter::Filter;
 use super::select::{range_of, select, tables_of, unless_gone};
 use crate::key::instance_of;
 use crate::record::Level;
-use crate::store::{Reader, StoreError};
+use crate::store::{CountBy, Reader, StoreError};
 use crate::time::{Ticks, UNIX_EPOCH_TICKS};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::HashMap;
@@ -63,9 +63,10 @@ fn count_records(reader: &Reader, filter: &Filter, tally: &mut Tally) -> Result<
 }
 
 fn count_minutes(reader: &Reader, filter: &Filter, tally: &mut Tally) -> Result<(), StoreError> {
+    let by = if tally.grouping.instance { CountBy::Partition } else { CountBy::Nothing };
     for bounds in tables_of(reader, filter)? {
         let Some(range) = range_of(reader, filter, &bounds)? else { continue };
-        let counted = reader.counts(&bounds.table, &range, &mut |minute| {
+        let counted = reader.counts_by(&bounds.table, &range, by, &mut |minute| {
             if filter.level.is_some() && minute.level < filter.level {
                 return;
             }

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// A day-table as it is shown. Times are RFC 3339.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ShownTable {
     /// Its name.
     pub table: String,
@@ -23,6 +23,24 @@ pub struct ShownTable {
     pub last_time: Option<String>,
     /// When it expires.
     pub expires: Option<String>,
+    /// What is done with it next: `seal`, `archive`, `drop` or `remove_archive`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<&'static str>,
+    /// When that is due; the run after it does it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<String>,
+    /// Where the latest archive of it is that was read back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
+    /// Why it stays, although it has expired.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stays: Option<String>,
+    /// Why the step that was tried last failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<String>,
 }
 
 impl From<&TableSummary> for ShownTable {
@@ -36,6 +54,7 @@ impl From<&TableSummary> for ShownTable {
             first_time: shown(summary.first_time),
             last_time: shown(summary.last_time),
             expires: shown(summary.expires),
+            ..ShownTable::default()
         }
     }
 }

@@ -3,10 +3,14 @@
 //! It says how far is committed, which files are live, and how far every source was read. What it does not name is
 //! not data. Its transaction that sets `committed = k` is the commit point of commit k.
 
+mod life;
+
+pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
+
 use super::StoreError;
 use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
 use super::sqlite::{self, Schema};
-use crate::key::DayTable;
+use crate::key::{DayTable, Period};
 use crate::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use std::collections::BTreeSet;
@@ -73,7 +77,9 @@ const TABLES: &str = "
 /// Format 2 keeps what was learnt of a source's lines.
 const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT '';";
 
-const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED]] };
+const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED], &[life::LIFE]] };
+/// The format since which the catalogue knows of sealed files and archives.
+const FORMAT_OF_LIFE: i64 = 3;
 
 /// The catalogue, opened.
 pub struct Catalogue {
@@ -96,6 +102,17 @@ pub struct LiveFile {
     pub writable: bool,
     /// The oldest and the newest time of its records; none while it is empty.
     pub times: Option<(Ticks, Ticks)>,
+    /// What it is for.
+    pub role: Role,
+    /// By what it is known, where it is sealed.
+    pub seal: Option<Seal>,
+}
+
+impl LiveFile {
+    /// The generation of its day that it is, by its name.
+    pub fn generation(&self) -> i64 {
+        self.name.rsplit('.').nth(1).and_then(|generation| generation.parse().ok()).unwrap_or(0)
+    }
 }
 
 /// What one commit did to a file.
@@ -107,7 +124,7 @@ pub(crate) struct Touched<'a> {
 }
 
 /// How long a configured table is kept, as the last daemon knew it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// The configured table's name.
     pub name: String,
@@ -115,6 +132,20 @@ pub struct Rule {
     pub keep: Duration,
     /// Where `keep` became shorter: since when, and what it was before.
     pub shortened: Option<(Ticks, Duration)>,
+    /// Where its days are archived.
+    pub archive: Option<String>,
+    /// Where they were archived until lately, and until when a drop asks for an archive there.
+    pub archive_before: Option<(String, Ticks)>,
+    /// How long an archive is kept after the end of its day; none is for ever.
+    pub keep_archives: Option<Duration>,
+    /// Where `keep_archives` became shorter: since when.
+    pub archives_since: Option<Ticks>,
+    /// How long after its end a day waits for late records before it is sealed.
+    pub seal_after: Duration,
+    /// How long one of its day-tables takes records.
+    pub period: Period,
+    /// Whether it is configured no more; what stands of it is not dropped.
+    pub is_removed: bool,
 }
 
 /// Which pages a reader may see.
@@ -189,17 +220,32 @@ impl Catalogue {
 
     /// Live files, the oldest day first.
     pub fn files(&self) -> Result<Vec<LiveFile>, StoreError> {
-        let mut files = self.all(FILES, read_file)?;
+        let mut files = self.all(self.select_files()?, read_file)?;
         files.sort_by(|a, b| (a.day.start(), &a.day, &a.name).cmp(&(b.day.start(), &b.day, &b.name)));
         Ok(files)
     }
 
-    /// The live file of a day-table; none where there is no such table.
+    /// The live file of a day-table that takes its records; none where there is none.
     pub fn file_of(&self, day: &DayTable) -> Result<Option<LiveFile>, StoreError> {
+        Ok(self.files_of(day)?.into_iter().find(|file| file.role == Role::Open))
+    }
+
+    /// The live files of a day-table, by name; none where there is no such table.
+    pub fn files_of(&self, day: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
+        let select = self.select_files()?;
         self.sql((|| {
-            let mut statement = self.connection.prepare_cached(&format!("{FILES} WHERE day = ?1"))?;
-            statement.query_row([day.to_string()], read_file).optional()
+            let mut statement = self.connection.prepare_cached(&format!("{select} WHERE day = ?1 ORDER BY name"))?;
+            statement.query_map([day.to_string()], read_file)?.collect()
         })())
+    }
+
+    /// A folder that is only read may be one that no daemon of this version has opened yet.
+    fn has_life(&self) -> Result<bool, StoreError> {
+        Ok(self.sql(sqlite::format(&self.connection))? >= FORMAT_OF_LIFE)
+    }
+
+    fn select_files(&self) -> Result<&'static str, StoreError> {
+        Ok(if self.has_life()? { FILES } else { FILES_BEFORE_LIFE })
     }
 
     /// Whether the file of this name is live.
@@ -213,6 +259,13 @@ impl Catalogue {
     /// Names of day-tables that were dropped: nothing brings them back by accident.
     pub fn dropped(&self) -> Result<Vec<DayTable>, StoreError> {
         self.all("SELECT name FROM day WHERE state = 'dropped'", |row| {
+            DayTable::parse(&row.get::<_, String>(0)?).map_err(|e| from_sql(0, e))
+        })
+    }
+
+    /// Names of day-tables that take no records: those that were dropped, and those that were restored.
+    pub(crate) fn closed(&self) -> Result<Vec<DayTable>, StoreError> {
+        self.all("SELECT name FROM day WHERE state <> 'open'", |row| {
             DayTable::parse(&row.get::<_, String>(0)?).map_err(|e| from_sql(0, e))
         })
     }
@@ -236,30 +289,13 @@ impl Catalogue {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             transaction.execute(
-                "INSERT INTO day VALUES (?1, 'open', ?2, ?3)
+                "INSERT INTO day(name, state, generation, changed) VALUES (?1, 'open', ?2, ?3)
                  ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3",
                 params![day.to_string(), generation, now.get()],
             )?;
-            transaction
-                .execute("INSERT INTO file VALUES (?1, ?2, 0, 0, 1, NULL, NULL)", params![file, day.to_string()])?;
+            let insert = "INSERT INTO file(name, day, last_seq, entities, writable) VALUES (?1, ?2, 0, 0, 1)";
+            transaction.execute(insert, params![file, day.to_string()])?;
             transaction.commit()
-        })();
-        self.sql(result)
-    }
-
-    /// Drops `day`: none of its files is live any more. Gives their names.
-    pub(crate) fn drop_day(&mut self, day: &DayTable, now: Ticks) -> Result<Vec<String>, StoreError> {
-        let result = (|| {
-            let transaction = self.connection.transaction()?;
-            let name = day.to_string();
-            let files = {
-                let mut statement = transaction.prepare("DELETE FROM file WHERE day = ?1 RETURNING name")?;
-                statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
-            };
-            transaction
-                .execute("UPDATE day SET state = 'dropped', changed = ?2 WHERE name = ?1", params![name, now.get()])?;
-            transaction.commit()?;
-            Ok(files)
         })();
         self.sql(result)
     }
@@ -345,27 +381,62 @@ impl Catalogue {
         self.sql(result)
     }
 
-    /// The rules of the last daemon.
+    /// The rules of the last daemon, and those of tables that are configured no more.
     pub fn rules(&self) -> Result<Vec<Rule>, StoreError> {
-        self.all("SELECT name, keep_seconds, shorter_since, keep_before FROM rule", |row| {
-            let since: Option<i64> = row.get(2)?;
-            let before: Option<i64> = row.get(3)?;
-            let shortened = since.and_then(Ticks::new).zip(before.map(seconds));
-            Ok(Rule { name: row.get(0)?, keep: seconds(row.get(1)?), shortened })
+        let select = match self.has_life()? {
+            true => {
+                "SELECT name, keep_seconds, shorter_since, keep_before, archive, archive_before, archive_until,
+                 keep_archives, archives_since, seal_after, removed, period FROM rule"
+            }
+            false => {
+                "SELECT name, keep_seconds, shorter_since, keep_before, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL FROM rule"
+            }
+        };
+        self.all(select, |row| {
+            let time = |column| row.get::<_, Option<i64>>(column).map(|ticks| ticks.and_then(Ticks::new));
+            let duration = |column| row.get::<_, Option<i64>>(column).map(|length| length.map(seconds));
+            Ok(Rule {
+                name: row.get(0)?,
+                keep: seconds(row.get(1)?),
+                shortened: time(2)?.zip(duration(3)?),
+                archive: row.get(4)?,
+                archive_before: row.get::<_, Option<String>>(5)?.zip(time(6)?),
+                keep_archives: duration(7)?,
+                archives_since: time(8)?,
+                seal_after: duration(9)?.unwrap_or_default(),
+                is_removed: row.get(10)?,
+                period: period_of(row.get::<_, Option<String>>(11)?.as_deref()),
+            })
         })
     }
 
     /// Notes the rules of this daemon, all of them.
     pub(crate) fn set_rules(&mut self, rules: &[Rule]) -> Result<(), StoreError> {
+        let length = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
         let result = (|| {
             let transaction = self.connection.transaction()?;
             transaction.execute("DELETE FROM rule", [])?;
             for rule in rules {
-                let (since, before) =
-                    rule.shortened.map(|(since, before)| (since.get(), before.as_secs() as i64)).unzip();
+                let (since, before) = rule.shortened.map(|(since, before)| (since.get(), length(before))).unzip();
+                let (place, until) = rule.archive_before.as_ref().map(|(place, until)| (place, until.get())).unzip();
                 transaction.execute(
-                    "INSERT INTO rule VALUES (?1, ?2, ?3, ?4)",
-                    params![rule.name, rule.keep.as_secs() as i64, since, before],
+                    "INSERT INTO rule(name, keep_seconds, shorter_since, keep_before, archive, archive_before,
+                     archive_until, keep_archives, archives_since, seal_after, removed, period)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                    params![
+                        rule.name,
+                        length(rule.keep),
+                        since,
+                        before,
+                        rule.archive,
+                        place,
+                        until,
+                        rule.keep_archives.map(length),
+                        rule.archives_since.map(Ticks::get),
+                        length(rule.seal_after),
+                        rule.is_removed,
+                        name_of_period(rule.period)
+                    ],
                 )?;
             }
             transaction.commit()
@@ -401,7 +472,10 @@ impl Catalogue {
     }
 }
 
-const FILES: &str = "SELECT name, day, last_seq, entities, writable, oldest, newest FROM file";
+const FILES: &str =
+    "SELECT name, day, last_seq, entities, writable, oldest, newest, role, bytes, sha256, sealed_at FROM file";
+const FILES_BEFORE_LIFE: &str =
+    "SELECT name, day, last_seq, entities, writable, oldest, newest, 'open', NULL, NULL, NULL FROM file";
 
 fn read_file(row: &Row<'_>) -> rusqlite::Result<LiveFile> {
     let day: String = row.get(1)?;
@@ -409,7 +483,26 @@ fn read_file(row: &Row<'_>) -> rusqlite::Result<LiveFile> {
     let time = |column| row.get::<_, Option<i64>>(column).map(|ticks| ticks.and_then(Ticks::new));
     let times = time(5)?.zip(time(6)?);
     let (last_seq, entities, writable) = (row.get(2)?, row.get(3)?, row.get(4)?);
-    Ok(LiveFile { name: row.get(0)?, day, last_seq, entities, writable, times })
+    let role = Role::by_name(&row.get::<_, String>(7)?);
+    let bytes: Option<i64> = row.get(8)?;
+    let seal = bytes.zip(row.get(9)?).zip(time(10)?).map(|((bytes, sha256), at)| {
+        let rows: i64 = entities;
+        Seal { bytes: bytes.cast_unsigned(), sha256, rows: rows.cast_unsigned(), times, at }
+    });
+    Ok(LiveFile { name: row.get(0)?, day, last_seq, entities, writable, times, role, seal })
+}
+
+fn name_of_period(period: Period) -> &'static str {
+    match period {
+        Period::Hour => "hour",
+        Period::Day => "day",
+        Period::Month => "month",
+    }
+}
+
+fn period_of(name: Option<&str>) -> Period {
+    let all = [Period::Hour, Period::Day, Period::Month];
+    all.into_iter().find(|period| name == Some(name_of_period(*period))).unwrap_or_default()
 }
 
 fn seconds(seconds: i64) -> Duration {
@@ -534,19 +627,20 @@ mod tests {
         writer.commit(2, &touched, std::iter::empty(), None).expect("committed");
         assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
-        assert_eq!(writer.drop_day(&old, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
+        assert_eq!(writer.drop_day(&old, Permit::Proven, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
         assert_eq!(reader.dropped().expect("read"), std::slice::from_ref(&old));
         assert_eq!(reader.files().expect("read").len(), 1);
         assert_eq!(reader.generation(&old).expect("read"), 1);
     }
 
     #[test]
-    fn a_catalogue_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_format_2() {
+    fn a_catalogue_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_today() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = SourceState { learned: String::new(), ..tests_state(1) };
         catalogue.commit(1, &[], [&source].into_iter(), None).expect("committed");
         // As the version before wrote it.
+        catalogue.connection.execute_batch(&life::undone()).expect("made old");
         let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
         catalogue.connection.execute_batch(back).expect("made old");
         drop(catalogue);
@@ -562,7 +656,7 @@ mod tests {
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.sources().expect("read"), [learned]);
-        assert_eq!(sqlite::format(&writer.connection), Ok(2));
+        assert_eq!(sqlite::format(&writer.connection), Ok(3));
     }
 
     #[test]

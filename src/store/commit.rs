@@ -8,7 +8,7 @@
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
 //! aside what was written of it, see `open`), and only then is more accepted.
 
-use super::catalogue::{Catalogue, Touched};
+use super::catalogue::{Catalogue, Role, Touched};
 use super::day::{DayFile, Insert};
 use super::intake::{Done, Intake, Step, Submission, Work};
 use super::open::{self, Layout, Lock};
@@ -23,8 +23,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod life;
 #[cfg(test)]
 mod model;
+
+pub use life::{Restoring, Sealing};
 
 /// Raw bytes of rows that gather before a commit no longer waits for its interval.
 const RAW_BYTES_MAX: usize = 12 << 20;
@@ -51,7 +54,8 @@ pub struct Committer {
     options: Options,
     catalogue: Catalogue,
     days: HashMap<DayTable, OpenDay>,
-    dropped: HashSet<DayTable>,
+    /// Days that take no records: those that were dropped, and those that were restored.
+    closed: HashSet<DayTable>,
     seq: i64,
     pending: Pending,
     tidy: Tidy,
@@ -173,7 +177,7 @@ impl Committer {
             intake,
             options,
             seq: catalogue.committed()?.seq,
-            dropped: catalogue.dropped()?.into_iter().collect(),
+            closed: catalogue.closed()?.into_iter().collect(),
             catalogue,
             days: HashMap::new(),
             pending: Pending::default(),
@@ -186,7 +190,8 @@ impl Committer {
     }
 
     fn take_days(&mut self, days: HashMap<DayTable, DayFile>) -> Result<(), StoreError> {
-        let names: HashMap<_, _> = self.catalogue.files()?.into_iter().map(|f| (f.day, f.name)).collect();
+        let open = self.catalogue.files()?.into_iter().filter(|file| file.role == Role::Open);
+        let names: HashMap<_, _> = open.map(|file| (file.day, file.name)).collect();
         let used = Instant::now();
         for (day, file) in days {
             if file.has_packs()? {
@@ -250,9 +255,9 @@ impl Committer {
         if submission.epoch != self.intake.epoch() {
             return;
         }
-        // A day that was dropped takes nothing more: what comes for it goes to today's table, its time kept.
+        // A day that was dropped, or restored, takes nothing more: what comes for it goes to today's table, its time kept.
         for batch in &mut submission.batches {
-            if self.dropped.contains(&batch.table) {
+            if self.closed.contains(&batch.table) {
                 batch.table = DayTable::at(batch.table.table(), batch.table.period(), time::now());
             }
         }
@@ -349,51 +354,12 @@ impl Committer {
     }
 
     fn create(&mut self, day: &DayTable) -> Result<OpenDay, StoreError> {
-        let mut generation = self.catalogue.generation(day)? + 1;
-        // No path is used twice: what a crash, or someone else, left under a name keeps that name.
-        while self.layout.table_file(&open::file_name(day, generation)).exists() {
-            generation += 1;
-        }
+        let generation = self.next_generation(day)?;
         let name = open::file_name(day, generation);
         let file = DayFile::open(&self.layout.table_file(&name))?;
         self.catalogue.create_day(day, generation, &name, time::now())?;
-        self.dropped.remove(day);
+        self.closed.remove(day);
         Ok(OpenDay { file, name, used: Instant::now() })
-    }
-
-    /// Creates `day` if it is not there and was never dropped. Says whether it was created.
-    pub(crate) fn create_table(&mut self, day: &DayTable) -> Result<bool, StoreError> {
-        let known = self.dropped.contains(day) || self.catalogue.file_of(day)?.is_some();
-        if !known {
-            self.writable_day(day)?;
-        }
-        Ok(!known)
-    }
-
-    /// Drops `day`: gone for every reader with one transaction of the catalogue; its files follow.
-    pub(crate) fn drop_table(&mut self, day: &DayTable) -> Result<(), StoreError> {
-        if self.catalogue.file_of(day)?.is_none() {
-            return Err(StoreError::TableGone(day.to_string()));
-        }
-        let files = self.catalogue.drop_day(day, time::now())?;
-        self.dropped.insert(day.clone());
-        self.tidy.forget(day);
-        if let Some(OpenDay { file, .. }) = self.days.remove(day) {
-            file.abandon();
-        }
-        crate::failpoint!("drop-after");
-        for name in files {
-            open::discard(&self.layout, &name)?;
-        }
-        self.checkpoints.sweep(self.layout.trash());
-        Ok(())
-    }
-
-    /// Notes a run of the lifecycle, and forgets sources that ended before `forget_before`.
-    pub(crate) fn ran(&mut self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
-        let forgotten = self.catalogue.forget_sources(forget_before)?;
-        self.intake.forget(&forgotten);
-        self.catalogue.set_last_run(at)
     }
 
     /// A commit, or a checkpoint, failed: refuse what waits, open the folder anew, and only then accept again.
@@ -410,7 +376,7 @@ impl Committer {
                 self.catalogue = whole.catalogue;
                 self.take_days(whole.days)?;
                 self.seq = self.catalogue.committed()?.seq;
-                self.dropped = self.catalogue.dropped()?.into_iter().collect();
+                self.closed = self.catalogue.closed()?.into_iter().collect();
                 self.tidy.committed(self.seq);
                 self.catalogue.sources()
             });

@@ -46,6 +46,16 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
+    /// A sealed file whose bytes are not what was written.
+    #[error("{path} is damaged: {place}: {what}")]
+    SealedDamaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        place: String,
+        /// What is wrong there.
+        what: String,
+    },
     /// The table is not there, or was dropped while it was read.
     #[error("there is no table {0}")]
     TableGone(String),

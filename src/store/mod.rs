@@ -1,8 +1,10 @@
-//! The embedded engine: open days in SQLite as pages of entities, and a catalogue that says what is true.
+//! The embedded engine: open days in SQLite as pages of entities, sealed days in Parquet, and a catalogue that says what is
+//! true.
 //!
 //! ```text
 //! catalog.db                the commit point: sources and their positions, day-tables, live files, format version
 //! tables/Log20261121.1.db   an open day: pages                      (name, generation)
+//! tables/Log20261120.2.parquet  a sealed day, Log20261120.2.manifest.json beside it
 //! control.sock              while a daemon runs
 //! lock                      held by the one process that writes
 //! trash/                    what was dropped or set aside, being removed
@@ -10,42 +12,48 @@
 //!
 //! The way in: [`intake`] is the bounded queue that sources submit to, [`commit`] the one committer behind it,
 //! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalogue`] the commit point,
-//! `tidy` what merges small pages later. The way out is [`read`] and [`scan`], in any process. What belongs to a source is
-//! [`source`].
+//! `tidy` what merges small pages later. [`sealed`] makes one Parquet file of a day that is over. The way out is [`read`]
+//! and [`scan`], in any process. What belongs to a source is [`source`].
 //!
 //! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the
 //! catalogue, one transaction moves the positions, notes each touched file's last `seq` and number of entities, and
 //! sets `committed = k`: this is the commit point; (3) acknowledge. Pages above `committed` never happened: readers
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
+pub mod bytes;
 pub mod catalogue;
 mod checkpoint;
 pub mod commit;
+mod counts;
 mod day;
 pub mod error;
 pub mod intake;
+mod leftovers;
 mod open;
+mod open_scan;
 mod pack;
 pub mod page;
 pub mod read;
 mod repair;
 pub mod scan;
+pub mod sealed;
 pub mod source;
 mod sqlite;
+pub mod steps;
 #[cfg(test)]
 mod tests;
 mod tidy;
 
+pub use commit::{Restoring, Sealing};
+pub use counts::CountBy;
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Refused, Submission};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
 pub use scan::Scan;
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
+pub use steps::{LifecycleState, Steps};
 
-use crate::key::DayTable;
-use crate::time::Ticks;
-use catalogue::Rule;
 use commit::Committer;
 use std::path::Path;
 use std::thread::JoinHandle;
@@ -101,21 +109,6 @@ pub struct Store {
     thread: JoinHandle<Result<(), StoreError>>,
 }
 
-/// What of the catalogue the lifecycle's plan is made from.
-#[derive(Clone, Debug, Default)]
-pub struct LifecycleState {
-    /// Live day-tables, the oldest first.
-    pub open: Vec<DayTable>,
-    /// Day-tables that were dropped.
-    pub dropped: Vec<DayTable>,
-    /// The newest time that a record gave by itself.
-    pub newest: Option<Ticks>,
-    /// The rules of the last daemon.
-    pub rules: Vec<Rule>,
-    /// When the lifecycle last ran to its end.
-    pub last_run: Option<Ticks>,
-}
-
 impl Store {
     /// Opens the folder to write; makes it where there is none. Sets aside what a crash left half-way.
     pub fn open(data_dir: &Path, options: Options) -> Result<Store, StoreError> {
@@ -153,61 +146,5 @@ struct Ended(Intake);
 impl Drop for Ended {
     fn drop(&mut self) {
         self.0.end();
-    }
-}
-
-/// The steps of the lifecycle, each run by the committer between two commits. Cheap to clone.
-#[derive(Clone)]
-pub struct Steps {
-    intake: Intake,
-}
-
-impl Steps {
-    fn run<T: Send + 'static>(
-        &self,
-        step: impl FnOnce(&mut Committer) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (answer, answered) = std::sync::mpsc::sync_channel(1);
-        let step = Box::new(move |committer: &mut Committer| drop(answer.send(step(committer))));
-        self.intake.step(step).map_err(|_| StoreError::Closed)?;
-        answered.recv().unwrap_or(Err(StoreError::Closed))
-    }
-
-    /// Creates `table`, unless it is there or was dropped. Says whether it did.
-    pub fn create_table(&self, table: &DayTable) -> Result<bool, StoreError> {
-        let table = table.clone();
-        self.run(move |committer| committer.create_table(&table))
-    }
-
-    /// Drops `table`: gone for every reader when this returns.
-    pub fn drop_table(&self, table: &DayTable) -> Result<(), StoreError> {
-        let table = table.clone();
-        self.run(move |committer| committer.drop_table(&table))
-    }
-
-    /// What a plan is made from.
-    pub fn lifecycle_state(&self) -> Result<LifecycleState, StoreError> {
-        self.run(|committer| {
-            let catalogue = committer.catalogue();
-            let mut open: Vec<_> = catalogue.files()?.into_iter().map(|file| file.day).collect();
-            open.dedup();
-            Ok(LifecycleState {
-                open,
-                dropped: catalogue.dropped()?,
-                newest: catalogue.newest()?,
-                rules: catalogue.rules()?,
-                last_run: catalogue.last_run()?,
-            })
-        })
-    }
-
-    /// Notes the rules of this daemon.
-    pub fn set_rules(&self, rules: Vec<Rule>) -> Result<(), StoreError> {
-        self.run(move |committer| committer.catalogue().set_rules(&rules))
-    }
-
-    /// Notes that the lifecycle ran to its end, and forgets sources that ended before `forget_before`.
-    pub fn ran(&self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
-        self.run(move |committer| committer.ran(at, forget_before))
     }
 }

@@ -6,8 +6,9 @@
 //! past their number before anything else is written, so that no number is used twice.
 
 use super::StoreError;
-use super::catalogue::{Catalogue, LiveFile};
+use super::catalogue::{Catalogue, LiveFile, Seal};
 use super::day::{DayFile, Insert, Total};
+use super::leftovers;
 use super::pack::{self, PageRow, Place};
 use super::page::Encoded;
 use super::sqlite;
@@ -110,6 +111,10 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
         if !path.exists() {
             return Err(mismatch(layout, &path, "it is missing".into()));
         }
+        if let Some(seal) = &live.seal {
+            check_sealed(layout, &path, seal)?;
+            continue;
+        }
         if !live.writable {
             closed += 1;
             if closed <= CLOSED_CHECKED {
@@ -138,7 +143,7 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
     for file in days.values() {
         checkpoint(file.connection(), file.path())?;
     }
-    sweep_leftovers(layout, &catalogue)?;
+    leftovers::sweep(layout, &mut catalogue)?;
     Ok(Whole { catalogue, days })
 }
 
@@ -148,6 +153,13 @@ fn check_closed(layout: &Layout, path: &Path, live: &LiveFile, committed: i64) -
     let total = super::day::read_total(&connection).map_err(StoreError::sqlite(path))?;
     let is_whole = (total.last_seq, total.entities) == (live.last_seq, live.entities);
     if is_whole { Ok(()) } else { Err(mismatch(layout, path, disagreement(&total, live, committed))) }
+}
+
+/// A sealed file never changes; its length is that which it had. Its bytes are checked where they are read.
+fn check_sealed(layout: &Layout, path: &Path, seal: &Seal) -> Result<(), StoreError> {
+    let bytes = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
+    let what = || format!("it has {bytes} bytes, the catalogue says {}", seal.bytes);
+    if bytes == seal.bytes { Ok(()) } else { Err(mismatch(layout, path, what())) }
 }
 
 fn disagreement(total: &Total, live: &LiveFile, committed: i64) -> String {
@@ -228,36 +240,6 @@ fn set_aside(layout: &Layout, file: &DayFile, pages: &[PageRow], seq: i64) {
 /// What files in `trash/` begin with that are kept for a week instead of being removed at once.
 pub(crate) const SET_ASIDE: &str = "set-aside-";
 
-/// What `tables/` holds and the catalogue does not name: files of a dropped day are moved to `trash/`, an empty one
-/// that a crash left behind too; anything else is left alone and said.
-fn sweep_leftovers(layout: &Layout, catalogue: &Catalogue) -> Result<(), StoreError> {
-    let live: Vec<String> = catalogue.files()?.into_iter().map(|f| f.name).collect();
-    let dropped = catalogue.dropped()?;
-    let folder = layout.tables();
-    for entry in std::fs::read_dir(&folder).map_err(StoreError::io(&folder))? {
-        let entry = entry.map_err(StoreError::io(&folder))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let database = name.strip_suffix("-wal").or(name.strip_suffix("-shm")).unwrap_or(&name).to_owned();
-        if live.contains(&database) || database != name {
-            continue;
-        }
-        let day = parse_file_name(&name);
-        match day {
-            Some((day, generation)) if dropped.contains(&day) && generation <= catalogue.generation(&day)? => {
-                discard(layout, &name)?;
-            }
-            Some(_)
-                if super::day::open_to_read(&entry.path())
-                    .is_ok_and(|(c, _)| super::day::read_total(&c).is_ok_and(|t| t.entities == 0)) =>
-            {
-                discard(layout, &name)?;
-            }
-            _ => tracing::warn!(file = %entry.path().display(), "not a file that the catalogue names: left alone"),
-        }
-    }
-    Ok(())
-}
-
 /// The name of a day's file below `tables/`.
 pub(crate) fn file_name(day: &DayTable, generation: i64) -> String {
     format!("{day}.{generation}.db")
@@ -269,12 +251,25 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(DayTable, i64)> {
     Some((DayTable::parse(day).ok()?, generation.parse().ok()?))
 }
 
-/// Moves a file of `tables/` with its journal into `trash/`. The journal goes first: a database without its journal
-/// could be taken for whole, a journal without its database for nothing.
+/// The name of a sealed day's file below `tables/`.
+pub(crate) fn sealed_name(day: &DayTable, generation: i64) -> String {
+    format!("{day}.{generation}.parquet")
+}
+
+/// The name of the manifest beside a sealed file; none for another file.
+pub(crate) fn manifest_of(name: &str) -> Option<String> {
+    Some(format!("{}.manifest.json", name.strip_suffix(".parquet")?))
+}
+
+/// Moves a file of `tables/` with what belongs to it into `trash/`. A journal goes first: a database without its journal
+/// could be taken for whole, a journal without its database for nothing. So does a manifest.
 pub(crate) fn discard(layout: &Layout, name: &str) -> Result<(), StoreError> {
-    for suffix in ["-shm", "-wal", ""] {
-        let name = format!("{name}{suffix}");
-        let (from, to) = (layout.table_file(&name), layout.trash().join(&name));
+    let beside = match manifest_of(name) {
+        Some(manifest) => vec![manifest],
+        None => vec![format!("{name}-shm"), format!("{name}-wal")],
+    };
+    for name in beside.iter().map(String::as_str).chain([name]) {
+        let (from, to) = (layout.table_file(name), layout.trash().join(name));
         match std::fs::rename(&from, &to) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
             _ => {}
@@ -282,3 +277,5 @@ pub(crate) fn discard(layout: &Layout, name: &str) -> Result<(), StoreError> {
     }
     Ok(())
 }
+
+pub(crate) use leftovers::remove_made;

@@ -6,13 +6,13 @@
 //! Positions stay as the old catalogue has them. Both are said, a line each.
 
 use super::StoreError;
-use super::catalogue::{Catalogue, LiveFile};
+use super::catalogue::{Catalogue, DayState, LiveFile, Role, Seal};
 use super::day::{DayFile, Recounted};
 use super::open::{Layout, parse_file_name};
+use super::sealed::{EXTENSION, Manifest, SealedFile};
 use crate::key::DayTable;
 use crate::time;
-use rusqlite::params;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Makes the catalogue of a folder agree with its files. Gives what was done, a line each; nothing is said where
@@ -25,44 +25,56 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     let _lock = layout.lock()?;
     let Aside { copy, mut said } = keep_old_catalogue(&layout)?;
     let mut catalogue = Catalogue::open_to_write(data_dir)?;
-    let noted: HashMap<DayTable, LiveFile> =
-        catalogue.files()?.into_iter().map(|file| (file.day.clone(), file)).collect();
+    let noted: HashMap<String, LiveFile> =
+        catalogue.files()?.into_iter().map(|file| (file.name.clone(), file)).collect();
     let dropped = catalogue.dropped()?;
     let mut committed = catalogue.committed()?.seq;
 
-    let mut found = newest_files(&layout, &mut said)?;
-    found.retain(|(day, _, name)| {
+    let mut found = live_files(&layout, &noted, &mut said)?;
+    found.retain(|Found { day, name, .. }| {
         let keep = !dropped.contains(day);
         if !keep {
             said.push(format!("{name}: its day was dropped, left alone"));
         }
         keep
     });
-    for (day, file) in &noted {
-        if !found.iter().any(|(d, ..)| d == day) {
-            said.push(format!("{}: missing, with {} entities", file.name, file.entities));
-            forget(&catalogue, day)?;
+    for (name, file) in &noted {
+        if !found.iter().any(|found| found.name == *name) {
+            said.push(format!("{name}: missing, with {} entities", file.entities));
+            forget(&catalogue, name)?;
         }
     }
-    for (day, generation, name) in found {
+    for Found { day, generation, name, role, seal } in found {
         let path = layout.table_file(&name);
-        let mut file = DayFile::open(&path)?;
-        let Recounted { last_seq, entities, times } = file.recount()?;
-        match noted.get(&day) {
-            Some(live) if live.name == name && (live.last_seq, live.entities) == (last_seq, entities) => {}
-            Some(live) if live.name == name => {
-                let (more, what) = match entities - live.entities {
+        let live = match seal {
+            Some(seal) => {
+                let (times, entities) = (seal.times, i64::try_from(seal.rows).unwrap_or(i64::MAX));
+                let last_seq = noted.get(&name).map_or(0, |live| live.last_seq);
+                let name = name.clone();
+                LiveFile { name, day, last_seq, entities, writable: false, times, role, seal: Some(seal) }
+            }
+            None => {
+                let mut file = DayFile::open(&path)?;
+                let Recounted { last_seq, entities, times } = file.recount()?;
+                file.close()?;
+                let name = name.clone();
+                LiveFile { name, day, last_seq, entities, writable: false, times, role, seal: None }
+            }
+        };
+        let (last_seq, entities) = (live.last_seq, live.entities);
+        match noted.get(&name) {
+            Some(known) if (known.last_seq, known.entities) == (last_seq, entities) => {}
+            Some(known) => {
+                let (more, what) = match entities - known.entities {
                     more @ 0.. => (more, "more than the catalogue noted: kept; their sources may be read again"),
                     fewer => (-fewer, "fewer than the catalogue noted: missing"),
                 };
                 said.push(format!("{name}: {more} entities {what}"));
             }
-            _ => said.push(format!("{name}: {entities} entities that the catalogue did not name: kept")),
+            None => said.push(format!("{name}: {entities} entities that the catalogue did not name: kept")),
         }
         committed = committed.max(last_seq);
-        let live = LiveFile { name, day, last_seq, entities, writable: false, times };
         name_file(&mut catalogue, &live, generation)?;
-        file.close()?;
     }
     let set = catalogue.connection().execute("UPDATE state SET committed = max(committed, ?1)", [committed]);
     set.map_err(StoreError::sqlite(Catalogue::path_in(data_dir)))?;
@@ -115,50 +127,95 @@ fn keep_old_catalogue(layout: &Layout) -> Result<Aside, StoreError> {
     }
 }
 
-/// The file of the highest generation of each day; others are left alone and said.
-fn newest_files(layout: &Layout, said: &mut Vec<String>) -> Result<Vec<(DayTable, i64, String)>, StoreError> {
+/// A file that is data.
+struct Found {
+    day: DayTable,
+    generation: i64,
+    name: String,
+    role: Role,
+    seal: Option<Seal>,
+}
+
+/// The files of each day that are data: those that the catalogue noted and that are there, and those that came after
+/// them; where it noted none, the last sealed file and the files after it, else the last file. Others are left alone
+/// and said.
+fn live_files(
+    layout: &Layout,
+    noted: &HashMap<String, LiveFile>,
+    said: &mut Vec<String>,
+) -> Result<Vec<Found>, StoreError> {
     let folder = layout.tables();
-    let mut newest: HashMap<DayTable, (i64, String)> = HashMap::new();
+    let mut days: BTreeMap<DayTable, Vec<Found>> = BTreeMap::new();
     for entry in std::fs::read_dir(&folder).map_err(StoreError::io(&folder))? {
         let entry = entry.map_err(StoreError::io(&folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.ends_with("-wal") || name.ends_with("-shm") {
+        let is_beside = ["-wal", "-shm", ".manifest.json", ".partial"].iter().any(|end| name.ends_with(end));
+        if is_beside {
             continue;
         }
-        let ours = super::day::open_to_read(&entry.path())
-            .and_then(|(c, _)| super::day::read_total(&c).map_err(StoreError::sqlite(entry.path())));
-        match (parse_file_name(&name), ours) {
-            (Some((day, generation)), Ok(_)) => match newest.get(&day) {
-                Some((other, _)) if *other > generation => {
-                    said.push(format!("{name}: an older generation, left alone"))
-                }
-                _ => {
-                    if let Some((_, older)) = newest.insert(day, (generation, name)) {
-                        said.push(format!("{older}: an older generation, left alone"));
-                    }
-                }
-            },
-            (_, Err(error)) => said.push(format!("{name}: {error}: left alone")),
-            (None, Ok(_)) => said.push(format!("{name}: not the name of a day's file, left alone")),
+        match open(layout, &name) {
+            Ok(Some(found)) => days.entry(found.day.clone()).or_default().push(found),
+            Ok(None) => said.push(format!("{name}: not the name of a day's file, left alone")),
+            Err(error) => said.push(format!("{name}: {error}: left alone")),
         }
     }
-    let mut files: Vec<_> = newest.into_iter().map(|(day, (generation, name))| (day, generation, name)).collect();
-    files.sort();
-    Ok(files)
+    let mut live = Vec::new();
+    for mut files in days.into_values() {
+        files.sort_by_key(|found| found.generation);
+        let known = files.iter().filter(|found| noted.contains_key(&found.name)).map(|found| found.generation).max();
+        let sealed = files.iter().filter(|found| found.seal.is_some()).map(|found| found.generation).max();
+        let last = files.last().map(|found| found.generation);
+        let from = known.or(sealed).or(last).unwrap_or(0);
+        let mut role = Role::Open;
+        for mut found in files.into_iter().rev() {
+            let is_known = noted.get(&found.name);
+            // What was being sealed when its catalogue was lost is sealed again from what it was made of.
+            let is_later = found.generation > from && found.seal.is_none();
+            let is_last = known.is_none() && found.generation == from;
+            if is_known.is_none() && !is_later && !is_last {
+                said.push(format!("{}: an older generation, left alone", found.name));
+                continue;
+            }
+            if found.seal.is_none() {
+                found.role = is_known.map_or(role, |known| known.role);
+                // One file takes records.
+                role = Role::Closed;
+            }
+            live.push(found);
+        }
+    }
+    live.sort_by(|a, b| (&a.day, a.generation).cmp(&(&b.day, b.generation)));
+    Ok(live)
 }
 
-fn forget(catalogue: &Catalogue, day: &DayTable) -> Result<(), StoreError> {
-    let done = catalogue.connection().execute("DELETE FROM file WHERE day = ?1", [day.to_string()]);
+/// A file of a day by its name; none where that is no such name.
+fn open(layout: &Layout, name: &str) -> Result<Option<Found>, StoreError> {
+    let path = layout.table_file(name);
+    if let Some((day, generation)) = parse_file_name(name) {
+        let (file, _) = super::day::open_to_read(&path)?;
+        super::day::read_total(&file).map_err(StoreError::sqlite(&path))?;
+        return Ok(Some(Found { day, generation, name: name.into(), role: Role::Open, seal: None }));
+    }
+    let of_sealed = name.strip_suffix(EXTENSION).and_then(|stem| stem.rsplit_once('.'));
+    let Some((day, generation)) = of_sealed else { return Ok(None) };
+    let (Ok(day), Ok(generation)) = (DayTable::parse(day), generation.parse()) else { return Ok(None) };
+    let (sealed, manifest) = (SealedFile::open_local(&path)?, Manifest::read_beside(&path)?);
+    if (sealed.rows(), sealed.bytes()) != (manifest.rows, manifest.bytes) {
+        return Err(StoreError::Foreign(path, "its manifest is of another file".into()));
+    }
+    let (bytes, sha256, rows, times) = (manifest.bytes, manifest.sha256, manifest.rows, sealed.times());
+    let seal = Seal { bytes, sha256, rows, times, at: time::now() };
+    Ok(Some(Found { day, generation, name: name.into(), role: Role::Sealed, seal: Some(seal) }))
+}
+
+fn forget(catalogue: &Catalogue, name: &str) -> Result<(), StoreError> {
+    let done = catalogue.connection().execute("DELETE FROM file WHERE name = ?1", [name]);
     done.map(drop).map_err(StoreError::sqlite("catalog.db"))
 }
 
 fn name_file(catalogue: &mut Catalogue, live: &LiveFile, generation: i64) -> Result<(), StoreError> {
-    forget(catalogue, &live.day)?;
-    catalogue.create_day(&live.day, generation, &live.name, time::now())?;
-    let (oldest, newest) = live.times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
-    let update =
-        "UPDATE file SET last_seq = ?2, entities = ?3, writable = ?4, oldest = ?5, newest = ?6 WHERE name = ?1";
-    let values = params![live.name, live.last_seq, live.entities, live.writable, oldest, newest];
-    let done = catalogue.connection().execute(update, values);
-    done.map(drop).map_err(StoreError::sqlite("catalog.db"))
+    let generation = catalogue.generation(&live.day)?.max(generation);
+    let known = catalogue.days()?.into_iter().find(|day| day.table == live.day).map(|day| day.state);
+    forget(catalogue, &live.name)?;
+    catalogue.put_file(live, generation, time::now(), matches!(known, Some(DayState::Restored { .. })))
 }

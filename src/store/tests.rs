@@ -1,10 +1,11 @@
 //! The store as its users see it: what is submitted is read back, whatever happened in between.
 
+use super::catalogue::Rule;
 use super::*;
 use crate::batch::Batch;
-use crate::key::{RowKey, TableName};
+use crate::key::{DayTable, RowKey, TableName};
 use crate::record::{Level, Record};
-use crate::time;
+use crate::time::{self, Ticks};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -449,7 +450,7 @@ fn tables_say_what_they_hold() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 10, 4000);
-    let rule = Rule { name: "Log".into(), keep: seconds(86_400), shortened: None };
+    let rule = Rule { name: "Log".into(), keep: seconds(86_400), ..Rule::default() };
     store.steps().set_rules(vec![rule]).expect("noted");
     let tables = folder.reader().tables().expect("read");
     let [summary] = &*tables else { panic!("{tables:?}") };

@@ -113,7 +113,12 @@ impl Desk {
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
         let time = record.time.unwrap_or(now);
-        let origin = Origin { identity: sender.counter.identity, position: sender.counter.next, source: &block.source };
+        let origin = Origin {
+            identity: sender.counter.identity,
+            position: sender.counter.next,
+            source: &block.source,
+            tenant: None,
+        };
         sender.counter.next += 1;
         let instance = block.config.instance.render(sender.peer, &block.source, |name| record.text(name));
         let lane = lanes.of(&self.router, &instance, &block.source);

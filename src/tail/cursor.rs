@@ -225,7 +225,7 @@ impl Cursor {
         let time = record.time.or(self.state.last_time).unwrap_or(desk.now);
         self.state.last_time = record.time.or(self.state.last_time);
         let position = self.state.position + raw.start as u64;
-        let origin = Origin { identity: self.state.identity, position, source: &self.source };
+        let origin = Origin { identity: self.state.identity, position, source: &self.source, tenant: None };
         let lane = self.lanes.of(&record, &self.source, desk);
         let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
         if admission != Admission::Own {

@@ -9,11 +9,13 @@
 mod client;
 mod place;
 
+mod archive;
 mod commands;
 mod formats;
 mod golden;
 mod http;
 mod kill;
+mod life_of_a_day;
 mod lifecycle;
 mod multi_line;
 mod readme;

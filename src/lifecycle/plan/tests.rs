@@ -1,8 +1,12 @@
 //! Plans for every state that a table can be in.
 
 use super::*;
-use crate::lifecycle::Admission;
+use crate::key::Period;
+use crate::lifecycle::clock::length;
+use crate::lifecycle::{Admission, Reason};
 use proptest::prelude::*;
+
+mod lives;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -10,8 +14,54 @@ fn day(name: &str) -> DayTable {
     DayTable::parse(name).expect("a day-table")
 }
 
+/// A day that is open, with some rows.
 fn open(name: &str) -> TableState {
-    TableState { table: day(name), state: State::Open }
+    TableState { unsealed_rows: 7, bytes: 700, ..TableState::empty(day(name)) }
+}
+
+fn gone(name: &str) -> TableState {
+    TableState { state: State::Dropped, ..TableState::empty(day(name)) }
+}
+
+fn seal(rows: u64) -> Seal {
+    Seal { bytes: 50 * rows, sha256: format!("of {rows} rows"), rows, times: None, at: at(2, 0) }
+}
+
+/// A day that is sealed, as generation 2, long ago.
+fn sealed(name: &str) -> TableState {
+    let sealed = Some(Sealed { generation: 2, seal: seal(7) });
+    TableState { sealed, bytes: 350, ..TableState::empty(day(name)) }
+}
+
+const PLACE: &str = "file:///archive";
+
+/// The archive of what [`sealed`] makes.
+fn archived(name: &str) -> Archived {
+    let (table, seal, manifest) = (day(name), seal(7), "".into());
+    Archived { table, generation: 2, url: PLACE.into(), seal, verified: at(2, 1), is_superseded: false, manifest }
+}
+
+fn required() -> Archive {
+    Archive::At(PLACE.into())
+}
+
+/// All but `min_tables`, which has tests of its own.
+fn view(tables: &[TableState], rules: &[TableRule], now: Ticks, newest: Option<Ticks>, limits: &Limits) -> View {
+    View {
+        tables: tables.to_vec(),
+        archives: Vec::new(),
+        rules: rules.to_vec(),
+        limits: *limits,
+        clock: Clock { now, newest_record: newest, newest_watched: Duration::ZERO },
+        bytes: tables.iter().map(|state| state.bytes).sum(),
+        pressure_since: Ticks::MIN,
+        dropped: 0,
+    }
+}
+
+/// What is planned without archives.
+fn plan(tables: &[TableState], rules: &[TableRule], now: Ticks, newest: Option<Ticks>, limits: &Limits) -> Plan {
+    super::plan(&view(tables, rules, now, newest, limits))
 }
 
 fn rule(name: &str, keep: Duration) -> TableRule {
@@ -19,7 +69,10 @@ fn rule(name: &str, keep: Duration) -> TableRule {
         name: TableName::new(name).expect("a name"),
         window: Window { keep, period: Period::Day },
         archive: Archive::None,
+        keep_archives: None,
         shortened: None,
+        archive_before: None,
+        archives_until: None,
     }
 }
 
@@ -28,25 +81,26 @@ fn at(day: u32, hour: u64) -> Ticks {
 }
 
 fn limits(drops: u16) -> Limits {
-    Limits { drops_per_run_max: NonZeroU16::new(drops).expect("not zero"), grace: DAY }
+    let drops_per_run_max = NonZeroU16::new(drops).expect("not zero");
+    Limits { drops_per_run_max, grace: DAY, min_tables: 0, seal_after: 100 * DAY, ..Limits::default() }
 }
 
 fn drops(plan: &Plan) -> Vec<String> {
     plan.steps
         .iter()
-        .filter_map(|step| if let Step::Drop(table) = step { Some(table.to_string()) } else { None })
+        .filter_map(|planned| if let Step::Drop(table) = &planned.step { Some(table.to_string()) } else { None })
         .collect()
 }
 
 fn creates(plan: &Plan) -> Vec<String> {
     plan.steps
         .iter()
-        .filter_map(|step| if let Step::Create(table) = step { Some(table.to_string()) } else { None })
+        .filter_map(|planned| if let Step::Create(table) = &planned.step { Some(table.to_string()) } else { None })
         .collect()
 }
 
 fn reasons(plan: &Plan) -> Vec<(String, Reason)> {
-    plan.held_back.iter().map(|held| (held.table.to_string(), held.reason)).collect()
+    plan.held_back.iter().map(|held| (held.table.to_string(), held.reason.clone())).collect()
 }
 
 #[test]
@@ -58,7 +112,6 @@ fn an_empty_store_gets_today_and_tomorrow() {
 
 #[test]
 fn what_was_dropped_is_neither_created_nor_dropped_again() {
-    let gone = |name| TableState { table: day(name), state: State::Dropped };
     let tables = [gone("Log20261101"), gone("Log20261121"), open("Log20261122")];
     let plan = plan(&tables, &[rule("Log", DAY)], at(21, 12), Some(at(21, 12)), &limits(9));
     assert_eq!(plan, Plan::default());
@@ -108,7 +161,7 @@ fn a_shorter_keep_waits_for_its_grace() {
 
 #[test]
 fn an_archive_that_cannot_be_shown_keeps_the_day() {
-    let archived = TableRule { archive: Archive::Required, ..rule("Log", DAY) };
+    let archived = TableRule { archive: required(), ..rule("Log", DAY) };
     let planned = plan(&[open("Log20261101")], &[archived], at(21, 0), Some(at(21, 0)), &limits(9));
     assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::NoPermit)]);
 }
@@ -147,8 +200,9 @@ prop_compose! {
         TableRule {
             name: TableName::new(name).expect("a name"),
             window: Window { keep: Duration::from_secs(3600 * keep), period },
-            archive: if archived { Archive::Required } else { Archive::None },
+            archive: if archived { required() } else { Archive::None },
             shortened: shortened.map(|(hours, since)| Shortened { keep_before: Duration::from_secs(3600 * hours), since }),
+            ..rule(name, Duration::ZERO)
         }
     }
 }
@@ -159,8 +213,8 @@ prop_compose! {
         dropped in proptest::bool::weighted(0.2),
     ) -> TableState {
         let name = TableName::new(name).expect("a name");
-        let state = if dropped { State::Dropped } else { State::Open };
-        TableState { table: DayTable::at(&name, period, time), state }
+        let table = DayTable::at(&name, period, time).to_string();
+        if dropped { gone(&table) } else { open(&table) }
     }
 }
 
@@ -178,7 +232,7 @@ proptest! {
         let planned = plan(&tables, &rules, now, newest, &limits(max));
         let mut seen = BTreeSet::new();
         let mut last_end = Ticks::MIN;
-        for step in &planned.steps {
+        for Planned { step, .. } in &planned.steps {
             match step {
                 Step::Create(table) => {
                     prop_assert!(tables.iter().all(|state| state.table != *table));
@@ -190,7 +244,7 @@ proptest! {
                     prop_assert!(tables.iter().all(|state| state.table != *table || state.state == State::Open));
                     let rule = rules.iter().find(|rule| rule.name == *table.table()).expect("a rule");
                     prop_assert_eq!(rule.window.period, table.period());
-                    prop_assert_eq!(rule.archive, Archive::None);
+                    prop_assert_eq!(&rule.archive, &Archive::None);
                     prop_assert_eq!(rule.window.admits(table, now), Admission::Late);
                     let newest = newest.expect("nothing is dropped without a record's time");
                     let believed = newest.plus(length(table.period(), newest));
@@ -198,13 +252,15 @@ proptest! {
                     prop_assert!(last_end <= table.end(), "the oldest goes first");
                     last_end = table.end();
                 }
+                Step::Seal(table) => prop_assert!(rules.iter().any(|rule| rule.name == *table.table())),
+                Step::Archive(..) | Step::RemoveArchive(..) => prop_assert!(false, "nothing is sealed: {:?}", step),
             }
             prop_assert!(seen.insert(format!("{step:?}")), "one step twice: {:?}", step);
         }
         prop_assert!(drops(&planned).len() <= usize::from(max));
         for state in tables.iter().filter(|state| state.state == State::Open) {
             let Some(rule) = rules.iter().find(|rule| rule.name == *state.table.table()) else { continue };
-            let told = planned.steps.contains(&Step::Drop(state.table.clone()))
+            let told = planned.steps.iter().any(|planned| planned.step == Step::Drop(state.table.clone()))
                 || planned.held_back.iter().any(|held| held.table == state.table)
                 || tables.iter().any(|other| other.table == state.table && other.state == State::Dropped);
             prop_assert!(told || !rule.window.expired(&state.table, now));
@@ -219,12 +275,20 @@ proptest! {
         let rules = [log];
         let planned = plan(&tables, &rules, now, Some(newest), &limits(1000));
         let mut after = tables.clone();
-        for step in planned.steps {
+        for Planned { step, .. } in planned.steps {
             match step {
-                Step::Create(table) => after.push(TableState { table, state: State::Open }),
-                Step::Drop(table) => after.push(TableState { table, state: State::Dropped }),
+                Step::Create(table) => after.push(TableState::empty(table)),
+                Step::Drop(table) => after.push(gone(&table.to_string())),
+                Step::Seal(table) => {
+                    for state in after.iter_mut().filter(|state| state.table == table) {
+                        *state = sealed(&table.to_string());
+                    }
+                }
+                Step::Archive(..) | Step::RemoveArchive(..) => prop_assert!(false, "nothing is sealed: {:?}", step),
             }
         }
-        prop_assert_eq!(plan(&after, &rules, now, Some(newest), &limits(1000)).steps, []);
+        let again = plan(&after, &rules, now, Some(newest), &limits(1000)).steps;
+        let of_archives = |planned: &Planned| matches!(planned.step, Step::Archive(..));
+        prop_assert_eq!(again.iter().filter(|planned| !of_archives(planned)).collect::<Vec<_>>(), [] as [&Planned; 0]);
     }
 }

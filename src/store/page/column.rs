@@ -254,6 +254,12 @@ impl Column {
         (word >> bit & 1 == 1).then(|| (present.before[row / 64] + below) as usize)
     }
 
+    /// How many of `rows` have a value.
+    pub(super) fn count(&self, rows: usize) -> usize {
+        let marked = |present: &Present| present.words.iter().map(|word| word.count_ones() as usize).sum();
+        self.present.as_ref().map_or(rows, marked)
+    }
+
     /// The rows that have a value, in order.
     pub(super) fn rows(&self, rows: usize) -> impl Iterator<Item = usize> {
         (0..rows).filter(|&row| self.index(row).is_some())

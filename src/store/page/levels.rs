@@ -65,6 +65,21 @@ pub struct LevelMinute {
     pub records: u32,
 }
 
+/// Writes counts, newest minute first, as [`level_minutes`] reads them.
+pub(in crate::store) fn encode_minutes(counts: &[LevelMinute]) -> Vec<u8> {
+    let (mut out, mut written) = (Vec::new(), None);
+    for LevelMinute { minute, level, records } in counts {
+        if written.is_none() {
+            put_signed(&mut out, *minute);
+        }
+        let back = written.unwrap_or(*minute) - minute;
+        put_varint(&mut out, back.cast_unsigned() << 4 | u64::from(level.map_or(0, Level::code)));
+        put_varint(&mut out, u64::from(*records));
+        written = Some(*minute);
+    }
+    out
+}
+
 /// The counts of [`super::Header::levels`], newest minute first. After an error there is nothing more.
 pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, PageError>> {
     let mut reader = Reader::new(levels);

@@ -40,6 +40,7 @@ mod tests;
 
 pub(in crate::store) use bits::{Reader as Bytes, put_varint};
 pub use build::{Builder, Built};
+pub(in crate::store) use levels::encode_minutes;
 pub use levels::{LevelMinute, level_minutes};
 pub use read::{ColumnRef, Page};
 

@@ -131,7 +131,7 @@ impl Page {
     }
 
     /// How many columns it has.
-    pub(super) fn width(&self) -> usize {
+    pub(in crate::store) fn width(&self) -> usize {
         self.columns.len()
     }
 
@@ -143,6 +143,11 @@ impl Page {
     /// Its columns. A property that comes with two kinds is two of them.
     pub fn columns(&self) -> impl Iterator<Item = ColumnRef<'_>> {
         (0..self.width()).map(|number| ColumnRef { page: self, number })
+    }
+
+    /// A column by its number.
+    pub(in crate::store) fn column_at(&self, number: usize) -> Option<ColumnRef<'_>> {
+        (number < self.width()).then_some(ColumnRef { page: self, number })
     }
 
     /// The column of one property and kind.
@@ -181,6 +186,11 @@ impl<'p> ColumnRef<'p> {
     /// The type of all its values.
     pub fn kind(&self) -> Kind {
         self.column().kind
+    }
+
+    /// How many rows have a value.
+    pub fn count(&self) -> usize {
+        self.column().count(self.page.len())
     }
 
     /// The value of a row, if it has one.

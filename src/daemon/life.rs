@@ -1,0 +1,161 @@
+//! What the lifecycle answers: the list of day-tables, the plan, and what an operator has done with a day.
+
+use super::answers::{Readers, write, write_all};
+use crate::config::{Config, TableConfig};
+use crate::http::{ApiError, Out, Restore};
+use crate::key::{DayTable, TableName};
+use crate::lifecycle::board::Working;
+use crate::lifecycle::{Archive, Hands, Limits, StepError, TableRule, View, Wanted, forecast};
+use crate::metrics::{Metrics, raise_to, size};
+use crate::query::lives;
+use crate::store::{LifecycleState, Reader};
+use crate::time;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often a client is told how far a long step is.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// What answers for the lives of days.
+#[derive(Clone)]
+pub(super) struct Lives {
+    pub(super) hands: Arc<Hands>,
+    readers: Arc<Readers>,
+    data_dir: PathBuf,
+    rules: Arc<[TableRule]>,
+    limits: Limits,
+}
+
+impl Lives {
+    pub(super) fn new(config: &Config, hands: Arc<Hands>, readers: Arc<Readers>) -> Lives {
+        let rules = config.tables.iter().map(TableConfig::rule).collect();
+        Lives { hands, readers, data_dir: config.data_dir.clone(), rules, limits: config.lifecycle.limits }
+    }
+
+    fn view(&self, state: LifecycleState) -> View {
+        View::of(&self.data_dir, state, &self.rules, self.limits, time::now(), Duration::ZERO)
+    }
+
+    pub(super) fn tables(&self, reader: &Reader, out: &mut Out) -> Result<(), ApiError> {
+        let view = self.view(LifecycleState::of(reader.catalogue())?);
+        write_all(lives(&reader.tables()?, &view, &self.hands.board().read()).iter(), out)
+    }
+
+    pub(super) fn plan(&self, out: &mut Out) -> Result<(), ApiError> {
+        let view = self.view(self.hands.steps().lifecycle_state()?);
+        write_all(forecast(&view).told().iter(), out)
+    }
+
+    pub(super) fn drop_table(&self, name: &str, without_archive: bool, out: &mut Out) -> Result<(), ApiError> {
+        let (table, steps) = (day_table(name)?, self.hands.steps());
+        match without_archive {
+            true => steps.drop_without_archive(&table)?,
+            false => steps.drop_table(&table)?,
+        }
+        self.readers.let_go();
+        tracing::info!(%table, without_archive, "dropped, as asked for");
+        write(&serde_json::json!({ "dropped": name }), out);
+        Ok(())
+    }
+
+    pub(super) fn archive(&self, name: &str, out: &mut Out) -> Result<(), ApiError> {
+        let table = day_table(name)?;
+        let rule = self.rules.iter().find(|rule| rule.name == *table.table());
+        let place = rule.and_then(|rule| match &rule.archive {
+            Archive::At(place) => Some(place.clone()),
+            Archive::None => None,
+        });
+        let done = self.hands.archive_now(&table, place.as_deref(), &mut telling(out))?;
+        self.readers.let_go();
+        write(&done, out);
+        Ok(())
+    }
+
+    pub(super) fn restore(&self, restore: &Restore, out: &mut Out) -> Result<(), ApiError> {
+        let name = restore.name.as_deref().map(TableName::new).transpose();
+        let wanted = Wanted {
+            origin: day_table(&restore.table)?,
+            name: name.map_err(|error| ApiError::parameter("name", error.to_string()))?,
+            keep: Duration::from_secs(restore.keep_seconds),
+            places: places(&self.rules),
+        };
+        let restored = self.hands.restore(&wanted, &mut telling(out))?;
+        write(&restored, out);
+        Ok(())
+    }
+}
+
+/// Has what is to be told of the lives of days fetched when somebody asks for metrics.
+pub(super) fn fetch(metrics: &Metrics, lives: &Lives) {
+    let lives = lives.clone();
+    let bytes_max = lives.limits.max_bytes.unwrap_or(0);
+    metrics.store_bytes_max.set(i64::try_from(bytes_max).unwrap_or(i64::MAX));
+    metrics.on_scrape(Box::new(move |metrics| {
+        let state = Reader::open(&lives.data_dir).and_then(|reader| LifecycleState::of(reader.catalogue()));
+        let Ok(state) = state else { return };
+        let view = lives.view(state);
+        for (name, count) in view.count_states() {
+            metrics.tables.with_label_values(&[name]).set(size(count));
+        }
+        metrics.store_bytes.set(i64::try_from(view.bytes).unwrap_or(i64::MAX));
+        if let Ok(disk) = rustix::fs::statvfs(&lives.data_dir) {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            metrics.store_free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));
+        }
+        let board = lives.hands.board();
+        let shown = board.read();
+        metrics.tables_held_back.reset();
+        for reason in shown.held_back.values() {
+            metrics.tables_held_back.with_label_values(&[reason.name()]).inc();
+        }
+        metrics.lifecycle_waiting.reset();
+        for failed in shown.failed.values() {
+            metrics.lifecycle_waiting.with_label_values(&[failed.step]).inc();
+        }
+        for (step, bytes) in board.bytes.read() {
+            raise_to(&metrics.lifecycle_bytes.with_label_values(&[step]), bytes);
+        }
+    }));
+}
+
+/// Where archives are looked for that the catalogue does not know.
+fn places(rules: &[TableRule]) -> Vec<String> {
+    let mut places: Vec<String> = rules
+        .iter()
+        .filter_map(|rule| match &rule.archive {
+            Archive::At(place) => Some(place.to_string()),
+            Archive::None => None,
+        })
+        .collect();
+    places.sort();
+    places.dedup();
+    places
+}
+
+fn day_table(name: &str) -> Result<DayTable, ApiError> {
+    DayTable::parse(name).map_err(|e| ApiError::parameter("table", e.to_string()))
+}
+
+/// Tells the client now and then how far a step is.
+fn telling(out: &mut Out) -> impl FnMut(&Working) {
+    let mut told: Option<Instant> = None;
+    move |working| {
+        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            told = Some(Instant::now());
+            // A client that went away does not end the step.
+            let _ = write(working, out) && out.begin();
+        }
+    }
+}
+
+impl From<StepError> for ApiError {
+    fn from(error: StepError) -> ApiError {
+        match error {
+            StepError::Store(error) => error.into(),
+            StepError::NoArchive(..) => ApiError::NotFound(error.to_string()),
+            StepError::Stopped => ApiError::Busy(error.to_string()),
+            _ => ApiError::Refused(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Days that are sealed, archived, restored, and dropped under pressure.
+
+use super::*;
+
+fn steps(plan: &Plan) -> Vec<String> {
+    let others = plan.steps.iter().filter(|planned| !matches!(planned.step, Step::Create(_)));
+    others.map(|planned| format!("{} {}", planned.step.name(), planned.step.table())).collect()
+}
+
+/// A folder at noon of the 21st, with a record of that time, whose days wait six hours for late records.
+fn noon(tables: &[TableState], rule: TableRule) -> View {
+    let limits = Limits { seal_after: Duration::from_secs(6 * 3600), ..limits(9) };
+    view(tables, &[rule], at(21, 12), Some(at(21, 11)), &limits)
+}
+
+fn with_archive() -> TableRule {
+    TableRule { archive: required(), ..rule("Log", 5 * DAY) }
+}
+
+#[test]
+fn a_day_goes_from_step_to_step() {
+    let mut view = noon(&[open("Log20261110"), open("Log20261120"), open("Log20261121")], with_archive());
+    let mut told = Vec::new();
+    while let Some(planned) = super::super::plan(&view).steps.into_iter().find(|p| !matches!(p.step, Step::Create(_))) {
+        told.push(format!("{} {}", planned.step.name(), planned.step.table()));
+        view.take(&planned.step);
+    }
+    assert_eq!(
+        told,
+        ["seal Log20261110", "archive Log20261110", "drop Log20261110", "seal Log20261120", "archive Log20261120"]
+    );
+    let again = noon(&[open("Log20261110"), open("Log20261120"), open("Log20261121")], with_archive());
+    let mut forecast = steps(&forecast(&again));
+    forecast.sort();
+    told.sort();
+    assert_eq!(forecast, told, "a forecast has the steps of a run");
+}
+
+#[test]
+fn a_day_is_sealed_when_late_records_had_their_time() {
+    for (hour, expected) in [(5, vec![]), (6, vec!["seal Log20261120"])] {
+        let mut view = noon(&[open("Log20261120")], rule("Log", 30 * DAY));
+        view.clock.now = at(21, hour);
+        assert_eq!(steps(&super::super::plan(&view)), expected, "{hour}");
+    }
+    let mut alone = noon(&[open("Log20261120")], rule("Log", 30 * DAY));
+    alone.clock.newest_record = None;
+    assert_eq!(steps(&super::super::plan(&alone)), [""; 0], "nothing confirms the clock");
+    alone.tables[0].watched = 2 * DAY;
+    alone.clock.newest_watched = 2 * DAY;
+    assert_eq!(steps(&super::super::plan(&alone)), ["seal Log20261120"], "it was watched for long enough");
+}
+
+#[test]
+fn late_records_are_sealed_again_once_a_day_and_before_the_day_goes() {
+    let late = |sealed_at: Ticks| {
+        let mut state = TableState { unsealed_rows: 1, ..sealed("Log20261118") };
+        if let Some(sealed) = &mut state.sealed {
+            sealed.seal.at = sealed_at;
+        }
+        state
+    };
+    for (sealed_at, expected) in [
+        (at(21, 0), vec!["archive Log20261118"]),
+        (at(20, 12), vec!["seal Log20261118"]),
+        (at(30, 0), vec!["seal Log20261118"]),
+    ] {
+        let view = noon(&[late(sealed_at)], with_archive());
+        assert_eq!(steps(&super::super::plan(&view)), expected, "sealed at {sealed_at}");
+    }
+    let mut view = noon(&[late(at(21, 0))], TableRule { window: rule("Log", DAY).window, ..with_archive() });
+    view.archives = vec![archived("Log20261118")];
+    let planned = super::super::plan(&view);
+    assert_eq!(steps(&planned), ["seal Log20261118"], "it has expired: what came late is to be archived now");
+    assert_eq!(reasons(&planned), [("Log20261118".into(), Reason::NoPermit)]);
+}
+
+#[test]
+fn a_sealing_that_was_begun_is_finished() {
+    let begun = TableState { is_closed: true, ..open("Log20261121") };
+    assert_eq!(steps(&super::super::plan(&noon(&[begun], with_archive()))), ["seal Log20261121"]);
+}
+
+#[test]
+fn an_archive_elsewhere_or_of_something_else_is_no_permit() {
+    let state = sealed("Log20261101");
+    for wrong in [
+        Archived { url: "file:///other".into(), ..archived("Log20261101") },
+        Archived { table: day("Log20261102"), ..archived("Log20261101") },
+        Archived { seal: seal(6), ..archived("Log20261101") },
+    ] {
+        let mut view = noon(std::slice::from_ref(&state), with_archive());
+        view.archives = vec![wrong.clone()];
+        let planned = super::super::plan(&view);
+        assert_eq!(steps(&planned), ["archive Log20261101"], "{wrong:?}");
+        assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::NoPermit)]);
+    }
+    let mut view = noon(&[state], with_archive());
+    view.archives = vec![archived("Log20261101")];
+    assert_eq!(steps(&super::super::plan(&view)), ["drop Log20261101"]);
+}
+
+#[test]
+fn an_archive_that_is_asked_for_no_more_is_waited_for() {
+    let before = Some(("file:///archive".into(), at(22, 0)));
+    let rule = TableRule { archive_before: before, ..rule("Log", DAY) };
+    let mut view = noon(&[sealed("Log20261101")], rule);
+    assert_eq!(reasons(&super::super::plan(&view)), [("Log20261101".into(), Reason::Grace { until: at(22, 0) })]);
+    view.archives = vec![archived("Log20261101")];
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261101"]);
+    view.archives.clear();
+    view.clock.now = at(22, 0);
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261101"]);
+}
+
+#[test]
+fn a_restored_day_goes_after_its_time_and_with_its_archive_only() {
+    let restored = |expires| {
+        let state = State::Restored { expires, origin: day("Log20261001") };
+        TableState { state, ..sealed("Incident20261001") }
+    };
+    let mut view = noon(&[restored(at(22, 0))], with_archive());
+    view.archives = vec![archived("Log20261001")];
+    assert_eq!(super::super::plan(&view).held_back, [], "no rule has its name, and none is needed");
+    view.tables = vec![restored(at(21, 12))];
+    assert_eq!(drops(&super::super::plan(&view)), ["Incident20261001"]);
+    view.archives.clear();
+    assert_eq!(reasons(&super::super::plan(&view)), [("Incident20261001".into(), Reason::NoPermit)]);
+}
+
+#[test]
+fn so_many_days_stay_however_old() {
+    let tables = [open("Log20261101"), open("Log20261102"), TableState::empty(day("Log20261103"))];
+    let mut view = noon(&tables, rule("Log", DAY));
+    view.limits.min_tables = 1;
+    let planned = super::super::plan(&view);
+    assert_eq!(drops(&planned), ["Log20261101", "Log20261103"], "an empty day is not one of them");
+    assert_eq!(reasons(&planned), [("Log20261102".into(), Reason::Floor(1))]);
+}
+
+#[test]
+fn under_pressure_the_oldest_days_go_first() {
+    let days = ["Log20261117", "Log20261118", "Log20261119", "Log20261121"].map(open);
+    let mut view = noon(&days, rule("Log", 30 * DAY));
+    view.limits.seal_after = 100 * DAY;
+    view.limits.max_bytes = Some(1500);
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261117", "Log20261118"]);
+    view.limits.max_bytes = Some(1);
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261117", "Log20261118", "Log20261119"], "today's stays");
+    view.pressure_since = at(21, 0);
+    assert_eq!(drops(&super::super::plan(&view)), [""; 0], "the bound was set today: it waits");
+    view.pressure_since = Ticks::MIN;
+    view.clock.newest_record = Some(at(10, 0));
+    assert_eq!(drops(&super::super::plan(&view)), [""; 0], "nothing confirms the clock");
+}
+
+#[test]
+fn under_pressure_a_day_is_archived_before_it_goes() {
+    let mut view = noon(&[open("Log20261117"), sealed("Log20261118")], with_archive());
+    view.limits.seal_after = 100 * DAY;
+    view.limits.max_bytes = Some(1);
+    view.archives = vec![archived("Log20261118")];
+    let planned = super::super::plan(&view);
+    assert_eq!(steps(&planned), ["seal Log20261117"], "a younger one does not go in its place");
+    assert_eq!(reasons(&planned), [("Log20261117".into(), Reason::NoPermit)]);
+    view.limits.drop_unarchived = true;
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261117", "Log20261118"]);
+}
+
+#[test]
+fn archives_go_when_a_later_one_is_there_or_their_time_is_over() {
+    let newer = Archived { generation: 4, ..archived("Log20261101") };
+    let old = Archived { is_superseded: true, ..archived("Log20261101") };
+    let removed = |view: &View| -> Vec<(i64, Why)> {
+        let steps = super::super::plan(view).steps.into_iter();
+        steps.filter_map(|p| if let Step::RemoveArchive(_, n, _) = p.step { Some((n, p.why)) } else { None }).collect()
+    };
+    let mut view = noon(&[gone("Log20261101")], with_archive());
+    view.archives = vec![old.clone()];
+    assert_eq!(removed(&view), [], "the later one is not there");
+    view.archives = vec![old, newer.clone()];
+    assert_eq!(removed(&view), [(2, Why::Superseded)]);
+    view.archives = vec![newer];
+    view.rules[0].keep_archives = Some(10 * DAY);
+    assert_eq!(removed(&view), [(4, Why::ArchiveExpired(at(12, 0)))]);
+    view.rules[0].archives_until = Some(at(22, 0));
+    assert_eq!(removed(&view), [], "they were kept longer until lately");
+    view.rules[0].archives_until = None;
+    view.tables.push(TableState {
+        state: State::Restored { expires: at(29, 0), origin: day("Log20261101") },
+        ..sealed("Incident20261101")
+    });
+    assert_eq!(removed(&view), [], "a copy of it stands");
+    view.tables.pop();
+    view.clock.newest_record = None;
+    assert_eq!(removed(&view), [], "nothing confirms the clock");
+}
+
+prop_compose! {
+    /// A day in any state, with or without what its state needs.
+    fn any_life()(
+        name in prop_oneof![3 => Just("Log"), 1 => Just("Debug"), 1 => Just("Stranger")], time in near(),
+        unsealed_rows in prop_oneof![Just(0_u64), 1..9_u64], is_sealed in any::<bool>(), is_closed in any::<bool>(),
+        state in 0..6_u8, expires in near(), watched in prop_oneof![Just(0_u64), 0..100_u64],
+    ) -> TableState {
+        let table = DayTable::at(&TableName::new(name).expect("a name"), Period::Day, time);
+        let state = match state {
+            0 => State::Dropped,
+            1 => State::Restored { expires, origin: table.clone() },
+            _ => State::Open,
+        };
+        if state == State::Dropped {
+            return gone(&table.to_string());
+        }
+        let sealed = is_sealed.then(|| Sealed { generation: 2, seal: seal(7) });
+        TableState {
+            is_closed: is_closed && unsealed_rows > 0, unsealed_rows, sealed, bytes: 100, watched: DAY * watched as u32, state, table,
+        }
+    }
+}
+
+prop_compose! {
+    fn any_view()(
+        tables in proptest::collection::vec(any_life(), 0..30), log in any_rule("Log"), debug in any_rule("Debug"),
+        now in near(), newest in proptest::option::weighted(0.8, near()), max in 1u16..20, min_tables in 0u16..4,
+        max_bytes in proptest::option::of(1u64..3000), archived_days in proptest::collection::vec(0_usize..30, 0..20),
+        drop_unarchived in proptest::bool::weighted(0.1), newest_watched in 0..100_u32,
+    ) -> View {
+        let mut known = BTreeSet::new();
+        let tables: Vec<TableState> = tables.into_iter().filter(|state| known.insert(state.table.clone())).collect();
+        let limits = Limits { seal_after: DAY / 4, min_tables, max_bytes, drop_unarchived, ..limits(max) };
+        let with_archive = archived_days.iter().filter_map(|&n| tables.get(n));
+        let archives = with_archive.map(|state| archived(&state.table.to_string())).collect();
+        let mut view = view(&tables, &[log, debug], now, newest, &limits);
+        view.clock.newest_watched = DAY * newest_watched;
+        View { archives, ..view }
+    }
+}
+
+fn dropped_states<'v>(view: &'v View, plan: &Plan) -> Vec<&'v TableState> {
+    let tables = plan.steps.iter().filter_map(|p| if let Step::Drop(table) = &p.step { Some(table) } else { None });
+    tables.map(|table| view.tables.iter().find(|state| state.table == *table).expect("it is in the view")).collect()
+}
+
+proptest! {
+    /// Whatever the folder, the rules and the clock: what is dropped and was to be archived is in an archive of
+    /// exactly that, unless it was said that pressure may do without; so is every restored day.
+    #[test]
+    fn nothing_is_dropped_without_its_permit(view in any_view()) {
+        for state in dropped_states(&view, &super::super::plan(&view)) {
+            let place = match (&state.state, view.rule_of(&state.table).map(|rule| &rule.archive)) {
+                (State::Restored { .. }, _) => None,
+                (_, Some(Archive::At(place))) => Some(&**place),
+                _ => continue,
+            };
+            let may_do_without = view.limits.drop_unarchived && view.limits.max_bytes.is_some();
+            prop_assert!(view.is_proven(state, place) || may_do_without, "{:?}", state);
+        }
+    }
+
+    /// A day that takes records is never dropped but under pressure; a day whose period is not over never at all.
+    #[test]
+    fn today_is_never_dropped(view in any_view()) {
+        for state in dropped_states(&view, &super::super::plan(&view)) {
+            if state.state != State::Open {
+                continue;
+            }
+            prop_assert!(state.table.end() <= view.clock.now, "{} is not over", state.table);
+            let rule = view.rule_of(&state.table).expect("it has a rule");
+            let is_own = rule.window.admits(&state.table, view.clock.now) == Admission::Own;
+            prop_assert!(!is_own || view.limits.max_bytes.is_some(), "{} takes records", state.table);
+        }
+    }
+
+    /// An archive that is taken away never lets another day go, but where pressure goes on to the next one: what is
+    /// dropped without it is dropped with it as well.
+    #[test]
+    fn fewer_archives_never_drop_more(mut view in any_view(), gone in any::<prop::sample::Index>()) {
+        view.limits.max_bytes = None;
+        // What bounds a run lets another day go in the place of one that may not.
+        view.limits.drops_per_run_max = NonZeroU16::MAX;
+        view.limits.min_tables = 0;
+        let with: BTreeSet<String> = drops(&super::super::plan(&view)).into_iter().collect();
+        if view.archives.is_empty() {
+            return Ok(());
+        }
+        let gone = gone.index(view.archives.len());
+        view.archives.remove(gone);
+        for table in drops(&super::super::plan(&view)) {
+            prop_assert!(with.contains(&table), "{} is dropped for the want of an archive", table);
+        }
+    }
+
+    /// A clock that is ten years ahead of records that come still drops no day and removes no archive, but for one that
+    /// a later archive has all of, and for copies that go because the folder is full, which no clock says.
+    #[test]
+    fn a_clock_far_ahead_drops_nothing(mut view in any_view(), newest in near()) {
+        view.clock.now = newest.plus(3652 * DAY);
+        view.clock.newest_record = Some(newest);
+        view.clock.newest_watched = Duration::from_secs(3600);
+        let planned = super::super::plan(&view);
+        let is_copy = |state: &TableState| matches!(state.state, State::Restored { .. });
+        let dropped = dropped_states(&view, &planned);
+        prop_assert!(dropped.iter().all(|state| is_copy(state) && view.limits.max_bytes.is_some()), "{:?}", dropped);
+        let is_removal = |p: &&Planned| matches!(p.step, Step::RemoveArchive(..)) && p.why != Why::Superseded;
+        prop_assert_eq!(planned.steps.iter().filter(is_removal).count(), 0);
+    }
+
+    /// So many days with records stay of each table, and no run drops more than it may.
+    #[test]
+    fn floors_hold(view in any_view()) {
+        let planned = super::super::plan(&view);
+        let dropped = dropped_states(&view, &planned);
+        prop_assert!(dropped.len() <= usize::from(view.limits.drops_per_run_max.get()));
+        for rule in &view.rules {
+            let counts = |state: &&TableState| {
+                state.state == State::Open && state.rows() > 0 && *state.table.table() == rule.name
+            };
+            let stood = view.tables.iter().filter(counts).count();
+            let went = dropped.iter().copied().filter(|state| counts(state)).count();
+            prop_assert!(went == 0 || stood - went >= usize::from(view.limits.min_tables));
+        }
+    }
+
+    /// Every day has one step at most in a plan, and a forecast comes to an end: after its steps nothing is left to do
+    /// but what the limits of a run put off.
+    #[test]
+    fn a_forecast_ends(mut view in any_view()) {
+        view.limits.max_bytes = None;
+        let planned = super::super::plan(&view);
+        let mut seen = BTreeSet::new();
+        for planned in &planned.steps {
+            let is_of_archive = matches!(planned.step, Step::RemoveArchive(..));
+            prop_assert!(is_of_archive || seen.insert(planned.step.table()), "two steps of {}", planned.step.table());
+        }
+        let told = forecast(&view);
+        for planned in &told.steps {
+            view.take(&planned.step);
+        }
+        let left = super::super::plan(&view);
+        prop_assert_eq!(&left.steps, &[] as &[Planned]);
+    }
+}

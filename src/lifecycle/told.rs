@@ -1,0 +1,40 @@
+//! A plan as it is told, in the one JSON form that the command line and the daemon share.
+
+use super::plan::{Plan, Step};
+use serde::{Deserialize, Serialize};
+
+/// A step that the next run would take, or a day that stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// `create`, `seal`, `archive`, `drop`, `remove_archive`; or `stay`.
+    pub step: String,
+    /// The day-table.
+    pub table: String,
+    /// Where to, or from where.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub archive: Option<String>,
+    /// Why.
+    pub why: String,
+}
+
+impl Plan {
+    /// A line a step, then a line a day that stays.
+    pub fn told(&self) -> Vec<Told> {
+        let steps = self.steps.iter().map(|planned| Told {
+            step: planned.step.name().into(),
+            table: planned.step.table().to_string(),
+            archive: match &planned.step {
+                Step::Archive(_, place) | Step::RemoveArchive(_, _, place) => Some(place.to_string()),
+                _ => None,
+            },
+            why: planned.why.to_string(),
+        });
+        let stays = self.held_back.iter().map(|held| Told {
+            step: "stay".into(),
+            table: held.table.to_string(),
+            archive: None,
+            why: held.reason.to_string(),
+        });
+        steps.chain(stays).collect()
+    }
+}

@@ -1,0 +1,255 @@
+//! Rows of a sealed file in memory, by columns.
+//!
+//! Copied out of the file's pages, so that a row does not keep the pages of its neighbours in memory. The map of the rest
+//! comes apart into columns here, so whoever reads a block does not know which properties had one in the file.
+
+use super::text;
+use crate::key::RowKey;
+use crate::property::{Kind, Property};
+use crate::record::Level;
+use crate::time::Ticks;
+use memchr::memmem::Finder;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// No value: see [`Values::index`].
+const NONE: u32 = u32::MAX;
+
+/// Rows of a sealed file.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Block {
+    pub(super) keys: Vec<RowKey>,
+    /// Codes; 0 for none.
+    pub(super) levels: Vec<u8>,
+    pub(super) columns: Vec<Values>,
+}
+
+/// The values of one property and type.
+#[derive(Debug)]
+pub(super) struct Values {
+    name: Arc<str>,
+    kind: Kind,
+    /// For each row which of the values is its own; none where every row has one.
+    index: Option<Vec<u32>>,
+    stored: Stored,
+    count: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum Stored {
+    /// String and Binary: one behind the other, and where each ends.
+    Strings(String, Vec<u32>),
+    Binaries(Vec<u8>, Vec<u32>),
+    /// Int64, Int32, DateTime as ticks, Boolean.
+    Ints(Vec<i64>),
+    Doubles(Vec<f64>),
+    Guids(Vec<[u8; 16]>),
+}
+
+impl Stored {
+    pub(super) fn new(kind: Kind) -> Stored {
+        match kind {
+            Kind::String => Stored::Strings(String::new(), Vec::new()),
+            Kind::Binary => Stored::Binaries(Vec::new(), Vec::new()),
+            Kind::Double => Stored::Doubles(Vec::new()),
+            Kind::Guid => Stored::Guids(Vec::new()),
+            Kind::Int64 | Kind::Int32 | Kind::DateTime | Kind::Boolean => Stored::Ints(Vec::new()),
+        }
+    }
+
+    /// Adds a value of the type that it was made for; false for another type, or more bytes than 32 bits count.
+    pub(super) fn push(&mut self, value: Property<'_>) -> bool {
+        let ends_at = |length: usize, ends: &mut Vec<u32>| {
+            let end = u32::try_from(length);
+            ends.push(end.unwrap_or(NONE));
+            end.is_ok()
+        };
+        match (self, value) {
+            (Stored::Strings(all, ends), Property::String(text)) => {
+                all.push_str(text);
+                return ends_at(all.len(), ends);
+            }
+            (Stored::Binaries(all, ends), Property::Binary(bytes)) => {
+                all.extend_from_slice(bytes);
+                return ends_at(all.len(), ends);
+            }
+            (Stored::Ints(all), Property::Int64(n)) => all.push(n),
+            (Stored::Ints(all), Property::Int32(n)) => all.push(n.into()),
+            (Stored::Ints(all), Property::DateTime(time)) => all.push(time.get()),
+            (Stored::Ints(all), Property::Boolean(b)) => all.push(b.into()),
+            (Stored::Doubles(all), Property::Double(n)) => all.push(n),
+            (Stored::Guids(all), Property::Guid(guid)) => all.push(guid),
+            _ => return false,
+        }
+        true
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Stored::Strings(_, ends) | Stored::Binaries(_, ends) => ends.len(),
+            Stored::Ints(all) => all.len(),
+            Stored::Doubles(all) => all.len(),
+            Stored::Guids(all) => all.len(),
+        }
+    }
+
+    fn value(&self, kind: Kind, index: usize) -> Option<Property<'_>> {
+        let span = |ends: &[u32]| {
+            let start = if index == 0 { 0 } else { *ends.get(index - 1)? as usize };
+            Some(start..*ends.get(index)? as usize)
+        };
+        Some(match self {
+            Stored::Strings(all, ends) => Property::String(all.get(span(ends)?)?),
+            Stored::Binaries(all, ends) => Property::Binary(all.get(span(ends)?)?),
+            Stored::Doubles(all) => Property::Double(*all.get(index)?),
+            Stored::Guids(all) => Property::Guid(*all.get(index)?),
+            Stored::Ints(all) => {
+                let n = *all.get(index)?;
+                match kind {
+                    Kind::Int32 => Property::Int32(i32::try_from(n).ok()?),
+                    Kind::DateTime => Property::DateTime(Ticks::new(n)?),
+                    Kind::Boolean => Property::Boolean(n != 0),
+                    _ => Property::Int64(n),
+                }
+            }
+        })
+    }
+}
+
+impl Values {
+    /// For rows of which those have a value that `levels` says (1 or 0); all where it says nothing.
+    pub(super) fn new(name: Arc<str>, kind: Kind, levels: Option<&[i16]>, stored: Stored) -> Values {
+        let count = stored.len();
+        let index = levels.filter(|levels| levels.contains(&0)).map(|levels| {
+            let mut next = 0;
+            let number = |level: &i16| {
+                if *level == 0 {
+                    return NONE;
+                }
+                next += 1;
+                next - 1
+            };
+            levels.iter().map(number).collect()
+        });
+        Values { name, kind, index, stored, count }
+    }
+
+    #[inline]
+    fn index(&self, row: usize) -> Option<usize> {
+        match &self.index {
+            None => Some(row),
+            Some(index) => index.get(row).copied().filter(|index| *index != NONE).map(|index| index as usize),
+        }
+    }
+}
+
+impl Block {
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(super) fn keys(&self) -> &[RowKey] {
+        &self.keys
+    }
+
+    /// The key of a row. Panics if there is no such row.
+    pub(in crate::store) fn key(&self, row: usize) -> RowKey {
+        self.keys[row]
+    }
+
+    /// The level of a row.
+    pub(in crate::store) fn level(&self, row: usize) -> Option<Level> {
+        self.levels.get(row).copied().and_then(Level::from_code)
+    }
+
+    /// The properties of a row, in the order of the columns.
+    pub(in crate::store) fn properties(&self, row: usize) -> impl Iterator<Item = (&str, Property<'_>)> {
+        self.columns.iter().filter_map(move |column| {
+            let index = column.index(row)?;
+            Some((&*column.name, column.stored.value(column.kind, index)?))
+        })
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    pub(super) fn name(&self, column: usize) -> (&str, Kind) {
+        self.columns.get(column).map_or(("", Kind::String), |column| (&column.name, column.kind))
+    }
+
+    pub(super) fn count(&self, column: usize) -> usize {
+        self.columns.get(column).map_or(0, |column| column.count)
+    }
+
+    #[inline]
+    pub(super) fn value(&self, column: usize, row: usize) -> Option<Property<'_>> {
+        let column = self.columns.get(column)?;
+        column.stored.value(column.kind, column.index(row)?)
+    }
+
+    /// Bytes of its values and keys, about.
+    pub(super) fn bytes(&self) -> usize {
+        let of = |column: &Values| match &column.stored {
+            Stored::Strings(all, ends) => all.len() + 4 * ends.len(),
+            Stored::Binaries(all, ends) => all.len() + 4 * ends.len(),
+            Stored::Guids(all) => 16 * all.len(),
+            other => 8 * other.len(),
+        };
+        self.columns.iter().map(of).sum::<usize>() + RowKey::BYTES * self.len()
+    }
+
+    /// Marks the rows of which the text of a String property has the needle in it, or may have it.
+    pub(super) fn mark_containing(&self, needle: &Finder<'_>, found: &mut [bool]) {
+        for column in &self.columns {
+            // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
+            let spread = matches!((&*column.name, column.kind), ("Items", Kind::Int32) | ("Fields", Kind::String));
+            for (row, found) in found.iter_mut().enumerate() {
+                let value = column.index(row).and_then(|index| column.stored.value(column.kind, index));
+                *found |= match value {
+                    Some(Property::String(text)) => spread || needle.find(text.as_bytes()).is_some(),
+                    Some(_) => spread,
+                    None => false,
+                };
+            }
+        }
+    }
+}
+
+/// Columns out of the map of the rest, row by row.
+#[derive(Default)]
+pub(super) struct Rest {
+    columns: Vec<(Arc<str>, Kind, Vec<i16>, Stored)>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Rest {
+    /// Adds the entry of a row; false where it is none that was written by us.
+    pub(super) fn push(&mut self, row: usize, key: &str, value: &str) -> bool {
+        let number = match self.numbers.get(key) {
+            Some(number) => *number,
+            None => {
+                let Some((name, kind)) = text::split_key(key) else { return false };
+                self.columns.push((name.into(), kind, Vec::new(), Stored::new(kind)));
+                self.numbers.insert(key.to_owned(), self.columns.len() - 1);
+                self.columns.len() - 1
+            }
+        };
+        let (_, kind, levels, stored) = &mut self.columns[number];
+        if levels.len() > row {
+            return false;
+        }
+        levels.resize(row, 0);
+        levels.push(1);
+        let mut is_pushed = false;
+        text::read(*kind, value, |value| is_pushed = stored.push(value)) && is_pushed
+    }
+
+    /// The columns for a block of `rows`.
+    pub(super) fn finish(self, rows: usize) -> impl Iterator<Item = Values> {
+        self.columns.into_iter().map(move |(name, kind, mut levels, stored)| {
+            levels.resize(rows, 0);
+            Values::new(name, kind, Some(&levels), stored)
+        })
+    }
+}

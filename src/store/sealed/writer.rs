@@ -1,0 +1,52 @@
+//! Where a sealed file's bytes go: a file under another name, and the checksums of its blocks.
+
+use super::bytes::BLOCK_BYTES;
+use std::fs::File;
+use std::io::{self, Write};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A file that is written from front to back, block by block.
+pub(super) struct Sink {
+    file: File,
+    block: Vec<u8>,
+    sums: Vec<u64>,
+}
+
+impl Sink {
+    pub(super) fn new(file: File) -> Sink {
+        Sink { file, block: Vec::with_capacity(BLOCK_BYTES), sums: Vec::new() }
+    }
+
+    /// The sums of all that was written, the last block as far as it is filled.
+    pub(super) fn sums(&self) -> Vec<u64> {
+        let mut sums = self.sums.clone();
+        if !self.block.is_empty() {
+            sums.push(xxh3_64(&self.block));
+        }
+        sums
+    }
+
+    /// Writes what is left, and gives the file.
+    pub(super) fn finish(mut self) -> io::Result<File> {
+        self.file.write_all(&self.block)?;
+        Ok(self.file)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(BLOCK_BYTES - self.block.len());
+        self.block.extend_from_slice(&bytes[..taken]);
+        if self.block.len() == BLOCK_BYTES {
+            self.file.write_all(&self.block)?;
+            self.sums.push(xxh3_64(&self.block));
+            self.block.clear();
+        }
+        Ok(taken)
+    }
+
+    /// Nothing: a block is written when it is full.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,249 @@
+//! The stores that archives are kept in: a folder, S3 as moto plays it, Azure Blob Storage as Azurite does.
+//!
+//! Servers are started once a test, on a port of their own, and end with it. Both are installed by `tests/run`.
+
+use crate::place::{PATIENCE, wait_for};
+use daytable::archive::{Access, Archive, ArchiveUrl, Patience};
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt};
+use std::fs;
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Azurite's account, which everybody knows.
+const ACCOUNT: &str = "devstoreaccount1";
+const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// What is waited for in tests: long enough for a busy machine, short enough for a store that is not there.
+pub(super) const QUICK: Patience = Patience {
+    connect: Duration::from_secs(5),
+    request: Duration::from_secs(30),
+    retries: 0,
+    retry_for: Duration::from_secs(5),
+};
+
+/// A store, the address of an archive in it, and a back door.
+pub(crate) struct Store {
+    /// The archive's address.
+    pub(crate) url: ArchiveUrl,
+    /// How it is reached.
+    pub(crate) access: Access,
+    back: Arc<dyn ObjectStore>,
+    prefix: ObjectPath,
+    runtime: tokio::runtime::Runtime,
+    _server: Option<Server>,
+    _folder: tempfile::TempDir,
+}
+
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Store {
+    /// Every kind of store there is.
+    pub(crate) fn all() -> Vec<Store> {
+        vec![Store::folder(), Store::s3(), Store::azure()]
+    }
+
+    /// A folder.
+    pub(crate) fn folder() -> Store {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("archive");
+        fs::create_dir(&root).expect("made");
+        let back = Arc::new(LocalFileSystem::new_with_prefix(&root).expect("a folder"));
+        let url = format!("file://{}", root.display());
+        Store::new(&url, Access::default(), back, "", None, folder)
+    }
+
+    /// S3, as moto plays it.
+    pub(crate) fn s3() -> Store {
+        let folder = tempfile::tempdir().expect("a folder");
+        let port = free_port();
+        let mut moto = Command::new(built("venv/bin/moto_server"));
+        moto.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+        let server = Server::start(moto, port);
+        let endpoint = format!("http://127.0.0.1:{port}");
+        let credentials = folder.path().join("s3");
+        fs::write(&credentials, "[default]\naws_access_key_id = test\naws_secret_access_key = secret\n")
+            .expect("written");
+        let access = Access {
+            s3_endpoint: Some(endpoint.clone()),
+            s3_region: Some("us-east-1".into()),
+            s3_credentials_file: Some(credentials),
+            allow_http: true,
+            ..Access::default()
+        };
+        // Opening an archive is what chooses the cryptography of this process.
+        let url: ArchiveUrl = "s3://days/host-1".parse().expect("an address");
+        Archive::open(&url, &access, &QUICK).expect("opened");
+        let back = AmazonS3Builder::new()
+            .with_bucket_name("days")
+            .with_region("us-east-1")
+            .with_endpoint(&endpoint)
+            .with_access_key_id("test")
+            .with_secret_access_key("secret")
+            .with_allow_http(true)
+            .build()
+            .expect("a store");
+        make_bucket(port, "days");
+        Store::new("s3://days/host-1", access, Arc::new(back), "host-1", Some(server), folder)
+    }
+
+    /// Azure Blob Storage, as Azurite plays it.
+    pub(crate) fn azure() -> Store {
+        let folder = tempfile::tempdir().expect("a folder");
+        let port = free_port();
+        let mut azurite = Command::new("node");
+        azurite.arg(built("node/node_modules/azurite/dist/src/blob/main.js"));
+        azurite.args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string(), "--silent", "--skipApiVersionCheck"]);
+        azurite.arg("--location").arg(folder.path().join("azurite"));
+        azurite.current_dir(folder.path());
+        let server = Server::start(azurite, port);
+        let endpoint = format!("http://127.0.0.1:{port}/{ACCOUNT}");
+        let connection = folder.path().join("azure");
+        let text = format!("AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={endpoint}");
+        fs::write(&connection, text).expect("written");
+        let access = Access { azure_connection_string_file: Some(connection), allow_http: true, ..Access::default() };
+        let url: ArchiveUrl = "az://days/host-1".parse().expect("an address");
+        Archive::open(&url, &access, &QUICK).expect("opened");
+        let back = MicrosoftAzureBuilder::new()
+            .with_container_name("days")
+            .with_account(ACCOUNT)
+            .with_access_key(KEY)
+            .with_endpoint(endpoint.clone())
+            .with_allow_http(true)
+            .build()
+            .expect("a store");
+        make_container(&endpoint, "days");
+        Store::new("az://days/host-1", access, Arc::new(back), "host-1", Some(server), folder)
+    }
+
+    fn new(
+        url: &str,
+        access: Access,
+        back: Arc<dyn ObjectStore>,
+        prefix: &str,
+        server: Option<Server>,
+        folder: tempfile::TempDir,
+    ) -> Store {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (url, prefix) = (url.parse().expect("an address"), ObjectPath::from(prefix));
+        Store { url, access, back, prefix, runtime, _server: server, _folder: folder }
+    }
+
+    /// The archive in it.
+    pub(crate) fn archive(&self) -> Archive {
+        Archive::open_to_write(&self.url, &self.access, &QUICK).expect("opened")
+    }
+
+    fn path(&self, object: &str) -> ObjectPath {
+        object.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+    }
+
+    /// Writes an object through the back door.
+    pub(crate) fn put(&self, object: &str, bytes: &[u8]) {
+        let path = self.path(object);
+        self.runtime.block_on(self.back.put(&path, bytes.to_vec().into())).expect("written");
+    }
+
+    /// Reads an object through the back door; none where there is none.
+    pub(crate) fn get(&self, object: &str) -> Option<Vec<u8>> {
+        self.runtime.block_on(async {
+            match self.back.get(&self.path(object)).await {
+                Err(object_store::Error::NotFound { .. }) => None,
+                result => Some(result.expect("read").bytes().await.expect("read").to_vec()),
+            }
+        })
+    }
+
+    /// Removes an object through the back door.
+    pub(crate) fn remove(&self, object: &str) {
+        self.runtime.block_on(self.back.delete(&self.path(object))).expect("removed");
+    }
+
+    /// Changes an object through the back door.
+    pub(crate) fn change(&self, object: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = self.get(object).expect(object);
+        change(&mut bytes);
+        self.put(object, &bytes);
+    }
+
+    /// The names of all objects, in their order.
+    pub(crate) fn objects(&self) -> Vec<String> {
+        self.runtime.block_on(async {
+            let mut listed = self.back.list(Some(&self.prefix));
+            let mut names = Vec::new();
+            while let Some(object) = poll_fn(|context| listed.as_mut().poll_next(context)).await {
+                let location = object.expect("listed").location;
+                let parts: Vec<String> =
+                    location.prefix_match(&self.prefix).expect("below").map(|part| part.as_ref().to_owned()).collect();
+                names.push(parts.join("/"));
+            }
+            names.sort();
+            names
+        })
+    }
+}
+
+impl Server {
+    fn start(mut command: Command, port: u16) -> Server {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let program = format!("{command:?}");
+        let started = command.spawn();
+        let server = Server(started.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/run installs it")));
+        wait_for(&program, PATIENCE, || TcpStream::connect(("127.0.0.1", port)).ok());
+        server
+    }
+}
+
+/// Something that `tests/run` installed into the folder of the build.
+fn built(path: &str) -> PathBuf {
+    let found =
+        Path::new(crate::place::DAYTABLE).ancestors().map(|folder| folder.join(path)).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{path} is not there: sh tests/run installs it"))
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("it can be run");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes a bucket; moto asks nobody for a signature.
+fn make_bucket(port: u16, bucket: &str) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("moto");
+    let request =
+        format!("PUT /{bucket} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.contains(" 200 "), "{answer}");
+}
+
+/// Makes a container, which an archive never does: it would hide a name that is written wrong.
+fn make_container(endpoint: &str, container: &str) {
+    let program = "const c = require('crypto'), http = require('http');
+        const [endpoint, account, key, container] = process.argv.slice(1);
+        const url = new URL(`${endpoint}/${container}?restype=container`), date = new Date().toUTCString();
+        const text = `PUT\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\nx-ms-date:${date}\\nx-ms-version:2021-08-06\\n/${account}${url.pathname}\\nrestype:container`;
+        const mac = c.createHmac('sha256', Buffer.from(key, 'base64')).update(text).digest('base64');
+        const headers = { 'x-ms-date': date, 'x-ms-version': '2021-08-06', Authorization: `SharedKey ${account}:${mac}`, 'Content-Length': 0 };
+        http.request(url, { method: 'PUT', headers }, r => { r.pipe(process.stderr); process.exitCode = r.statusCode === 201 ? 0 : 1 }).end();";
+    run(Command::new("node").args(["-e", program, endpoint, ACCOUNT, KEY, container]));
+}
