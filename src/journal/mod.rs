@@ -1,0 +1,3 @@
+//! The journal of systemd.
+
+pub mod export;
