@@ -14,6 +14,7 @@
 //! them were handed over.
 
 use memchr::memchr;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Bytes of a field's name at most; the journal itself has 64.
@@ -59,6 +60,11 @@ impl<'a> Entry<'a> {
     /// The first field of this name.
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
         self.fields().find(|(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    /// All of it as one text that has each name and value as a part, where they are UTF-8.
+    pub(super) fn lossy(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.bytes)
     }
 
     /// The first field of this name, where it is text.

@@ -1,3 +1,5 @@
 //! The journal of systemd.
 
+pub mod cursor;
 pub mod export;
+pub mod record;

@@ -61,8 +61,10 @@ pub(crate) use explicit::compile_part;
 pub use explicit::{Explicit, PatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use join::{Assembler, Ending, RawRecord, cut_record};
+pub(crate) use layout::facility_name;
 pub use learned::{Envelope, FormatError, Join, Learned, Reading, Stream, Unwrapped};
 pub use records::Records;
+pub(crate) use scales::syslog as syslog_level;
 pub use timestamp::Unsaid;
 pub use zone::{UnknownZone, Zone};
 

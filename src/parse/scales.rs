@@ -29,7 +29,7 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
 }
 
 /// The level of a severity of syslog, 0 to 7.
-pub(super) fn syslog(number: i64) -> Option<Level> {
+pub(crate) fn syslog(number: i64) -> Option<Level> {
     Some(match number {
         0 => Level::Fatal,
         1 => Level::Alert,

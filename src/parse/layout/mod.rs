@@ -25,6 +25,7 @@ mod untimed;
 mod usual;
 
 pub(super) use habits::Habits;
+pub(crate) use syslog::facility_name;
 
 use super::timestamp::{Form, Unsaid};
 use super::{Format, Parsed, json, logfmt};
