@@ -71,6 +71,8 @@ pub struct Metrics {
     pub connections_refused: IntCounterVec,
     /// Datagrams that the kernel dropped because they were not read in time, by `source`.
     pub udp_drops: IntCounterVec,
+    /// How often the entry of a journal that reading was to go on behind was gone, by `source`.
+    pub journal_gaps: IntCounterVec,
     /// Certificates that changed and could not be read, by `source`.
     pub certificate_reloads_failed: IntCounterVec,
     sources: BySource,
@@ -181,6 +183,11 @@ impl Metrics {
                 &["source", "reason"],
             ),
             udp_drops: all.counters("udp_drops_total", "Datagrams dropped by the kernel.", &["source"]),
+            journal_gaps: all.counters(
+                "journal_gaps_total",
+                "Times that a journal lacked the entry to go on behind.",
+                &["source"],
+            ),
             certificate_reloads_failed: all.counters(
                 "certificate_reloads_failed_total",
                 "Certificates that changed and could not be read.",
@@ -305,6 +312,7 @@ mod tests {
         metrics.connections_accepted.with_label_values(&["syslog"]).inc();
         metrics.connections_refused.with_label_values(&["syslog", "tls"]).inc();
         metrics.udp_drops.with_label_values(&["syslog"]).inc();
+        metrics.journal_gaps.with_label_values(&["journal"]).inc();
         metrics.certificate_reloads_failed.with_label_values(&["syslog"]).inc();
         metrics
     }

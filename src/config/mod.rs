@@ -4,7 +4,7 @@
 //! [`TableName`](crate::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
 //! [`Problem`] names the file, the line, the key and the fix; all of them are found in one go.
 //!
-//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`] and [`table`] have files of their own.
+//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`], [`journal`] and [`table`] have files of their own.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
 //! * [`units`], [`template`] and [`glob`] are the kinds of values.
@@ -14,6 +14,7 @@
 pub mod error;
 pub mod glob;
 pub mod http;
+pub mod journal;
 mod reading;
 mod section;
 pub mod syslog;
@@ -25,6 +26,7 @@ pub mod units;
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen};
+pub use journal::JournalConfig;
 pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
 pub use table::{TableConfig, When};
 pub use tail::{ReadFrom, TailConfig, Watch};
@@ -59,6 +61,8 @@ pub struct Config {
     pub tails: Vec<TailConfig>,
     /// `[[syslog]]`, in the order of the file.
     pub syslogs: Vec<SyslogConfig>,
+    /// `[[journal]]`, in the order of the file.
+    pub journals: Vec<JournalConfig>,
     /// `[[table]]`, in the order of the file; at least one, and the last takes what the others leave.
     pub tables: Vec<TableConfig>,
     /// `[lifecycle]`
@@ -110,6 +114,7 @@ impl Default for Config {
             http: HttpConfig::default(),
             tails: Vec::new(),
             syslogs: Vec::new(),
+            journals: Vec::new(),
             tables: TableConfig::all_by_default(),
             lifecycle: LifecycleConfig::default(),
             store: StoreConfig::default(),
@@ -192,10 +197,15 @@ impl Config {
         let data_dir = file.text("data_dir", absolute);
         let redact = reading::read_redact(&mut file, 0);
         let tails = TailConfig::read_all(file.sections("tail", "[[tail]]"), report, &redact);
+        let syslogs = SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails);
+        let tail_names = tails.iter().map(|tail| tail.name.as_str());
+        let names: Vec<_> = tail_names.chain(syslogs.iter().map(|syslog| syslog.name.as_str())).collect();
+        let journals = JournalConfig::read_all(file.sections("journal", "[[journal]]"), report, &redact, &names);
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
             http: HttpConfig::read(file.section("http", "[http]")),
-            syslogs: SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails),
+            journals,
+            syslogs,
             tails,
             tables: TableConfig::read_all(file.sections("table", "[[table]]"), report),
             lifecycle: LifecycleConfig::read(file.section("lifecycle", "[lifecycle]")),

@@ -70,6 +70,8 @@ fn the_example_with_every_key_set() {
         SyslogConfig { tls: Some(tls), ..listener("tls://127.0.0.1:6514") },
         SyslogConfig { name: "local".into(), ..listener("unix-dgram:///run/daytable/log") },
     ];
+    expected.journals =
+        vec![JournalConfig { directory: Some("/var/log/journal/remote".into()), ..JournalConfig::default() }];
     assert_eq!(parse(&example_all_set()), expected);
 }
 

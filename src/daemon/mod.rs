@@ -15,6 +15,7 @@ mod watchdog;
 
 use crate::config::{Config, Listen, TableConfig, When};
 use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
+use crate::journal::{self, JournalHandle};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::route::{Condition, Route, Router};
@@ -49,7 +50,9 @@ pub enum DaemonError {
     #[error("failed to start: {0}")]
     Start(#[from] std::io::Error),
     /// A thread ended that was needed still.
-    #[error("the commit, the tail or a listener's thread ended by a fault: files are read again at the next start")]
+    #[error(
+        "the commit, the tail, a journal's or a listener's thread ended by a fault: files are read again at the next start"
+    )]
     Died,
 }
 
@@ -103,7 +106,8 @@ async fn serve(
     }
 
     let syslog = syslog::listen(&config.syslogs, &router, &host(), &store.intake())?;
-    observe::fetch(&metrics, &counters, syslog.counters(), store.intake(), &config);
+    let journals = journal::follow(&config.journals, &router, &host(), &store.intake())?;
+    observe::fetch(&metrics, &counters, syslog.counters(), journals.counters(), store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();
@@ -124,7 +128,7 @@ async fn serve(
             _ = interrupt.recv() => break false,
             _ = hang_up.recv() => tracing::warn!("SIGHUP: the configuration is read at start only"),
             () = watchdog.died() => break true,
-            () = ended(&tailer, &syslog) => break true,
+            () = ended(&tailer, &journals, &syslog) => break true,
         }
     };
     tracing::info!("draining");
@@ -133,6 +137,7 @@ async fn serve(
     drop(lifecycle_stop);
     let drained = tokio::task::spawn_blocking(move || {
         SyslogHandle::stop(syslog);
+        JournalHandle::stop(journals);
         TailHandle::stop(tailer);
         // It ends within a step.
         let _ = lifecycle.join();
@@ -142,9 +147,10 @@ async fn serve(
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }
 
-/// Returns once the tailer or a listener has ended, which they do by themselves only by a fault of their own.
-async fn ended(tailer: &TailHandle, syslog: &SyslogHandle) {
-    while !tailer.is_finished() && !syslog.has_died() {
+/// Returns once the tailer, a journal's reader or a listener has ended, which they do by themselves only by a fault of
+/// their own.
+async fn ended(tailer: &TailHandle, journals: &JournalHandle, syslog: &SyslogHandle) {
+    while !tailer.is_finished() && !journals.has_ended() && !syslog.has_died() {
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -3,6 +3,7 @@
 use super::answers::Readers;
 use crate::config::Config;
 use crate::http::Readiness;
+use crate::journal::JournalCounters;
 use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
@@ -68,15 +69,18 @@ pub(super) fn fetch(
     metrics: &Metrics,
     counters: &Arc<TailCounters>,
     listeners: Arc<syslog::Counters>,
+    journals: &[Arc<JournalCounters>],
     intake: Intake,
     config: &Config,
 ) {
     // Series that stand at zero are there before the first event: a rate needs both ends.
     let blocks: Vec<_> = counters.blocks.iter().map(|block| metrics.source(&block.name)).collect();
+    let journals = journals.to_vec();
     let (counters, data_dir) = (counters.clone(), config.data_dir.clone());
     // Blocks share the patterns of the whole configuration; those of the same name count together.
     let readings = config.tails.iter().map(|tail| &tail.reading);
     let readings = readings.chain(config.syslogs.iter().map(|syslog| &syslog.reading));
+    let readings = readings.chain(config.journals.iter().map(|journal| &journal.reading));
     let of_blocks = readings.filter_map(|reading| reading.redactor.as_ref());
     let redactions: BTreeMap<String, Vec<Redaction>> = of_blocks
         .flat_map(Redactor::patterns)
@@ -113,7 +117,15 @@ pub(super) fn fetch(
         }
         for (number, listener) in taken.iter().enumerate() {
             fetch_listener(metrics, listener, listeners.is_udp(number));
-            for (table, misplaced) in listener.misplaced().iter() {
+            for (table, misplaced) in listener.misplaced.by_table().iter() {
+                let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
+                of_table[0] += misplaced[0];
+                of_table[1] += misplaced[1];
+            }
+        }
+        for journal in &journals {
+            fetch_journal(metrics, journal, now);
+            for (table, misplaced) in journal.misplaced.by_table().iter() {
                 let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
                 of_table[0] += misplaced[0];
                 of_table[1] += misplaced[1];
@@ -126,7 +138,8 @@ pub(super) fn fetch(
         }
         for (at, format) in Format::ALL.into_iter().enumerate() {
             let tailed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
-            let parsed = tailed + taken.iter().map(|listener| read(&listener.by_format[at])).sum::<u64>();
+            let of_journals: u64 = journals.iter().map(|journal| read(&journal.by_format[at])).sum();
+            let parsed = tailed + of_journals + taken.iter().map(|listener| read(&listener.by_format[at])).sum::<u64>();
             raise_to(&metrics.format(format.label()), parsed);
         }
         raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
@@ -135,7 +148,10 @@ pub(super) fn fetch(
         for (name, patterns) in &redactions {
             raise_to(&metrics.redactions.with_label_values(&[name]), patterns.iter().map(Redaction::matches).sum());
         }
-        raise_to(&metrics.read_errors, sum(|b| &b.read_errors));
+        let failed: u64 = journals.iter().map(|journal| read(&journal.failures)).sum();
+        raise_to(&metrics.read_errors, sum(|b| &b.read_errors) + failed);
+        let cut = journals.iter().map(|journal| read(&journal.truncated)).sum();
+        raise_to(&metrics.records_truncated.with_label_values(&["entry_bytes_max"]), cut);
         metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
@@ -143,6 +159,19 @@ pub(super) fn fetch(
             metrics.tables.with_label_values(&["open"]).set(size(tables.len()));
         }
     }));
+}
+
+/// What the reader of a journal counts.
+fn fetch_journal(metrics: &Metrics, journal: &JournalCounters, now: Ticks) {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let source = metrics.source(&journal.name);
+    raise_to(&source.records_received, read(&journal.records));
+    raise_to(&source.bytes_received, read(&journal.bytes));
+    raise_to(&source.invalid_utf8, read(&journal.invalid_utf8));
+    raise_to(&source.records_dropped("vacuumed", false), read(&journal.lost));
+    raise_to(&metrics.journal_gaps.with_label_values(&[&journal.name]), read(&journal.gaps));
+    let since = i64::try_from(read(&journal.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);
+    source.lag_seconds.set(since.map_or(0.0, |since| now.since(since).as_secs_f64()));
 }
 
 /// What a listener for syslog counts.

@@ -62,6 +62,11 @@ impl<'a> Entry<'a> {
         self.fields().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
+    /// Bytes of its names and values, those among them that were not kept.
+    pub fn bytes(&self) -> u64 {
+        (self.bytes.len() + self.cut) as u64
+    }
+
     /// All of it as one text that has each name and value as a part, where they are UTF-8.
     pub(super) fn lossy(&self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.bytes)

@@ -45,16 +45,19 @@ impl From<&TableSummary> for ShownTable {
 pub struct ShownSource {
     /// The name of its config block.
     pub block: String,
-    /// Where its file was seen last.
+    /// Where its file was seen last; the folder of a journal, or `journal` for this host's.
     pub path: PathBuf,
     /// The 16 hex digits of its row keys.
     pub identity: String,
-    /// Followed or imported.
+    /// Followed, imported, or a journal.
     pub kind: SourceKind,
     /// Where it is in its life.
     pub status: SourceStatus,
-    /// Offset of the first byte that is not committed.
+    /// Offset of the first byte that is not committed; of a journal, how many entries were read.
     pub position: u64,
+    /// Of a journal, the cursor of the last entry that is committed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
     /// Bytes of its file now; none where another file, or none, is at its path.
     pub size: Option<u64>,
     /// Bytes that are not committed yet; none where the file is not there or its size does not tell, being compressed.
@@ -84,6 +87,7 @@ impl ShownSource {
             kind: state.kind,
             status: state.status,
             position: state.position,
+            cursor: (state.kind == SourceKind::Journal).then(|| state.cursor.clone()),
             size,
             lag_bytes: size.filter(|_| !compressed).map(|size| size.saturating_sub(state.position)),
             seen: state.seen.to_string(),
@@ -96,6 +100,7 @@ impl ShownSource {
         let Ledger {
             records: _,
             bytes: _,
+            lost_records,
             truncated_records,
             truncated_bytes,
             invalid_utf8_records,
@@ -103,6 +108,7 @@ impl ShownSource {
             lost_bytes,
         } = self.ledger;
         let counts = [
+            ("lost_records", lost_records),
             ("lost_bytes", lost_bytes),
             ("truncated_records", truncated_records),
             ("truncated_bytes", truncated_bytes),

@@ -73,7 +73,10 @@ const TABLES: &str = "
 /// Format 2 keeps what was learnt of a source's lines.
 const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT '';";
 
-const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED]] };
+/// Format 3 keeps how far a journal was read.
+const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
+
+const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED], &[CURSOR]] };
 
 /// The catalogue, opened.
 pub struct Catalogue {
@@ -321,10 +324,12 @@ impl Catalogue {
     /// Every source that is known.
     pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
         // A folder that is only read may be one that no daemon of this version has opened yet.
-        let learned = if self.sql(sqlite::format(&self.connection))? < 2 { "''" } else { "learned" };
+        let format = self.sql(sqlite::format(&self.connection))?;
+        let since = |first, column| if format < first { "''" } else { column };
+        let (learned, cursor) = (since(2, "learned"), since(3, "cursor"));
         let select = format!(
             "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status,
-             ledger, seen, {learned} FROM source ORDER BY block, path"
+             ledger, seen, {learned}, {cursor} FROM source ORDER BY block, path"
         );
         self.all(&select, read_source)
     }
@@ -453,20 +458,21 @@ fn put_source(connection: &Connection, source: &SourceState) -> rusqlite::Result
     let (marks, ledger) = (mark_bytes(&source.marks), serde_json::to_string(&source.ledger).unwrap_or_default());
     let (last_time, seen, status) = (source.last_time.map(Ticks::get), source.seen.get(), name_of(source.status));
     let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
-                  device = ?8, inode = ?9, learned = ?12 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
+                  device = ?8, inode = ?9, learned = ?12, cursor = ?13 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
     let (generation, block) = (source.generation, &source.block);
-    let learned = &source.learned;
-    let known =
-        params![identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned];
+    let (learned, cursor) = (&source.learned, &source.cursor);
+    let known = params![
+        identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned, cursor
+    ];
     if connection.prepare_cached(update)?.execute(known)? > 0 {
         return Ok(());
     }
     let insert = "INSERT OR REPLACE INTO source
-                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
     let (kind, path, head) = (name_of(source.kind), source.path.as_os_str().as_bytes(), mark_bytes(&[source.head]));
     connection.prepare_cached(insert)?.execute(params![
         identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status, ledger, seen,
-        learned
+        learned, cursor
     ])?;
     Ok(())
 }
@@ -492,6 +498,7 @@ fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
         ledger,
         seen: Ticks::new(row.get(13)?).unwrap_or_default(),
         learned: row.get(14)?,
+        cursor: row.get(15)?,
     })
 }
 
@@ -533,13 +540,14 @@ mod tests {
     }
 
     #[test]
-    fn a_catalogue_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_format_2() {
+    fn a_catalogue_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_today() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = SourceState { learned: String::new(), ..tests_state(1) };
         catalogue.commit(1, &[], [&source].into_iter(), None).expect("committed");
         // As the version before wrote it.
-        let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
+        let back = "ALTER TABLE source DROP COLUMN learned; ALTER TABLE source DROP COLUMN cursor;
+                    PRAGMA user_version = 1";
         catalogue.connection.execute_batch(back).expect("made old");
         drop(catalogue);
 
@@ -547,14 +555,14 @@ mod tests {
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&source));
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
-        let learned = SourceState { learned: "much".into(), position: 99, ..source };
+        let learned = SourceState { learned: "much".into(), cursor: "s=a;i=1".into(), position: 99, ..source };
         writer.commit(2, &[], [&learned].into_iter(), None).expect("committed");
         // A reader that had it open before reads what is there now.
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.sources().expect("read"), [learned]);
-        assert_eq!(sqlite::format(&writer.connection), Ok(2));
+        assert_eq!(sqlite::format(&writer.connection), Ok(3));
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! What listeners count, for the metrics to show.
 
-use crate::lifecycle::Admission;
+use crate::lifecycle::Misplaced;
 use crate::parse::Format;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Counts of one listener.
 #[derive(Debug, Default)]
@@ -39,28 +37,14 @@ pub struct ListenerCounters {
     pub kernel_drops: AtomicU64,
     /// Certificates that changed and could not be read.
     pub reloads_failed: AtomicU64,
-    /// Records that went to today's table, by configured table: those whose day had expired, and those dated far ahead.
-    misplaced: Mutex<BTreeMap<String, [u64; 2]>>,
+    /// Records that went to today's table.
+    pub misplaced: Misplaced,
 }
 
 impl ListenerCounters {
     /// All zero.
     pub fn new(name: &str) -> ListenerCounters {
         ListenerCounters { name: name.into(), ..ListenerCounters::default() }
-    }
-
-    /// Records that went to today's table, late and early ones, by configured table.
-    pub fn misplaced(&self) -> MutexGuard<'_, BTreeMap<String, [u64; 2]>> {
-        self.misplaced.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn misplace(&self, table: &str, admission: Admission) {
-        let at = match admission {
-            Admission::Own => return,
-            Admission::Late => 0,
-            Admission::Early => 1,
-        };
-        self.misplaced().entry(table.to_owned()).or_default()[at] += 1;
     }
 }
 

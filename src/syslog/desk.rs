@@ -118,9 +118,7 @@ impl Desk {
         let instance = block.config.instance.render(sender.peer, &block.source, |name| record.text(name));
         let lane = lanes.of(&self.router, &instance, &block.source);
         let admission = lane.push(&self.router, &mut self.batcher, &record, time, origin, now);
-        if admission != Admission::Own {
-            counters.misplace(lane.table(), admission);
-        }
+        counters.misplaced.note(lane.table(), admission);
         // One message from the year 9999 must not vouch for any clock.
         if admission != Admission::Early {
             self.newest = record.time.max(self.newest);

@@ -229,6 +229,7 @@ impl Import<'_> {
             position: 0,
             marks: Vec::new(),
             last_time: None,
+            cursor: String::new(),
             learned: String::new(),
             status: SourceStatus::Live,
             ledger: Ledger::default(),

@@ -13,6 +13,7 @@ mod commands;
 mod formats;
 mod golden;
 mod http;
+mod journal;
 mod kill;
 mod lifecycle;
 mod multi_line;
