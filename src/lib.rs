@@ -21,6 +21,7 @@
 //! * [`metrics`]: everything that is counted, by its Prometheus name.
 //! * [`http`]: the listeners: metrics, health, the reading API, the control socket.
 //! * [`config`]: the file, its defaults, its errors.
+//! * [`activation`]: sockets that the service manager bound.
 //! * [`daemon`]: the parts put together, started, drained and stopped.
 //! * [`cli`]: the commands.
 //! * [`trial`]: what must hold of any bytes, for tests and fuzzers.
@@ -48,6 +49,7 @@ pub mod query;
 pub mod metrics;
 pub mod http;
 pub mod config;
+pub mod activation;
 pub mod daemon;
 pub mod cli;
 pub mod failpoint;

@@ -1,28 +1,33 @@
 //! The parts put together: opened, started, watched, drained and closed.
 //!
-//! The order of the start is that of a record backwards: the store first, then the listeners, then the sources, so that
-//! nothing is read that cannot be kept. The order of the stop is that of a record: sources stop after the submission
-//! they are at, then the store commits what waits and closes. Nothing is lost by a stop that is cut short: a position
-//! moves only with the commit that holds its rows.
+//! Listeners are bound before anything else happens. From there the order of the start is that of a record backwards:
+//! the store, then who serves the listeners, then the sources, so that nothing is read that cannot be kept. The order of
+//! the stop is that of a record: the listeners close first, and what they accepted is committed; other sources stop after
+//! the submission they are at, then the store commits what waits and closes. Nothing is lost by a stop that is cut short:
+//! a position moves only with the commit that holds its rows.
 //!
 //! * `answers`: what the routes of [`crate::http`] answer, from a pool of readers.
+//! * `listeners`: what is bound.
 //! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
 mod answers;
+mod listeners;
 mod observe;
 mod watchdog;
 
-use crate::config::{Config, Listen, TableConfig, When};
+use crate::activation::ActivationError;
+use crate::config::{Config, TableConfig, When};
 use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::journal::{self, JournalHandle};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
-use crate::syslog::{self, ListenError, SyslogHandle};
+use crate::syslog::{ListenError, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use answers::Readers;
+use listeners::Listeners;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -37,6 +42,9 @@ pub enum DaemonError {
     /// The data folder cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The sockets of the service manager are not those of the configuration.
+    #[error("failed to listen: {0}")]
+    Activation(#[from] ActivationError),
     /// A listener cannot be bound.
     #[error("failed to listen: {0}")]
     Bind(#[from] BindError),
@@ -62,6 +70,7 @@ pub enum DaemonError {
 ///
 /// Whatever keeps it from starting, or a store that is not whole at its end.
 pub fn run(config: Config) -> Result<(), DaemonError> {
+    let listeners = Listeners::bind(&config)?;
     raise_descriptor_limit();
     let token = config.http.token_file.as_deref().map(Token::read).transpose()?;
     let metrics = Arc::new(Metrics::new());
@@ -69,7 +78,7 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
     let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics, &readiness))?;
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(config, token, metrics, readiness, &store));
+    let ended = runtime.block_on(serve(config, listeners, token, metrics, readiness, &store));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
     runtime.shutdown_background();
@@ -79,6 +88,7 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
 
 async fn serve(
     config: Config,
+    bound: Listeners,
     token: Option<Token>,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
@@ -95,9 +105,11 @@ async fn serve(
     let api = answers::api(&readers, store, router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
-    if let Listen::Tcp(address) = config.http.listen {
-        let listener = Listener::tcp(&address.to_string()).await?;
-        tracing::info!(address = %listener.tcp_address().unwrap_or(address), reading = token.is_some(), "listening");
+    if let Some(listener) = bound.http {
+        let listener = Listener::over(listener)?;
+        if let Some(address) = listener.tcp_address() {
+            tracing::info!(%address, reading = token.is_some(), "listening");
+        }
         listeners.push((listener, Door::Tcp(token)));
     }
     let mut servers = tokio::task::JoinSet::new();
@@ -105,7 +117,7 @@ async fn serve(
         servers.spawn(http::serve(listener, http::router(shared.clone(), door), limits.clone(), readiness.draining()));
     }
 
-    let syslog = syslog::listen(&config.syslogs, &router, &host(), &store.intake())?;
+    let syslog = bound.syslog.serve(&router, &host(), &store.intake())?;
     let journals = journal::follow(&config.journals, &router, &host(), &store.intake())?;
     observe::fetch(&metrics, &counters, syslog.counters(), journals.counters(), store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;

@@ -57,6 +57,13 @@ impl Listener {
             .map_err(|source| BindError::Io { at: address.into(), source })
     }
 
+    /// Serves a port that is bound already. Within a runtime.
+    pub fn over(listener: std::net::TcpListener) -> Result<Listener, BindError> {
+        let at = listener.local_addr().map_or_else(|_| "a port".to_owned(), |at| at.to_string());
+        let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+        listener.map(Listener::Tcp).map_err(|source| BindError::Io { at, source })
+    }
+
     /// Binds the control socket at `path`. A socket file that nobody answers at is what a killed daemon left, and is
     /// replaced; whoever calls this holds the lock of the data folder, so no other daemon is just about to listen.
     pub fn unix(path: &Path) -> Result<Listener, BindError> {

@@ -47,7 +47,7 @@ pub(super) struct Door {
 
 pub(super) enum Socket {
     Tcp(std::net::TcpListener),
-    Unix(std::os::unix::net::UnixListener, SocketFile),
+    Unix(std::os::unix::net::UnixListener, Option<SocketFile>),
 }
 
 /// What the tasks share.

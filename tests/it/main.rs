@@ -9,6 +9,7 @@
 mod client;
 mod place;
 
+mod activation;
 mod commands;
 mod formats;
 mod golden;

@@ -500,5 +500,6 @@ fn a_listener_that_cannot_be_is_an_error_of_the_start() {
         let mut daemon = place.spawn(&config);
         assert_eq!(daemon.ended().code(), Some(code), "{}", daemon.said());
         assert!(daemon.said().contains(said), "{}", daemon.said());
+        assert!(!place.data().exists(), "listeners are bound before anything else");
     }
 }
