@@ -7,15 +7,17 @@ use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
 use crate::key::DayTable;
 use crate::parse::Reading;
-use crate::query::{Filter, Follower, Grouping, ShownSource, ShownTable, count, select, when};
+use crate::query::{Filter, Follower, Grouping, ShownListener, ShownSource, ShownTable, count, select, when};
 use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
+use crate::syslog;
 use crate::tail::{self, ImportError, TailOptions};
 use crate::time::{self, Ticks};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,8 +27,14 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// Readers that wait for a query at most; after a burst of clients the others close.
 const IDLE_MAX: usize = 8;
 
-/// The answers over the folder of `store`. Imports are read by `reading`.
-pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router, reading: Reading) -> Api {
+/// The answers over the folder of `store` and the counts of `listeners`. Imports are read by `reading`.
+pub(super) fn api(
+    readers: &Arc<Readers>,
+    store: &Store,
+    listeners: Arc<syslog::Counters>,
+    router: Router,
+    reading: Reading,
+) -> Api {
     let (steps, intake) = (store.steps(), store.intake());
     let with = |answer: fn(&Reader, &mut Out) -> Result<(), ApiError>| -> Lines<()> {
         let readers = readers.clone();
@@ -49,9 +57,15 @@ pub(super) fn api(readers: &Arc<Readers>, store: &Store, router: Router, reading
             let tables = reader.tables()?;
             write_all(tables.iter().map(ShownTable::from), out)
         }),
-        sources: with(|reader, out| {
-            let sources = reader.sources()?;
-            write_all(sources.iter().map(ShownSource::of), out)
+        sources: Box::new({
+            let readers = readers.clone();
+            move |(), out| {
+                readers.with(|reader| {
+                    let sources = reader.sources()?;
+                    write_all(sources.iter().map(ShownSource::of), out)
+                })?;
+                write_all(listeners.read().iter().map(|counters| shown_listener(counters)), out)
+            }
         }),
         drop_table: Box::new({
             let readers = readers.clone();
@@ -165,6 +179,29 @@ fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut Out) -> Resu
     Ok(())
 }
 
+/// A listener for syslog, as its counts are now.
+fn shown_listener(counters: &syslog::ListenerCounters) -> ShownListener {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let losses = [
+        ("kernel", read(&counters.kernel_drops)),
+        ("stopped", read(&counters.lost)),
+        ("truncated_records", read(&counters.truncated)),
+        ("invalid_utf8_records", read(&counters.invalid_utf8)),
+    ];
+    let losses = losses.into_iter().chain(counters.closed()).filter(|(_, count)| *count > 0);
+    ShownListener {
+        block: counters.name.clone(),
+        kind: "syslog".into(),
+        listen: counters.listen.clone(),
+        // In this order: what is committed was received.
+        committed: read(&counters.committed),
+        received: read(&counters.records),
+        bytes: read(&counters.bytes),
+        connections: read(&counters.connections),
+        losses: losses.map(|(reason, count)| (reason.to_owned(), count)).collect(),
+    }
+}
+
 fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
     let now = time::now();
     let time = |name: &str, text: &Option<String>| -> Result<Option<Ticks>, ApiError> {
@@ -230,4 +267,27 @@ fn answer_tail(reader: &Reader, filters: &Filters, out: &mut Out) -> Result<(), 
         std::thread::sleep(FOLLOW_EVERY);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_tells_what_came_and_what_was_lost() {
+        let counters = syslog::ListenerCounters::new("udp", "udp://127.0.0.1:514");
+        for (counter, count) in [(&counters.records, 9), (&counters.committed, 7), (&counters.kernel_drops, 2)] {
+            counter.store(count, Ordering::Relaxed);
+        }
+        counters.too_many.store(1, Ordering::Relaxed);
+        let shown = shown_listener(&counters);
+        assert_eq!(
+            serde_json::to_string(&shown).expect("plain data"),
+            concat!(
+                r#"{"block":"udp","kind":"syslog","listen":"udp://127.0.0.1:514","received":9,"committed":7,"bytes":0,"#,
+                r#""connections":0,"losses":{"connections_max":1,"kernel":2}}"#
+            )
+        );
+        assert_eq!(shown.losses(), "connections_max=1 kernel=2");
+    }
 }

@@ -102,7 +102,7 @@ async fn serve(
 
     let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
     let readers = Readers::new(config.data_dir.clone());
-    let api = answers::api(&readers, store, router.clone(), config.reading());
+    let api = answers::api(&readers, store, bound.syslog.counters(), router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Some(listener) = bound.http {

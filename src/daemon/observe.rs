@@ -189,13 +189,8 @@ fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp
     let open = i64::try_from(read(&listener.connections)).unwrap_or(i64::MAX);
     metrics.connections.with_label_values(&[&listener.name]).set(open);
     raise_to(&metrics.connections_accepted.with_label_values(&[&listener.name]), read(&listener.accepted));
-    for (reason, count) in [
-        ("connections_max", &listener.too_many),
-        ("tls", &listener.handshakes_failed),
-        ("no_frame", &listener.no_frames),
-        ("idle_timeout", &listener.idle),
-    ] {
-        raise_to(&metrics.connections_refused.with_label_values(&[&listener.name, reason]), read(count));
+    for (reason, count) in listener.closed() {
+        raise_to(&metrics.connections_refused.with_label_values(&[&listener.name, reason]), count);
     }
     let failed = read(&listener.reloads_failed);
     raise_to(&metrics.certificate_reloads_failed.with_label_values(&[&listener.name]), failed);

@@ -1,8 +1,9 @@
-//! What is shown of day-tables and of sources, in the one JSON form that the command line and the reading API share.
+//! What is shown of day-tables, of sources and of listeners, in the one JSON form that the command line and the reading API share.
 
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus, TableSummary};
 use crate::time::Ticks;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -37,6 +38,37 @@ impl From<&TableSummary> for ShownTable {
             last_time: shown(summary.last_time),
             expires: shown(summary.expires),
         }
+    }
+}
+
+/// A listener as it is shown, which only the daemon that listens can tell of: its counts are those since its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownListener {
+    /// The name of its config block.
+    pub block: String,
+    /// What it speaks: `syslog`.
+    pub kind: String,
+    /// Where it listens, as the configuration has it.
+    pub listen: String,
+    /// Records that were taken.
+    pub received: u64,
+    /// Of these, those that are committed.
+    pub committed: u64,
+    /// Bytes that came.
+    pub bytes: u64,
+    /// Connections that are open.
+    pub connections: u64,
+    /// What was lost, cut, replaced or refused, by reason, where there was any. `kernel` are datagrams that the kernel
+    /// dropped, `stopped` records that could not be committed any more, names of settings and `tls` and `no_frame`
+    /// connections that were closed.
+    pub losses: BTreeMap<String, u64>,
+}
+
+impl ShownListener {
+    /// Its losses, each with its number; empty where nothing was lost.
+    pub fn losses(&self) -> String {
+        let shown: Vec<_> = self.losses.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
+        shown.join(" ")
     }
 }
 

@@ -9,8 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct ListenerCounters {
     /// The block's name.
     pub name: String,
+    /// Where it listens, as the configuration has it.
+    pub listen: String,
     /// Records that were taken.
     pub records: AtomicU64,
+    /// Records that were taken and are committed.
+    pub committed: AtomicU64,
     /// Bytes that came, framing included and TLS not.
     pub bytes: AtomicU64,
     /// Records by format, in the order of [`Format::ALL`].
@@ -43,8 +47,19 @@ pub struct ListenerCounters {
 
 impl ListenerCounters {
     /// All zero.
-    pub fn new(name: &str) -> ListenerCounters {
-        ListenerCounters { name: name.into(), ..ListenerCounters::default() }
+    pub fn new(name: &str, listen: &str) -> ListenerCounters {
+        ListenerCounters { name: name.into(), listen: listen.into(), ..ListenerCounters::default() }
+    }
+
+    /// Connections that were closed by this side, by reason.
+    pub fn closed(&self) -> [(&'static str, u64); 4] {
+        [
+            ("connections_max", &self.too_many),
+            ("tls", &self.handshakes_failed),
+            ("no_frame", &self.no_frames),
+            ("idle_timeout", &self.idle),
+        ]
+        .map(|(reason, count)| (reason, count.load(Ordering::Relaxed)))
     }
 }
 

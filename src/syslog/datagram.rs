@@ -86,7 +86,7 @@ impl Datagrams {
                     if stopping.is_some() {
                         break;
                     }
-                    desk.hand_over_if_due();
+                    desk.rest();
                     wait(&socket, if desk.has_rows() { HAND_OVER } else { 4 * HAND_OVER });
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

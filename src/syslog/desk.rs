@@ -152,13 +152,20 @@ impl Desk {
         let (batches, newest) = (self.batcher.take(), self.newest.take());
         let done = match batches.is_empty() {
             true => self.delivery.settle(),
-            false => self.delivery.submit(batches, newest, is_awaited),
+            false => {
+                let records = std::mem::take(&mut self.records).into();
+                self.delivery.submit(batches, records, newest, is_awaited)
+            }
         };
-        let records = std::mem::take(&mut self.records);
         if let Err(Refused::Closed) = done {
-            records.iter().for_each(|(counters, records)| count(&counters.lost, *records));
+            self.delivery.give_up();
             self.is_closed = true;
         }
+    }
+
+    /// While nothing comes: hands over what is old, and submits again what a failed commit refused.
+    pub(super) fn rest(&mut self) {
+        if self.has_rows() { self.hand_over_if_due() } else { self.hand_over() }
     }
 
     /// Whether rows wait to be handed over.
@@ -177,6 +184,7 @@ impl Desk {
         }
         if !self.delivery.is_done() {
             tracing::warn!("not every message that was taken could be committed");
+            self.delivery.give_up();
         }
     }
 }

@@ -88,7 +88,10 @@ pub struct Bound {
 ///
 /// Whatever keeps a listener from being bound, certificates among it; none is bound then.
 pub fn bind(configs: &[SyslogConfig], inherited: &mut Inherited) -> Result<Bound, ListenError> {
-    let counters: Vec<_> = configs.iter().map(|config| Arc::new(ListenerCounters::new(&config.name))).collect();
+    let counters: Vec<_> = configs
+        .iter()
+        .map(|config| Arc::new(ListenerCounters::new(&config.name, &config.listen.to_string())))
+        .collect();
     let (mut doors, mut sockets, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
     for (number, (config, counters)) in configs.iter().zip(&counters).enumerate() {
         let block = Arc::new(Block::new(config.clone(), counters.clone()));
@@ -131,6 +134,11 @@ pub fn bind(configs: &[SyslogConfig], inherited: &mut Inherited) -> Result<Bound
 }
 
 impl Bound {
+    /// What they count.
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
     /// Begins to take messages. `host` is this host's name, the peer on a unix socket.
     ///
     /// # Errors

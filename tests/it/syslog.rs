@@ -105,7 +105,14 @@ fn every_transport_takes_messages() {
     assert_eq!(by_message(&place, "over stream")["component"], "root");
     assert_eq!(daemon.metric("daytable_records_received_total{source=\"udp\"}"), Some(2.0));
     assert_eq!(daemon.metric("daytable_udp_drops_total{source=\"udp\"}"), Some(0.0));
+    let listeners = place.json("sources", &[]);
+    let shown = |name: &str| listeners.iter().find(|listener| listener["block"] == name).expect("it is listed");
+    assert_eq!((&shown("udp")["kind"], &shown("udp")["listen"]), (&"syslog".into(), &"udp://127.0.0.1:0".into()));
+    assert_eq!((&shown("udp")["received"], &shown("udp")["committed"]), (&2.into(), &2.into()));
+    assert_eq!(shown("tcp")["connections"], 1);
+    assert!(place.said("sources", &[]).contains("udp://[::1]:0"));
     daemon.stop();
+    assert_eq!(place.json("sources", &[]), Vec::<Value>::new(), "nobody tells of listeners that are gone");
     assert!(!dgram.exists() && !stream.exists());
     assert_eq!(place.records().len(), 7);
     place.assert_no_key_twice();
