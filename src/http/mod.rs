@@ -31,6 +31,7 @@
 
 pub mod api;
 pub mod auth;
+pub mod credential;
 pub mod listen;
 pub mod ready;
 pub mod serve;
@@ -47,6 +48,7 @@ mod tests;
 pub use answer::Out;
 pub use api::{Api, ApiError, CountParams, Filters, Import, QueryParams};
 pub use auth::{Token, TokenError};
+pub use credential::Credential;
 pub use listen::{BindError, Listener};
 pub use ready::Readiness;
 pub use routes::{Door, Shared, router};

@@ -32,7 +32,7 @@ const PAGE_OVERHEAD_BYTES: u64 = 1024;
 /// See [`PAGE_OVERHEAD_BYTES`].
 const PACKED_OVERHEAD_BYTES: u64 = 64;
 
-const SCHEMA: Schema = Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES]] };
+const SCHEMA: Schema = Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[]] };
 
 const TABLES: &str = "
     CREATE TABLE total(
