@@ -268,6 +268,18 @@ impl<'a> Section<'a> {
         self.settle(key, value, result).unwrap_or(default)
     }
 
+    /// A whole number within `range`.
+    pub(super) fn whole(&mut self, key: &'static str, default: usize, range: RangeInclusive<usize>) -> usize {
+        let Some(value) = self.take(key) else { return default };
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => usize::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        let number = number.filter(|number| range.contains(number));
+        let result = number.ok_or_else(|| format!("must be a whole number from {} to {}", range.start(), range.end()));
+        self.settle(key, value, result).unwrap_or(default)
+    }
+
     /// A duration within `range`.
     pub(super) fn duration(
         &mut self,

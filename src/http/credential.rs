@@ -25,8 +25,7 @@ pub struct Credential {
 
 impl Credential {
     /// One that may push everything everywhere, under a name that no file can give: it is in brackets.
-    #[allow(dead_code)] // until a push route is there
-    pub(super) fn unbound(name: &str) -> Credential {
+    pub(crate) fn unbound(name: &str) -> Credential {
         Credential { name: format!("({name})").into(), tables: None, tenant: None }
     }
 

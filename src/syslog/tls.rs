@@ -3,7 +3,7 @@
 //! Before a handshake, once a second at most, the files are looked at. What changed and cannot be used (a certificate that
 //! is there before its key is) is said and counted, and what was used before stays in use until the next change.
 
-use super::counters::{ListenerCounters, count};
+use super::counters::ListenerCounters;
 use crate::config::TlsConfig;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
