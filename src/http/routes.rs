@@ -3,6 +3,7 @@
 use super::answer::{Frame, answer, refusal};
 use super::api::{Api, ApiError, Lines};
 use super::auth::Token;
+use super::gate::Gate;
 use super::ready::Readiness;
 use super::{Limits, auth, control, follow, params};
 use crate::metrics::{self, Metrics};
@@ -33,8 +34,13 @@ const ROUTES: [&str; 10] = [METRICS, HEALTHZ, READYZ, QUERY, COUNT, TAIL, TABLES
 /// Which door a client came through, and so what it may do.
 #[derive(Clone)]
 pub enum Door {
-    /// TCP: reading asks for the token, without one nobody reads.
-    Tcp(Option<Token>),
+    /// TCP: reading asks for the token, without one nobody reads; pushing asks for what the gate does.
+    Tcp {
+        /// What reading asks for.
+        reading: Option<Token>,
+        /// What pushing asks for.
+        pushing: Arc<Gate>,
+    },
     /// The unix socket: whoever can open it may do everything.
     Unix,
 }
