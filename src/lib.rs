@@ -8,6 +8,8 @@
 //! * [`parse`]: a line becomes a record. Cannot fail.
 //! * [`tail`]: files are found, told apart, followed through rotation, and cut into lines.
 //! * [`syslog`]: messages of other programs and hosts are taken from sockets.
+//! * [`push`]: bodies of requests are taken apart, whatever protocol they are in.
+//! * [`rows`]: records that came over a socket become rows.
 //! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
 //! * [`property`]: the values of a row and the names they may have.
 //! * [`batch`]: rows of one table and partition, the unit that is handed to the commit.
@@ -36,6 +38,8 @@ pub mod redact;
 pub mod parse;
 pub mod tail;
 pub mod syslog;
+pub mod push;
+pub mod rows;
 pub mod key;
 pub mod property;
 pub mod batch;

@@ -117,7 +117,7 @@ pub(super) fn fetch(
         }
         for (number, listener) in taken.iter().enumerate() {
             fetch_listener(metrics, listener, listeners.is_udp(number));
-            for (table, misplaced) in listener.misplaced().iter() {
+            for (table, misplaced) in listener.tally.misplaced().iter() {
                 let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
                 of_table[0] += misplaced[0];
                 of_table[1] += misplaced[1];
@@ -130,11 +130,11 @@ pub(super) fn fetch(
         }
         for (at, format) in Format::ALL.into_iter().enumerate() {
             let tailed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
-            let parsed = tailed + taken.iter().map(|listener| read(&listener.by_format[at])).sum::<u64>();
+            let parsed = tailed + taken.iter().map(|listener| read(&listener.tally.by_format[at])).sum::<u64>();
             raise_to(&metrics.format(format.label()), parsed);
         }
         raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
-        let cut = taken.iter().map(|listener| read(&listener.truncated)).sum();
+        let cut = taken.iter().map(|listener| read(&listener.tally.truncated)).sum();
         raise_to(&metrics.records_truncated.with_label_values(&["message_bytes_max"]), cut);
         for (name, patterns) in &redactions {
             raise_to(&metrics.redactions.with_label_values(&[name]), patterns.iter().map(Redaction::matches).sum());
@@ -153,10 +153,10 @@ pub(super) fn fetch(
 fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp: bool) {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let source = metrics.source(&listener.name);
-    raise_to(&source.records_received, read(&listener.records));
+    raise_to(&source.records_received, read(&listener.tally.records));
     raise_to(&source.bytes_received, read(&listener.bytes));
-    raise_to(&source.invalid_utf8, read(&listener.invalid_utf8));
-    raise_to(&source.records_dropped("stopped", false), read(&listener.lost));
+    raise_to(&source.invalid_utf8, read(&listener.tally.invalid_utf8));
+    raise_to(&source.records_dropped("stopped", false), read(&listener.tally.lost));
     if is_udp {
         raise_to(&metrics.udp_drops.with_label_values(&[&listener.name]), read(&listener.kernel_drops));
         return;

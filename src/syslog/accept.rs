@@ -4,7 +4,7 @@
 //! to accept (no file descriptors left) is said once, tried again after a pause, and never ends the loop. A handshake has
 //! its time limit, and is the task of its own connection: nobody waits behind it.
 
-use super::counters::count;
+use crate::rows::count;
 use super::stream::{DRAIN_QUIET, Room, Socket, connection};
 use crate::tls::{Certificates, HANDSHAKE};
 use rustix::net::sockopt;

@@ -2,7 +2,7 @@
 //! own work: what is not read in time the kernel drops.
 
 use super::bind::SocketFile;
-use super::counters::count;
+use crate::rows::count;
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
 use super::framing::Message;
 use crate::parse::Learned;

@@ -1,6 +1,6 @@
 //! One connection's messages: framed as they come, written as rows; for RELP, answered once they are on disk.
 
-use super::counters::count;
+use crate::rows::count;
 use super::desk::{Block, Counter, Desk, Sender};
 use super::framing::{Framer, Message};
 use super::relp::{self, Command, Frame, Frames, NoFrame};
