@@ -16,6 +16,8 @@
 //! * [`entity`]: a record becomes one row of a batch, or a master row and its items.
 //! * [`batcher`]: open batches, one a table and partition, until they are handed over.
 //! * [`route`]: which configured table, and which of its days, takes a record.
+//! * [`fair`]: what one sender may send.
+//! * [`tls`]: certificates of listeners.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`lifecycle`]: which days are created ahead and which are dropped: a pure plan, and the schedule that runs it.
 //! * [`query`]: rows become records again: newest first, counted, followed live.
@@ -44,6 +46,9 @@ pub mod batch;
 pub mod entity;
 pub mod batcher;
 pub mod route;
+pub mod fair;
+mod watched;
+pub mod tls;
 pub mod store;
 pub mod lifecycle;
 pub mod query;

@@ -24,7 +24,10 @@ pub(super) fn read(section: &mut Section<'_>) -> Limits {
         body_bytes_max: size("body_bytes_max", default.body_bytes_max, BODY_BYTES),
         decoded_bytes_max: size("decoded_bytes_max", default.decoded_bytes_max, BODY_BYTES),
         bodies_bytes_max: size("bodies_bytes_max", default.bodies_bytes_max, BODIES_BYTES),
-        records_max: section.whole("records_max", default.records_max, 1..=1_000_000),
+        records_max: section
+            .whole("records_max", 1..=1_000_000)
+            .and_then(|records| usize::try_from(records).ok())
+            .unwrap_or(default.records_max),
         body_timeout: section.duration("body_timeout", default.body_timeout, TIMEOUT),
         ..default
     };

@@ -176,6 +176,7 @@ pub struct Request {
 pub struct Push {
     setting: Setting,
     intake: Intake,
+    host: String,
     bodies: Bodies,
     turns: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
@@ -201,9 +202,21 @@ pub struct Pending {
     since: Instant,
 }
 
+impl Pending {
+    /// Records that are taken.
+    pub fn taken(&self) -> u64 {
+        self.taken.into()
+    }
+
+    /// Bytes of the body, decoded.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl Push {
-    /// Takes what is pushed to `intake`, by these tables.
-    pub fn new(router: Router, reading: Reading, limits: Limits, intake: Intake) -> Push {
+    /// Takes what is pushed to `intake`, by these tables. `host` is who sends over the unix socket.
+    pub fn new(router: Router, reading: Reading, limits: Limits, host: String, intake: Intake) -> Push {
         // One that waits for the store while another is taken apart; more would only share the cores.
         let turns = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
         Push {
@@ -212,6 +225,7 @@ impl Push {
             uploads: Arc::new(Semaphore::new(limits.uploads_max)),
             setting: Setting::new(router, reading, limits),
             intake,
+            host,
             counters: Arc::new(Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source()))),
         }
     }
@@ -219,6 +233,11 @@ impl Push {
     /// What bounds a request.
     pub fn limits(&self) -> &Limits {
         &self.setting.limits
+    }
+
+    /// This host's name.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     /// The room for bodies.
@@ -267,10 +286,6 @@ impl Push {
 
     /// Hands rows over, and has `told` called once it is known what became of them: at once where there are none. Waits
     /// while the store does not keep up.
-    ///
-    /// # Errors
-    ///
-    /// Where the store takes nothing; `told` is called then, too.
     pub fn submit(&self, taken: Taken, told: impl FnOnce(Pending, Outcome) + Send + 'static) {
         let Taken { batches, newest, once, pending } = taken;
         if batches.is_empty() {
@@ -437,6 +452,6 @@ pub(crate) fn trial(endpoint: Endpoint, media: &str, encoding: Encoding, bytes: 
     }
     let body = decode(bytes.to_vec(), encoding, setting.limits.decoded_bytes_max, &mut hold)?;
     let mut taking = Taking::new(setting, &request, 7, Ticks::from_date(2026, 11, 21).unwrap_or_default());
-    take_body(&request, &body, setting, &mut hold, &mut taking)?;
+    let _reply = take_body(&request, &body, setting, &mut hold, &mut taking)?;
     Ok(taking.gather().taken as usize)
 }

@@ -28,6 +28,9 @@ pub enum Refusal {
     /// 422: the idempotency key came before, with another body.
     #[error("the idempotency key was used before, with another body")]
     OtherBody,
+    /// 500: a fault of ours, which is logged.
+    #[error("failed by a fault of its own, see the log")]
+    Fault,
     /// 503: come again later.
     #[error("{0}")]
     Busy(&'static str),
@@ -56,6 +59,7 @@ impl Refusal {
             Refusal::TooLarge(_) => 413,
             Refusal::Encoding(_) | Refusal::Media(..) => 415,
             Refusal::OtherBody => 422,
+            Refusal::Fault => 500,
             Refusal::Busy(_) => 503,
         }
     }
@@ -66,7 +70,7 @@ impl Refusal {
     }
 
     /// Every [`Refusal::reason`], by [`Refusal::number`].
-    pub const REASONS: [&'static str; 6] = ["bad", "slow", "too_large", "media", "other_body", "busy"];
+    pub const REASONS: [&'static str; 7] = ["bad", "slow", "too_large", "media", "other_body", "busy", "fault"];
 
     pub(super) const fn number(&self) -> usize {
         match self {
@@ -76,6 +80,7 @@ impl Refusal {
             Refusal::Encoding(_) | Refusal::Media(..) => 3,
             Refusal::OtherBody => 4,
             Refusal::Busy(_) => 5,
+            Refusal::Fault => 6,
         }
     }
 }

@@ -33,7 +33,7 @@ const INSTANCE: [&str; 4] = ["k8s.pod.name", "host.name", "service.instance.id",
 
 /// What a request is written in, and its answer with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(in crate::push) enum Form {
     /// `application/x-protobuf`
     Protobuf,
     /// `application/json`
