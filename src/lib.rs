@@ -9,12 +9,16 @@
 //! * [`tail`]: files are found, told apart, followed through rotation, and cut into lines.
 //! * [`syslog`]: messages of other programs and hosts are taken from sockets.
 //! * [`journal`]: the entries of systemd's journal.
+//! * [`push`]: bodies of requests are taken apart, whatever protocol they are in.
+//! * [`rows`]: records that came over a socket become rows.
 //! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
 //! * [`property`]: the values of a row and the names they may have.
 //! * [`batch`]: rows of one table and partition, the unit that is handed to the commit.
 //! * [`entity`]: a record becomes one row of a batch, or a master row and its items.
 //! * [`batcher`]: open batches, one a table and partition, until they are handed over.
 //! * [`route`]: which configured table, and which of its days, takes a record.
+//! * [`fair`]: what one sender may send.
+//! * [`tls`]: certificates of listeners.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`lifecycle`]: which days are created ahead and which are dropped: a pure plan, and the schedule that runs it.
 //! * [`query`]: rows become records again: newest first, counted, followed live.
@@ -37,12 +41,17 @@ pub mod parse;
 pub mod tail;
 pub mod syslog;
 pub mod journal;
+pub mod push;
+pub mod rows;
 pub mod key;
 pub mod property;
 pub mod batch;
 pub mod entity;
 pub mod batcher;
 pub mod route;
+pub mod fair;
+mod watched;
+pub mod tls;
 pub mod store;
 pub mod lifecycle;
 pub mod query;

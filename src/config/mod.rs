@@ -4,17 +4,21 @@
 //! [`TableName`](crate::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
 //! [`Problem`] names the file, the line, the key and the fix; all of them are found in one go.
 //!
-//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`], [`journal`] and [`table`] have files of their own.
+//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`], [`journal`] and [`table`] have files
+//!   of their own; [`credentials`] is a file of its own for users, too.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
 //! * [`units`], [`template`] and [`glob`] are the kinds of values.
 //!
 //! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
 
+pub mod credentials;
 pub mod error;
 pub mod glob;
 pub mod http;
 pub mod journal;
+mod limits;
+mod push;
 mod reading;
 mod section;
 pub mod syslog;
@@ -23,9 +27,10 @@ pub mod tail;
 pub mod template;
 pub mod units;
 
+pub use credentials::{CredentialConfig, Proof, load_credentials};
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
-pub use http::{HttpConfig, Listen};
+pub use http::{HttpConfig, Listen, Pushing};
 pub use journal::JournalConfig;
 pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
 pub use table::{TableConfig, When};
@@ -150,21 +155,7 @@ impl Config {
     /// [`ConfigError::Read`] where the file cannot be read or is larger than 1 MiB, [`ConfigError::Invalid`] for what
     /// it says.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let failed = |source| ConfigError::Read { path: path.into(), source };
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "is larger than 1 MiB")));
-        }
-        let file_name = path.display().to_string();
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
-            let (line, column) = line_and_column(&valid, valid.len());
-            let text = "is no UTF-8 from here on".into();
-            ConfigError::Invalid(vec![Problem { file: file_name.clone(), line, column, text }])
-        })?;
-        Config::parse(&text, &file_name)
+        Config::parse(&read_file(path)?, &path.display().to_string())
     }
 
     /// Reads the text of a file; `file_name` is what problems call it.
@@ -265,6 +256,23 @@ impl LogConfig {
         section.finish();
         config
     }
+}
+
+/// The text of a file.
+fn read_file(path: &Path) -> Result<String, ConfigError> {
+    let failed = |source| ConfigError::Read { path: path.into(), source };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "is larger than 1 MiB")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+        let (line, column) = line_and_column(&valid, valid.len());
+        let (file, text) = (path.display().to_string(), "is no UTF-8 from here on".into());
+        ConfigError::Invalid(vec![Problem { file, line, column, text }])
+    })
 }
 
 /// A path that means the same from wherever the program is started.

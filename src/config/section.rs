@@ -154,6 +154,20 @@ impl<'a> Section<'a> {
         self.settle(key, value, result)
     }
 
+    /// A text that is secret: what is wrong with it is said without it.
+    pub(super) fn secret<T, E: Display>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let value = self.take(key)?;
+        let result = match value.get_ref() {
+            DeValue::String(text) => read(text).map_err(|error| error.to_string()),
+            _ => Err("must be a text in quotes".into()),
+        };
+        result.map_err(|text| self.report.add(value.span().start, format!("{key}: {text}"))).ok()
+    }
+
     /// A list of at least `least` texts, each of which `read` understands; those that it does not are left out.
     pub(super) fn texts<T, E: Display>(
         &mut self,
@@ -266,6 +280,18 @@ impl<'a> Section<'a> {
         let count = count.filter(|count| *count <= max).and_then(NonZeroU16::new);
         let result = count.ok_or_else(|| format!("must be a whole number from 1 to {max}"));
         self.settle(key, value, result).unwrap_or(default)
+    }
+
+    /// A whole number within `range`; none where the key is absent or wrong.
+    pub(super) fn whole(&mut self, key: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+        let value = self.take(key)?;
+        let number = match value.get_ref() {
+            DeValue::Integer(number) => u32::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        let number = number.filter(|number| range.contains(number));
+        let result = number.ok_or_else(|| format!("must be a whole number from {} to {}", range.start(), range.end()));
+        self.settle(key, value, result)
     }
 
     /// A duration within `range`.

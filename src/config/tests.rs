@@ -1,12 +1,14 @@
 //! What is read, what is refused, and how it is said.
 
 use super::*;
+use crate::fair::Allowance;
 use crate::key::{Period, TableName};
 use crate::lifecycle::{Archive, Window};
 use crate::parse::{Explicit, Format, FormatChoice, Join, Reading};
 use crate::record::Level;
 use crate::redact::{Redaction, Redactor};
 use proptest::prelude::*;
+use std::num::{NonZeroU32, NonZeroU64};
 
 const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/daytable.toml"));
 const DAY: Duration = Duration::from_secs(86_400);
@@ -56,7 +58,15 @@ fn the_example_is_the_defaults() {
 #[test]
 fn the_example_with_every_key_set() {
     let mut expected = example();
+    let per_sender = Allowance {
+        records_per_s: NonZeroU32::new(10_000),
+        bytes_per_s: NonZeroU64::new(10 << 20),
+        bytes_per_day: NonZeroU64::new(10 << 30),
+    };
     expected.http.token_file = Some("/run/credentials/daytable.service/token".into());
+    expected.http.credentials_file = Some("/etc/daytable/credentials.toml".into());
+    expected.http.push = Some(Pushing::Credentials);
+    expected.http.per_sender = per_sender;
     let when = Some(When::LevelAtMost(Level::Debug));
     let debug = TableConfig { window: Window { keep: 2 * DAY, period: Period::Day }, when, ..table("Debug") };
     expected.tables.insert(0, debug);
@@ -65,9 +75,10 @@ fn the_example_with_every_key_set() {
         key_file: "/etc/daytable/key.pem".into(),
         client_ca_file: Some("/etc/daytable/client-ca.pem".into()),
     };
+    expected.http.tls = Some(tls.clone());
     let listener = |listen: &str| SyslogConfig::new(listen.parse().expect("an address"));
     expected.syslogs = vec![
-        SyslogConfig { tls: Some(tls), ..listener("tls://127.0.0.1:6514") },
+        SyslogConfig { tls: Some(tls), per_sender, ..listener("tls://127.0.0.1:6514") },
         SyslogConfig { name: "local".into(), ..listener("unix-dgram:///run/daytable/log") },
     ];
     expected.journals =
@@ -142,7 +153,7 @@ fn every_key_is_read() {
     );
     assert_eq!(config.data_dir, Path::new("/srv/logs"));
     let (listen, token_file) = (Listen::Off, Some("/etc/token".into()));
-    assert_eq!(config.http, HttpConfig { listen, token_file, connections_max: count(16) });
+    assert_eq!(config.http, HttpConfig { listen, token_file, connections_max: count(16), ..HttpConfig::default() });
     let card = Redaction::preset("credit-card").expect("a preset");
     assert_eq!(config.redact, std::slice::from_ref(&card));
     let pin = Redaction::regex("pin", "pin=(\\d+)", Some("")).expect("a pattern");

@@ -184,9 +184,9 @@ fn shown_listener(counters: &syslog::ListenerCounters) -> ShownListener {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let losses = [
         ("kernel", read(&counters.kernel_drops)),
-        ("stopped", read(&counters.lost)),
-        ("truncated_records", read(&counters.truncated)),
-        ("invalid_utf8_records", read(&counters.invalid_utf8)),
+        ("stopped", read(&counters.tally.lost)),
+        ("truncated_records", read(&counters.tally.truncated)),
+        ("invalid_utf8_records", read(&counters.tally.invalid_utf8)),
     ];
     let losses = losses.into_iter().chain(counters.closed()).filter(|(_, count)| *count > 0);
     ShownListener {
@@ -195,7 +195,7 @@ fn shown_listener(counters: &syslog::ListenerCounters) -> ShownListener {
         listen: counters.listen.clone(),
         // In this order: what is committed was received.
         committed: read(&counters.committed),
-        received: read(&counters.records),
+        received: read(&counters.tally.records),
         bytes: read(&counters.bytes),
         connections: read(&counters.connections),
         losses: losses.map(|(reason, count)| (reason.to_owned(), count)).collect(),
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_listener_tells_what_came_and_what_was_lost() {
         let counters = syslog::ListenerCounters::new("udp", "udp://127.0.0.1:514");
-        for (counter, count) in [(&counters.records, 9), (&counters.committed, 7), (&counters.kernel_drops, 2)] {
+        for (counter, count) in [(&counters.tally.records, 9), (&counters.committed, 7), (&counters.kernel_drops, 2)] {
             counter.store(count, Ordering::Relaxed);
         }
         counters.too_many.store(1, Ordering::Relaxed);

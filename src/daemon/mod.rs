@@ -18,14 +18,16 @@ mod watchdog;
 
 use crate::activation::ActivationError;
 use crate::config::{Config, TableConfig, When};
-use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
+use crate::http::{self, BindError, Door, Gate, GateError, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::journal::{self, JournalHandle};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
+use crate::push::Push;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
 use crate::syslog::{ListenError, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
+use crate::tls::TlsError;
 use answers::Readers;
 use listeners::Listeners;
 use std::path::PathBuf;
@@ -54,6 +56,12 @@ pub enum DaemonError {
     /// The token that the configuration names cannot be read.
     #[error("failed to read http.token_file: {0}")]
     Token(#[from] TokenError),
+    /// Nobody, or not the right ones, could be asked who they are that push.
+    #[error("failed to say who may push: {0}")]
+    Gate(#[from] GateError),
+    /// The certificates of the listener cannot be used.
+    #[error("failed to read http.tls: {0}")]
+    Tls(#[from] TlsError),
     /// A thread cannot be started, or a signal not be caught.
     #[error("failed to start: {0}")]
     Start(#[from] std::io::Error),
@@ -74,11 +82,22 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
     raise_descriptor_limit();
     let token = config.http.token_file.as_deref().map(Token::read).transpose()?;
     let metrics = Arc::new(Metrics::new());
+    let router = router(&config.tables);
+    // Before the folder is touched: a configuration that cannot be run with changes nothing.
+    let gate = Arc::new(Gate::new(&config.http, &router, metrics.clone())?);
     let readiness = Arc::new(Readiness::default());
     let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics, &readiness))?;
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(config, listeners, token, metrics, readiness, &store));
+    let ended = runtime.block_on(serve(
+        config,
+        listeners,
+        router,
+        Door::Tcp { reading: token, pushing: gate },
+        metrics,
+        readiness,
+        &store,
+    ));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
     runtime.shutdown_background();
@@ -89,14 +108,14 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
 async fn serve(
     config: Config,
     bound: Listeners,
-    token: Option<Token>,
+    router: Router,
+    door: Door,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     store: &Store,
 ) -> Result<(), DaemonError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
-    let router = router(&config.tables);
     let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
     let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
 
@@ -106,20 +125,36 @@ async fn serve(
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Some(listener) = bound.http {
-        let listener = Listener::over(listener)?;
-        if let Some(address) = listener.tcp_address() {
-            tracing::info!(%address, reading = token.is_some(), "listening");
+        let mut listener = Listener::over(listener)?;
+        if let Some(tls) = config.http.tls.clone() {
+            listener = listener.with_tls(tls, metrics.clone())?;
         }
-        listeners.push((listener, Door::Tcp(token)));
+        if let Some(address) = listener.tcp_address() {
+            tracing::info!(%address, tls = config.http.tls.is_some(), "listening");
+        }
+        listeners.push((listener, door));
     }
+    let push = Push::new(router.clone(), config.reading(), config.http.limits.clone(), host(), store.intake());
+    let push = Arc::new(push);
     let mut servers = tokio::task::JoinSet::new();
     for (listener, door) in listeners {
-        servers.spawn(http::serve(listener, http::router(shared.clone(), door), limits.clone(), readiness.draining()));
+        servers.spawn(http::serve(
+            listener,
+            http::router(shared.clone(), door, Some(push.clone())),
+            limits.clone(),
+            readiness.draining(),
+        ));
     }
 
     let syslog = bound.syslog.serve(&router, &host(), &store.intake())?;
     let journals = journal::follow(&config.journals, &router, &host(), &store.intake())?;
-    observe::fetch(&metrics, &counters, syslog.counters(), journals.counters(), store.intake(), &config);
+    let counted = observe::Counted {
+        tails: counters.clone(),
+        listeners: syslog.counters(),
+        journals: journals.counters().to_vec(),
+        push: push.counters(),
+    };
+    observe::fetch(&metrics, counted, store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();

@@ -7,6 +7,7 @@ use crate::journal::JournalCounters;
 use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
+use crate::push::EndpointCounters;
 use crate::redact::{Redaction, Redactor};
 use crate::store::{Intake, Options, Reader};
 use crate::syslog;
@@ -32,6 +33,10 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             }
             metrics.pages_written.inc_by(report.pages);
             metrics.pages_merged.inc_by(report.pages_merged);
+            if let Some(keys) = report.keys {
+                metrics.keys.set(i64::try_from(keys).unwrap_or(i64::MAX));
+            }
+            metrics.keys_dropped.inc_by(report.keys_dropped);
             if report.pages > 0 {
                 metrics.page_bytes.observe(report.page_bytes as f64 / report.pages as f64);
             }
@@ -64,19 +69,20 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn F
     })
 }
 
+/// What all sources count.
+pub(super) struct Counted {
+    pub(super) tails: Arc<TailCounters>,
+    pub(super) listeners: Arc<syslog::Counters>,
+    pub(super) journals: Vec<Arc<JournalCounters>>,
+    pub(super) push: Arc<[EndpointCounters; 5]>,
+}
+
 /// Has the counts of the sources and the state of the store fetched when somebody asks.
-pub(super) fn fetch(
-    metrics: &Metrics,
-    counters: &Arc<TailCounters>,
-    listeners: Arc<syslog::Counters>,
-    journals: &[Arc<JournalCounters>],
-    intake: Intake,
-    config: &Config,
-) {
+pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config: &Config) {
+    let Counted { tails: counters, listeners, journals, push } = counted;
     // Series that stand at zero are there before the first event: a rate needs both ends.
     let blocks: Vec<_> = counters.blocks.iter().map(|block| metrics.source(&block.name)).collect();
-    let journals = journals.to_vec();
-    let (counters, data_dir) = (counters.clone(), config.data_dir.clone());
+    let data_dir = config.data_dir.clone();
     // Blocks share the patterns of the whole configuration; those of the same name count together.
     let readings = config.tails.iter().map(|tail| &tail.reading);
     let readings = readings.chain(config.syslogs.iter().map(|syslog| &syslog.reading));
@@ -117,15 +123,19 @@ pub(super) fn fetch(
         }
         for (number, listener) in taken.iter().enumerate() {
             fetch_listener(metrics, listener, listeners.is_udp(number));
-            for (table, misplaced) in listener.misplaced.by_table().iter() {
-                let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
-                of_table[0] += misplaced[0];
-                of_table[1] += misplaced[1];
-            }
         }
         for journal in &journals {
             fetch_journal(metrics, journal, now);
-            for (table, misplaced) in journal.misplaced.by_table().iter() {
+        }
+        for endpoint in &*push {
+            fetch_endpoint(metrics, endpoint);
+        }
+        // Of what was no file.
+        let of_listeners = || taken.iter().map(|listener| &listener.tally);
+        let of_journals = || journals.iter().map(|journal| &journal.tally);
+        let tallies = || of_listeners().chain(of_journals()).chain(push.iter().map(|endpoint| &endpoint.tally));
+        for tally in tallies() {
+            for (table, misplaced) in tally.misplaced().iter() {
                 let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
                 of_table[0] += misplaced[0];
                 of_table[1] += misplaced[1];
@@ -138,19 +148,18 @@ pub(super) fn fetch(
         }
         for (at, format) in Format::ALL.into_iter().enumerate() {
             let tailed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
-            let of_journals: u64 = journals.iter().map(|journal| read(&journal.by_format[at])).sum();
-            let parsed = tailed + of_journals + taken.iter().map(|listener| read(&listener.by_format[at])).sum::<u64>();
+            let parsed = tailed + tallies().map(|tally| read(&tally.by_format[at])).sum::<u64>();
             raise_to(&metrics.format(format.label()), parsed);
         }
         raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
-        let cut = taken.iter().map(|listener| read(&listener.truncated)).sum();
+        let cut = tallies().map(|tally| read(&tally.truncated)).sum();
         raise_to(&metrics.records_truncated.with_label_values(&["message_bytes_max"]), cut);
         for (name, patterns) in &redactions {
             raise_to(&metrics.redactions.with_label_values(&[name]), patterns.iter().map(Redaction::matches).sum());
         }
         let failed: u64 = journals.iter().map(|journal| read(&journal.failures)).sum();
         raise_to(&metrics.read_errors, sum(|b| &b.read_errors) + failed);
-        let cut = journals.iter().map(|journal| read(&journal.truncated)).sum();
+        let cut = journals.iter().map(|journal| read(&journal.tally.truncated)).sum();
         raise_to(&metrics.records_truncated.with_label_values(&["entry_bytes_max"]), cut);
         metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
@@ -165,23 +174,38 @@ pub(super) fn fetch(
 fn fetch_journal(metrics: &Metrics, journal: &JournalCounters, now: Ticks) {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let source = metrics.source(&journal.name);
-    raise_to(&source.records_received, read(&journal.records));
+    raise_to(&source.records_received, read(&journal.tally.records));
     raise_to(&source.bytes_received, read(&journal.bytes));
-    raise_to(&source.invalid_utf8, read(&journal.invalid_utf8));
-    raise_to(&source.records_dropped("vacuumed", false), read(&journal.lost));
+    raise_to(&source.invalid_utf8, read(&journal.tally.invalid_utf8));
+    raise_to(&source.records_dropped("vacuumed", false), read(&journal.tally.lost));
     raise_to(&metrics.journal_gaps.with_label_values(&[&journal.name]), read(&journal.gaps));
     let since = i64::try_from(read(&journal.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);
     source.lag_seconds.set(since.map_or(0.0, |since| now.since(since).as_secs_f64()));
+}
+
+/// What an endpoint of push counts.
+fn fetch_endpoint(metrics: &Metrics, endpoint: &EndpointCounters) {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let source = metrics.source(endpoint.name);
+    raise_to(&source.records_received, read(&endpoint.tally.records));
+    raise_to(&source.bytes_received, read(&endpoint.bytes));
+    raise_to(&source.invalid_utf8, read(&endpoint.tally.invalid_utf8));
+    raise_to(&source.records_dropped("refused", false), read(&endpoint.records_refused));
+    raise_to(&metrics.push_body_bytes.with_label_values(&[endpoint.name]), read(&endpoint.body_bytes));
+    raise_to(&metrics.pushes_repeated.with_label_values(&[endpoint.name]), read(&endpoint.repeated));
+    for (reason, refused) in endpoint.refused() {
+        raise_to(&metrics.push_bodies_refused.with_label_values(&[endpoint.name, reason]), refused);
+    }
 }
 
 /// What a listener for syslog counts.
 fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp: bool) {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let source = metrics.source(&listener.name);
-    raise_to(&source.records_received, read(&listener.records));
+    raise_to(&source.records_received, read(&listener.tally.records));
     raise_to(&source.bytes_received, read(&listener.bytes));
-    raise_to(&source.invalid_utf8, read(&listener.invalid_utf8));
-    raise_to(&source.records_dropped("stopped", false), read(&listener.lost));
+    raise_to(&source.invalid_utf8, read(&listener.tally.invalid_utf8));
+    raise_to(&source.records_dropped("stopped", false), read(&listener.tally.lost));
     if is_udp {
         raise_to(&metrics.udp_drops.with_label_values(&[&listener.name]), read(&listener.kernel_drops));
         return;

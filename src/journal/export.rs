@@ -14,7 +14,6 @@
 //! them were handed over.
 
 use memchr::memchr;
-use std::borrow::Cow;
 use std::ops::Range;
 
 /// Bytes of a field's name at most; the journal itself has 64.
@@ -65,11 +64,6 @@ impl<'a> Entry<'a> {
     /// Bytes of its names and values, those among them that were not kept.
     pub fn bytes(&self) -> u64 {
         (self.bytes.len() + self.cut) as u64
-    }
-
-    /// All of it as one text that has each name and value as a part, where they are UTF-8.
-    pub(super) fn lossy(&self) -> Cow<'a, str> {
-        String::from_utf8_lossy(self.bytes)
     }
 
     /// The first field of this name, where it is text.

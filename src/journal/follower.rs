@@ -5,15 +5,14 @@
 //! is passed over. If it is another one, what was to be gone on behind is gone (vacuumed, or lost with `/run`), and what
 //! went with it is counted as far as the journal's own numbers tell.
 
-use super::counters::{JournalCounters, count};
+use super::counters::JournalCounters;
 use super::cursor::{self, Cursor};
 use super::export::{Entries, Entry};
 use super::program::{Query, Start};
 use super::record::{EntryReading, EntryRecord};
-use crate::batcher::Batcher;
 use crate::config::{JournalConfig, ReadFrom};
-use crate::lifecycle::Admission;
 use crate::route::{Lanes, Origin, Router};
+use crate::rows::{Rows, count};
 use crate::store::{Intake, Ledger, Refused, SourceKind, SourceState, SourceStatus, Submission};
 use crate::time::{self, Ticks};
 use std::path::PathBuf;
@@ -42,7 +41,6 @@ pub(super) struct Follower {
     /// What its records name as their source.
     source: String,
     host: String,
-    router: Router,
     intake: Intake,
     epoch: u64,
     counters: Arc<JournalCounters>,
@@ -53,8 +51,7 @@ pub(super) struct Follower {
     /// Whether `state` is further than what was handed over.
     is_changed: bool,
     lanes: Lanes,
-    batcher: Batcher,
-    newest: Option<Ticks>,
+    rows: Rows,
     /// When the oldest row was read.
     oldest: Option<Instant>,
     pause: Duration,
@@ -116,7 +113,7 @@ impl Follower {
             config,
             source,
             host,
-            router,
+            rows: Rows::new(router),
             epoch: intake.epoch(),
             intake,
             counters,
@@ -125,8 +122,6 @@ impl Follower {
             is_begun: false,
             is_changed: false,
             lanes: Lanes::default(),
-            batcher: Batcher::default(),
-            newest: None,
             oldest: None,
             pause: PAUSES.0,
         };
@@ -167,8 +162,7 @@ impl Follower {
             None => (self.state.cursor, self.state.position, self.state.ledger) = Default::default(),
         }
         self.is_changed = false;
-        self.batcher.take();
-        self.newest = None;
+        self.rows.take();
         self.oldest = None;
     }
 
@@ -254,7 +248,7 @@ impl Follower {
                             return;
                         }
                         self.take(&entry, now);
-                        if refused.is_ok() && self.batcher.bytes() >= SUBMISSION_BYTES {
+                        if refused.is_ok() && self.rows.bytes() >= SUBMISSION_BYTES {
                             refused = self.hand_over();
                         }
                     });
@@ -292,7 +286,7 @@ impl Follower {
         let last = Cursor::read(&self.state.cursor);
         let missing = last.zip(Cursor::read(first)).and_then(|(last, first)| last.missing_before(&first));
         count(&self.counters.gaps, 1);
-        count(&self.counters.lost, missing.unwrap_or(0));
+        count(&self.counters.tally.lost, missing.unwrap_or(0));
         self.state.ledger.lost_records += missing.unwrap_or(0);
         let (block, last) = (&self.config.name, &self.state.cursor);
         match missing {
@@ -319,37 +313,30 @@ impl Follower {
         let EntryRecord { record, format, origin, is_invalid_utf8 } = self.reading.record(entry, now);
         let Some(cursor) = entry.text("__CURSOR") else {
             // `journalctl` gives every entry one; one without could never be gone on behind.
-            count(&self.counters.lost, 1);
+            count(&self.counters.tally.lost, 1);
             self.state.ledger.lost_records += 1;
             return;
         };
         let (identity, position) = origin.unwrap_or_else(|| cursor::origin(cursor));
         let (counters, ledger) = (&*self.counters, &mut self.state.ledger);
         let bytes = entry.bytes();
-        count(&counters.records, 1);
         count(&counters.bytes, bytes);
-        count(&counters.by_format[format.number()], 1);
+        count(&counters.tally.by_format[format.number()], 1);
         ledger.records += 1;
         ledger.bytes += bytes;
         if entry.cut > 0 {
-            count(&counters.truncated, 1);
+            count(&counters.tally.truncated, 1);
             ledger.truncated_records += 1;
             ledger.truncated_bytes += entry.cut as u64;
         }
         if is_invalid_utf8 {
-            count(&counters.invalid_utf8, 1);
+            count(&counters.tally.invalid_utf8, 1);
             ledger.invalid_utf8_records += 1;
         }
         let time = record.time.unwrap_or(now);
         let instance = self.config.instance.render(&self.host, &self.source, |name| record.text(name));
-        let lane = self.lanes.of(&self.router, &instance, &self.source);
         let origin = Origin { identity, position, source: &self.source };
-        let admission = lane.push(&self.router, &mut self.batcher, &record, time, origin, now);
-        counters.misplaced.note(lane.table(), admission);
-        // One entry from the year 9999 must not vouch for any clock.
-        if admission != Admission::Early {
-            self.newest = record.time.max(self.newest);
-        }
+        self.rows.write(&mut self.lanes, &instance, &record, origin, now, &counters.tally);
         counters.unread_since.store(time.get().unsigned_abs(), Ordering::Relaxed);
         self.state.cursor.clear();
         self.state.cursor.push_str(cursor);
@@ -367,10 +354,11 @@ impl Follower {
             return Ok(());
         }
         self.state.seen = time::now();
+        let (batches, newest) = self.rows.take();
         self.intake.submit(Submission {
-            batches: self.batcher.take(),
+            batches,
             advances: vec![self.state.clone()],
-            newest: self.newest.take(),
+            newest,
             epoch: self.epoch,
             ..Submission::default()
         })

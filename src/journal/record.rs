@@ -12,7 +12,7 @@
 //! | `SYSLOG_FACILITY` | `facility`, by its name |
 //! | `__CURSOR` | its row key ([`super::cursor`]) |
 //! | other names with two underscores, `_SOURCE_MONOTONIC_TIMESTAMP`, `SYSLOG_TIMESTAMP`, `SYSLOG_RAW` | nothing |
-//! | all others | fields under their own names |
+//! | all others | fields under their own names; bytes where they are no UTF-8 |
 //!
 //! A message is read as a line of a file is ([`crate::parse`]) where it is one: what a service or a container wrote to
 //! its output, an object, or whatever it is where the configuration gives a format. What a program handed to the
@@ -23,6 +23,7 @@
 use super::cursor;
 use super::export::Entry;
 use crate::parse::{Envelope, Format, FormatChoice, Learned, Parsed, Reading, facility_name, syslog_level};
+use crate::property::BINARY_BYTES_MAX;
 use crate::record::{Field, Record, Value};
 use crate::redact::Redactor;
 use crate::time::Ticks;
@@ -45,7 +46,7 @@ pub struct EntryRecord<'a> {
     pub format: Format,
     /// Identity and position for its row key, which are those of its cursor; none where it has no cursor.
     pub origin: Option<(u64, u64)>,
-    /// Whether some of it is no UTF-8, and has U+FFFD in its place.
+    /// Whether some of its text is no UTF-8, and has U+FFFD in its place.
     pub is_invalid_utf8: bool,
 }
 
@@ -87,16 +88,22 @@ impl EntryReading {
             if taken.has(name) || is_left_out(name) {
                 continue;
             }
-            let value = String::from_utf8_lossy(value);
-            is_invalid_utf8 |= matches!(value, Cow::Owned(_));
-            fields.push(Field { name: name.into(), value: typed(name, value) });
+            let value = match str::from_utf8(value) {
+                Ok(text) => typed(name, text),
+                Err(_) if value.len() <= BINARY_BYTES_MAX => Value::Binary(value.into()),
+                Err(_) => {
+                    is_invalid_utf8 = true;
+                    Value::String(String::from_utf8_lossy(value))
+                }
+            };
+            fields.push(Field { name: name.into(), value });
         }
         if entry.cut > 0 {
             fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
         let mut record = Record { time: said.time, level: said.level.or(level), message: said.message, fields };
         if let Some(redactor) = &self.redactor {
-            redactor.redact(&mut record, &entry.lossy());
+            redactor.redact_parts(&mut record);
         }
         let origin = entry.text("__CURSOR").map(cursor::origin);
         EntryRecord { record, format, origin, is_invalid_utf8 }
@@ -139,7 +146,7 @@ impl Taken {
     ) {
         let found = names.iter().find_map(|name| Some((*name, entry.text(name)?)));
         if let Some((name, value)) = found.filter(|(_, value)| !value.is_empty()) {
-            fields.push(Field { name: as_name.into(), value: typed(name, value.into()) });
+            fields.push(Field { name: as_name.into(), value: typed(name, value) });
             self.0.push(name);
         }
     }
@@ -159,14 +166,14 @@ fn is_left_out(name: &str) -> bool {
 }
 
 /// Values are text, but for those of names that are always a number.
-fn typed<'a>(name: &str, value: Cow<'a, str>) -> Value<'a> {
+fn typed<'a>(name: &str, value: &'a str) -> Value<'a> {
     const NUMBERS: [&str; 8] =
         ["_PID", "SYSLOG_PID", "_UID", "_GID", "_AUDIT_SESSION", "_AUDIT_LOGINUID", "CODE_LINE", "ERRNO"];
     let number = NUMBERS.contains(&name).then(|| value.parse::<i64>().ok()).flatten();
     // What would not be written the same way again stays text.
     match number.filter(|number| number.to_string() == value) {
         Some(number) => Value::Int64(number),
-        None => Value::String(value),
+        None => Value::String(value.into()),
     }
 }
 
@@ -260,8 +267,8 @@ mod tests {
             (text.as_str(), read.is_invalid_utf8, read.origin),
             ("  \"a\\n\u{fffd}bc\" MESSAGE_ID=\"x\"", true, None)
         );
-        let (_, read) = shown(&EntryReading::default(), b"MESSAGE=a\nA=\xff\n\n");
-        assert!(read.is_invalid_utf8);
+        let (text, read) = shown(&EntryReading::default(), b"MESSAGE=a\nA=\xff\n\n");
+        assert_eq!((text.as_str(), read.is_invalid_utf8), ("  \"a\" A=Binary([255])", false));
         let redactor = Redactor::new(Redaction::preset("email"));
         let reading = EntryReading::new(Reading { redactor, ..Reading::default() });
         let (text, _) = shown(&reading, b"MESSAGE=to ann@example.com\n_CMDLINE=mail bob@example.com\n\n");

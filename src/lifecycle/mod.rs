@@ -8,7 +8,6 @@
 //!   reason for every expired day that stays.
 //! * [`schedule`]: when the next plan is made.
 //! * [`remember`]: what an earlier configuration kept longer.
-//! * [`misplaced`]: records that another day took than that of their time, counted.
 //!
 //! [`run`] alone asks the clock and the store, and takes the steps.
 //!
@@ -16,14 +15,12 @@
 //! whose name is not a configured name and a date is never a [`DayTable`](crate::key::DayTable), so it cannot be in a
 //! plan.
 
-pub mod misplaced;
 pub mod window;
 pub mod plan;
 pub mod schedule;
 pub mod remember;
 pub mod run;
 
-pub use misplaced::Misplaced;
 pub use plan::{Archive, HeldBack, Limits, Plan, Reason, Shortened, State, Step, TableRule, TableState, plan};
 pub use run::{Lifecycle, Run};
 pub use schedule::{Schedule, ScheduleError};

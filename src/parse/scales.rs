@@ -68,7 +68,7 @@ fn monolog(number: i64) -> Level {
     }
 }
 
-fn opentelemetry(number: i64) -> Option<Level> {
+pub(super) fn opentelemetry(number: i64) -> Option<Level> {
     Some(match number {
         1..=4 => Level::Trace,
         5..=8 => Level::Debug,

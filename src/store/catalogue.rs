@@ -4,10 +4,12 @@
 //! not data. Its transaction that sets `committed = k` is the commit point of commit k.
 
 use super::StoreError;
+use super::intake::Outcome;
+use super::once::{self, Once};
 use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
 use super::sqlite::{self, Schema};
 use crate::key::DayTable;
-use crate::time::Ticks;
+use crate::time::{self, Ticks};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -70,13 +72,16 @@ const TABLES: &str = "
     );
 ";
 
+/// Format 3 has idempotency keys.
+const ONCE: &str = once::SCHEMA;
+
 /// Format 2 keeps what was learnt of a source's lines.
 const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT '';";
 
 /// Format 3 keeps how far a journal was read.
 const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
 
-const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED], &[CURSOR]] };
+const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED], &[ONCE, CURSOR]] };
 
 /// The catalogue, opened.
 pub struct Catalogue {
@@ -273,14 +278,20 @@ impl Catalogue {
         self.sql(result).map(drop)
     }
 
-    /// The commit point of commit `seq`.
-    pub(crate) fn commit<'s>(
+    /// What becomes of a submission with this key, where the key is known.
+    pub(super) fn outcome_of(&self, once: &Once) -> Result<Option<Outcome>, StoreError> {
+        self.sql(once::outcome_of(&self.connection, once))
+    }
+
+    /// The commit point of commit `seq`. Says how many idempotency keys are left, where it brought some.
+    pub(super) fn commit<'s>(
         &mut self,
         seq: i64,
         touched: &[Touched<'_>],
         sources: impl Iterator<Item = &'s SourceState>,
+        keys: impl ExactSizeIterator<Item = &'s Once>,
         newest: Option<Ticks>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<once::Kept>, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for Touched { file, entities, times } in touched {
@@ -301,7 +312,10 @@ impl Catalogue {
                     "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0))",
                 )?
                 .execute(params![seq, newest.map(Ticks::get)])?;
-            transaction.commit()
+            let kept = (keys.len() > 0).then(|| once::keep(&transaction, keys, time::now(), once::KEYS_MAX));
+            let kept = kept.transpose()?;
+            transaction.commit()?;
+            Ok(kept)
         })();
         self.sql(result)
     }
@@ -520,7 +534,7 @@ mod tests {
         writer.create_day(&old, 1, "Log20261120.1.db", Ticks::MIN).expect("created");
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
         let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
-        writer.commit(1, &touched, [&source].into_iter(), Ticks::new(9)).expect("committed");
+        writer.commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9)).expect("committed");
         let reader = Catalogue::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.committed().expect("read").seq, 1);
         assert_eq!(reader.newest().expect("read"), Ticks::new(9));
@@ -530,7 +544,7 @@ mod tests {
         assert_eq!((files[1].last_seq, files[1].entities), (1, 5));
         assert_eq!((files[0].times, files[1].times), (None, Ticks::new(3).zip(Ticks::new(9))));
         let touched = [Touched { file: "Log20261121.1.db", entities: 1, times: Ticks::new(1).zip(Ticks::new(4)) }];
-        writer.commit(2, &touched, std::iter::empty(), None).expect("committed");
+        writer.commit(2, &touched, std::iter::empty(), [].iter(), None).expect("committed");
         assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
         assert_eq!(writer.drop_day(&old, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
@@ -544,9 +558,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = SourceState { learned: String::new(), ..tests_state(1) };
-        catalogue.commit(1, &[], [&source].into_iter(), None).expect("committed");
+        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None).expect("committed");
         // As the version before wrote it.
-        let back = "ALTER TABLE source DROP COLUMN learned; ALTER TABLE source DROP COLUMN cursor;
+        let back = "DROP TABLE once; ALTER TABLE source DROP COLUMN learned; ALTER TABLE source DROP COLUMN cursor;
                     PRAGMA user_version = 1";
         catalogue.connection.execute_batch(back).expect("made old");
         drop(catalogue);
@@ -556,7 +570,7 @@ mod tests {
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
         let learned = SourceState { learned: "much".into(), cursor: "s=a;i=1".into(), position: 99, ..source };
-        writer.commit(2, &[], [&learned].into_iter(), None).expect("committed");
+        writer.commit(2, &[], [&learned].into_iter(), [].iter(), None).expect("committed");
         // A reader that had it open before reads what is there now.
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
         drop(writer);
@@ -566,10 +580,36 @@ mod tests {
     }
 
     #[test]
+    fn a_catalogue_of_format_2_is_read_as_it_is_and_takes_keys_once_it_was_opened_to_write() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let source = tests_state(1);
+        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None).expect("committed");
+        // As the version before wrote it.
+        catalogue
+            .connection
+            .execute_batch("DROP TABLE once; ALTER TABLE source DROP COLUMN cursor; PRAGMA user_version = 2")
+            .expect("made old");
+        drop(catalogue);
+
+        let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+        assert_eq!((reader.sources().expect("read"), reader.committed().expect("read").seq), (vec![source], 1));
+        assert_eq!(sqlite::format(&reader.connection), Ok(2));
+        let once = Once { key: [7; 32], body: [1; 32], answer: once::Answer::default() };
+        let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(writer.outcome_of(&once).expect("read"), None);
+        writer.commit(2, &[], std::iter::empty(), [once].iter(), None).expect("committed");
+        drop(writer);
+        let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
+        assert_eq!(writer.outcome_of(&once).expect("read"), Some(Outcome::Repeated(once.answer)));
+        assert_eq!(reader.committed().expect("read").seq, 2);
+    }
+
+    #[test]
     fn a_number_that_never_happened_is_not_data_and_not_used_again() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        catalogue.commit(1, &[], std::iter::empty(), None).expect("committed");
+        catalogue.commit(1, &[], std::iter::empty(), [].iter(), None).expect("committed");
         catalogue.void(2).expect("voided");
         let committed = catalogue.committed().expect("read");
         assert_eq!(committed.seq, 2);

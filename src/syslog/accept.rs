@@ -4,9 +4,9 @@
 //! to accept (no file descriptors left) is said once, tried again after a pause, and never ends the loop. A handshake has
 //! its time limit, and is the task of its own connection: nobody waits behind it.
 
-use super::counters::count;
 use super::stream::{DRAIN_QUIET, Room, Socket, connection};
-use super::tls::Certificates;
+use crate::rows::count;
+use crate::tls::{Certificates, HANDSHAKE};
 use rustix::net::sockopt;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -20,8 +20,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long accepting rests after it failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -34,8 +32,9 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
                 let begin = |(stream, address): (TcpStream, SocketAddr), place, connections: &mut JoinSet<()>| {
                     tune(&stream);
                     let peer = address.ip().to_canonical().to_string();
-                    let acceptor =
-                        certificates.as_mut().map(|certificates| certificates.acceptor(&room.block.counters));
+                    let acceptor = certificates
+                        .as_mut()
+                        .map(|certificates| certificates.acceptor(|| count(&room.block.counters.reloads_failed, 1)));
                     let room = room.clone();
                     match acceptor {
                         None => connections.spawn_local(connection(stream, peer, room, place)),

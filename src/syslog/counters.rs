@@ -1,7 +1,6 @@
 //! What listeners count, for the metrics to show.
 
-use crate::lifecycle::Misplaced;
-use crate::parse::Format;
+use crate::rows::Tally;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of one listener.
@@ -11,20 +10,12 @@ pub struct ListenerCounters {
     pub name: String,
     /// Where it listens, as the configuration has it.
     pub listen: String,
-    /// Records that were taken.
-    pub records: AtomicU64,
+    /// What became of its messages.
+    pub tally: Tally,
     /// Records that were taken and are committed.
     pub committed: AtomicU64,
     /// Bytes that came, framing included and TLS not.
     pub bytes: AtomicU64,
-    /// Records by format, in the order of [`Format::ALL`].
-    pub by_format: [AtomicU64; Format::ALL.len()],
-    /// Messages that were cut at the limit, or by the end of their connection.
-    pub truncated: AtomicU64,
-    /// Messages with bytes that are no UTF-8.
-    pub invalid_utf8: AtomicU64,
-    /// Records that were taken and could not be committed any more, because the store was closed.
-    pub lost: AtomicU64,
     /// Connections that are open now.
     pub connections: AtomicU64,
     /// Connections that were accepted.
@@ -41,8 +32,6 @@ pub struct ListenerCounters {
     pub kernel_drops: AtomicU64,
     /// Certificates that changed and could not be read.
     pub reloads_failed: AtomicU64,
-    /// Records that went to today's table.
-    pub misplaced: Misplaced,
 }
 
 impl ListenerCounters {
@@ -61,9 +50,4 @@ impl ListenerCounters {
         ]
         .map(|(reason, count)| (reason, count.load(Ordering::Relaxed)))
     }
-}
-
-/// Counts up; no other order than its own is needed of a count.
-pub(super) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Ordering::Relaxed);
 }

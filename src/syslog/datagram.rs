@@ -2,11 +2,11 @@
 //! own work: what is not read in time the kernel drops.
 
 use super::bind::SocketFile;
-use super::counters::count;
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
 use super::framing::Message;
 use crate::parse::Learned;
 use crate::route::Lanes;
+use crate::rows::count;
 use crate::time;
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -4,8 +4,9 @@
 //! commit fails all that is not is submitted once more, in its order, in the next epoch. Rows keep their keys, so one
 //! that was on disk all the same is written over by itself.
 
-use super::counters::{ListenerCounters, count};
+use super::counters::ListenerCounters;
 use crate::batch::Batch;
+use crate::rows::count;
 use crate::store::{Done, Intake, Refused, Submission};
 use crate::time::Ticks;
 use std::collections::VecDeque;
@@ -107,7 +108,7 @@ impl Delivery {
     pub(super) fn give_up(&mut self) {
         let committed = *self.told.committed.borrow();
         for parcel in self.under_way.drain(..).filter(|parcel| parcel.number > committed) {
-            parcel.records.iter().for_each(|(counters, records)| count(&counters.lost, *records));
+            parcel.records.iter().for_each(|(counters, records)| count(&counters.tally.lost, *records));
         }
     }
 
@@ -177,6 +178,6 @@ mod tests {
         assert_eq!(counters.committed.load(Ordering::Relaxed), 4);
         delivery.submit(Vec::new(), one(), None, true).expect("taken");
         delivery.give_up();
-        assert_eq!((counters.lost.load(Ordering::Relaxed), counters.committed.load(Ordering::Relaxed)), (1, 4));
+        assert_eq!((counters.tally.lost.load(Ordering::Relaxed), counters.committed.load(Ordering::Relaxed)), (1, 4));
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! * `framing`, `relp`: bytes become messages. Neither knows of sockets.
 //! * `session`: one connection's messages. `desk`: messages become rows. `delivery`: rows on their way into a commit.
-//! * `bind`: sockets. `datagram`, `stream`: the threads that read them. `accept`: who gets a connection. `tls`: certificates. `drops`: what the kernel drops.
+//! * `bind`: sockets. `datagram`, `stream`: the threads that read them. `accept`: who gets a connection. `drops`: what the kernel drops.
 
 mod accept;
 mod bind;
@@ -24,16 +24,16 @@ pub mod framing;
 pub mod relp;
 mod session;
 mod stream;
-mod tls;
 
+pub use crate::tls::TlsError;
 pub use bind::ListenError;
 pub use counters::ListenerCounters;
-pub use tls::TlsError;
 
 use crate::activation::Inherited;
 use crate::config::{Endpoint, SyslogConfig};
 use crate::route::Router;
 use crate::store::Intake;
+use crate::tls::Certificates;
 use bind::SocketFile;
 use datagram::Datagrams;
 use desk::{Block, Desk};
@@ -114,7 +114,7 @@ pub fn bind(configs: &[SyslogConfig], inherited: &mut Inherited) -> Result<Bound
                 None
             }
             Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
-                let certificates = config.tls.clone().map(tls::Certificates::read).transpose()?;
+                let certificates = config.tls.clone().map(|tls| Certificates::read(tls, &config.name)).transpose()?;
                 let listener = bind::tcp(*address, inherited)?;
                 let at = listener.local_addr().ok();
                 doors.push(Door { block, socket: stream::Socket::Tcp(listener), certificates });

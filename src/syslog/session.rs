@@ -1,12 +1,12 @@
 //! One connection's messages: framed as they come, written as rows; for RELP, answered once they are on disk.
 
-use super::counters::count;
 use super::desk::{Block, Counter, Desk, Sender};
 use super::framing::{Framer, Message};
 use super::relp::{self, Command, Frame, Frames, NoFrame};
 use crate::config::Endpoint;
 use crate::parse::Learned;
 use crate::route::Lanes;
+use crate::rows::count;
 use crate::time;
 use std::collections::VecDeque;
 

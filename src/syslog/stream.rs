@@ -8,12 +8,13 @@
 
 use super::accept::{listen, stopped};
 use super::bind::SocketFile;
-use super::counters::{ListenerCounters, count};
+use super::counters::ListenerCounters;
 use super::desk::{Block, Desk, HAND_OVER, Present};
 use super::relp;
 use super::session::Session;
-use super::tls::Certificates;
 use crate::route::Lanes;
+use crate::rows::count;
+use crate::tls::Certificates;
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use std::io::{self, ErrorKind};
