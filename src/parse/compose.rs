@@ -78,9 +78,13 @@ mod tests {
     #[test]
     fn what_the_protocol_says_comes_before_any_name() {
         let said = Said { time: Some(Ticks::UNIX_EPOCH), level: Some(Level::Error), message: Some("said".into()) };
-        let members = ["time", "level", "message", "host.name", "timestamp"].map(|name| (name.into(), text("2026-11-21T00:00:00Z")));
+        let members = ["time", "level", "message", "host.name", "timestamp"]
+            .map(|name| (name.into(), text("2026-11-21T00:00:00Z")));
         let record = compose(said, members, &Reading::default(), Ticks::MAX);
-        assert_eq!((record.time, record.level, &*record.message), (Some(Ticks::UNIX_EPOCH), Some(Level::Error), "said"));
+        assert_eq!(
+            (record.time, record.level, &*record.message),
+            (Some(Ticks::UNIX_EPOCH), Some(Level::Error), "said")
+        );
         assert_eq!(names(&record), ["time", "level", "message", "host", "timestamp"]);
     }
 

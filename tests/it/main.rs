@@ -11,6 +11,7 @@ mod place;
 
 mod commands;
 mod formats;
+mod gate;
 mod golden;
 mod http;
 mod kill;
