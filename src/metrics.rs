@@ -79,6 +79,12 @@ pub struct Metrics {
     pub pushes_refused: IntCounterVec,
     /// Senders that were not read from for a while, because they were over their rate or quota, by `source` and `reason`.
     pub senders_paced: IntCounterVec,
+    /// Bytes of bodies as they came, by `source`.
+    pub push_body_bytes: IntCounterVec,
+    /// Pushes that were refused as a whole once their head was read, by `source` and `reason`.
+    pub push_bodies_refused: IntCounterVec,
+    /// Pushes that repeated one of the same idempotency key, by `source`.
+    pub pushes_repeated: IntCounterVec,
     /// Idempotency keys that are known.
     pub keys: IntGauge,
     /// Idempotency keys that went before their time, because there were too many.
@@ -208,6 +214,17 @@ impl Metrics {
                 "Times that a sender was not read from because it was over its rate or quota.",
                 &["source", "reason"],
             ),
+            push_body_bytes: all.counters("push_body_bytes_total", "Bytes of bodies as they came.", &["source"]),
+            push_bodies_refused: all.counters(
+                "push_bodies_refused_total",
+                "Pushes that were refused as a whole for what they are or because there was no room.",
+                &["source", "reason"],
+            ),
+            pushes_repeated: all.counters(
+                "pushes_repeated_total",
+                "Pushes that repeated one of the same idempotency key.",
+                &["source"],
+            ),
             keys: all.gauge("idempotency_keys", "Idempotency keys that are known."),
             keys_dropped: all.counter(
                 "idempotency_keys_dropped_total",
@@ -334,6 +351,9 @@ mod tests {
         metrics.udp_drops.with_label_values(&["syslog"]).inc();
         metrics.certificate_reloads_failed.with_label_values(&["syslog"]).inc();
         metrics.pushes_refused.with_label_values(&["rate_limited"]).inc();
+        metrics.push_body_bytes.with_label_values(&["http/ingest"]).inc();
+        metrics.push_bodies_refused.with_label_values(&["http/ingest", "bad"]).inc();
+        metrics.pushes_repeated.with_label_values(&["http/ingest"]).inc();
         metrics.senders_paced.with_label_values(&["syslog", "quota"]).inc();
         metrics
     }

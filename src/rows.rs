@@ -40,6 +40,24 @@ impl Tally {
         self.misplaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts what another one counted as well.
+    pub(crate) fn add(&self, other: &Tally) {
+        let own = [&self.records, &self.truncated, &self.invalid_utf8, &self.lost].into_iter().chain(&self.by_format);
+        let others = [&other.records, &other.truncated, &other.invalid_utf8, &other.lost].into_iter();
+        for (own, other) in own.zip(others.chain(&other.by_format)) {
+            let by = other.load(Ordering::Relaxed);
+            if by > 0 {
+                count(own, by);
+            }
+        }
+        for (table, [late, early]) in other.misplaced().iter() {
+            let mut all = self.misplaced();
+            let of_table = all.entry(table.clone()).or_default();
+            of_table[0] += late;
+            of_table[1] += early;
+        }
+    }
+
     fn misplace(&self, table: &str, admission: Admission) {
         let at = match admission {
             Admission::Own => return,

@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use super::units::count;
-use super::{TlsConfig, absolute, limits};
+use super::{TlsConfig, absolute, limits, push as push_limits};
 use crate::fair::Allowance;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
@@ -24,6 +24,8 @@ pub struct HttpConfig {
     pub credentials_file: Option<PathBuf>,
     /// What each sender may push.
     pub per_sender: Allowance,
+    /// What bounds a push.
+    pub limits: crate::push::Limits,
     /// Connections at one time at most, the unix socket's not counted.
     pub connections_max: NonZeroU16,
 }
@@ -86,6 +88,7 @@ impl Default for HttpConfig {
             push: None,
             credentials_file: None,
             per_sender: Allowance::default(),
+            limits: crate::push::Limits::default(),
             connections_max: count(256),
         }
     }
@@ -105,6 +108,7 @@ impl HttpConfig {
             per_sender: limits::read(section.section("per_sender", "per_sender")),
             push: section.has("push").then_some(push),
             credentials_file: section.text("credentials_file", absolute),
+            limits: push_limits::read(&mut section),
             tls: tls.flatten(),
         };
         // What is given and wrong is said already.

@@ -17,6 +17,7 @@ pub mod error;
 pub mod glob;
 pub mod http;
 mod limits;
+mod push;
 mod reading;
 mod section;
 pub mod syslog;

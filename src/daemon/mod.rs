@@ -17,6 +17,7 @@ use crate::config::{Config, Listen, TableConfig, When};
 use crate::http::{self, BindError, Door, Gate, GateError, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::lifecycle::Lifecycle;
 use crate::metrics::Metrics;
+use crate::push::Push;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
 use crate::syslog::{self, ListenError, SyslogHandle};
@@ -118,13 +119,15 @@ async fn serve(
         tracing::info!(%address, tls = config.http.tls.is_some(), "listening");
         listeners.push((listener, door));
     }
+    let push = Push::new(router.clone(), config.reading(), config.http.limits.clone(), host(), store.intake());
+    let push = Arc::new(push);
     let mut servers = tokio::task::JoinSet::new();
     for (listener, door) in listeners {
-        servers.spawn(http::serve(listener, http::router(shared.clone(), door), limits.clone(), readiness.draining()));
+        servers.spawn(http::serve(listener, http::router(shared.clone(), door, Some(push.clone())), limits.clone(), readiness.draining()));
     }
 
     let syslog = syslog::listen(&config.syslogs, &router, &host(), &store.intake())?;
-    observe::fetch(&metrics, &counters, syslog.counters(), store.intake(), &config);
+    observe::fetch(&metrics, &counters, syslog.counters(), push.counters(), store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();

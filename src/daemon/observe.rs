@@ -7,6 +7,7 @@ use crate::http::Readiness;
 use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
+use crate::push::EndpointCounters;
 use crate::redact::{Redaction, Redactor};
 use crate::store::{Intake, Options, Reader};
 use crate::syslog;
@@ -73,6 +74,7 @@ pub(super) fn fetch(
     metrics: &Metrics,
     counters: &Arc<TailCounters>,
     listeners: Arc<syslog::Counters>,
+    push: Arc<[EndpointCounters; 5]>,
     intake: Intake,
     config: &Config,
 ) {
@@ -118,7 +120,14 @@ pub(super) fn fetch(
         }
         for (number, listener) in taken.iter().enumerate() {
             fetch_listener(metrics, listener, listeners.is_udp(number));
-            for (table, misplaced) in listener.tally.misplaced().iter() {
+        }
+        for endpoint in &*push {
+            fetch_endpoint(metrics, endpoint);
+        }
+        // Of what came over sockets.
+        let tallies = || taken.iter().map(|listener| &listener.tally).chain(push.iter().map(|endpoint| &endpoint.tally));
+        for tally in tallies() {
+            for (table, misplaced) in tally.misplaced().iter() {
                 let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
                 of_table[0] += misplaced[0];
                 of_table[1] += misplaced[1];
@@ -131,11 +140,11 @@ pub(super) fn fetch(
         }
         for (at, format) in Format::ALL.into_iter().enumerate() {
             let tailed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
-            let parsed = tailed + taken.iter().map(|listener| read(&listener.tally.by_format[at])).sum::<u64>();
+            let parsed = tailed + tallies().map(|tally| read(&tally.by_format[at])).sum::<u64>();
             raise_to(&metrics.format(format.label()), parsed);
         }
         raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
-        let cut = taken.iter().map(|listener| read(&listener.tally.truncated)).sum();
+        let cut = tallies().map(|tally| read(&tally.truncated)).sum();
         raise_to(&metrics.records_truncated.with_label_values(&["message_bytes_max"]), cut);
         for (name, patterns) in &redactions {
             raise_to(&metrics.redactions.with_label_values(&[name]), patterns.iter().map(Redaction::matches).sum());
@@ -148,6 +157,21 @@ pub(super) fn fetch(
             metrics.tables.with_label_values(&["open"]).set(size(tables.len()));
         }
     }));
+}
+
+/// What an endpoint of push counts.
+fn fetch_endpoint(metrics: &Metrics, endpoint: &EndpointCounters) {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let source = metrics.source(endpoint.name);
+    raise_to(&source.records_received, read(&endpoint.tally.records));
+    raise_to(&source.bytes_received, read(&endpoint.bytes));
+    raise_to(&source.invalid_utf8, read(&endpoint.tally.invalid_utf8));
+    raise_to(&source.records_dropped("refused", false), read(&endpoint.records_refused));
+    raise_to(&metrics.push_body_bytes.with_label_values(&[endpoint.name]), read(&endpoint.body_bytes));
+    raise_to(&metrics.pushes_repeated.with_label_values(&[endpoint.name]), read(&endpoint.repeated));
+    for (reason, refused) in endpoint.refused() {
+        raise_to(&metrics.push_bodies_refused.with_label_values(&[endpoint.name, reason]), refused);
+    }
 }
 
 /// What a listener for syslog counts.

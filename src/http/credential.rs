@@ -52,7 +52,7 @@ impl Credential {
     }
 
     /// One that may push everything everywhere, under a name that no file can give: it is in brackets.
-    pub(super) fn unbound(name: &str) -> Credential {
+    pub(crate) fn unbound(name: &str) -> Credential {
         Credential::new(&format!("({name})"), None, None)
     }
 
@@ -86,7 +86,6 @@ impl Credential {
     }
 }
 
-#[allow(dead_code)] // until a push route is there
 /// Lets a request pass that may push, with its [`Credential`] among its extensions.
 pub(super) async fn may_push(State(door): State<Door>, request: Request, next: Next) -> Response {
     let (mut parts, mut body) = request.into_parts();

@@ -40,6 +40,7 @@ mod answer;
 mod control;
 mod follow;
 mod params;
+mod push;
 mod routes;
 mod signature;
 mod stall;

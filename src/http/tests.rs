@@ -74,7 +74,7 @@ impl Daemon {
         let doors =
             [(tcp, Door::Tcp { reading: token, pushing: Arc::new(Gate::open(metrics.clone())) }), (unix, Door::Unix)];
         let serving = doors.map(|(listener, door)| {
-            tokio::spawn(serve(listener, router(shared.clone(), door), limits.clone(), readiness.draining()))
+            tokio::spawn(serve(listener, router(shared.clone(), door, None), limits.clone(), readiness.draining()))
         });
         Daemon { tcp: address, socket, metrics, readiness, serving: serving.into(), _folder: folder }
     }
