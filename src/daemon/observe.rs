@@ -2,6 +2,7 @@
 
 use super::answers::Readers;
 use crate::config::Config;
+use crate::fair::Reason;
 use crate::http::Readiness;
 use crate::journal::JournalCounters;
 use crate::lifecycle::Run;
@@ -206,6 +207,13 @@ fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp
     raise_to(&source.bytes_received, read(&listener.bytes));
     raise_to(&source.invalid_utf8, read(&listener.tally.invalid_utf8));
     raise_to(&source.records_dropped("stopped", false), read(&listener.tally.lost));
+    for reason in Reason::ALL {
+        let (label, at) = (reason.label(), reason.number());
+        if read(&listener.over[at]) > 0 {
+            raise_to(&source.records_dropped(label, true), read(&listener.over[at]));
+        }
+        raise_to(&metrics.senders_paced.with_label_values(&[&listener.name, label]), read(&listener.paced[at]));
+    }
     if is_udp {
         raise_to(&metrics.udp_drops.with_label_values(&[&listener.name]), read(&listener.kernel_drops));
         return;

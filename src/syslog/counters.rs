@@ -1,5 +1,6 @@
 //! What listeners count, for the metrics to show.
 
+use crate::fair::Reason;
 use crate::rows::Tally;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,6 +33,10 @@ pub struct ListenerCounters {
     pub kernel_drops: AtomicU64,
     /// Certificates that changed and could not be read.
     pub reloads_failed: AtomicU64,
+    /// Datagrams that were dropped because their peer was over its rate or quota, in the order of [`Reason::ALL`].
+    pub over: [AtomicU64; Reason::ALL.len()],
+    /// Times that a connection was not read from for a while because of that, in the same order.
+    pub paced: [AtomicU64; Reason::ALL.len()],
 }
 
 impl ListenerCounters {

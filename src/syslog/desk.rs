@@ -46,6 +46,11 @@ impl Counter {
     pub(super) fn new() -> Counter {
         Counter { identity: random_identity(), next: 0 }
     }
+
+    /// How far it has counted.
+    pub(super) fn taken(&self) -> u64 {
+        self.next
+    }
 }
 
 /// Who sent a message, and what was learnt of what he sends.

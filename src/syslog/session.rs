@@ -103,6 +103,11 @@ impl Session {
         }
     }
 
+    /// Messages that were taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.counter.taken()
+    }
+
     /// Bytes of memory that are held for a message that is not whole.
     pub(super) fn held(&self) -> usize {
         match &self.protocol {

@@ -12,6 +12,7 @@ mod place;
 mod activation;
 mod commands;
 mod formats;
+mod gate;
 mod golden;
 mod http;
 mod journal;
