@@ -39,6 +39,7 @@ pub fn room_for(record: &Record<'_>, source: &str) -> (usize, usize) {
 fn text_bytes(record: &Record<'_>) -> usize {
     let of_field = |field: &Field<'_>| match &field.value {
         Value::String(text) => field.name.len() + text.len(),
+        Value::Binary(bytes) => field.name.len() + bytes.len(),
         _ => field.name.len(),
     };
     record.message.len() + record.fields.iter().map(of_field).sum::<usize>()
@@ -71,6 +72,7 @@ fn property_of<'a>(value: &'a Value<'_>) -> Property<'a> {
         Value::Int64(n) => Property::Int64(*n),
         Value::Double(n) => Property::Double(*n),
         Value::Boolean(b) => Property::Boolean(*b),
+        Value::Binary(bytes) => Property::Binary(bytes),
     }
 }
 
@@ -140,9 +142,17 @@ fn fill(left: Vec<Piece<'_>>) -> (Vec<Piece<'_>>, Vec<Piece<'_>>) {
     for mut piece in left {
         let overhead = 12 + 2 * piece.name.len();
         let Property::String(text) = piece.value else {
-            // Fixed-size values: 240 of them never fill an entity.
-            room = room.saturating_sub(overhead + 16);
-            row.push(piece);
+            // Values of a fixed size: 240 of them never fill an entity. Bytes may.
+            let size = match piece.value {
+                Property::Binary(bytes) => overhead + bytes.len(),
+                _ => overhead + 16,
+            };
+            if room < size && !row.is_empty() {
+                next.push(piece);
+            } else {
+                room = room.saturating_sub(size);
+                row.push(piece);
+            }
             continue;
         };
         let cut = cut_at_units(text, STRING_UNITS_MAX);
@@ -192,6 +202,8 @@ fn json_object(fields: &[Field<'_>]) -> Option<String> {
             Value::Int64(n) => (*n).into(),
             Value::Double(n) => (*n).into(),
             Value::Boolean(b) => (*b).into(),
+            // As a query shows bytes.
+            Value::Binary(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
         };
         json.push_str(&value.to_string());
     }

@@ -8,12 +8,17 @@
 //! * [`parse`]: a line becomes a record. Cannot fail.
 //! * [`tail`]: files are found, told apart, followed through rotation, and cut into lines.
 //! * [`syslog`]: messages of other programs and hosts are taken from sockets.
+//! * [`journal`]: the entries of systemd's journal.
+//! * [`push`]: bodies of requests are taken apart, whatever protocol they are in.
+//! * [`rows`]: records that came over a socket become rows.
 //! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
 //! * [`property`]: the values of a row and the names they may have.
 //! * [`batch`]: rows of one table and partition, the unit that is handed to the commit.
 //! * [`entity`]: a record becomes one row of a batch, or a master row and its items.
 //! * [`batcher`]: open batches, one a table and partition, until they are handed over.
 //! * [`route`]: which configured table, and which of its days, takes a record.
+//! * [`fair`]: what one sender may send.
+//! * [`tls`]: certificates of listeners.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
 //! * [`lifecycle`]: which days are created ahead and which are dropped: a pure plan, and the schedule that runs it.
@@ -21,6 +26,7 @@
 //! * [`metrics`]: everything that is counted, by its Prometheus name.
 //! * [`http`]: the listeners: metrics, health, the reading API, the control socket.
 //! * [`config`]: the file, its defaults, its errors.
+//! * [`activation`]: sockets that the service manager bound.
 //! * [`daemon`]: the parts put together, started, drained and stopped.
 //! * [`cli`]: the commands.
 //! * [`trial`]: what must hold of any bytes, for tests and fuzzers.
@@ -35,12 +41,18 @@ pub mod redact;
 pub mod parse;
 pub mod tail;
 pub mod syslog;
+pub mod journal;
+pub mod push;
+pub mod rows;
 pub mod key;
 pub mod property;
 pub mod batch;
 pub mod entity;
 pub mod batcher;
 pub mod route;
+pub mod fair;
+mod watched;
+pub mod tls;
 pub mod store;
 pub mod archive;
 pub mod lifecycle;
@@ -48,6 +60,7 @@ pub mod query;
 pub mod metrics;
 pub mod http;
 pub mod config;
+pub mod activation;
 pub mod daemon;
 pub mod cli;
 pub mod failpoint;

@@ -87,8 +87,26 @@ pub struct Metrics {
     pub connections_refused: IntCounterVec,
     /// Datagrams that the kernel dropped because they were not read in time, by `source`.
     pub udp_drops: IntCounterVec,
+    /// How often the entry of a journal that reading was to go on behind was gone, by `source`.
+    pub journal_gaps: IntCounterVec,
     /// Certificates that changed and could not be read, by `source`.
     pub certificate_reloads_failed: IntCounterVec,
+    /// Files of credentials that changed and could not be used.
+    pub credential_reloads_failed: IntCounter,
+    /// Pushes that were refused before their body was read, by `reason`.
+    pub pushes_refused: IntCounterVec,
+    /// Senders that were not read from for a while, because they were over their rate or quota, by `source` and `reason`.
+    pub senders_paced: IntCounterVec,
+    /// Bytes of bodies as they came, by `source`.
+    pub push_body_bytes: IntCounterVec,
+    /// Pushes that were refused as a whole once their head was read, by `source` and `reason`.
+    pub push_bodies_refused: IntCounterVec,
+    /// Pushes that repeated one of the same idempotency key, by `source`.
+    pub pushes_repeated: IntCounterVec,
+    /// Idempotency keys that are known.
+    pub keys: IntGauge,
+    /// Idempotency keys that went before their time, because there were too many.
+    pub keys_dropped: IntCounter,
     sources: BySource,
     parsed: IntCounterVec,
     late: IntCounterVec,
@@ -205,10 +223,43 @@ impl Metrics {
                 &["source", "reason"],
             ),
             udp_drops: all.counters("udp_drops_total", "Datagrams dropped by the kernel.", &["source"]),
+            journal_gaps: all.counters(
+                "journal_gaps_total",
+                "Times that a journal lacked the entry to go on behind.",
+                &["source"],
+            ),
             certificate_reloads_failed: all.counters(
                 "certificate_reloads_failed_total",
                 "Certificates that changed and could not be read.",
                 &["source"],
+            ),
+            credential_reloads_failed: all
+                .counter("credential_reloads_failed_total", "Files of credentials that changed and could not be used."),
+            pushes_refused: all.counters(
+                "pushes_refused_total",
+                "Pushes that were refused before their body was read.",
+                &["reason"],
+            ),
+            senders_paced: all.counters(
+                "senders_paced_total",
+                "Times that a sender was not read from because it was over its rate or quota.",
+                &["source", "reason"],
+            ),
+            push_body_bytes: all.counters("push_body_bytes_total", "Bytes of bodies as they came.", &["source"]),
+            push_bodies_refused: all.counters(
+                "push_bodies_refused_total",
+                "Pushes that were refused as a whole for what they are or because there was no room.",
+                &["source", "reason"],
+            ),
+            pushes_repeated: all.counters(
+                "pushes_repeated_total",
+                "Pushes that repeated one of the same idempotency key.",
+                &["source"],
+            ),
+            keys: all.gauge("idempotency_keys", "Idempotency keys that are known."),
+            keys_dropped: all.counter(
+                "idempotency_keys_dropped_total",
+                "Idempotency keys that went before their time, because there were too many.",
             ),
             sources: BySource::new(&all),
             parsed: all.counters("records_parsed_total", "Records by the format they were read as.", &["format"]),
@@ -329,7 +380,13 @@ mod tests {
         metrics.connections_accepted.with_label_values(&["syslog"]).inc();
         metrics.connections_refused.with_label_values(&["syslog", "tls"]).inc();
         metrics.udp_drops.with_label_values(&["syslog"]).inc();
+        metrics.journal_gaps.with_label_values(&["journal"]).inc();
         metrics.certificate_reloads_failed.with_label_values(&["syslog"]).inc();
+        metrics.pushes_refused.with_label_values(&["rate_limited"]).inc();
+        metrics.push_body_bytes.with_label_values(&["http/ingest"]).inc();
+        metrics.push_bodies_refused.with_label_values(&["http/ingest", "bad"]).inc();
+        metrics.pushes_repeated.with_label_values(&["http/ingest"]).inc();
+        metrics.senders_paced.with_label_values(&["syslog", "quota"]).inc();
         metrics
     }
 

@@ -5,6 +5,9 @@ use crate::time::Ticks;
 /// UTF-16 units of a property name at most.
 pub const PROPERTY_NAME_UNITS_MAX: usize = 255;
 
+/// Bytes of a binary property at most.
+pub const BINARY_BYTES_MAX: usize = 64 << 10;
+
 /// Names that are not a field's: what the store or the service itself puts there.
 const RESERVED: [&str; 11] = [
     "PartitionKey",

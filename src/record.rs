@@ -25,6 +25,7 @@ impl Record<'_> {
             Value::Int64(n) => n.to_string().into(),
             Value::Double(n) => n.to_string().into(),
             Value::Boolean(b) => b.to_string().into(),
+            Value::Binary(bytes) => String::from_utf8_lossy(bytes),
         })
     }
 }
@@ -49,6 +50,8 @@ pub enum Value<'a> {
     Double(f64),
     /// True or false.
     Boolean(bool),
+    /// Bytes that are no text; only protocols that tell bytes from text give them.
+    Binary(Cow<'a, [u8]>),
 }
 
 /// How bad it is. The order is that of severity.

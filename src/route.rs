@@ -48,6 +48,13 @@ impl Router {
         Router { routes: routes.into() }
     }
 
+    /// These tables alone, in their configured order; the last of them takes the rest. None where one is not configured.
+    pub fn only(&self, tables: &[TableName]) -> Option<Router> {
+        let is_one = |route: &&Route| tables.iter().any(|table| table.same(&route.table));
+        let routes: Vec<Route> = self.routes.iter().filter(is_one).cloned().collect();
+        (!routes.is_empty() && routes.len() == tables.len()).then(|| Router::new(routes))
+    }
+
     /// The way of an instance's records from one source.
     pub fn lane(&self, instance: &str, source: &str) -> Lane {
         Lane {

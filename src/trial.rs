@@ -1,8 +1,12 @@
 //! What must hold of any bytes at all, as functions that panic where it does not: `fuzz/` calls them with what a fuzzer
 //! makes up, `cargo test` with golden files that were changed at random.
 
+use crate::key::{Period, TableName};
+use crate::lifecycle::Window;
 use crate::parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
+use crate::push::{self, Encoding, Endpoint, Limits, Setting};
 use crate::redact::{Redaction, Redactor};
+use crate::route::{Condition, Route, Router};
 use crate::syslog::framing::{Framer, Message};
 use crate::syslog::relp::Frames;
 use crate::time::Ticks;
@@ -75,6 +79,49 @@ fn frames(bytes: &[u8], pieces: usize) -> (Vec<(u32, Vec<u8>, usize)>, bool) {
         fed.is_ok()
     });
     (all, is_relp)
+}
+
+/// Records of a pushed body at most.
+const PUSHED_MAX: usize = 64;
+
+/// How bodies are read; none where it cannot be set up, which it can.
+static PUSHED: LazyLock<Option<Setting>> = LazyLock::new(|| {
+    let table = TableName::new("Log").ok()?;
+    let window = Window { keep: std::time::Duration::from_secs(86_400), period: Period::Day };
+    let route = Route { table, window, buckets: std::num::NonZeroU16::MIN, when: Condition::Always };
+    let limits = Limits {
+        body_bytes_max: 64 << 10,
+        decoded_bytes_max: 64 << 10,
+        bodies_bytes_max: 256 << 10,
+        records_max: PUSHED_MAX,
+        ..Limits::default()
+    };
+    Some(Setting::new(Router::new(vec![route]), Reading::default(), limits))
+});
+
+/// Any bytes pushed to any endpoint, in any form and encoding, give records within the limits or are refused. The first
+/// byte chooses the endpoint and the form, the second the encoding.
+pub fn any_push(bytes: &[u8]) {
+    let ([choice, encoding, body @ ..], Some(setting)) = (bytes, &*PUSHED) else { return };
+    let forms = [
+        (Endpoint::Ingest, "application/json"),
+        (Endpoint::Ingest, "application/x-ndjson"),
+        (Endpoint::Ingest, "text/plain"),
+        (Endpoint::Ingest, ""),
+        (Endpoint::Otlp, "application/x-protobuf"),
+        (Endpoint::Otlp, "application/json"),
+        (Endpoint::Loki, "application/x-protobuf"),
+        (Endpoint::Loki, "application/json"),
+        (Endpoint::Bulk, ""),
+        (Endpoint::Journal, ""),
+    ];
+    let encodings = [Encoding::Identity, Encoding::Gzip, Encoding::Deflate, Encoding::Zstd, Encoding::Snappy];
+    let (endpoint, media) = forms[usize::from(*choice) % forms.len()];
+    let encoding = encodings[usize::from(*encoding) % encodings.len()];
+    let taken = push::trial(endpoint, media, encoding, body, setting);
+    if endpoint != Endpoint::Journal {
+        assert!(taken.is_err() || taken.is_ok_and(|records| records <= PUSHED_MAX), "more records than their limit");
+    }
 }
 
 /// The records of bytes that come in two pieces, as `format time level message fields`.
@@ -216,6 +263,12 @@ mod tests {
             any_bytes(&bytes);
         }
 
+        /// What is nearly a body of one of the protocols gives records or is refused.
+        #[test]
+        fn pushes(choice in any::<u8>(), text in "(\\[?\\{\"(resourceLogs|scopeLogs|logRecords|streams|values|create|index|message|body)\":(\\[|\\{|\"[a-z]{0,3}\"|7)?|\"(stringValue|kvlistValue|timeUnixNano)\":|[\\]}]{1,4},?|__CURSOR=[a-z]\n|M\n\x01\x00\x00\x00\x00\x00\x00\x00|[\n,a]){0,20}") {
+            any_push(&[&[choice, 0], text.as_bytes()].concat());
+        }
+
         /// What holds of any bytes holds of noise.
         #[test]
         fn noise(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b' '), Just(b'"')], 0..300)) {
@@ -223,6 +276,7 @@ mod tests {
             any_time(&bytes);
             any_pattern(&bytes);
             any_stream(&bytes);
+            any_push(&bytes);
         }
 
         /// Patterns that come close to being one.

@@ -127,6 +127,7 @@ fn source(instance: usize, lines: u64) -> SourceState {
         position,
         marks: vec![mark(position, 64)],
         last_time: None,
+        cursor: String::new(),
         learned: String::new(),
         status: SourceStatus::Live,
         ledger: daytable::store::Ledger { records: lines, bytes: position, ..Default::default() },

@@ -69,13 +69,21 @@ impl Control {
 
     /// Posts `body` to `target`, and gives the answer where the daemon does not refuse.
     pub(super) fn post(self, target: &str, body: &str) -> Result<Answer, ControlError> {
-        let Control { mut stream, path } = self;
-        let failed = |source| ControlError::Socket { path: path.clone(), source };
         let length = body.len();
-        let request = format!(
+        self.ask(&format!(
             "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
              Connection: close\r\n\r\n{body}"
-        );
+        ))
+    }
+
+    /// What is at `target`.
+    pub(super) fn fetch(self, target: &str) -> Result<Answer, ControlError> {
+        self.ask(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    }
+
+    fn ask(self, request: &str) -> Result<Answer, ControlError> {
+        let Control { mut stream, path } = self;
+        let failed = |source| ControlError::Socket { path: path.clone(), source };
         stream.write_all(request.as_bytes()).map_err(failed)?;
         let mut stream = BufReader::new(stream);
         let mut head = (&mut stream).take(HEAD_BYTES_MAX);

@@ -161,7 +161,7 @@ fn of_daemon(error: &DaemonError) -> Exit {
         },
         DaemonError::Syslog(ListenError::Tls(_)) => Exit::Config,
         DaemonError::Bind(_) | DaemonError::Syslog(_) => Exit::Unavailable,
-        DaemonError::Token(_) => Exit::Config,
+        DaemonError::Token(_) | DaemonError::Tls(_) | DaemonError::Gate(_) | DaemonError::Activation(_) => Exit::Config,
         DaemonError::Died => Exit::Software,
     }
 }

@@ -1,10 +1,11 @@
-//! `daytable sources`: the ledger of every source.
+//! `daytable sources`: the ledger of every source; and of a daemon that runs, what its listeners took.
 
 use super::args::Data;
+use super::control::Control;
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
-use crate::query::ShownSource;
 use crate::query::text::Shown;
+use crate::query::{ShownListener, ShownSource};
 use crate::store::SourceStatus;
 
 #[derive(Debug, clap::Args)]
@@ -19,13 +20,51 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let mut sources: Vec<ShownSource> = args.data.open()?.sources()?.iter().map(ShownSource::of).collect();
     sources.sort_by(|a, b| (&a.block, &a.path, &a.identity).cmp(&(&b.block, &b.path, &b.identity)));
+    let listeners = listeners(args)?;
     let mut output = Output::new();
     if args.json {
         sources.iter().try_for_each(|source| output.json(source))?;
+        listeners.iter().try_for_each(|listener| output.json(listener))?;
     } else {
         output.line(columns(&sources))?;
+        if !listeners.is_empty() {
+            output.line("")?;
+            output.line(listener_columns(&listeners))?;
+        }
     }
     output.flush()
+}
+
+/// The listeners of the daemon that runs on the folder; none where none does: nobody else knows of them.
+fn listeners(args: &Args) -> Result<Vec<ShownListener>, CliError> {
+    let Some(control) = Control::connect(&args.data.dir)? else { return Ok(Vec::new()) };
+    let mut answer = control.fetch("/api/sources")?;
+    let mut listeners = Vec::new();
+    while let Some(line) = answer.next_line()? {
+        // The others are sources, which the folder tells of.
+        listeners.extend(serde_json::from_str::<ShownListener>(&line).ok());
+    }
+    Ok(listeners)
+}
+
+fn listener_columns(listeners: &[ShownListener]) -> Columns<'static, 8> {
+    let row = |listener: &ShownListener| {
+        [
+            listener.block.clone(),
+            listener.kind.clone(),
+            Shown(&listener.listen).to_string(),
+            listener.connections.to_string(),
+            listener.received.to_string(),
+            listener.committed.to_string(),
+            bytes(listener.bytes),
+            listener.losses(),
+        ]
+    };
+    Columns {
+        heads: ["block", "kind", "listen", "connections", "received", "committed", "bytes", "losses"],
+        right: &["connections", "received", "committed", "bytes"],
+        rows: listeners.iter().map(row).collect(),
+    }
 }
 
 fn columns(sources: &[ShownSource]) -> Columns<'static, 10> {

@@ -4,7 +4,8 @@
 //! [`TableName`](crate::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
 //! [`Problem`] names the file, the line, the key and the fix; all of them are found in one go.
 //!
-//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`] and [`table`] have files of their own.
+//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`], [`journal`] and [`table`] have files
+//!   of their own; [`credentials`] is a file of its own for users, too.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
 //! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
@@ -14,9 +15,13 @@
 
 mod archives;
 mod condition;
+pub mod credentials;
 pub mod error;
 pub mod glob;
 pub mod http;
+pub mod journal;
+mod limits;
+mod push;
 mod reading;
 mod section;
 pub mod syslog;
@@ -25,9 +30,11 @@ pub mod tail;
 pub mod template;
 pub mod units;
 
+pub use credentials::{CredentialConfig, Proof, load_credentials};
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
-pub use http::{HttpConfig, Listen};
+pub use http::{HttpConfig, Listen, Pushing};
+pub use journal::JournalConfig;
 pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
 pub use table::TableConfig;
 pub use tail::{ReadFrom, TailConfig, Watch};
@@ -62,6 +69,8 @@ pub struct Config {
     pub tails: Vec<TailConfig>,
     /// `[[syslog]]`, in the order of the file.
     pub syslogs: Vec<SyslogConfig>,
+    /// `[[journal]]`, in the order of the file.
+    pub journals: Vec<JournalConfig>,
     /// `[[table]]`, in the order of the file; at least one, and the last takes what the others leave.
     pub tables: Vec<TableConfig>,
     /// `[archives]`
@@ -115,6 +124,7 @@ impl Default for Config {
             http: HttpConfig::default(),
             tails: Vec::new(),
             syslogs: Vec::new(),
+            journals: Vec::new(),
             tables: TableConfig::all_by_default(),
             archives: Access::default(),
             lifecycle: LifecycleConfig::default(),
@@ -150,21 +160,7 @@ impl Config {
     /// [`ConfigError::Read`] where the file cannot be read or is larger than 1 MiB, [`ConfigError::Invalid`] for what
     /// it says.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let failed = |source| ConfigError::Read { path: path.into(), source };
-        let mut bytes = Vec::new();
-        let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "is larger than 1 MiB")));
-        }
-        let file_name = path.display().to_string();
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
-            let (line, column) = line_and_column(&valid, valid.len());
-            let text = "is no UTF-8 from here on".into();
-            ConfigError::Invalid(vec![Problem { file: file_name.clone(), line, column, text }])
-        })?;
-        Config::parse(&text, &file_name)
+        Config::parse(&read_file(path)?, &path.display().to_string())
     }
 
     /// Reads the text of a file; `file_name` is what problems call it.
@@ -197,10 +193,15 @@ impl Config {
         let data_dir = file.text("data_dir", absolute);
         let redact = reading::read_redact(&mut file, 0);
         let tails = TailConfig::read_all(file.sections("tail", "[[tail]]"), report, &redact);
+        let syslogs = SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails);
+        let tail_names = tails.iter().map(|tail| tail.name.as_str());
+        let names: Vec<_> = tail_names.chain(syslogs.iter().map(|syslog| syslog.name.as_str())).collect();
+        let journals = JournalConfig::read_all(file.sections("journal", "[[journal]]"), report, &redact, &names);
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
             http: HttpConfig::read(file.section("http", "[http]")),
-            syslogs: SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails),
+            journals,
+            syslogs,
             tails,
             tables: TableConfig::read_all(file.sections("table", "[[table]]"), report),
             archives: archives::read(file.section("archives", "[archives]")),
@@ -223,10 +224,7 @@ impl LifecycleConfig {
             limits: Limits {
                 grace: section.duration("grace", limits.grace, grace.clone()),
                 drops_per_run_max: section.count("drops_per_run_max", limits.drops_per_run_max, u16::MAX),
-                min_tables: section
-                    .whole("min_tables", 0..=65_535)
-                    .and_then(|n| u16::try_from(n).ok())
-                    .unwrap_or(limits.min_tables),
+                min_tables: section.whole("min_tables", 0..=u16::MAX).unwrap_or(limits.min_tables),
                 seal_after: section.duration("seal_after", limits.seal_after, grace),
                 max_bytes: section.text("max_bytes", bytes_or_off).flatten(),
                 drop_unarchived: section.truth("drop_unarchived").unwrap_or(limits.drop_unarchived),
@@ -280,6 +278,23 @@ fn bytes_or_off(text: &str) -> Result<Option<u64>, String> {
         Ok(_) => Err("must be at least \"1MiB\", or \"off\"".into()),
         Err(error) => Err(format!("{error}, or \"off\"")),
     }
+}
+
+/// The text of a file.
+fn read_file(path: &Path) -> Result<String, ConfigError> {
+    let failed = |source| ConfigError::Read { path: path.into(), source };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "is larger than 1 MiB")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+        let (line, column) = line_and_column(&valid, valid.len());
+        let (file, text) = (path.display().to_string(), "is no UTF-8 from here on".into());
+        ConfigError::Invalid(vec![Problem { file, line, column, text }])
+    })
 }
 
 /// A path that means the same from wherever the program is started.

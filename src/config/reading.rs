@@ -14,12 +14,18 @@ const NAME_MAX: usize = 64;
 
 /// Reads them all; `redact` are the patterns of the whole configuration.
 pub(super) fn read(section: &mut Section<'_>, redact: &[Redaction]) -> Reading {
+    let join = read_join(section.section("join", "join"));
+    Reading { join, ..read_alone(section, redact) }
+}
+
+/// Reads those that concern a record whose lines are known: all but `join`.
+pub(super) fn read_alone(section: &mut Section<'_>, redact: &[Redaction]) -> Reading {
     let (format, explicit) = read_format(section);
     Reading {
         format,
         explicit,
         zone: section.text("zone", str::parse).unwrap_or_default(),
-        join: read_join(section.section("join", "join")),
+        join: Join::default(),
         redactor: {
             let own = read_redact(section, redact.len());
             Redactor::new(redact.iter().cloned().chain(own))

@@ -177,13 +177,18 @@ impl<'a> Section<'a> {
         self.settle(key, value, result)
     }
 
-    /// A whole number within `range`.
-    pub(super) fn whole(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Option<i64> {
+    /// A whole number within `range`; none where the key is absent or wrong.
+    pub(super) fn whole<N: TryFrom<i64> + PartialOrd + Display>(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<N>,
+    ) -> Option<N> {
         let value = self.take(key)?;
         let number = match value.get_ref() {
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
             _ => None,
         };
+        let number = number.and_then(|number| N::try_from(number).ok());
         let number = number.filter(|number| range.contains(number));
         let (least, most) = (range.start(), range.end());
         self.settle(key, value, number.ok_or_else(|| format!("must be a whole number from {least} to {most}")))
@@ -208,6 +213,20 @@ impl<'a> Section<'a> {
             _ => Err("must be a text in quotes".into()),
         };
         self.settle(key, value, result)
+    }
+
+    /// A text that is secret: what is wrong with it is said without it.
+    pub(super) fn secret<T, E: Display>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let value = self.take(key)?;
+        let result = match value.get_ref() {
+            DeValue::String(text) => read(text).map_err(|error| error.to_string()),
+            _ => Err("must be a text in quotes".into()),
+        };
+        result.map_err(|text| self.report.add(value.span().start, format!("{key}: {text}"))).ok()
     }
 
     /// A list of at least `least` texts, each of which `read` understands; those that it does not are left out.

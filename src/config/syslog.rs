@@ -4,7 +4,8 @@ use super::section::{Report, Section};
 use super::tail::block_name;
 use super::template::InstanceTemplate;
 use super::units::{ByteSize, count};
-use super::{TailConfig, absolute, reading};
+use super::{TailConfig, absolute, limits, reading};
+use crate::fair::Allowance;
 use crate::parse::{Reading, Zone};
 use crate::redact::{Redaction, Redactor};
 use std::fmt;
@@ -38,6 +39,8 @@ pub struct SyslogConfig {
     pub mode: u32,
     /// What TLS needs; none where it is not spoken.
     pub tls: Option<TlsConfig>,
+    /// What each peer may send.
+    pub per_sender: Allowance,
 }
 
 /// The files of a TLS listener, in PEM.
@@ -155,6 +158,7 @@ impl SyslogConfig {
             receive_buffer: ByteSize::new(16 << 20),
             mode: 0o660,
             tls: None,
+            per_sender: Allowance::default(),
         }
     }
 
@@ -209,6 +213,7 @@ impl SyslogConfig {
             receive_buffer: section.size("receive_buffer", default.receive_buffer, RECEIVE_BUFFER),
             mode: section.text("mode", mode).unwrap_or(default.mode),
             tls: TlsConfig::read(&mut section, listen.as_ref()),
+            per_sender: limits::read(section.section("per_sender", "per_sender")),
             listen: default.listen,
         };
         config.refuse_what_has_no_meaning(&section);
@@ -234,25 +239,36 @@ impl SyslogConfig {
 }
 
 impl TlsConfig {
-    fn read(section: &mut Section<'_>, listen: Option<&Endpoint>) -> Option<TlsConfig> {
+    /// The table `tls = { … }` of another listener.
+    pub(super) fn read_table(mut section: Section<'_>) -> Option<TlsConfig> {
+        let tls = TlsConfig::read_keys(&mut section, true);
+        section.finish();
+        tls
+    }
+
+    fn read_keys(section: &mut Section<'_>, is_wanted: bool) -> Option<TlsConfig> {
         let cert_file = section.text("cert_file", absolute);
         let key_file = section.text("key_file", absolute);
         let client_ca_file = section.text("client_ca_file", absolute);
-        let given = ["cert_file", "key_file", "client_ca_file"].into_iter().find(|key| section.has(key));
-        match listen? {
-            Endpoint::Tls(_) => {}
-            Endpoint::Relp(_) if given.is_some() => {}
-            Endpoint::Relp(_) => return None,
-            _ => {
-                if let Some(key) = given {
-                    section.problem(format_args!("`{key}` belongs to \"tls://\" and \"relp://\""));
-                }
-                return None;
-            }
+        if is_wanted {
+            section.require("cert_file", "cert_file = \"/etc/daytable/cert.pem\"");
+            section.require("key_file", "key_file = \"/etc/daytable/key.pem\"");
         }
-        section.require("cert_file", "cert_file = \"/etc/daytable/cert.pem\"");
-        section.require("key_file", "key_file = \"/etc/daytable/key.pem\"");
         Some(TlsConfig { cert_file: cert_file?, key_file: key_file?, client_ca_file })
+    }
+
+    fn read(section: &mut Section<'_>, listen: Option<&Endpoint>) -> Option<TlsConfig> {
+        let given = ["cert_file", "key_file", "client_ca_file"].into_iter().find(|key| section.has(key));
+        let (may_have, must_have) = match listen {
+            Some(Endpoint::Tls(_)) => (true, true),
+            Some(Endpoint::Relp(_)) | None => (true, false),
+            Some(_) => (false, false),
+        };
+        if let Some(key) = given.filter(|_| !may_have) {
+            section.problem(format_args!("`{key}` belongs to \"tls://\" and \"relp://\""));
+        }
+        let is_wanted = must_have || (may_have && given.is_some());
+        TlsConfig::read_keys(section, is_wanted).filter(|_| is_wanted)
     }
 }
 

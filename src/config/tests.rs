@@ -2,6 +2,7 @@
 
 use super::units::count;
 use super::*;
+use crate::fair::Allowance;
 use crate::key::{Period, TableName};
 use crate::lifecycle::Window;
 use crate::parse::{Explicit, Format, FormatChoice, Join, Reading};
@@ -9,6 +10,7 @@ use crate::record::Level;
 use crate::redact::{Redaction, Redactor};
 use crate::route::{Condition, Literal, Test};
 use proptest::prelude::*;
+use std::num::{NonZeroU32, NonZeroU64};
 
 const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/daytable.toml"));
 const DAY: Duration = Duration::from_secs(86_400);
@@ -58,7 +60,15 @@ fn the_example_is_the_defaults() {
 #[test]
 fn the_example_with_every_key_set() {
     let mut expected = example();
+    let per_sender = Allowance {
+        records_per_s: NonZeroU32::new(10_000),
+        bytes_per_s: NonZeroU64::new(10 << 20),
+        bytes_per_day: NonZeroU64::new(10 << 30),
+    };
     expected.http.token_file = Some("/run/credentials/daytable.service/token".into());
+    expected.http.credentials_file = Some("/etc/daytable/credentials.toml".into());
+    expected.http.push = Some(Pushing::Credentials);
+    expected.http.per_sender = per_sender;
     let when = Some(Condition::LevelAtMost(Level::Debug));
     let debug = TableConfig { window: Window { keep: 2 * DAY, period: Period::Day }, when, ..table("Debug") };
     let quick = Condition::Field("took_ms".into(), Test::AtMost(999));
@@ -82,11 +92,14 @@ fn the_example_with_every_key_set() {
         key_file: "/etc/daytable/key.pem".into(),
         client_ca_file: Some("/etc/daytable/client-ca.pem".into()),
     };
+    expected.http.tls = Some(tls.clone());
     let listener = |listen: &str| SyslogConfig::new(listen.parse().expect("an address"));
     expected.syslogs = vec![
-        SyslogConfig { tls: Some(tls), ..listener("tls://127.0.0.1:6514") },
+        SyslogConfig { tls: Some(tls), per_sender, ..listener("tls://127.0.0.1:6514") },
         SyslogConfig { name: "local".into(), ..listener("unix-dgram:///run/daytable/log") },
     ];
+    expected.journals =
+        vec![JournalConfig { directory: Some("/var/log/journal/remote".into()), ..JournalConfig::default() }];
     assert_eq!(parse(&example_all_set()), expected);
 }
 
@@ -161,7 +174,7 @@ fn every_key_is_read() {
     );
     assert_eq!(config.data_dir, Path::new("/srv/logs"));
     let (listen, token_file) = (Listen::Off, Some("/etc/token".into()));
-    assert_eq!(config.http, HttpConfig { listen, token_file, connections_max: count(16) });
+    assert_eq!(config.http, HttpConfig { listen, token_file, connections_max: count(16), ..HttpConfig::default() });
     let card = Redaction::preset("credit-card").expect("a preset");
     assert_eq!(config.redact, std::slice::from_ref(&card));
     let pin = Redaction::regex("pin", "pin=(\\d+)", Some("")).expect("a pattern");

@@ -7,15 +7,17 @@ use super::life::Lives;
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
 use crate::parse::Reading;
-use crate::query::{Filter, Follower, Grouping, ShownSource, count, select, when};
+use crate::query::{Filter, Follower, Grouping, ShownListener, ShownSource, count, select, when};
 use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
+use crate::syslog;
 use crate::tail::{self, ImportError, TailOptions};
 use crate::time::{self, Ticks};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,13 +27,16 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// Readers that wait for a query at most; after a burst of clients the others close.
 const IDLE_MAX: usize = 8;
 
-/// The answers over the folder of `store`. Imports are read by `reading`.
-pub(super) fn api(readers: &Arc<Readers>, lives: Lives, store: &Store, router: Router, reading: Reading) -> Api {
+/// The answers over the folder of `store` and the counts of `listeners`. Imports are read by `reading`.
+pub(super) fn api(
+    readers: &Arc<Readers>,
+    lives: Lives,
+    store: &Store,
+    listeners: Arc<syslog::Counters>,
+    router: Router,
+    reading: Reading,
+) -> Api {
     let intake = store.intake();
-    let with = |answer: fn(&Reader, &mut Out) -> Result<(), ApiError>| -> Lines<()> {
-        let readers = readers.clone();
-        Box::new(move |(), out| readers.with(|reader| answer(reader, out)))
-    };
     Api {
         query: Box::new({
             let readers = readers.clone();
@@ -49,9 +54,15 @@ pub(super) fn api(readers: &Arc<Readers>, lives: Lives, store: &Store, router: R
             let (readers, lives) = (readers.clone(), lives.clone());
             move |(), out| readers.with(|reader| lives.tables(reader, out))
         }),
-        sources: with(|reader, out| {
-            let sources = reader.sources()?;
-            write_all(sources.iter().map(ShownSource::of), out)
+        sources: Box::new({
+            let readers = readers.clone();
+            move |(), out| {
+                readers.with(|reader| {
+                    let sources = reader.sources()?;
+                    write_all(sources.iter().map(ShownSource::of), out)
+                })?;
+                write_all(listeners.read().iter().map(|counters| shown_listener(counters)), out)
+            }
         }),
         drop_table: with_lives(&lives, |lives, name: &String, out| lives.drop_table(name, false, out)),
         drop_without_archive: with_lives(&lives, |lives, name: &String, out| lives.drop_table(name, true, out)),
@@ -164,6 +175,29 @@ pub(super) fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut O
     Ok(())
 }
 
+/// A listener for syslog, as its counts are now.
+fn shown_listener(counters: &syslog::ListenerCounters) -> ShownListener {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let losses = [
+        ("kernel", read(&counters.kernel_drops)),
+        ("stopped", read(&counters.tally.lost)),
+        ("truncated_records", read(&counters.tally.truncated)),
+        ("invalid_utf8_records", read(&counters.tally.invalid_utf8)),
+    ];
+    let losses = losses.into_iter().chain(counters.closed()).filter(|(_, count)| *count > 0);
+    ShownListener {
+        block: counters.name.clone(),
+        kind: "syslog".into(),
+        listen: counters.listen.clone(),
+        // In this order: what is committed was received.
+        committed: read(&counters.committed),
+        received: read(&counters.tally.records),
+        bytes: read(&counters.bytes),
+        connections: read(&counters.connections),
+        losses: losses.map(|(reason, count)| (reason.to_owned(), count)).collect(),
+    }
+}
+
 fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
     let now = time::now();
     let time = |name: &str, text: &Option<String>| -> Result<Option<Ticks>, ApiError> {
@@ -229,4 +263,27 @@ fn answer_tail(reader: &Reader, filters: &Filters, out: &mut Out) -> Result<(), 
         std::thread::sleep(FOLLOW_EVERY);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_tells_what_came_and_what_was_lost() {
+        let counters = syslog::ListenerCounters::new("udp", "udp://127.0.0.1:514");
+        for (counter, count) in [(&counters.tally.records, 9), (&counters.committed, 7), (&counters.kernel_drops, 2)] {
+            counter.store(count, Ordering::Relaxed);
+        }
+        counters.too_many.store(1, Ordering::Relaxed);
+        let shown = shown_listener(&counters);
+        assert_eq!(
+            serde_json::to_string(&shown).expect("plain data"),
+            concat!(
+                r#"{"block":"udp","kind":"syslog","listen":"udp://127.0.0.1:514","received":9,"committed":7,"bytes":0,"#,
+                r#""connections":0,"losses":{"connections_max":1,"kernel":2}}"#
+            )
+        );
+        assert_eq!(shown.losses(), "connections_max=1 kernel=2");
+    }
 }

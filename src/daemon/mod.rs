@@ -1,30 +1,38 @@
 //! The parts put together: opened, started, watched, drained and closed.
 //!
-//! The order of the start is that of a record backwards: the store first, then the listeners, then the sources, so that
-//! nothing is read that cannot be kept. The order of the stop is that of a record: sources stop after the submission
-//! they are at, then the store commits what waits and closes. Nothing is lost by a stop that is cut short: a position
-//! moves only with the commit that holds its rows.
+//! Listeners are bound before anything else happens. From there the order of the start is that of a record backwards:
+//! the store, then who serves the listeners, then the sources, so that nothing is read that cannot be kept. The order of
+//! the stop is that of a record: the listeners close first, and what they accepted is committed; other sources stop after
+//! the submission they are at, then the store commits what waits and closes. Nothing is lost by a stop that is cut short:
+//! a position moves only with the commit that holds its rows.
 //!
 //! * `answers`: what the routes of [`crate::http`] answer, from a pool of readers.
 //! * `life`: what the lifecycle answers.
+//! * `listeners`: what is bound.
 //! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
 mod answers;
 mod life;
+mod listeners;
 mod observe;
 mod watchdog;
 
-use crate::config::{Config, Listen, TableConfig};
-use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
+use crate::activation::ActivationError;
+use crate::config::{Config, TableConfig};
+use crate::http::{self, BindError, Door, Gate, GateError, Limits, Listener, Readiness, Shared, Token, TokenError};
+use crate::journal::{self, JournalHandle};
 use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::metrics::Metrics;
+use crate::push::Push;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
-use crate::syslog::{self, ListenError, SyslogHandle};
+use crate::syslog::{ListenError, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
+use crate::tls::TlsError;
 use answers::Readers;
 use life::Lives;
+use listeners::Listeners;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -41,6 +49,9 @@ pub enum DaemonError {
     /// The data folder cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The sockets of the service manager are not those of the configuration.
+    #[error("failed to listen: {0}")]
+    Activation(#[from] ActivationError),
     /// A listener cannot be bound.
     #[error("failed to listen: {0}")]
     Bind(#[from] BindError),
@@ -50,11 +61,19 @@ pub enum DaemonError {
     /// The token that the configuration names cannot be read.
     #[error("failed to read http.token_file: {0}")]
     Token(#[from] TokenError),
+    /// Nobody, or not the right ones, could be asked who they are that push.
+    #[error("failed to say who may push: {0}")]
+    Gate(#[from] GateError),
+    /// The certificates of the listener cannot be used.
+    #[error("failed to read http.tls: {0}")]
+    Tls(#[from] TlsError),
     /// A thread cannot be started, or a signal not be caught.
     #[error("failed to start: {0}")]
     Start(#[from] std::io::Error),
     /// A thread ended that was needed still.
-    #[error("the commit, the tail or a listener's thread ended by a fault: files are read again at the next start")]
+    #[error(
+        "the commit, the tail, a journal's or a listener's thread ended by a fault: files are read again at the next start"
+    )]
     Died,
 }
 
@@ -64,14 +83,26 @@ pub enum DaemonError {
 ///
 /// Whatever keeps it from starting, or a store that is not whole at its end.
 pub fn run(config: Config) -> Result<(), DaemonError> {
+    let listeners = Listeners::bind(&config)?;
     raise_descriptor_limit();
     let token = config.http.token_file.as_deref().map(Token::read).transpose()?;
     let metrics = Arc::new(Metrics::new());
+    let router = router(&config.tables);
+    // Before the folder is touched: a configuration that cannot be run with changes nothing.
+    let gate = Arc::new(Gate::new(&config.http, &router, metrics.clone())?);
     let readiness = Arc::new(Readiness::default());
     let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics, &readiness))?;
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(config, token, metrics, readiness, &store));
+    let ended = runtime.block_on(serve(
+        config,
+        listeners,
+        router,
+        Door::Tcp { reading: token, pushing: gate },
+        metrics,
+        readiness,
+        &store,
+    ));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
     runtime.shutdown_background();
@@ -81,14 +112,15 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
 
 async fn serve(
     config: Config,
-    token: Option<Token>,
+    bound: Listeners,
+    router: Router,
+    door: Door,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     store: &Store,
 ) -> Result<(), DaemonError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
-    let router = router(&config.tables);
     let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
     let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
 
@@ -99,21 +131,40 @@ async fn serve(
     let hands = Arc::new(hands);
     let lives = Lives::new(&config, hands.clone(), readers.clone());
     life::fetch(&metrics, &lives);
-    let api = answers::api(&readers, lives, store, router.clone(), config.reading());
+    let api = answers::api(&readers, lives, store, bound.syslog.counters(), router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
-    if let Listen::Tcp(address) = config.http.listen {
-        let listener = Listener::tcp(&address.to_string()).await?;
-        tracing::info!(address = %listener.tcp_address().unwrap_or(address), reading = token.is_some(), "listening");
-        listeners.push((listener, Door::Tcp(token)));
+    if let Some(listener) = bound.http {
+        let mut listener = Listener::over(listener)?;
+        if let Some(tls) = config.http.tls.clone() {
+            listener = listener.with_tls(tls, metrics.clone())?;
+        }
+        if let Some(address) = listener.tcp_address() {
+            tracing::info!(%address, tls = config.http.tls.is_some(), "listening");
+        }
+        listeners.push((listener, door));
     }
+    let push = Push::new(router.clone(), config.reading(), config.http.limits.clone(), host(), store.intake());
+    let push = Arc::new(push);
     let mut servers = tokio::task::JoinSet::new();
     for (listener, door) in listeners {
-        servers.spawn(http::serve(listener, http::router(shared.clone(), door), limits.clone(), readiness.draining()));
+        servers.spawn(http::serve(
+            listener,
+            http::router(shared.clone(), door, Some(push.clone())),
+            limits.clone(),
+            readiness.draining(),
+        ));
     }
 
-    let syslog = syslog::listen(&config.syslogs, &router, &host(), &store.intake())?;
-    observe::fetch(&metrics, &counters, syslog.counters(), store.intake(), &config);
+    let syslog = bound.syslog.serve(&router, &host(), &store.intake())?;
+    let journals = journal::follow(&config.journals, &router, &host(), &store.intake())?;
+    let counted = observe::Counted {
+        tails: counters.clone(),
+        listeners: syslog.counters(),
+        journals: journals.counters().to_vec(),
+        push: push.counters(),
+    };
+    observe::fetch(&metrics, counted, store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();
@@ -135,7 +186,7 @@ async fn serve(
             _ = interrupt.recv() => break false,
             _ = hang_up.recv() => tracing::warn!("SIGHUP: the configuration is read at start only"),
             () = watchdog.died() => break true,
-            () = ended(&tailer, &syslog) => break true,
+            () = ended(&tailer, &journals, &syslog) => break true,
         }
     };
     tracing::info!("draining");
@@ -145,6 +196,7 @@ async fn serve(
     hands.stop();
     let drained = tokio::task::spawn_blocking(move || {
         SyslogHandle::stop(syslog);
+        JournalHandle::stop(journals);
         TailHandle::stop(tailer);
         // It ends within a step, and a long one within a moment; but for a request that is under way. What a step left
         // half done is what a kill would leave.
@@ -158,9 +210,10 @@ async fn serve(
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }
 
-/// Returns once the tailer or a listener has ended, which they do by themselves only by a fault of their own.
-async fn ended(tailer: &TailHandle, syslog: &SyslogHandle) {
-    while !tailer.is_finished() && !syslog.has_died() {
+/// Returns once the tailer, a journal's reader or a listener has ended, which they do by themselves only by a fault of
+/// their own.
+async fn ended(tailer: &TailHandle, journals: &JournalHandle, syslog: &SyslogHandle) {
+    while !tailer.is_finished() && !journals.has_ended() && !syslog.has_died() {
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -2,10 +2,13 @@
 
 use super::answers::Readers;
 use crate::config::Config;
+use crate::fair::Reason;
 use crate::http::Readiness;
+use crate::journal::JournalCounters;
 use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
+use crate::push::EndpointCounters;
 use crate::redact::{Redaction, Redactor};
 use crate::store::{Intake, Options};
 use crate::syslog;
@@ -31,6 +34,10 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             }
             metrics.pages_written.inc_by(report.pages);
             metrics.pages_merged.inc_by(report.pages_merged);
+            if let Some(keys) = report.keys {
+                metrics.keys.set(i64::try_from(keys).unwrap_or(i64::MAX));
+            }
+            metrics.keys_dropped.inc_by(report.keys_dropped);
             if report.pages > 0 {
                 metrics.page_bytes.observe(report.page_bytes as f64 / report.pages as f64);
             }
@@ -66,20 +73,23 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn F
     })
 }
 
+/// What all sources count.
+pub(super) struct Counted {
+    pub(super) tails: Arc<TailCounters>,
+    pub(super) listeners: Arc<syslog::Counters>,
+    pub(super) journals: Vec<Arc<JournalCounters>>,
+    pub(super) push: Arc<[EndpointCounters; 5]>,
+}
+
 /// Has the counts of the sources and the state of the store fetched when somebody asks.
-pub(super) fn fetch(
-    metrics: &Metrics,
-    counters: &Arc<TailCounters>,
-    listeners: Arc<syslog::Counters>,
-    intake: Intake,
-    config: &Config,
-) {
+pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config: &Config) {
+    let Counted { tails: counters, listeners, journals, push } = counted;
     // Series that stand at zero are there before the first event: a rate needs both ends.
     let blocks: Vec<_> = counters.blocks.iter().map(|block| metrics.source(&block.name)).collect();
-    let counters = counters.clone();
     // Blocks share the patterns of the whole configuration; those of the same name count together.
     let readings = config.tails.iter().map(|tail| &tail.reading);
     let readings = readings.chain(config.syslogs.iter().map(|syslog| &syslog.reading));
+    let readings = readings.chain(config.journals.iter().map(|journal| &journal.reading));
     let of_blocks = readings.filter_map(|reading| reading.redactor.as_ref());
     let redactions: BTreeMap<String, Vec<Redaction>> = of_blocks
         .flat_map(Redactor::patterns)
@@ -116,7 +126,19 @@ pub(super) fn fetch(
         }
         for (number, listener) in taken.iter().enumerate() {
             fetch_listener(metrics, listener, listeners.is_udp(number));
-            for (table, misplaced) in listener.misplaced().iter() {
+        }
+        for journal in &journals {
+            fetch_journal(metrics, journal, now);
+        }
+        for endpoint in &*push {
+            fetch_endpoint(metrics, endpoint);
+        }
+        // Of what was no file.
+        let of_listeners = || taken.iter().map(|listener| &listener.tally);
+        let of_journals = || journals.iter().map(|journal| &journal.tally);
+        let tallies = || of_listeners().chain(of_journals()).chain(push.iter().map(|endpoint| &endpoint.tally));
+        for tally in tallies() {
+            for (table, misplaced) in tally.misplaced().iter() {
                 let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
                 of_table[0] += misplaced[0];
                 of_table[1] += misplaced[1];
@@ -129,30 +151,68 @@ pub(super) fn fetch(
         }
         for (at, format) in Format::ALL.into_iter().enumerate() {
             let tailed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
-            let parsed = tailed + taken.iter().map(|listener| read(&listener.by_format[at])).sum::<u64>();
+            let parsed = tailed + tallies().map(|tally| read(&tally.by_format[at])).sum::<u64>();
             raise_to(&metrics.format(format.label()), parsed);
         }
         raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
-        let cut = taken.iter().map(|listener| read(&listener.truncated)).sum();
+        let cut = tallies().map(|tally| read(&tally.truncated)).sum();
         raise_to(&metrics.records_truncated.with_label_values(&["message_bytes_max"]), cut);
         for (name, patterns) in &redactions {
             raise_to(&metrics.redactions.with_label_values(&[name]), patterns.iter().map(Redaction::matches).sum());
         }
-        raise_to(&metrics.read_errors, sum(|b| &b.read_errors));
+        let failed: u64 = journals.iter().map(|journal| read(&journal.failures)).sum();
+        raise_to(&metrics.read_errors, sum(|b| &b.read_errors) + failed);
+        let cut = journals.iter().map(|journal| read(&journal.tally.truncated)).sum();
+        raise_to(&metrics.records_truncated.with_label_values(&["entry_bytes_max"]), cut);
         metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
     }));
 }
 
+/// What the reader of a journal counts.
+fn fetch_journal(metrics: &Metrics, journal: &JournalCounters, now: Ticks) {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let source = metrics.source(&journal.name);
+    raise_to(&source.records_received, read(&journal.tally.records));
+    raise_to(&source.bytes_received, read(&journal.bytes));
+    raise_to(&source.invalid_utf8, read(&journal.tally.invalid_utf8));
+    raise_to(&source.records_dropped("vacuumed", false), read(&journal.tally.lost));
+    raise_to(&metrics.journal_gaps.with_label_values(&[&journal.name]), read(&journal.gaps));
+    let since = i64::try_from(read(&journal.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);
+    source.lag_seconds.set(since.map_or(0.0, |since| now.since(since).as_secs_f64()));
+}
+
+/// What an endpoint of push counts.
+fn fetch_endpoint(metrics: &Metrics, endpoint: &EndpointCounters) {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let source = metrics.source(endpoint.name);
+    raise_to(&source.records_received, read(&endpoint.tally.records));
+    raise_to(&source.bytes_received, read(&endpoint.bytes));
+    raise_to(&source.invalid_utf8, read(&endpoint.tally.invalid_utf8));
+    raise_to(&source.records_dropped("refused", false), read(&endpoint.records_refused));
+    raise_to(&metrics.push_body_bytes.with_label_values(&[endpoint.name]), read(&endpoint.body_bytes));
+    raise_to(&metrics.pushes_repeated.with_label_values(&[endpoint.name]), read(&endpoint.repeated));
+    for (reason, refused) in endpoint.refused() {
+        raise_to(&metrics.push_bodies_refused.with_label_values(&[endpoint.name, reason]), refused);
+    }
+}
+
 /// What a listener for syslog counts.
 fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp: bool) {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let source = metrics.source(&listener.name);
-    raise_to(&source.records_received, read(&listener.records));
+    raise_to(&source.records_received, read(&listener.tally.records));
     raise_to(&source.bytes_received, read(&listener.bytes));
-    raise_to(&source.invalid_utf8, read(&listener.invalid_utf8));
-    raise_to(&source.records_dropped("stopped", false), read(&listener.lost));
+    raise_to(&source.invalid_utf8, read(&listener.tally.invalid_utf8));
+    raise_to(&source.records_dropped("stopped", false), read(&listener.tally.lost));
+    for reason in Reason::ALL {
+        let (label, at) = (reason.label(), reason.number());
+        if read(&listener.over[at]) > 0 {
+            raise_to(&source.records_dropped(label, true), read(&listener.over[at]));
+        }
+        raise_to(&metrics.senders_paced.with_label_values(&[&listener.name, label]), read(&listener.paced[at]));
+    }
     if is_udp {
         raise_to(&metrics.udp_drops.with_label_values(&[&listener.name]), read(&listener.kernel_drops));
         return;
@@ -160,13 +220,8 @@ fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp
     let open = i64::try_from(read(&listener.connections)).unwrap_or(i64::MAX);
     metrics.connections.with_label_values(&[&listener.name]).set(open);
     raise_to(&metrics.connections_accepted.with_label_values(&[&listener.name]), read(&listener.accepted));
-    for (reason, count) in [
-        ("connections_max", &listener.too_many),
-        ("tls", &listener.handshakes_failed),
-        ("no_frame", &listener.no_frames),
-        ("idle_timeout", &listener.idle),
-    ] {
-        raise_to(&metrics.connections_refused.with_label_values(&[&listener.name, reason]), read(count));
+    for (reason, count) in listener.closed() {
+        raise_to(&metrics.connections_refused.with_label_values(&[&listener.name, reason]), count);
     }
     let failed = read(&listener.reloads_failed);
     raise_to(&metrics.certificate_reloads_failed.with_label_values(&[&listener.name]), failed);

@@ -217,6 +217,11 @@ pub(super) fn refusal(status: StatusCode, error: &str) -> Response {
     (status, of_frame(Frame::Document, Body::from(error_json(error) + "\n"))).into_response()
 }
 
+/// What `Retry-After` says: whole seconds, one at least.
+pub(super) fn retry_after(wait: std::time::Duration) -> HeaderValue {
+    HeaderValue::from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1))
+}
+
 fn error_json(error: &str) -> String {
     serde_json::json!({ "error": error }).to_string()
 }

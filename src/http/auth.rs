@@ -45,6 +45,7 @@ impl Token {
     pub fn read(path: &Path) -> Result<Token, TokenError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| TokenError::Unreadable { path: path.to_owned(), source })?;
+        crate::watched::warn_if_exposed(path);
         Token::new(&text)
     }
 
@@ -70,13 +71,13 @@ fn digest(text: &str) -> [u8; 32] {
 pub(super) async fn may_read(State(door): State<Door>, request: Request, next: Next) -> Response {
     match &door {
         Door::Unix => next.run(request).await,
-        Door::Tcp(None) => refusal(
+        Door::Tcp { reading: None, .. } => refusal(
             StatusCode::FORBIDDEN,
             "reading over TCP needs a token: set http.token_file in the configuration, or use the unix socket \
              control.sock in the data folder",
         ),
-        Door::Tcp(Some(token)) if token.is_in(request.headers()) => next.run(request).await,
-        Door::Tcp(Some(_)) => {
+        Door::Tcp { reading: Some(token), .. } if token.is_in(request.headers()) => next.run(request).await,
+        Door::Tcp { reading: Some(_), .. } => {
             let mut response =
                 refusal(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is missing or wrong");
             let challenge = HeaderValue::from_static("Bearer realm=\"daytable\"");

@@ -1,5 +1,8 @@
-//! Binding: a TCP port, or the control socket in the data folder.
+//! Binding: a TCP port, with TLS or without, or the control socket in the data folder.
 
+use crate::config::TlsConfig;
+use crate::metrics::Metrics;
+use crate::tls::{Certificates, TlsError};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fs::Metadata;
@@ -8,6 +11,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::net::{TcpListener, UnixListener};
 
 /// Connections that wait to be accepted.
@@ -17,8 +21,16 @@ const BACKLOG: i32 = 256;
 pub enum Listener {
     /// A port.
     Tcp(TcpListener),
+    /// A port, behind which TLS is spoken.
+    Tls(TcpListener, Secure),
     /// The control socket.
     Unix(ControlSocket),
+}
+
+/// What TLS is spoken with.
+pub struct Secure {
+    pub(super) certificates: Certificates,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// A unix socket of mode 0600, whose file goes with it.
@@ -57,6 +69,26 @@ impl Listener {
             .map_err(|source| BindError::Io { at: address.into(), source })
     }
 
+    /// Serves a port that is bound already. Within a runtime.
+    pub fn over(listener: std::net::TcpListener) -> Result<Listener, BindError> {
+        let at = listener.local_addr().map_or_else(|_| "a port".to_owned(), |at| at.to_string());
+        let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
+        listener.map(Listener::Tcp).map_err(|source| BindError::Io { at, source })
+    }
+
+    /// The same port with TLS; reads its certificates.
+    ///
+    /// # Errors
+    ///
+    /// Certificates that cannot be used.
+    pub fn with_tls(self, config: TlsConfig, metrics: Arc<Metrics>) -> Result<Listener, TlsError> {
+        let certificates = Certificates::read(config, "http")?;
+        Ok(match self {
+            Listener::Tcp(listener) => Listener::Tls(listener, Secure { certificates, metrics }),
+            other => other,
+        })
+    }
+
     /// Binds the control socket at `path`. A socket file that nobody answers at is what a killed daemon left, and is
     /// replaced; whoever calls this holds the lock of the data folder, so no other daemon is just about to listen.
     pub fn unix(path: &Path) -> Result<Listener, BindError> {
@@ -69,7 +101,7 @@ impl Listener {
     /// The address that a port is bound to, of use where the port was left to the system.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match self {
-            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Tcp(listener) | Listener::Tls(listener, _) => listener.local_addr().ok(),
             Listener::Unix(_) => None,
         }
     }

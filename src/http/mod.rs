@@ -34,6 +34,8 @@
 
 pub mod api;
 pub mod auth;
+pub mod credential;
+pub mod gate;
 pub mod listen;
 pub mod ready;
 pub mod serve;
@@ -41,7 +43,9 @@ mod answer;
 mod control;
 mod follow;
 mod params;
+mod push;
 mod routes;
+mod signature;
 mod stall;
 
 #[cfg(test)]
@@ -50,6 +54,8 @@ mod tests;
 pub use answer::Out;
 pub use api::{Api, ApiError, CountParams, Filters, Import, QueryParams, Restore};
 pub use auth::{Token, TokenError};
+pub use credential::Credential;
+pub use gate::{Gate, GateError};
 pub use listen::{BindError, Listener};
 pub use ready::Readiness;
 pub use routes::{Door, Shared, router};

@@ -70,6 +70,11 @@ pub(super) fn tail(uri: &Uri) -> Result<Filters, ApiError> {
     Ok(Params::read(uri, &FILTERS)?.filters())
 }
 
+/// The one parameter of `/ingest`, which may do without.
+pub(super) fn instance(uri: &Uri) -> Result<Option<String>, ApiError> {
+    Ok(Params::read(uri, &["instance"])?.take("instance"))
+}
+
 /// Parameters of a route that has none.
 pub(super) fn none(uri: &Uri) -> Result<(), ApiError> {
     Params::read(uri, &[]).map(|_| ())

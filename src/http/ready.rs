@@ -41,6 +41,11 @@ impl Readiness {
         self.draining.subscribe()
     }
 
+    /// Whether what is pushed now is taken.
+    pub fn takes_records(&self) -> bool {
+        self.store_open.load(Ordering::Acquire) && !*self.draining.borrow()
+    }
+
     /// Ready, or the reason why not.
     pub fn check(&self) -> Result<(), &'static str> {
         if *self.draining.borrow() {

@@ -3,9 +3,11 @@
 use super::answer::{Frame, answer, refusal};
 use super::api::{Api, ApiError, Lines};
 use super::auth::Token;
+use super::gate::Gate;
 use super::ready::Readiness;
-use super::{Limits, auth, control, follow, params};
+use super::{Limits, auth, control, follow, params, push};
 use crate::metrics::{self, Metrics};
+use crate::push::Push;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri, header};
@@ -31,14 +33,37 @@ const ARCHIVE: &str = "/-/archive";
 const RESTORE: &str = "/-/restore";
 
 /// Paths that have a metric of their own; what clients make up has none.
-const ROUTES: [&str; 13] =
-    [METRICS, HEALTHZ, READYZ, QUERY, COUNT, TAIL, TABLES, SOURCES, DROP, IMPORT, PLAN, ARCHIVE, RESTORE];
+const ROUTES: [&str; 18] = [
+    METRICS,
+    HEALTHZ,
+    READYZ,
+    QUERY,
+    COUNT,
+    TAIL,
+    TABLES,
+    SOURCES,
+    DROP,
+    IMPORT,
+    PLAN,
+    ARCHIVE,
+    RESTORE,
+    push::INGEST,
+    push::OTLP,
+    push::LOKI,
+    push::BULK,
+    push::UPLOAD,
+];
 
 /// Which door a client came through, and so what it may do.
 #[derive(Clone)]
 pub enum Door {
-    /// TCP: reading asks for the token, without one nobody reads.
-    Tcp(Option<Token>),
+    /// TCP: reading asks for the token, without one nobody reads; pushing asks for what the gate does.
+    Tcp {
+        /// What reading asks for.
+        reading: Option<Token>,
+        /// What pushing asks for.
+        pushing: Arc<Gate>,
+    },
     /// The unix socket: whoever can open it may do everything.
     Unix,
 }
@@ -77,8 +102,17 @@ impl Shared {
     }
 }
 
-/// The routes of a door.
-pub fn router(shared: Arc<Shared>, door: Door) -> Router {
+/// The name that requests to this path are counted under.
+fn counted_as(path: &str) -> &'static str {
+    match path.strip_prefix(push::ELASTIC) {
+        Some(rest) if rest.ends_with("/_bulk") => push::BULK,
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => push::ELASTIC,
+        _ => ROUTES.into_iter().find(|route| *route == path).unwrap_or("other"),
+    }
+}
+
+/// The routes of a door; those of push where something takes it.
+pub fn router(shared: Arc<Shared>, door: Door, push: Option<Arc<Push>>) -> Router {
     let mut api = Router::new()
         .route(QUERY, get(query))
         .route(COUNT, get(count))
@@ -92,6 +126,10 @@ pub fn router(shared: Arc<Shared>, door: Door) -> Router {
         let control = control.route(RESTORE, post(control::restore));
         api = api.merge(control.route_layer(from_fn(auth::no_browser)));
     }
+    if let Some(push) = push {
+        let pushes = push::Pushes { push, readiness: shared.readiness.clone() };
+        api = api.merge(push::routes(pushes, door));
+    }
     api.route(METRICS, get(metrics_text))
         .route(HEALTHZ, get(async || "ok\n"))
         .route(READYZ, get(readyz))
@@ -102,7 +140,7 @@ pub fn router(shared: Arc<Shared>, door: Door) -> Router {
 }
 
 async fn counted(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let route = ROUTES.into_iter().find(|route| *route == request.uri().path()).unwrap_or("other");
+    let route = counted_as(request.uri().path());
     let response = next.run(request).await;
     shared.metrics.http_request(response.status().as_str(), route).inc();
     response

@@ -3,27 +3,32 @@
 //! `axum::serve` has no bound on connections and no timeout for a request's head, so the loop is our own, over
 //! hyper's HTTP/1 connection. A place is taken before a connection is accepted: what is too many waits in the
 //! kernel's queue. A failure to accept (no file descriptors left) is said once, tried again after a pause, and never
-//! ends the loop.
+//! ends the loop. A TLS handshake has its time and is the task of its own connection.
 //!
 //! Draining: the listener closes, idle connections close, open requests go on for [`Limits::drain`] at most; whatever
 //! is left then is cut.
 
 use super::Limits;
-use super::listen::Listener;
+use super::listen::{Listener, Secure};
 use super::ready::drained;
 use super::stall::Stalls;
+use crate::tls::HANDSHAKE;
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -35,24 +40,51 @@ const HEADERS_MAX: usize = 64;
 /// How long accepting rests after it failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The address that a request came from, among its extensions where it came over TCP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) IpAddr);
+
 /// Serves `router` on `listener` until `draining` turns true and what was open then has ended.
 pub async fn serve(listener: Listener, router: Router, limits: Limits, draining: watch::Receiver<bool>) {
+    let stall = limits.write_stall;
     match listener {
         Listener::Tcp(listener) => {
-            let accept = move |context: &mut Context<'_>| {
-                listener.poll_accept(context).map_ok(|(stream, _)| {
-                    tune(&stream, limits.write_stall);
-                    stream
-                })
+            let begin = |(stream, peer)| {
+                tune(&stream, stall);
+                ready(Some((stream, Some(peer))))
             };
-            accept_all(accept, router, &limits, draining).await;
+            accept_all(|context: &mut Context<'_>| accept_tcp(&listener, context), begin, router, &limits, draining)
+                .await;
+        }
+        Listener::Tls(listener, Secure { mut certificates, metrics }) => {
+            let begin = move |(stream, peer): (TcpStream, Peer)| {
+                tune(&stream, stall);
+                let failed = || metrics.certificate_reloads_failed.with_label_values(&["http"]).inc();
+                let (acceptor, metrics) = (certificates.acceptor(failed), metrics.clone());
+                async move {
+                    let error = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                        Ok(Ok(stream)) => return Some((stream, Some(peer))),
+                        Ok(Err(error)) => error,
+                        Err(_) => ErrorKind::TimedOut.into(),
+                    };
+                    metrics.connections_refused.with_label_values(&["http", "tls"]).inc();
+                    tracing::info!(peer = %peer.0, %error, "a TLS handshake failed");
+                    None
+                }
+            };
+            accept_all(|context: &mut Context<'_>| accept_tcp(&listener, context), begin, router, &limits, draining)
+                .await;
         }
         Listener::Unix(socket) => {
-            let accept =
-                move |context: &mut Context<'_>| socket.listener.poll_accept(context).map_ok(|(stream, _)| stream);
-            accept_all(accept, router, &limits, draining).await;
+            let accept = |context: &mut Context<'_>| socket.listener.poll_accept(context).map_ok(|(stream, _)| stream);
+            accept_all(accept, |stream| ready(Some((stream, None))), router, &limits, draining).await;
         }
     }
+}
+
+fn accept_tcp(listener: &TcpListener, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, Peer)>> {
+    let accepted = listener.poll_accept(context);
+    accepted.map_ok(|(stream, address)| (stream, Peer(address.ip().to_canonical())))
 }
 
 /// A connection works without either of these, only not as well.
@@ -64,13 +96,17 @@ fn tune(stream: &TcpStream, unacknowledged: Duration) {
     let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, millis);
 }
 
-async fn accept_all<S>(
+/// Accepts connections. `begin` makes of each what requests are read from, and where it comes from; none where it is over
+/// already. That is done by the connection's own task, so that nobody waits behind a handshake.
+async fn accept_all<S, T, F>(
     mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
+    mut begin: impl FnMut(S) -> F,
     router: Router,
     limits: &Limits,
     mut draining: watch::Receiver<bool>,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = Option<(T, Option<Peer>)>> + Send + 'static,
 {
     let places = Arc::new(Semaphore::new(limits.connections));
     let mut http = http1::Builder::new();
@@ -86,8 +122,8 @@ async fn accept_all<S>(
             (place, accepted) = next(&places, &mut accept) => match accepted {
                 Ok(stream) => {
                     failing = false;
-                    let stream = Stalls::new(stream, limits.write_stall);
-                    connections.spawn(connection(http.clone(), stream, router.clone(), draining.clone(), place));
+                    let (begun, stall) = (begin(stream), limits.write_stall);
+                    connections.spawn(connection(http.clone(), begun, stall, router.clone(), draining.clone(), place));
                 }
                 Err(error) if is_the_clients(&error) => {}
                 Err(error) => {
@@ -123,16 +159,29 @@ fn is_the_clients(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
 }
 
-async fn connection<S>(
+async fn connection<T>(
     http: http1::Builder,
-    stream: Stalls<S>,
+    begun: impl Future<Output = Option<(T, Option<Peer>)>>,
+    stall: Duration,
     router: Router,
     mut draining: watch::Receiver<bool>,
     _place: Option<OwnedSemaphorePermit>,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let mut served = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let begun = tokio::select! {
+        begun = begun => begun,
+        () = drained(&mut draining) => return,
+    };
+    let Some((stream, peer)) = begun else { return };
+    let inner = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
+        inner.call(request)
+    });
+    let mut served = pin!(http.serve_connection(TokioIo::new(Stalls::new(stream, stall)), service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
         () = drained(&mut draining) => {
@@ -167,7 +216,8 @@ mod tests {
         let serving = tokio::spawn(async move {
             let accept = move |_: &mut Context<'_>| script.pop_front().map_or(Poll::Pending, Poll::Ready);
             let router = Router::new().route("/", get(async || "here"));
-            accept_all(accept, router, &Limits::default(), draining).await;
+            let begin = |stream| ready(Some((stream, None)));
+            accept_all(accept, begin, router, &Limits::default(), draining).await;
         });
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.expect("written");
         let mut answer = String::new();

@@ -75,9 +75,10 @@ impl Daemon {
         let unix = Listener::unix(&socket).expect("bound");
         let address = tcp.tcp_address().expect("a port");
         let token = token.map(|token| Token::new(token).expect("a token"));
-        let doors = [(tcp, Door::Tcp(token)), (unix, Door::Unix)];
+        let doors =
+            [(tcp, Door::Tcp { reading: token, pushing: Arc::new(Gate::open(metrics.clone())) }), (unix, Door::Unix)];
         let serving = doors.map(|(listener, door)| {
-            tokio::spawn(serve(listener, router(shared.clone(), door), limits.clone(), readiness.draining()))
+            tokio::spawn(serve(listener, router(shared.clone(), door, None), limits.clone(), readiness.draining()))
         });
         Daemon { tcp: address, socket, metrics, readiness, serving: serving.into(), _folder: folder }
     }

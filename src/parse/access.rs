@@ -183,6 +183,7 @@ mod tests {
             Value::Int64(number) => format!("{}:{number}", field.name),
             Value::Double(number) => format!("{}:{number:?}", field.name),
             Value::Boolean(truth) => format!("{}:{truth}", field.name),
+            Value::Binary(bytes) => format!("{}:{bytes:?}", field.name),
         };
         record.fields.iter().map(shown).collect::<Vec<_>>().join("|")
     }

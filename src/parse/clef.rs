@@ -76,6 +76,7 @@ fn put(text: &mut String, value: &Value<'_>) {
         Value::Int64(number) => write!(text, "{number}"),
         Value::Double(number) => write!(text, "{number}"),
         Value::Boolean(truth) => write!(text, "{truth}"),
+        Value::Binary(bytes) => text.write_str(&String::from_utf8_lossy(bytes)),
     };
 }
 

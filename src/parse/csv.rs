@@ -186,6 +186,7 @@ mod tests {
             Value::Int64(number) => Value::Int64(*number),
             Value::Double(number) => Value::Double(*number),
             Value::Boolean(truth) => Value::Boolean(*truth),
+            Value::Binary(bytes) => Value::Binary(bytes.to_vec().into()),
         };
         Field { name: field.name.to_string().into(), value }
     }

@@ -35,6 +35,7 @@ pub fn explain(text: &str, parsed: &Parsed<'_>, unsaid: &Unsaid) -> Vec<Part> {
             Value::Int64(number) => written(text, behind, number.to_string()),
             Value::Double(number) => written(text, behind, number.to_string()),
             Value::Boolean(is) => written(text, behind, is.to_string()),
+            Value::Binary(bytes) => (String::from_utf8_lossy(bytes).into_owned(), None),
         };
         parts.push(Part { name: field.name.to_string(), value, bytes });
     }

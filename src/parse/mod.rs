@@ -21,12 +21,14 @@
 //! * `layout`: what was written for people; times, levels and components by general rules, syslog, klog and others.
 //! * `shaped`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
 //!   runtime puts around a line.
+//! * `compose`: names and values that a protocol tells apart by itself.
 //! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.
 
 mod access;
 mod apache_error;
 mod cells;
 mod clef;
+mod compose;
 mod csv;
 mod cut;
 mod draft;
@@ -56,13 +58,16 @@ mod timestamp;
 mod w3c;
 mod zone;
 
+pub use compose::{Said, compose, level_of_severity};
 pub use explain::{Part, explain};
 pub(crate) use explicit::compile_part;
 pub use explicit::{Explicit, PatternError};
 pub use format::{Format, FormatChoice, UnknownFormat};
 pub use join::{Assembler, Ending, RawRecord, cut_record};
+pub(crate) use layout::facility_name;
 pub use learned::{Envelope, FormatError, Join, Learned, Reading, Stream, Unwrapped};
 pub use records::Records;
+pub(crate) use scales::syslog as syslog_level;
 pub use timestamp::Unsaid;
 pub use zone::{UnknownZone, Zone};
 

@@ -29,7 +29,7 @@ pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
 }
 
 /// The level of a severity of syslog, 0 to 7.
-fn syslog(number: i64) -> Option<Level> {
+pub(crate) fn syslog(number: i64) -> Option<Level> {
     u8::try_from(number).ok().filter(|severity| *severity < 8).map(of_priority)
 }
 
@@ -72,7 +72,7 @@ fn monolog(number: i64) -> Level {
     }
 }
 
-fn opentelemetry(number: i64) -> Option<Level> {
+pub(super) fn opentelemetry(number: i64) -> Option<Level> {
     Some(match number {
         1..=4 => Level::Trace,
         5..=8 => Level::Debug,

@@ -1,8 +1,9 @@
-//! What is shown of day-tables and of sources, in the one JSON form that the command line and the reading API share.
+//! What is shown of day-tables, of sources and of listeners, in the one JSON form that the command line and the reading API share.
 
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus, TableSummary};
 use crate::time::Ticks;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -59,21 +60,55 @@ impl From<&TableSummary> for ShownTable {
     }
 }
 
+/// A listener as it is shown, which only the daemon that listens can tell of: its counts are those since its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownListener {
+    /// The name of its config block.
+    pub block: String,
+    /// What it speaks: `syslog`.
+    pub kind: String,
+    /// Where it listens, as the configuration has it.
+    pub listen: String,
+    /// Records that were taken.
+    pub received: u64,
+    /// Of these, those that are committed.
+    pub committed: u64,
+    /// Bytes that came.
+    pub bytes: u64,
+    /// Connections that are open.
+    pub connections: u64,
+    /// What was lost, cut, replaced or refused, by reason, where there was any. `kernel` are datagrams that the kernel
+    /// dropped, `stopped` records that could not be committed any more, names of settings and `tls` and `no_frame`
+    /// connections that were closed.
+    pub losses: BTreeMap<String, u64>,
+}
+
+impl ShownListener {
+    /// Its losses, each with its number; empty where nothing was lost.
+    pub fn losses(&self) -> String {
+        let shown: Vec<_> = self.losses.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
+        shown.join(" ")
+    }
+}
+
 /// A source as it is shown: its ledger, and how far it is behind its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShownSource {
     /// The name of its config block.
     pub block: String,
-    /// Where its file was seen last.
+    /// Where its file was seen last; the folder of a journal, or `journal` for this host's.
     pub path: PathBuf,
     /// The 16 hex digits of its row keys.
     pub identity: String,
-    /// Followed or imported.
+    /// Followed, imported, or a journal.
     pub kind: SourceKind,
     /// Where it is in its life.
     pub status: SourceStatus,
-    /// Offset of the first byte that is not committed.
+    /// Offset of the first byte that is not committed; of a journal, how many entries were read.
     pub position: u64,
+    /// Of a journal, the cursor of the last entry that is committed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
     /// Bytes of its file now; none where another file, or none, is at its path.
     pub size: Option<u64>,
     /// Bytes that are not committed yet; none where the file is not there or its size does not tell, being compressed.
@@ -103,6 +138,7 @@ impl ShownSource {
             kind: state.kind,
             status: state.status,
             position: state.position,
+            cursor: (state.kind == SourceKind::Journal).then(|| state.cursor.clone()),
             size,
             lag_bytes: size.filter(|_| !compressed).map(|size| size.saturating_sub(state.position)),
             seen: state.seen.to_string(),
@@ -115,6 +151,7 @@ impl ShownSource {
         let Ledger {
             records: _,
             bytes: _,
+            lost_records,
             truncated_records,
             truncated_bytes,
             invalid_utf8_records,
@@ -122,6 +159,7 @@ impl ShownSource {
             lost_bytes,
         } = self.ledger;
         let counts = [
+            ("lost_records", lost_records),
             ("lost_bytes", lost_bytes),
             ("truncated_records", truncated_records),
             ("truncated_bytes", truncated_bytes),

@@ -236,6 +236,16 @@ impl Redactor {
         for (number, pattern) in self.0.iter().enumerate() {
             possible |= u64::from(pattern.may_be_in(text)) << number;
         }
+        self.redact_possible(record, possible)
+    }
+
+    /// Replaces what matches in a record that was not read from one text; true where anything did.
+    pub fn redact_parts(&self, record: &mut Record<'_>) -> bool {
+        self.redact_possible(record, u64::MAX)
+    }
+
+    /// `possible`: a bit a pattern, whether it may match in what is borrowed.
+    fn redact_possible(&self, record: &mut Record<'_>, possible: u64) -> bool {
         let mut had_any = self.clean(&mut record.message, possible);
         for field in &mut record.fields {
             had_any |= match &mut field.value {
@@ -249,6 +259,10 @@ impl Redactor {
                     self.clean_number(&mut field.value, written)
                 }
                 Value::Boolean(_) => false,
+                Value::Binary(bytes) => {
+                    let written = String::from_utf8_lossy(bytes).into_owned();
+                    self.clean_number(&mut field.value, written)
+                }
             };
             had_any |= self.clean(&mut field.name, possible);
         }
@@ -280,7 +294,7 @@ impl Redactor {
         pattern.is_some()
     }
 
-    /// Makes a number text where something in it matches.
+    /// Makes a number, or bytes, text where something in it matches.
     fn clean_number(&self, value: &mut Value<'_>, written: String) -> bool {
         let mut text = Cow::Owned(written);
         let had_any = self.clean(&mut text, u64::MAX);

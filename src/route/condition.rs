@@ -153,17 +153,18 @@ impl Test {
                 Value::Int64(n) => pattern.matches(n.to_string()),
                 Value::Double(n) => pattern.matches(n.to_string()),
                 Value::Boolean(b) => pattern.matches(if *b { "true" } else { "false" }),
+                Value::Binary(_) => false,
             },
             // Within `BOUND_MAX` a float has the same value.
             Test::AtLeast(least) => match value {
                 Value::Int64(n) => n >= least,
                 Value::Double(n) => *n >= *least as f64,
-                Value::String(_) | Value::Boolean(_) => false,
+                Value::String(_) | Value::Boolean(_) | Value::Binary(_) => false,
             },
             Test::AtMost(most) => match value {
                 Value::Int64(n) => n <= most,
                 Value::Double(n) => *n <= *most as f64,
-                Value::String(_) | Value::Boolean(_) => false,
+                Value::String(_) | Value::Boolean(_) | Value::Binary(_) => false,
             },
         }
     }
@@ -183,6 +184,7 @@ impl Literal {
             Value::Int64(n) => self.number == Some(*n),
             Value::Double(n) => *n.to_string() == *self.text,
             Value::Boolean(b) => &*self.text == if *b { "true" } else { "false" },
+            Value::Binary(_) => false,
         }
     }
 }

@@ -8,10 +8,12 @@ mod life;
 pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
 
 use super::StoreError;
+use super::intake::Outcome;
+use super::once::{self, Once};
 use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
 use super::sqlite::{self, Schema};
 use crate::key::{DayTable, Period};
-use crate::time::Ticks;
+use crate::time::{self, Ticks};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use std::collections::BTreeSet;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -74,10 +76,16 @@ const TABLES: &str = "
     );
 ";
 
+/// Format 3 has idempotency keys.
+const ONCE: &str = once::SCHEMA;
+
 /// Format 2 keeps what was learnt of a source's lines.
 const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAULT '';";
 
-const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED], &[life::LIFE]] };
+/// Format 3 keeps how far a journal was read.
+const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
+
+const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR]] };
 /// The format since which the catalogue knows of sealed files and archives.
 const FORMAT_OF_LIFE: i64 = 3;
 
@@ -306,14 +314,20 @@ impl Catalogue {
         self.sql(result).map(drop)
     }
 
-    /// The commit point of commit `seq`.
-    pub(crate) fn commit<'s>(
+    /// What becomes of a submission with this key, where the key is known.
+    pub(super) fn outcome_of(&self, once: &Once) -> Result<Option<Outcome>, StoreError> {
+        self.sql(once::outcome_of(&self.connection, once))
+    }
+
+    /// The commit point of commit `seq`. Says how many idempotency keys are left, where it brought some.
+    pub(super) fn commit<'s>(
         &mut self,
         seq: i64,
         touched: &[Touched<'_>],
         sources: impl Iterator<Item = &'s SourceState>,
+        keys: impl ExactSizeIterator<Item = &'s Once>,
         newest: Option<Ticks>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<once::Kept>, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for Touched { file, entities, times } in touched {
@@ -339,7 +353,10 @@ impl Catalogue {
                     "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0))",
                 )?
                 .execute(params![seq, newest.map(Ticks::get)])?;
-            transaction.commit()
+            let kept = (keys.len() > 0).then(|| once::keep(&transaction, keys, time::now(), once::KEYS_MAX));
+            let kept = kept.transpose()?;
+            transaction.commit()?;
+            Ok(kept)
         })();
         self.sql(result)
     }
@@ -362,10 +379,12 @@ impl Catalogue {
     /// Every source that is known.
     pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
         // A folder that is only read may be one that no daemon of this version has opened yet.
-        let learned = if self.sql(sqlite::format(&self.connection))? < 2 { "''" } else { "learned" };
+        let format = self.sql(sqlite::format(&self.connection))?;
+        let since = |first, column| if format < first { "''" } else { column };
+        let (learned, cursor) = (since(2, "learned"), since(3, "cursor"));
         let select = format!(
             "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status,
-             ledger, seen, {learned} FROM source ORDER BY block, path"
+             ledger, seen, {learned}, {cursor} FROM source ORDER BY block, path"
         );
         self.all(&select, read_source)
     }
@@ -547,24 +566,24 @@ fn marks_from(bytes: &[u8]) -> Vec<Mark> {
 /// Nearly every source is known, and only goes on: what it is stays as it was written first.
 const MOVE_ON: &str =
     "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
-    device = ?8, inode = ?9, learned = ?12 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
+    device = ?8, inode = ?9, learned = ?12, cursor = ?13 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
 
 /// Moves a source on, where it is known. Done for each source of each commit, so with a statement that is at hand.
 fn is_moved_on(move_on: &mut Statement<'_>, source: &SourceState) -> rusqlite::Result<bool> {
-    let SourceState { generation, block, learned, .. } = source;
+    let SourceState { generation, block, learned, cursor, .. } = source;
     let (identity, position) = (source.identity.cast_signed(), source.position.cast_signed());
     let (device, inode) = (source.device.cast_signed(), source.inode.cast_signed());
     let (marks, ledger) = (mark_bytes(&source.marks), serde_json::to_string(&source.ledger).unwrap_or_default());
     let (last_time, seen, status) = (source.last_time.map(Ticks::get), source.seen.get(), name_of(source.status));
     let moved = move_on.execute(params![
-        identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned
+        identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned, cursor
     ])?;
     Ok(moved > 0)
 }
 
 /// Puts down who a source is; how far it was read is still to be written.
 fn begin_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
-    let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, 0, x'', NULL, '', '', 0, '')";
+    let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, 0, x'', NULL, '', '', 0, '', '')";
     let (identity, kind, path) =
         (source.identity.cast_signed(), name_of(source.kind), source.path.as_os_str().as_bytes());
     let head = mark_bytes(&[source.head]);
@@ -593,6 +612,7 @@ fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
         ledger,
         seen: Ticks::new(row.get(13)?).unwrap_or_default(),
         learned: row.get(14)?,
+        cursor: row.get(15)?,
     })
 }
 
@@ -614,7 +634,7 @@ mod tests {
         writer.create_day(&old, 1, "Log20261120.1.db", Ticks::MIN).expect("created");
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
         let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
-        writer.commit(1, &touched, [&source].into_iter(), Ticks::new(9)).expect("committed");
+        writer.commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9)).expect("committed");
         let reader = Catalogue::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.committed().expect("read").seq, 1);
         assert_eq!(reader.newest().expect("read"), Ticks::new(9));
@@ -624,7 +644,7 @@ mod tests {
         assert_eq!((files[1].last_seq, files[1].entities), (1, 5));
         assert_eq!((files[0].times, files[1].times), (None, Ticks::new(3).zip(Ticks::new(9))));
         let touched = [Touched { file: "Log20261121.1.db", entities: 1, times: Ticks::new(1).zip(Ticks::new(4)) }];
-        writer.commit(2, &touched, std::iter::empty(), None).expect("committed");
+        writer.commit(2, &touched, std::iter::empty(), [].iter(), None).expect("committed");
         assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
         assert_eq!(writer.drop_day(&old, Permit::Proven, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
@@ -638,10 +658,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = SourceState { learned: String::new(), ..tests_state(1) };
-        catalogue.commit(1, &[], [&source].into_iter(), None).expect("committed");
+        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None).expect("committed");
         // As the version before wrote it.
         catalogue.connection.execute_batch(&life::undone()).expect("made old");
-        let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
+        let back = "DROP TABLE once; ALTER TABLE source DROP COLUMN learned; ALTER TABLE source DROP COLUMN cursor;
+                    PRAGMA user_version = 1";
         catalogue.connection.execute_batch(back).expect("made old");
         drop(catalogue);
 
@@ -649,8 +670,8 @@ mod tests {
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&source));
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
-        let learned = SourceState { learned: "much".into(), position: 99, ..source };
-        writer.commit(2, &[], [&learned].into_iter(), None).expect("committed");
+        let learned = SourceState { learned: "much".into(), cursor: "s=a;i=1".into(), position: 99, ..source };
+        writer.commit(2, &[], [&learned].into_iter(), [].iter(), None).expect("committed");
         // A reader that had it open before reads what is there now.
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
         drop(writer);
@@ -660,10 +681,37 @@ mod tests {
     }
 
     #[test]
+    fn a_catalogue_of_format_2_is_read_as_it_is_and_takes_keys_once_it_was_opened_to_write() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let source = tests_state(1);
+        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None).expect("committed");
+        // As the version before wrote it.
+        catalogue.connection.execute_batch(&life::undone()).expect("made old");
+        catalogue
+            .connection
+            .execute_batch("DROP TABLE once; ALTER TABLE source DROP COLUMN cursor; PRAGMA user_version = 2")
+            .expect("made old");
+        drop(catalogue);
+
+        let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+        assert_eq!((reader.sources().expect("read"), reader.committed().expect("read").seq), (vec![source], 1));
+        assert_eq!(sqlite::format(&reader.connection), Ok(2));
+        let once = Once { key: [7; 32], body: [1; 32], answer: once::Answer::default() };
+        let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(writer.outcome_of(&once).expect("read"), None);
+        writer.commit(2, &[], std::iter::empty(), [once].iter(), None).expect("committed");
+        drop(writer);
+        let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
+        assert_eq!(writer.outcome_of(&once).expect("read"), Some(Outcome::Repeated(once.answer)));
+        assert_eq!(reader.committed().expect("read").seq, 2);
+    }
+
+    #[test]
     fn a_number_that_never_happened_is_not_data_and_not_used_again() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        catalogue.commit(1, &[], std::iter::empty(), None).expect("committed");
+        catalogue.commit(1, &[], std::iter::empty(), [].iter(), None).expect("committed");
         catalogue.void(2).expect("voided");
         let committed = catalogue.committed().expect("read");
         assert_eq!(committed.seq, 2);

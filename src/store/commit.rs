@@ -10,7 +10,8 @@
 
 use super::catalogue::{Catalogue, Role, Touched};
 use super::day::{DayFile, Insert};
-use super::intake::{Done, Intake, Step, Submission, Work};
+use super::intake::{Done, Intake, Outcome, Step, Submission, Work};
+use super::once::Gathered;
 use super::open::{self, Layout, Lock};
 use super::page::{Builder, PAGE_BYTES};
 use super::source::SourceState;
@@ -26,6 +27,8 @@ use std::time::{Duration, Instant};
 mod life;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod once_model;
 
 pub use life::{Restoring, Sealing};
 
@@ -75,6 +78,7 @@ struct Pending {
     pages: HashMap<DayTable, Vec<Insert>>,
     sources: HashMap<u64, SourceState>,
     done: Vec<Done>,
+    keys: Gathered,
     /// Whether somebody waits for this commit.
     is_awaited: bool,
     newest: Option<Ticks>,
@@ -99,13 +103,16 @@ impl Pending {
 
     fn add(&mut self, submission: Submission) {
         self.since.get_or_insert_with(Instant::now);
-        let Submission { batches, advances, done, newest, .. } = submission;
+        let Submission { batches, advances, done, newest, once, .. } = submission;
         self.newest = self.newest.max(newest);
         for batch in batches {
             self.add_batch(batch);
         }
         for advance in advances {
             self.sources.insert(advance.identity, advance);
+        }
+        if let Some(once) = once {
+            self.keys.add(once);
         }
         self.is_awaited |= done.is_awaited();
         if done.is_told() {
@@ -252,7 +259,7 @@ impl Committer {
 
     fn take(&mut self, mut submission: Submission) {
         self.intake.release(submission.bytes());
-        if submission.epoch != self.intake.epoch() {
+        if submission.epoch != self.intake.epoch() || self.is_repeat(&mut submission) {
             return;
         }
         // A day that was dropped, or restored, takes nothing more: what comes for it goes to today's table, its time kept.
@@ -262,6 +269,27 @@ impl Committer {
             }
         }
         self.pending.add(submission);
+    }
+
+    /// Whether the key of a submission is known, so that nothing of it is written; then it is told what it is.
+    fn is_repeat(&mut self, submission: &mut Submission) -> bool {
+        let Some(once) = &submission.once else { return false };
+        if let Some(outcome) = self.pending.keys.outcome_of(once) {
+            // The first is not on disk yet: nothing is certain before.
+            self.pending.keys.add_repeat(std::mem::take(&mut submission.done), outcome);
+            return true;
+        }
+        match self.catalogue.outcome_of(once) {
+            Ok(None) => false,
+            Ok(Some(outcome)) => {
+                std::mem::take(&mut submission.done).tell(outcome);
+                true
+            }
+            Err(error) => {
+                self.fail(&error);
+                true
+            }
+        }
     }
 
     fn step(&mut self, step: Step) {
@@ -301,14 +329,16 @@ impl Committer {
         crate::failpoint!("commit-between");
         let noted = touched.iter().map(|(file, entities, times)| Touched { file, entities: *entities, times: *times });
         let touched: Vec<_> = noted.collect();
-        self.catalogue.commit(seq, &touched, pending.sources.values(), pending.newest)?;
+        let (sources, keys) = (pending.sources.values(), pending.keys.keys());
+        let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest)?;
         self.seq = seq;
         crate::failpoint!("commit-after");
 
         self.intake.committed(pending.sources.into_values().collect());
         for done in pending.done.drain(..) {
-            done.committed();
+            done.tell(Outcome::Committed);
         }
+        pending.keys.committed();
         for (day, written) in pending.pages.keys().zip(all_written) {
             self.tidy.written(day, written);
             if let Some(open) = self.days.get_mut(day) {
@@ -324,7 +354,9 @@ impl Committer {
             self.checkpoints.queue(&Catalogue::path_in(&self.layout.data));
         }
         let pages_merged = self.tidy.take_merged();
-        let report = CommitReport { took: start.elapsed(), days_written, pages_merged, ..pending.report };
+        let (keys, keys_dropped) = (kept.map(|kept| kept.keys), kept.map_or(0, |kept| kept.dropped));
+        let took = start.elapsed();
+        let report = CommitReport { took, days_written, pages_merged, keys, keys_dropped, ..pending.report };
         (self.options.on_commit)(&report);
         Ok(())
     }

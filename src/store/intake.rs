@@ -5,6 +5,7 @@
 //! at what [`Intake::sources`] says is committed. A submission that was built in an older epoch is refused, so
 //! nothing that was read before the failure can slip in behind it.
 
+use super::once::{Answer, Once};
 use super::source::SourceState;
 use crate::batch::Batch;
 use crate::time::Ticks;
@@ -27,30 +28,54 @@ pub struct Submission {
     pub newest: Option<Ticks>,
     /// The epoch that the sources were read in.
     pub epoch: u64,
+    /// The idempotency key under which all of it is written once.
+    pub once: Option<Once>,
     /// Told what became of it.
     pub done: Done,
 }
 
-/// Called once: with `true` when all of a submission is on disk, with `false` when none of it is and never will be.
+/// What became of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it is on disk.
+    Committed,
+    /// Its key was committed before, with the same body: nothing was written, and this was answered then.
+    Repeated(Answer),
+    /// Its key was committed before, with another body: nothing was written.
+    OtherBody,
+    /// None of it is on disk. Where a commit failed at its very end this may turn out wrong when the store is opened again;
+    /// whoever repeats it with its key is told which it was.
+    NotCommitted,
+}
+
+/// Called once, when it is known what became of a submission.
 #[derive(Default)]
 pub struct Done {
-    told: Option<Box<dyn FnOnce(bool) + Send>>,
+    told: Option<Box<dyn FnOnce(Outcome) + Send>>,
     is_awaited: bool,
 }
 
 impl Done {
-    /// Calls `told` from the committer's thread, which waits for it: keep it short.
+    /// Calls `told` from the committer's thread, which waits for it: keep it short. With `true` when all of a submission
+    /// is on disk, with `false` when none of it is and never will be.
     pub fn new(told: impl FnOnce(bool) + Send + 'static) -> Done {
-        Done { told: Some(Box::new(told)), is_awaited: false }
+        let mut done = Done::awaited(told);
+        done.is_awaited = false;
+        done
     }
 
     /// The same for whom somebody waits: the commit does not wait for its interval.
     pub fn awaited(told: impl FnOnce(bool) + Send + 'static) -> Done {
+        Done::with_outcome(move |outcome| told(matches!(outcome, Outcome::Committed | Outcome::Repeated(_))))
+    }
+
+    /// The same for whom waits and has an idempotency key.
+    pub fn with_outcome(told: impl FnOnce(Outcome) + Send + 'static) -> Done {
         Done { told: Some(Box::new(told)), is_awaited: true }
     }
 
-    pub(crate) fn committed(mut self) {
-        self.tell(true);
+    pub(crate) fn tell(mut self, outcome: Outcome) {
+        self.tell_once(outcome);
     }
 
     /// Whether somebody waits for the answer.
@@ -63,9 +88,9 @@ impl Done {
         self.told.is_some()
     }
 
-    fn tell(&mut self, committed: bool) {
+    fn tell_once(&mut self, outcome: Outcome) {
         if let Some(told) = self.told.take() {
-            told(committed);
+            told(outcome);
         }
     }
 }
@@ -73,7 +98,7 @@ impl Done {
 /// A submission that is dropped on the way was not committed.
 impl Drop for Done {
     fn drop(&mut self) {
-        self.tell(false);
+        self.tell_once(Outcome::NotCommitted);
     }
 }
 
@@ -127,7 +152,8 @@ struct State {
 impl Submission {
     /// Bytes that count against the queue's bound.
     pub fn bytes(&self) -> usize {
-        self.batches.iter().map(Batch::bytes).sum::<usize>() + self.advances.len() * 512
+        let others = self.advances.len() + usize::from(self.once.is_some());
+        self.batches.iter().map(Batch::bytes).sum::<usize>() + others * 512
     }
 
     /// Records and items in it.
@@ -315,7 +341,7 @@ impl Sink {
             Ok(Some(Work::Rows(mut submission))) => {
                 self.0.release(submission.bytes());
                 self.0.committed(submission.advances.clone());
-                std::mem::take(&mut submission.done).committed();
+                std::mem::take(&mut submission.done).tell(Outcome::Committed);
                 Some(submission)
             }
             _ => None,

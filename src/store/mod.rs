@@ -13,7 +13,8 @@
 //! The way in: [`intake`] is the bounded queue that sources submit to, [`commit`] the one committer behind it,
 //! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalogue`] the commit point,
 //! `tidy` what merges small pages later. [`sealed`] makes one Parquet file of a day that is over. The way out is [`read`]
-//! and [`scan`], in any process. What belongs to a source is [`source`].
+//! and [`scan`], in any process. What belongs to a source is [`source`], what belongs to a push that may be repeated
+//! [`once`].
 //!
 //! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the
 //! catalogue, one transaction moves the positions, notes each touched file's last `seq` and number of entities, and
@@ -29,6 +30,7 @@ mod day;
 pub mod error;
 pub mod intake;
 mod leftovers;
+pub mod once;
 mod open;
 mod open_scan;
 mod pack;
@@ -47,7 +49,8 @@ mod tidy;
 pub use commit::{Restoring, Sealing};
 pub use counts::CountBy;
 pub use error::StoreError;
-pub use intake::{Advance, Done, Intake, Refused, Submission};
+pub use intake::{Advance, Done, Intake, Outcome, Refused, Submission};
+pub use once::{Answer, Once};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
 pub use scan::Scan;
@@ -101,6 +104,10 @@ pub struct CommitReport {
     pub took: Duration,
     /// The part of it in which the days' files were written and synced.
     pub days_written: Duration,
+    /// Idempotency keys that are known, where the commit brought some.
+    pub keys: Option<u64>,
+    /// Idempotency keys that went before their time, because there were too many.
+    pub keys_dropped: u64,
 }
 
 /// A data folder, opened to write. Only one process has it open so at a time.

@@ -15,6 +15,8 @@ pub enum SourceKind {
     Tail,
     /// A file that was imported.
     Import,
+    /// A journal of systemd.
+    Journal,
 }
 
 /// Where a source is in its life.
@@ -46,6 +48,8 @@ pub struct Mark {
 pub struct Ledger {
     /// Records that are committed.
     pub records: u64,
+    /// Records known to have been destroyed before they were read (entries that a journal was freed of).
+    pub lost_records: u64,
     /// Bytes that were read and are committed, newlines included.
     pub bytes: u64,
     /// Records that were longer than the limit and kept up to it.
@@ -60,16 +64,17 @@ pub struct Ledger {
     pub lost_bytes: u64,
 }
 
-/// A file as the catalogue knows it.
+/// A file, or a journal, as the catalogue knows it. A journal has no device, no inode, no head and no marks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceState {
     /// The 16 hex digits of its row keys; never changes.
     pub identity: u64,
     /// The name of the config block that it belongs to.
     pub block: String,
-    /// Followed or imported.
+    /// Followed, imported, or a journal.
     pub kind: SourceKind,
-    /// Where it was seen first. It stays: a rotated file goes on under the instance and `Source` that it had.
+    /// Where it was seen first. It stays: a rotated file goes on under the instance and `Source` that it had. Of a
+    /// journal, its folder, or `journal` for that of this host.
     pub path: PathBuf,
     /// Device and inode it had when it was seen last.
     pub device: u64,
@@ -79,8 +84,12 @@ pub struct SourceState {
     pub generation: u32,
     /// Its first line, newline included, its first 1 KiB at most.
     pub head: Mark,
-    /// Offset of the first byte that is not committed, decoded where the file is compressed.
+    /// Offset of the first byte that is not committed, decoded where the file is compressed. Of a journal, how many
+    /// entries were read.
     pub position: u64,
+    /// Of a journal, the cursor of the last entry that is committed; empty where it was read from its beginning and had
+    /// none.
+    pub cursor: String,
     /// Positions with the bytes before them, the newest last, `position` among them; at most [`MARKS_MAX`].
     pub marks: Vec<Mark>,
     /// The time of the last record, for a record without one that follows it.
@@ -109,6 +118,7 @@ pub(crate) fn tests_state(identity: u64) -> SourceState {
         position: 64,
         marks: vec![Mark { position: 64, length: 64, hash: 9 }],
         last_time: Ticks::new(5),
+        cursor: String::new(),
         learned: "learnt".into(),
         status: SourceStatus::Live,
         ledger: Ledger { records: 3, bytes: 64, ..Ledger::default() },

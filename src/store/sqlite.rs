@@ -8,7 +8,8 @@ use std::time::Duration;
 /// `application_id` of every database of ours: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
 /// `user_version`: the format that this program writes, and the newest that it reads. What is new in 2: a day has packs,
-/// the catalogue keeps what was learnt of a source. In 3: the catalogue knows sealed files and archives.
+/// the catalogue keeps what was learnt of a source. In 3: it knows sealed files and archives, has idempotency keys, and the
+/// cursor of a journal.
 const FORMAT: i64 = FORMATS as i64;
 const FORMATS: usize = 3;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery

@@ -91,7 +91,7 @@ fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
         advances: vec![state],
         epoch: intake.epoch(),
         done: Done::new(move |committed| told.send(committed).expect("heard")),
-        newest: None,
+        ..Submission::default()
     };
     intake.submit(submission).is_ok() && hears.recv().expect("told")
 }

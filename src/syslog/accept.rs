@@ -4,9 +4,10 @@
 //! to accept (no file descriptors left) is said once, tried again after a pause, and never ends the loop. A handshake has
 //! its time limit, and is the task of its own connection: nobody waits behind it.
 
-use super::counters::count;
-use super::stream::{DRAIN_QUIET, Room, Socket, connection};
-use super::tls::Certificates;
+use super::stream::{DRAIN_QUIET, Peer, Room, Socket, connection};
+use crate::fair::network_of;
+use crate::rows::count;
+use crate::tls::{Certificates, HANDSHAKE};
 use rustix::net::sockopt;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
@@ -20,8 +21,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long accepting rests after it failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -33,9 +32,11 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
                 let mut certificates = certificates;
                 let begin = |(stream, address): (TcpStream, SocketAddr), place, connections: &mut JoinSet<()>| {
                     tune(&stream);
-                    let peer = address.ip().to_canonical().to_string();
-                    let acceptor =
-                        certificates.as_mut().map(|certificates| certificates.acceptor(&room.block.counters));
+                    let name = address.ip().to_canonical().to_string();
+                    let peer = Peer { name, network: Some(network_of(address.ip())) };
+                    let acceptor = certificates
+                        .as_mut()
+                        .map(|certificates| certificates.acceptor(|| count(&room.block.counters.reloads_failed, 1)));
                     let room = room.clone();
                     match acceptor {
                         None => connections.spawn_local(connection(stream, peer, room, place)),
@@ -49,7 +50,7 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
                                         Err(_) => Some("it took too long".to_owned()),
                                     };
                                     let listener = &room.block.config.name;
-                                    tracing::info!(listener, peer, error, "a TLS handshake failed");
+                                    tracing::info!(listener, peer = peer.name, error, "a TLS handshake failed");
                                 }
                             }
                         }),
@@ -63,7 +64,8 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
             Ok(listener) => {
                 let accept = |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
                 let begin = |stream, place, connections: &mut JoinSet<()>| {
-                    connections.spawn_local(connection(stream, room.host.clone(), room.clone(), place));
+                    let peer = Peer { name: room.host.clone(), network: None };
+                    connections.spawn_local(connection(stream, peer, room.clone(), place));
                 };
                 accept_all(accept, begin, &room).await;
             }

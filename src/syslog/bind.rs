@@ -1,7 +1,8 @@
 //! Sockets are bound before anything else happens, so that a listener that cannot be is an error of the start.
 
+use crate::activation::Inherited;
 use rustix::fs::{Mode, chmod};
-use rustix::net::sockopt;
+use rustix::net::{listen, sockopt};
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -44,36 +45,62 @@ fn failed(at: impl std::fmt::Display) -> impl FnOnce(io::Error) -> ListenError {
     move |source| ListenError::Io { at, source }
 }
 
+/// Connections that wait to be accepted; the system has a limit of its own (`net.core.somaxconn`).
+const BACKLOG: i32 = 1024;
+
 /// Binds a port. An IPv6 address that stands for any takes IPv4 as well, as the system is set.
-pub(super) fn tcp(address: SocketAddr) -> Result<TcpListener, ListenError> {
+pub(super) fn tcp(address: SocketAddr, inherited: &mut Inherited) -> Result<TcpListener, ListenError> {
+    if let Some(listener) = inherited.tcp(address) {
+        return Ok(listener);
+    }
     let listener = TcpListener::bind(address).map_err(failed(address))?;
     listener.set_nonblocking(true).map_err(failed(address))?;
+    // The standard library listens with a shorter queue.
+    listen(&listener, BACKLOG).map_err(|error| failed(address)(error.into()))?;
     Ok(listener)
 }
 
-pub(super) fn udp(address: SocketAddr, receive_buffer: usize) -> Result<UdpSocket, ListenError> {
-    let socket = UdpSocket::bind(address).map_err(failed(address))?;
+pub(super) fn udp(
+    address: SocketAddr,
+    receive_buffer: usize,
+    inherited: &mut Inherited,
+) -> Result<UdpSocket, ListenError> {
+    let socket = inherited.udp(address).map_or_else(|| UdpSocket::bind(address), Ok).map_err(failed(address))?;
     enlarge(&socket, receive_buffer);
     Ok(socket)
 }
 
+/// A socket that was handed over keeps its file and the mode that it has.
 pub(super) fn unix_datagram(
     path: &Path,
     mode: u32,
     receive_buffer: usize,
-) -> Result<(UnixDatagram, SocketFile), ListenError> {
+    inherited: &mut Inherited,
+) -> Result<(UnixDatagram, Option<SocketFile>), ListenError> {
+    if let Some(socket) = inherited.unix_datagram(path) {
+        enlarge(&socket, receive_buffer);
+        return Ok((socket, None));
+    }
     let answers = |path: &Path| UnixDatagram::unbound()?.connect(path);
     clear(path, answers)?;
     let socket = UnixDatagram::bind(path).map_err(failed(path.display()))?;
     enlarge(&socket, receive_buffer);
-    Ok((socket, SocketFile::new(path, mode)?))
+    Ok((socket, Some(SocketFile::new(path, mode)?)))
 }
 
-pub(super) fn unix_stream(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), ListenError> {
+/// As [`unix_datagram`].
+pub(super) fn unix_stream(
+    path: &Path,
+    mode: u32,
+    inherited: &mut Inherited,
+) -> Result<(UnixListener, Option<SocketFile>), ListenError> {
+    if let Some(listener) = inherited.unix_stream(path) {
+        return Ok((listener, None));
+    }
     clear(path, |path| UnixStream::connect(path).map(drop))?;
     let listener = UnixListener::bind(path).map_err(failed(path.display()))?;
     listener.set_nonblocking(true).map_err(failed(path.display()))?;
-    Ok((listener, SocketFile::new(path, mode)?))
+    Ok((listener, Some(SocketFile::new(path, mode)?)))
 }
 
 /// Has the kernel keep more of what is not read yet: past its limit where this process may, else up to it.
@@ -136,13 +163,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         drop(UnixDatagram::bind(&path).expect("what a killed daemon leaves"));
-        let (socket, file) = unix_datagram(&path, 0o666, 1 << 16).expect("bound");
+        let own = &mut Inherited::default();
+        let (socket, file) = unix_datagram(&path, 0o666, 1 << 16, own).expect("bound");
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o666);
-        assert!(matches!(unix_datagram(&path, 0o666, 1 << 16), Err(ListenError::InUse(_))));
-        assert!(matches!(unix_stream(&path, 0o666), Err(ListenError::InUse(_))));
+        assert!(matches!(unix_datagram(&path, 0o666, 1 << 16, own), Err(ListenError::InUse(_))));
+        assert!(matches!(unix_stream(&path, 0o666, own), Err(ListenError::InUse(_))));
         drop((socket, file));
         assert!(!path.exists());
         std::fs::write(&path, "dear diary").expect("written");
-        assert!(matches!(unix_stream(&path, 0o666), Err(ListenError::InTheWay(_))));
+        assert!(matches!(unix_stream(&path, 0o666, own), Err(ListenError::InTheWay(_))));
     }
 }

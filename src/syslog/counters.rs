@@ -1,28 +1,22 @@
 //! What listeners count, for the metrics to show.
 
-use crate::lifecycle::Admission;
-use crate::parse::Format;
-use std::collections::BTreeMap;
+use crate::fair::Reason;
+use crate::rows::Tally;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Counts of one listener.
 #[derive(Debug, Default)]
 pub struct ListenerCounters {
     /// The block's name.
     pub name: String,
-    /// Records that were taken.
-    pub records: AtomicU64,
+    /// Where it listens, as the configuration has it.
+    pub listen: String,
+    /// What became of its messages.
+    pub tally: Tally,
+    /// Records that were taken and are committed.
+    pub committed: AtomicU64,
     /// Bytes that came, framing included and TLS not.
     pub bytes: AtomicU64,
-    /// Records by format, in the order of [`Format::ALL`].
-    pub by_format: [AtomicU64; Format::ALL.len()],
-    /// Messages that were cut at the limit, or by the end of their connection.
-    pub truncated: AtomicU64,
-    /// Messages with bytes that are no UTF-8.
-    pub invalid_utf8: AtomicU64,
-    /// Records that were taken and could not be committed any more, because the store was closed.
-    pub lost: AtomicU64,
     /// Connections that are open now.
     pub connections: AtomicU64,
     /// Connections that were accepted.
@@ -39,32 +33,26 @@ pub struct ListenerCounters {
     pub kernel_drops: AtomicU64,
     /// Certificates that changed and could not be read.
     pub reloads_failed: AtomicU64,
-    /// Records that went to today's table, by configured table: those whose day had expired, and those dated far ahead.
-    misplaced: Mutex<BTreeMap<String, [u64; 2]>>,
+    /// Datagrams that were dropped because their peer was over its rate or quota, in the order of [`Reason::ALL`].
+    pub over: [AtomicU64; Reason::ALL.len()],
+    /// Times that a connection was not read from for a while because of that, in the same order.
+    pub paced: [AtomicU64; Reason::ALL.len()],
 }
 
 impl ListenerCounters {
     /// All zero.
-    pub fn new(name: &str) -> ListenerCounters {
-        ListenerCounters { name: name.into(), ..ListenerCounters::default() }
+    pub fn new(name: &str, listen: &str) -> ListenerCounters {
+        ListenerCounters { name: name.into(), listen: listen.into(), ..ListenerCounters::default() }
     }
 
-    /// Records that went to today's table, late and early ones, by configured table.
-    pub fn misplaced(&self) -> MutexGuard<'_, BTreeMap<String, [u64; 2]>> {
-        self.misplaced.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Connections that were closed by this side, by reason.
+    pub fn closed(&self) -> [(&'static str, u64); 4] {
+        [
+            ("connections_max", &self.too_many),
+            ("tls", &self.handshakes_failed),
+            ("no_frame", &self.no_frames),
+            ("idle_timeout", &self.idle),
+        ]
+        .map(|(reason, count)| (reason, count.load(Ordering::Relaxed)))
     }
-
-    pub(super) fn misplace(&self, table: &str, admission: Admission) {
-        let at = match admission {
-            Admission::Own => return,
-            Admission::Late => 0,
-            Admission::Early => 1,
-        };
-        self.misplaced().entry(table.to_owned()).or_default()[at] += 1;
-    }
-}
-
-/// Counts up; no other order than its own is needed of a count.
-pub(super) fn count(counter: &AtomicU64, by: u64) {
-    counter.fetch_add(by, Ordering::Relaxed);
 }

@@ -1,13 +1,13 @@
 //! Datagrams, a message each. A socket has a thread of its own, so that nothing stands between it and its rows but its
-//! own work: what is not read in time the kernel drops.
+//! own work: what is not read in time the kernel drops. What a peer sends beyond its rate or quota is dropped here, and counted.
 
 use super::bind::SocketFile;
-use super::counters::count;
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
 use super::framing::Message;
+use crate::fair::{Accounts, Now, network_of};
 use crate::parse::Learned;
 use crate::route::Lanes;
-use crate::time;
+use crate::rows::count;
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -55,7 +55,13 @@ impl Datagrams {
         let mut counter = Counter::new();
         let mut lanes = Lanes::default();
         let mut peers: HashMap<Option<IpAddr>, Peer, foldhash::quality::RandomState> = HashMap::default();
-        let mut take = |desk: &mut Desk, address: Option<IpAddr>, bytes: &[u8], now| {
+        let mut accounts = Accounts::new(block.config.per_sender);
+        let mut take = |desk: &mut Desk, address: Option<IpAddr>, bytes: &[u8], now: Now| {
+            let network = address.map(network_of);
+            if let Err(over) = accounts.admit(&network, now) {
+                return count(&block.counters.over[over.reason.number()], 1);
+            }
+            accounts.charge(network, 1, bytes.len() as u64, now);
             if peers.len() >= PEERS_MAX && !peers.contains_key(&address) {
                 peers.clear();
             }
@@ -69,7 +75,7 @@ impl Datagrams {
             if end > 0 {
                 let mut sender = Sender { counter: &mut counter, learned: &mut peer.learned, peer: &peer.name };
                 let message = Message { bytes: &bytes[..kept], cut: end - kept };
-                desk.take(&block, &mut lanes, &mut sender, message, now);
+                desk.take(&block, &mut lanes, &mut sender, message, now.ticks);
             }
         };
         let mut reader = Reader::new(&socket, block.limit);
@@ -79,14 +85,14 @@ impl Datagrams {
             if stopping.is_none() && stop.load(Ordering::Acquire) {
                 stopping = Some(Instant::now());
             }
-            let now = time::now();
+            let now = Now::read();
             match reader.read(&socket, |address, bytes| take(&mut desk, address, bytes, now)) {
                 Ok(()) => failing = false,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if stopping.is_some() {
                         break;
                     }
-                    desk.hand_over_if_due();
+                    desk.rest();
                     wait(&socket, if desk.has_rows() { HAND_OVER } else { 4 * HAND_OVER });
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

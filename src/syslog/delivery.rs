@@ -4,7 +4,9 @@
 //! commit fails all that is not is submitted once more, in its order, in the next epoch. Rows keep their keys, so one
 //! that was on disk all the same is written over by itself.
 
+use super::counters::ListenerCounters;
 use crate::batch::Batch;
+use crate::rows::count;
 use crate::store::{Done, Intake, Refused, Submission};
 use crate::time::Ticks;
 use std::collections::VecDeque;
@@ -28,9 +30,13 @@ pub(super) struct Delivery {
 struct Parcel {
     number: u64,
     batches: Vec<Batch>,
+    records: Records,
     newest: Option<Ticks>,
     bytes: usize,
 }
+
+/// How many records there are of each listener.
+pub(super) type Records = Arc<[(Arc<ListenerCounters>, u64)]>;
 
 /// What the committer said.
 struct Told {
@@ -61,13 +67,14 @@ impl Delivery {
     pub(super) fn submit(
         &mut self,
         batches: Vec<Batch>,
+        records: Records,
         newest: Option<Ticks>,
         is_awaited: bool,
     ) -> Result<(), Refused> {
         self.settle()?;
         self.number += 1;
         let bytes = batches.iter().map(Batch::bytes).sum();
-        let parcel = Parcel { number: self.number, batches, newest, bytes };
+        let parcel = Parcel { number: self.number, batches, records, newest, bytes };
         self.bytes += bytes;
         let is_awaited = is_awaited || self.bytes > COPIES_BYTES;
         let sent = self.send(&parcel, is_awaited);
@@ -97,6 +104,14 @@ impl Delivery {
         *self.told.committed.borrow() == self.number
     }
 
+    /// Counts what is under way still as lost: the store takes nothing any more.
+    pub(super) fn give_up(&mut self) {
+        let committed = *self.told.committed.borrow();
+        for parcel in self.under_way.drain(..).filter(|parcel| parcel.number > committed) {
+            parcel.records.iter().for_each(|(counters, records)| count(&counters.tally.lost, *records));
+        }
+    }
+
     fn again(&mut self) -> Result<(), Refused> {
         loop {
             self.epoch = self.intake.epoch();
@@ -109,8 +124,10 @@ impl Delivery {
 
     fn send(&self, parcel: &Parcel, is_awaited: bool) -> Result<(), Refused> {
         let (told, number, epoch) = (self.told.clone(), parcel.number, self.epoch);
+        let records = parcel.records.clone();
         let tell = move |is_committed| {
             if is_committed {
+                records.iter().for_each(|(counters, records)| count(&counters.committed, *records));
                 told.committed.send_if_modified(|committed| {
                     let is_news = number > *committed;
                     *committed = number.max(*committed);
@@ -140,8 +157,10 @@ mod tests {
     fn what_a_failed_commit_refused_is_submitted_again_in_its_order() {
         let (intake, sink) = Sink::new(vec![]);
         let mut delivery = Delivery::new(intake);
+        let counters = Arc::new(ListenerCounters::default());
+        let one = || Records::from([(counters.clone(), 1)]);
         for _ in 0..3 {
-            delivery.submit(Vec::new(), None, false).expect("taken");
+            delivery.submit(Vec::new(), one(), None, false).expect("taken");
         }
         assert!(sink.take(Duration::ZERO).is_some());
         sink.fail();
@@ -154,7 +173,11 @@ mod tests {
         assert!(sink.take(Duration::ZERO).is_none() && delivery.is_done());
         sink.fail();
         // Built in the epoch before, and not lost by that.
-        delivery.submit(Vec::new(), None, true).expect("taken");
+        delivery.submit(Vec::new(), one(), None, true).expect("taken");
         assert!(sink.take(Duration::ZERO).is_some() && delivery.is_done());
+        assert_eq!(counters.committed.load(Ordering::Relaxed), 4);
+        delivery.submit(Vec::new(), one(), None, true).expect("taken");
+        delivery.give_up();
+        assert_eq!((counters.tally.lost.load(Ordering::Relaxed), counters.committed.load(Ordering::Relaxed)), (1, 4));
     }
 }

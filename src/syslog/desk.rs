@@ -1,18 +1,15 @@
 //! Messages become rows: what every thread that takes messages has.
 
-use super::counters::{ListenerCounters, count};
+use super::counters::ListenerCounters;
 use super::delivery::Delivery;
 use super::framing::Message;
-use crate::batcher::Batcher;
 use crate::config::SyslogConfig;
-use crate::lifecycle::Admission;
 use crate::parse::{Envelope, Learned};
 use crate::record::{Field, Value};
 use crate::route::{Lanes, Origin, Router};
+use crate::rows::{Rows, count, random_identity};
 use crate::store::{Intake, Refused};
 use crate::time::Ticks;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -47,8 +44,12 @@ pub(super) struct Counter {
 
 impl Counter {
     pub(super) fn new() -> Counter {
-        // Its keys are random, and it is built to give nothing away of them.
-        Counter { identity: RandomState::new().build_hasher().finish(), next: 0 }
+        Counter { identity: random_identity(), next: 0 }
+    }
+
+    /// How far it has counted.
+    pub(super) fn taken(&self) -> u64 {
+        self.next
     }
 }
 
@@ -61,10 +62,8 @@ pub(super) struct Sender<'a> {
 
 /// Rows that gather on a thread until they are handed over.
 pub(super) struct Desk {
-    router: Router,
-    batcher: Batcher,
+    rows: Rows,
     pub(super) delivery: Delivery,
-    newest: Option<Ticks>,
     /// When the oldest row was taken.
     oldest: Option<Instant>,
     /// Records that were taken and not handed over, by listener.
@@ -77,12 +76,9 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(router: Router, intake: Intake) -> Desk {
-        let (batcher, delivery) = (Batcher::default(), Delivery::new(intake));
         Desk {
-            router,
-            batcher,
-            delivery,
-            newest: None,
+            rows: Rows::new(router),
+            delivery: Delivery::new(intake),
             oldest: None,
             records: Vec::new(),
             is_awaited: false,
@@ -99,37 +95,23 @@ impl Desk {
         message: Message<'_>,
         now: Ticks,
     ) {
-        let counters = &*block.counters;
+        let tally = &block.counters.tally;
         let text = String::from_utf8_lossy(message.bytes);
         let parsed = sender.learned.record(&text, Envelope::default(), &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);
-        count(&counters.records, 1);
-        count(&counters.by_format[format.number()], 1);
+        count(&tally.by_format[format.number()], 1);
         if matches!(text, std::borrow::Cow::Owned(_)) {
-            count(&counters.invalid_utf8, 1);
+            count(&tally.invalid_utf8, 1);
         }
         if message.cut > 0 {
-            count(&counters.truncated, 1);
+            count(&tally.truncated, 1);
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
-        let time = record.time.unwrap_or(now);
-        let origin = Origin {
-            identity: sender.counter.identity,
-            position: sender.counter.next,
-            source: &block.source,
-            tenant: None,
-        };
+        let (identity, position) = (sender.counter.identity, sender.counter.next);
+        let origin = Origin { identity, position, source: &block.source, tenant: None };
         sender.counter.next += 1;
         let instance = block.config.instance.render(sender.peer, &block.source, |name| record.text(name));
-        let lane = lanes.of(&self.router, &instance, &block.source);
-        let admission = lane.push(&self.router, &mut self.batcher, &record, time, origin, now);
-        if admission != Admission::Own {
-            counters.misplace(lane.table(), admission);
-        }
-        // One message from the year 9999 must not vouch for any clock.
-        if admission != Admission::Early {
-            self.newest = record.time.max(self.newest);
-        }
+        self.rows.write(lanes, &instance, &record, origin, now, tally);
         match self.records.iter_mut().find(|(counters, _)| Arc::ptr_eq(counters, &block.counters)) {
             Some((_, records)) => *records += 1,
             None => self.records.push((block.counters.clone(), 1)),
@@ -147,7 +129,7 @@ impl Desk {
     /// on this thread meanwhile, and senders find out.
     pub(super) fn hand_over_if_due(&mut self) {
         let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HAND_OVER);
-        if is_old || self.batcher.bytes() >= SUBMISSION_BYTES {
+        if is_old || self.rows.bytes() >= SUBMISSION_BYTES {
             self.hand_over();
         }
     }
@@ -156,16 +138,23 @@ impl Desk {
     pub(super) fn hand_over(&mut self) {
         self.oldest = None;
         let is_awaited = std::mem::take(&mut self.is_awaited);
-        let (batches, newest) = (self.batcher.take(), self.newest.take());
+        let (batches, newest) = self.rows.take();
         let done = match batches.is_empty() {
             true => self.delivery.settle(),
-            false => self.delivery.submit(batches, newest, is_awaited),
+            false => {
+                let records = std::mem::take(&mut self.records).into();
+                self.delivery.submit(batches, records, newest, is_awaited)
+            }
         };
-        let records = std::mem::take(&mut self.records);
         if let Err(Refused::Closed) = done {
-            records.iter().for_each(|(counters, records)| count(&counters.lost, *records));
+            self.delivery.give_up();
             self.is_closed = true;
         }
+    }
+
+    /// While nothing comes: hands over what is old, and submits again what a failed commit refused.
+    pub(super) fn rest(&mut self) {
+        if self.has_rows() { self.hand_over_if_due() } else { self.hand_over() }
     }
 
     /// Whether rows wait to be handed over.
@@ -184,6 +173,7 @@ impl Desk {
         }
         if !self.delivery.is_done() {
             tracing::warn!("not every message that was taken could be committed");
+            self.delivery.give_up();
         }
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! * `framing`, `relp`: bytes become messages. Neither knows of sockets.
 //! * `session`: one connection's messages. `desk`: messages become rows. `delivery`: rows on their way into a commit.
-//! * `bind`: sockets. `datagram`, `stream`: the threads that read them. `accept`: who gets a connection. `tls`: certificates. `drops`: what the kernel drops.
+//! * `bind`: sockets. `datagram`, `stream`: the threads that read them. `accept`: who gets a connection. `drops`: what the kernel drops.
 
 mod accept;
 mod bind;
@@ -24,15 +24,17 @@ pub mod framing;
 pub mod relp;
 mod session;
 mod stream;
-mod tls;
 
+pub use crate::tls::TlsError;
 pub use bind::ListenError;
 pub use counters::ListenerCounters;
-pub use tls::TlsError;
 
+use crate::activation::Inherited;
 use crate::config::{Endpoint, SyslogConfig};
 use crate::route::Router;
 use crate::store::Intake;
+use crate::tls::Certificates;
+use bind::SocketFile;
 use datagram::Datagrams;
 use desk::{Block, Desk};
 use std::sync::Arc;
@@ -73,25 +75,30 @@ impl Counters {
     }
 }
 
-/// Binds the listeners and begins to take messages. `host` is this host's name, the peer on a unix socket.
+/// Listeners that are bound, and that nobody serves yet.
+pub struct Bound {
+    doors: Vec<Door>,
+    datagrams: Vec<(Arc<Block>, datagram::Socket, Option<SocketFile>)>,
+    counters: Arc<Counters>,
+}
+
+/// Binds the listeners, of `inherited` those that are bound already.
 ///
 /// # Errors
 ///
 /// Whatever keeps a listener from being bound, certificates among it; none is bound then.
-pub fn listen(
-    configs: &[SyslogConfig],
-    router: &Router,
-    host: &str,
-    intake: &Intake,
-) -> Result<SyslogHandle, ListenError> {
-    let counters: Vec<_> = configs.iter().map(|config| Arc::new(ListenerCounters::new(&config.name))).collect();
+pub fn bind(configs: &[SyslogConfig], inherited: &mut Inherited) -> Result<Bound, ListenError> {
+    let counters: Vec<_> = configs
+        .iter()
+        .map(|config| Arc::new(ListenerCounters::new(&config.name, &config.listen.to_string())))
+        .collect();
     let (mut doors, mut sockets, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
     for (number, (config, counters)) in configs.iter().zip(&counters).enumerate() {
         let block = Arc::new(Block::new(config.clone(), counters.clone()));
         let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
         let at = match &config.listen {
             Endpoint::Udp(address) => {
-                let socket = bind::udp(*address, receive_buffer)?;
+                let socket = bind::udp(*address, receive_buffer, inherited)?;
                 let at = socket.local_addr().ok();
                 sockets.extend(drops::inode(&socket).map(|inode| (number, inode)));
                 let failed = |source| ListenError::Io { at: address.to_string(), source };
@@ -100,21 +107,21 @@ pub fn listen(
                 at
             }
             Endpoint::UnixDatagram(path) => {
-                let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer)?;
+                let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited)?;
                 let failed = |source| ListenError::Io { at: path.display().to_string(), source };
                 socket.set_nonblocking(true).map_err(failed)?;
-                datagrams.push((block, datagram::Socket::Unix(socket), Some(file)));
+                datagrams.push((block, datagram::Socket::Unix(socket), file));
                 None
             }
             Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
-                let certificates = config.tls.clone().map(tls::Certificates::read).transpose()?;
-                let listener = bind::tcp(*address)?;
+                let certificates = config.tls.clone().map(|tls| Certificates::read(tls, &config.name)).transpose()?;
+                let listener = bind::tcp(*address, inherited)?;
                 let at = listener.local_addr().ok();
                 doors.push(Door { block, socket: stream::Socket::Tcp(listener), certificates });
                 at
             }
             Endpoint::UnixStream(path) => {
-                let (listener, file) = bind::unix_stream(path, config.mode)?;
+                let (listener, file) = bind::unix_stream(path, config.mode, inherited)?;
                 doors.push(Door { block, socket: stream::Socket::Unix(listener, file), certificates: None });
                 None
             }
@@ -123,24 +130,40 @@ pub fn listen(
         let at = at.map_or_else(|| config.listen.to_string(), |at| format!("{}://{at}", config.listen.scheme()));
         tracing::info!(listener = config.name, at, "taking syslog");
     }
-    let (stop, stopping) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
-    let counters = Arc::new(Counters { listeners: counters, sockets });
-    let mut handle = SyslogHandle { threads: Vec::new(), stop, stopping, counters };
-    for (block, socket, file) in datagrams {
-        let desk = Desk::new(router.clone(), intake.clone());
-        let datagrams = Datagrams { socket, file, block, desk, host: host.into(), stop: handle.stop.clone() };
-        handle.spawn("syslog-dgram", move || datagrams.run())?;
+    Ok(Bound { doors, datagrams, counters: Arc::new(Counters { listeners: counters, sockets }) })
+}
+
+impl Bound {
+    /// What they count.
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
     }
-    if !doors.is_empty() {
-        let (desk, host) = (Desk::new(router.clone(), intake.clone()), host.to_owned());
-        let stopping = handle.stopping.subscribe();
-        handle.spawn("syslog", move || {
-            if let Err(error) = stream::run(doors, desk, host, stopping) {
-                tracing::error!(%error, "failed to serve connections");
-            }
-        })?;
+
+    /// Begins to take messages. `host` is this host's name, the peer on a unix socket.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread to be had; nothing listens then.
+    pub fn serve(self, router: &Router, host: &str, intake: &Intake) -> Result<SyslogHandle, ListenError> {
+        let Bound { doors, datagrams, counters } = self;
+        let (stop, stopping) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
+        let mut handle = SyslogHandle { threads: Vec::new(), stop, stopping, counters };
+        for (block, socket, file) in datagrams {
+            let desk = Desk::new(router.clone(), intake.clone());
+            let datagrams = Datagrams { socket, file, block, desk, host: host.into(), stop: handle.stop.clone() };
+            handle.spawn("syslog-dgram", move || datagrams.run())?;
+        }
+        if !doors.is_empty() {
+            let (desk, host) = (Desk::new(router.clone(), intake.clone()), host.to_owned());
+            let stopping = handle.stopping.subscribe();
+            handle.spawn("syslog", move || {
+                if let Err(error) = stream::run(doors, desk, host, stopping) {
+                    tracing::error!(%error, "failed to serve connections");
+                }
+            })?;
+        }
+        Ok(handle)
     }
-    Ok(handle)
 }
 
 impl SyslogHandle {

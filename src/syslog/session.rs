@@ -1,12 +1,12 @@
 //! One connection's messages: framed as they come, written as rows; for RELP, answered once they are on disk.
 
-use super::counters::count;
 use super::desk::{Block, Counter, Desk, Sender};
 use super::framing::{Framer, Message};
 use super::relp::{self, Command, Frame, Frames, NoFrame};
 use crate::config::Endpoint;
 use crate::parse::Learned;
 use crate::route::Lanes;
+use crate::rows::count;
 use crate::time;
 use std::collections::VecDeque;
 
@@ -101,6 +101,11 @@ impl Session {
             let now = time::now();
             framer.finish(block.limit, |message| desk.take(block, lanes, &mut sender, message, now));
         }
+    }
+
+    /// Messages that were taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.counter.taken()
     }
 
     /// Bytes of memory that are held for a message that is not whole.

@@ -1,22 +1,26 @@
 //! Connections: all of them on one thread, a task each.
 //!
 //! A task that waits for its client holds no buffer: what comes is read into one that all share, and framed at once. A
-//! read takes what is there, up to that buffer, then it is another's turn. When the store does not keep up the thread
-//! waits for it, so nobody is read from, and senders are held back by their own full sockets.
+//! read takes what is there, up to that buffer, then it is another's turn, however much more there is. When the store does
+//! not keep up the thread waits for it, so nobody is read from, and senders are held back by their own full sockets. A peer
+//! that is over its rate or quota is held back in the same way, alone: its connections are not read from until it is not.
 //!
 //! What connections hold of messages that are not whole is bounded together: beyond that a message is cut where it is.
 
 use super::accept::{listen, stopped};
 use super::bind::SocketFile;
-use super::counters::{ListenerCounters, count};
+use super::counters::ListenerCounters;
 use super::desk::{Block, Desk, HAND_OVER, Present};
 use super::relp;
 use super::session::Session;
-use super::tls::Certificates;
+use crate::fair::{Accounts, Now};
 use crate::route::Lanes;
+use crate::rows::count;
+use crate::tls::Certificates;
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
 use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +28,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::{JoinSet, LocalSet, yield_now};
 use tokio::time::{sleep, timeout};
 
 /// Bytes that are read at once.
@@ -35,6 +39,8 @@ const HELD_BYTES_MAX: usize = 32 << 20;
 const WRITE_STALL: Duration = Duration::from_secs(30);
 /// How long nothing comes until a connection is taken for drained, when the daemon stops.
 pub(super) const DRAIN_QUIET: Duration = Duration::from_millis(50);
+/// How long a connection of a peer that is over is left alone at most before it is looked again.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long a connection is drained at most.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -47,7 +53,7 @@ pub(super) struct Door {
 
 pub(super) enum Socket {
     Tcp(std::net::TcpListener),
-    Unix(std::os::unix::net::UnixListener, SocketFile),
+    Unix(std::os::unix::net::UnixListener, Option<SocketFile>),
 }
 
 /// What the tasks share.
@@ -64,8 +70,17 @@ pub(super) struct Shared {
 pub(super) struct Room {
     pub(super) block: Arc<Block>,
     lanes: RefCell<Lanes>,
+    accounts: RefCell<Accounts<Option<IpAddr>>>,
     pub(super) shared: Rc<Shared>,
     pub(super) host: String,
+}
+
+/// The other end of a connection.
+pub(super) struct Peer {
+    /// What stands for it as an instance.
+    pub(super) name: String,
+    /// Its network; none on a unix socket, whose clients are one sender.
+    pub(super) network: Option<IpAddr>,
 }
 
 /// Serves all listeners until told to stop, then drains what is open.
@@ -82,8 +97,13 @@ pub(super) fn run(doors: Vec<Door>, desk: Desk, host: String, stop: watch::Recei
     tasks.block_on(&runtime, async {
         let mut listeners = JoinSet::new();
         for door in doors {
-            let room =
-                Room { block: door.block, lanes: RefCell::default(), shared: shared.clone(), host: host.clone() };
+            let room = Room {
+                accounts: RefCell::new(Accounts::new(door.block.config.per_sender)),
+                block: door.block,
+                lanes: RefCell::default(),
+                shared: shared.clone(),
+                host: host.clone(),
+            };
             listeners.spawn_local(listen(door.socket, door.certificates, Rc::new(room)));
         }
         let handing_over = tokio::task::spawn_local(hand_over(shared.clone()));
@@ -143,16 +163,17 @@ enum End {
 /// Takes what a client sends, until one of both ends it.
 pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
-    peer: String,
+    peer: Peer,
     room: Rc<Room>,
     _place: OwnedSemaphorePermit,
 ) {
     let (block, shared) = (&*room.block, &*room.shared);
     let counters: &ListenerCounters = &block.counters;
     let _present = Present::new(&counters.connections);
-    let mut session = Session::new(block, peer.clone());
+    let mut session = Session::new(block, peer.name.clone());
     let mut held = Held { all: &shared.held, own: 0 };
-    let end = serve(&mut stream, &mut session, &room, &mut held).await;
+    let end = serve(&mut stream, &mut session, &room, peer.network, &mut held).await;
+    let peer = peer.name;
     session.finish(block, &mut room.lanes.borrow_mut(), &mut shared.desk.borrow_mut());
     let listener = &block.config.name;
     match end {
@@ -172,12 +193,20 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     session: &mut Session,
     room: &Room,
+    network: Option<IpAddr>,
     held: &mut Held<'_>,
 ) -> End {
     let (block, shared) = (&*room.block, &*room.shared);
     let mut stop = shared.stop.clone();
     let mut committed = shared.desk.borrow().delivery.committed();
+    let mut paced = None;
     loop {
+        let over = room.accounts.borrow_mut().admit(&network, Now::read()).err();
+        if let Some(over) = over.filter(|over| paced != Some(over.reason)) {
+            count(&block.counters.paced[over.reason.number()], 1);
+        }
+        paced = over.map(|over| over.reason);
+        let pause = over.map_or(Duration::ZERO, |over| over.wait.min(PAUSE_MAX));
         let idle = async {
             match block.config.idle_timeout {
                 Some(patience) => sleep(patience).await,
@@ -189,8 +218,9 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             biased;
             () = stopped(&mut stop) => break,
             _ = committed.changed(), if session.is_waiting() => None,
-            read = poll_fn(|cx| read(cx, stream, session, room, held)) => Some(read),
-            () = idle => return End::Idle,
+            read = poll_fn(|cx| read(cx, stream, session, room, network, held)), if over.is_none() => Some(read),
+            () = idle, if over.is_none() => return End::Idle,
+            () = sleep(pause), if over.is_some() => None,
         };
         match read {
             Some(Ok(Some(0))) => break,
@@ -205,10 +235,14 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         if session.is_over() {
             return End::Closed;
         }
+        // Without this whoever sends without a pause is read from dozens of times before it is another's turn.
+        yield_now().await;
     }
     // What was sent before is taken still, and answered.
     let drained = timeout(DRAIN, async {
-        while let Ok(Ok(Some(1..))) = timeout(DRAIN_QUIET, poll_fn(|cx| read(cx, stream, session, room, held))).await {}
+        while let Ok(Ok(Some(1..))) =
+            timeout(DRAIN_QUIET, poll_fn(|cx| read(cx, stream, session, room, network, held))).await
+        {}
         while session.is_waiting() {
             answer(stream, session, &mut committed).await?;
             if session.is_waiting() && committed.changed().await.is_err() {
@@ -229,6 +263,7 @@ fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
     session: &mut Session,
     room: &Room,
+    network: Option<IpAddr>,
     held: &mut Held<'_>,
 ) -> Poll<io::Result<Option<usize>>> {
     let (block, shared) = (&*room.block, &*room.shared);
@@ -237,8 +272,11 @@ fn read<S: AsyncRead + Unpin>(
     ready!(Pin::new(stream).poll_read(cx, &mut came))?;
     let mut desk = shared.desk.borrow_mut();
     let bytes = came.filled();
+    let before = session.taken();
     let taken = session.feed(bytes, held.limit(block), block, &mut room.lanes.borrow_mut(), &mut desk);
     held.set(session.held());
+    let records = session.taken() - before;
+    room.accounts.borrow_mut().charge(network, records, bytes.len() as u64, Now::read());
     desk.hand_over_if_due();
     if session.is_answered() {
         shared.awaited.notify_one();
@@ -265,4 +303,61 @@ async fn answer<S: AsyncWrite + Unpin>(
         stream.flush().await
     };
     timeout(WRITE_STALL, written).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SyslogConfig;
+    use crate::store::intake::Sink;
+    use std::io::Write;
+    use std::net::{SocketAddr, TcpStream};
+
+    const LINE: &str = "<6>Nov 21 15:00:00 noisy app: one of very many\n";
+
+    fn flooding(address: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(address).expect("connected");
+        stream.set_nonblocking(true).expect("set");
+        let line = LINE.repeat(1000);
+        // As much as the kernel takes without anybody who reads, up to 20,000 messages.
+        (0..20).try_for_each(|_| stream.write_all(line.as_bytes())).unwrap_or(());
+        stream
+    }
+
+    /// Whoever has one message is heard before those who never pause have said all they have.
+    #[test]
+    fn who_never_pauses_does_not_keep_the_others_waiting() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        listener.set_nonblocking(true).expect("set");
+        let address = listener.local_addr().expect("an address");
+        let config = SyslogConfig::new(format!("tcp://{address}").parse().expect("an endpoint"));
+        let block = Arc::new(Block::new(config, Arc::default()));
+        let (intake, sink) = Sink::new(vec![]);
+        let desk = Desk::new(crate::daemon::router(&crate::config::Config::default().tables), intake);
+        let stop = watch::Sender::new(false);
+        let floods: Vec<_> = (0..4).map(|_| flooding(address)).collect();
+        let mut quiet = TcpStream::connect(address).expect("connected");
+        quiet.write_all(b"<6>Nov 21 15:00:00 quiet app: the only one\n").expect("written");
+
+        let door = Door { block, socket: Socket::Tcp(listener), certificates: None };
+        let stopping = stop.subscribe();
+        let serving = std::thread::spawn(move || run(vec![door], desk, "host".into(), stopping));
+        let mut before = 0;
+        loop {
+            let submission = sink.take(Duration::from_secs(60)).expect("a submission");
+            if submission.batches.iter().any(|batch| *batch.partition == *"quiet") {
+                break;
+            }
+            before += submission.batches.iter().map(crate::batch::Batch::len).sum::<usize>();
+        }
+        // A read of each, and the one after it of those whose turn it was meanwhile.
+        let of_a_read = READ_BYTES / LINE.len() + 1;
+        assert!(before <= 2 * floods.len() * of_a_read, "{before} messages came before the only one of another");
+        drop((floods, quiet));
+        stop.send_replace(true);
+        while !serving.is_finished() {
+            sink.take(Duration::from_millis(1));
+        }
+        serving.join().expect("no panic").expect("served");
+    }
 }

@@ -177,6 +177,7 @@ impl Follower {
             position: 0,
             marks: Vec::new(),
             last_time: None,
+            cursor: String::new(),
             learned: String::new(),
             status,
             ledger: Ledger::default(),

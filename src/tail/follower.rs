@@ -327,6 +327,7 @@ impl Follower {
             newest: self.newest.take(),
             epoch: self.epoch,
             done,
+            ..Submission::default()
         })
     }
 

@@ -229,6 +229,7 @@ impl Import<'_> {
             position: 0,
             marks: Vec::new(),
             last_time: None,
+            cursor: String::new(),
             learned: String::new(),
             status: SourceStatus::Live,
             ledger: Ledger::default(),
@@ -251,7 +252,8 @@ impl Import<'_> {
             let _ = told.send(is_committed);
         });
         let (batches, epoch) = (self.batcher.take(), self.epoch);
-        self.intake.submit(Submission { batches, advances: vec![state], newest: self.newest.take(), epoch, done })?;
+        let (advances, newest) = (vec![state], self.newest.take());
+        self.intake.submit(Submission { batches, advances, newest, epoch, done, ..Submission::default() })?;
         self.waiting += 1;
         Ok(())
     }

@@ -33,6 +33,17 @@ pub(crate) fn over_tcp(address: SocketAddr, method: &str, target: &str, headers:
     ask(stream, method, target, headers, "")
 }
 
+/// Asks over a stream of one's own, with header lines and a body of one's own.
+pub(crate) fn over<S: Read + Write>(
+    stream: S,
+    method: &str,
+    target: &str,
+    headers: &str,
+    body: &[u8],
+) -> io::Result<Answer> {
+    ask_bytes(stream, method, target, headers, body)
+}
+
 /// Opens a stream that does not end: gives its head, and what comes after it line by line.
 pub(crate) fn follow(socket: &Path, target: &str) -> io::Result<(String, impl Iterator<Item = String>)> {
     let mut stream = UnixStream::connect(socket)?;
@@ -43,12 +54,24 @@ pub(crate) fn follow(socket: &Path, target: &str) -> io::Result<(String, impl It
     Ok((head, reader.lines().map_while(Result::ok)))
 }
 
-fn ask<S: Read + Write>(mut stream: S, method: &str, target: &str, headers: &str, body: &str) -> io::Result<Answer> {
+fn ask<S: Read + Write>(stream: S, method: &str, target: &str, headers: &str, body: &str) -> io::Result<Answer> {
+    ask_bytes(stream, method, target, headers, body.as_bytes())
+}
+
+fn ask_bytes<S: Read + Write>(
+    mut stream: S,
+    method: &str,
+    target: &str,
+    headers: &str,
+    body: &[u8],
+) -> io::Result<Answer> {
     let length = body.len();
     write!(
         stream,
-        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
     )?;
+    stream.write_all(body)?;
+    stream.flush()?;
     let mut reader = BufReader::new(stream);
     let head = head_of(&mut reader)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());

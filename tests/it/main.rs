@@ -10,10 +10,13 @@ mod client;
 mod place;
 
 mod archive;
+mod activation;
 mod commands;
 mod formats;
+mod gate;
 mod golden;
 mod http;
+mod journal;
 mod kill;
 mod life_of_a_day;
 mod lifecycle;

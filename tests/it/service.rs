@@ -5,6 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+const SOCKETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/daytable.socket");
 const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/daytable.service");
 
 fn systemd_analyze(args: &[&str]) -> String {
@@ -15,15 +16,23 @@ fn systemd_analyze(args: &[&str]) -> String {
     said
 }
 
-/// The unit as it would be installed, its program being the one under test: verify looks for it.
+/// The units as they would be installed, their program being the one under test: verify looks for it.
 #[test]
-fn the_unit_is_verified_without_a_word() {
+fn the_units_are_verified_without_a_word() {
     let place = Place::new();
     let unit = std::fs::read_to_string(UNIT).expect("the unit");
     assert!(unit.contains("ExecStart=/usr/bin/daytable "), "the unit starts /usr/bin/daytable");
     let path = place.path("daytable.service");
     std::fs::write(&path, unit.replace("/usr/bin/daytable", DAYTABLE)).expect("written");
-    let said = systemd_analyze(&["verify", "--man=no", path.to_str().expect("a path")]);
+    // With every socket that it tells of.
+    let sockets = std::fs::read_to_string(SOCKETS).expect("the sockets");
+    let all_set = |line: &str| match line.strip_prefix('#') {
+        Some(set) if set.starts_with(char::is_uppercase) => format!("{set}\n"),
+        _ => format!("{line}\n"),
+    };
+    std::fs::write(place.path("daytable.socket"), sockets.lines().map(all_set).collect::<String>()).expect("written");
+    let paths = [path, place.path("daytable.socket")].map(|path| path.display().to_string());
+    let said = systemd_analyze(&["verify", "--man=no", &paths[0], &paths[1]]);
     // Whatever other units of this machine have to say is theirs.
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("daytable")).collect();
     assert!(ours.is_empty(), "{ours:#?}");

@@ -17,12 +17,12 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// A block with a name, which stands for its transport and a free port.
-fn block(name: &str, listen: &str, more: &str) -> String {
+pub(crate) fn block(name: &str, listen: &str, more: &str) -> String {
     format!("[[syslog]]\nname = \"{name}\"\nlisten = \"{listen}\"\n{more}\n")
 }
 
 /// Where a listener listens.
-fn address(daemon: &Daemon, name: &str) -> SocketAddr {
+pub(crate) fn address(daemon: &Daemon, name: &str) -> SocketAddr {
     let said = daemon.said();
     let line = said.lines().find(|line| line.contains("taking syslog") && line.contains(&format!("\"{name}\"")));
     let line = line.unwrap_or_else(|| panic!("{name} does not listen: {said}"));
@@ -36,11 +36,11 @@ fn connect(daemon: &Daemon, name: &str) -> TcpStream {
     stream
 }
 
-fn by_message(place: &Place, message: &str) -> Value {
+pub(crate) fn by_message(place: &Place, message: &str) -> Value {
     wait_for(message, PATIENCE, || place.records().into_iter().find(|record| message_of(record) == message))
 }
 
-fn wait_metric(daemon: &Daemon, name: &str, value: f64) {
+pub(crate) fn wait_metric(daemon: &Daemon, name: &str, value: f64) {
     wait_for(&format!("{name} is {value}, not {:?}", daemon.metric(name)), PATIENCE, || {
         (daemon.metric(name) == Some(value)).then_some(())
     });
@@ -105,7 +105,14 @@ fn every_transport_takes_messages() {
     assert_eq!(by_message(&place, "over stream")["component"], "root");
     assert_eq!(daemon.metric("daytable_records_received_total{source=\"udp\"}"), Some(2.0));
     assert_eq!(daemon.metric("daytable_udp_drops_total{source=\"udp\"}"), Some(0.0));
+    let listeners = place.json("sources", &[]);
+    let shown = |name: &str| listeners.iter().find(|listener| listener["block"] == name).expect("it is listed");
+    assert_eq!((&shown("udp")["kind"], &shown("udp")["listen"]), (&"syslog".into(), &"udp://127.0.0.1:0".into()));
+    assert_eq!((&shown("udp")["received"], &shown("udp")["committed"]), (&2.into(), &2.into()));
+    assert_eq!(shown("tcp")["connections"], 1);
+    assert!(place.said("sources", &[]).contains("udp://[::1]:0"));
     daemon.stop();
+    assert_eq!(place.json("sources", &[]), Vec::<Value>::new(), "nobody tells of listeners that are gone");
     assert!(!dgram.exists() && !stream.exists());
     assert_eq!(place.records().len(), 7);
     place.assert_no_key_twice();
@@ -246,14 +253,14 @@ fn datagrams_are_there_or_counted_as_dropped() {
 }
 
 /// A RELP client, as far as it goes.
-struct Relp {
-    stream: BufReader<TcpStream>,
+struct Relp<S> {
+    stream: BufReader<S>,
     transaction: u32,
 }
 
-impl Relp {
-    fn open(daemon: &Daemon, name: &str) -> Relp {
-        let mut relp = Relp { stream: BufReader::new(connect(daemon, name)), transaction: 0 };
+impl<S: Read + Write> Relp<S> {
+    fn open(stream: S) -> Relp<S> {
+        let mut relp = Relp { stream: BufReader::new(stream), transaction: 0 };
         let number = relp.send("open", "relp_version=0\nrelp_software=test\ncommands=syslog");
         let offer = relp.answer(number).expect("answered");
         assert!(offer.starts_with("200 OK\n") && offer.contains("commands=syslog"), "{offer}");
@@ -293,7 +300,7 @@ fn relp_is_answered_once_a_message_is_on_disk() {
     // Whoever waits does not wait for this.
     let config = block("relp", "relp://127.0.0.1:0", "") + "[store]\ncommit_interval = \"60s\"\n";
     let daemon = place.start_with(&config);
-    let mut relp = Relp::open(&daemon, "relp");
+    let mut relp = Relp::open(connect(&daemon, "relp"));
     for n in 0..20 {
         let number = relp.send("syslog", &format!("<13>app: one {n}"));
         assert_eq!(relp.answer(number).as_deref(), Some("200 OK"));
@@ -329,7 +336,7 @@ fn relp_repeats_what_a_kill_left_without_an_answer() {
     let mut answered = BTreeSet::new();
     for kill_after in [100, 900, 1700] {
         let daemon = place.start_with(&config);
-        let mut relp = Relp::open(&daemon, "relp");
+        let mut relp = Relp::open(connect(&daemon, "relp"));
         let waiting: Vec<&String> = all.iter().filter(|message| !answered.contains(*message)).collect();
         let mut daemon = Some(daemon);
         let mut count = 0;
@@ -354,7 +361,7 @@ fn relp_repeats_what_a_kill_left_without_an_answer() {
         }
     }
     let daemon = place.start_with(&config);
-    let mut relp = Relp::open(&daemon, "relp");
+    let mut relp = Relp::open(connect(&daemon, "relp"));
     for message in all.iter().filter(|message| !answered.contains(*message)) {
         let number = relp.send("syslog", &format!("<13>app: {message}"));
         assert_eq!(relp.answer(number).as_deref(), Some("200 OK"));
@@ -373,14 +380,56 @@ fn relp_repeats_what_a_kill_left_without_an_answer() {
     assert!(messages.values().sum::<usize>() <= all.len() + 1 + 3 * 50);
 }
 
+#[test]
+fn relp_within_tls_is_answered_as_without() {
+    let place = Place::new();
+    let authority = Authority::new();
+    write_pair(&place, &authority.sign("localhost"));
+    fs::write(place.path("ca.pem"), &authority.pem).expect("written");
+    let path = |name: &str| place.path(name).display().to_string();
+    let (cert, key, ca) = (path("cert.pem"), path("key.pem"), path("ca.pem"));
+    let files = format!("cert_file = \"{cert}\"\nkey_file = \"{key}\"\nclient_ca_file = \"{ca}\"");
+    let daemon = place.start_with(&block("relp", "relp://127.0.0.1:0", &files));
+    let to = address(&daemon, "relp");
+    let client = authority.sign("web-17");
+    let mut relp = Relp::open(connect_tls(to, &authority, Some(&client)));
+    let messages = numbered("message", 300);
+    let numbers: Vec<u32> =
+        messages.iter().map(|message| relp.send("syslog", &format!("<13>app: {message}"))).collect();
+    for number in numbers {
+        assert_eq!(relp.answer(number).as_deref(), Some("200 OK"));
+    }
+    assert_eq!(place.records().len(), messages.len(), "what was answered can be read");
+    // In the clear, and without a certificate, nobody is answered.
+    let mut plain = connect(&daemon, "relp");
+    plain.write_all(b"1 open 0\n").expect("sent");
+    assert!(!String::from_utf8_lossy(&read_all(&mut plain)).contains("200 OK"));
+    let mut stranger = connect_tls(to, &authority, None);
+    let _ = stranger.write_all(b"1 open 0\n");
+    assert_eq!(stranger.read(&mut [0]).unwrap_or(0), 0);
+    daemon.stop();
+    assert_eq!(
+        relp.stream.fill_buf().expect("said").split(|byte| *byte == b'\n').next(),
+        Some(&b"0 serverclose 0"[..])
+    );
+    place.wait_for_messages(&messages);
+}
+
+fn read_all(stream: &mut impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // The other side may cut the connection.
+    let _ = stream.read_to_end(&mut bytes);
+    bytes
+}
+
 /// An authority and what it signs.
-struct Authority {
-    pem: String,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
@@ -389,15 +438,19 @@ impl Authority {
     }
 
     /// A certificate for `name` and its key.
-    fn sign(&self, name: &str) -> (String, String) {
+    pub(crate) fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
         (params.signed_by(&key, &self.issuer).expect("signed").pem(), key.serialize_pem())
     }
 }
 
-/// Sends a message over TLS and closes; whether the server took it.
-fn send_tls(to: SocketAddr, authority: &Authority, client: Option<&(String, String)>, message: &str) -> bool {
+/// A connection over TLS, whose handshake is made when it is first used.
+pub(crate) fn connect_tls(
+    to: SocketAddr,
+    authority: &Authority,
+    client: Option<&(String, String)>,
+) -> StreamOwned<ClientConnection, TcpStream> {
     let mut roots = RootCertStore::empty();
     let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
     roots.add(certificate(&authority.pem)).expect("an authority");
@@ -417,7 +470,12 @@ fn send_tls(to: SocketAddr, authority: &Authority, client: Option<&(String, Stri
     let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
     let tcp = TcpStream::connect(to).expect("connected");
     tcp.set_read_timeout(Some(PATIENCE)).expect("set");
-    let mut stream = StreamOwned::new(connection, tcp);
+    StreamOwned::new(connection, tcp)
+}
+
+/// Sends a message over TLS and closes; whether the server took it.
+fn send_tls(to: SocketAddr, authority: &Authority, client: Option<&(String, String)>, message: &str) -> bool {
+    let mut stream = connect_tls(to, authority, client);
     if stream.write_all(message.as_bytes()).is_err() {
         return false;
     }
@@ -428,7 +486,7 @@ fn send_tls(to: SocketAddr, authority: &Authority, client: Option<&(String, Stri
     stream.read(&mut [0]).is_ok()
 }
 
-fn write_pair(place: &Place, (certificate, key): &(String, String)) {
+pub(crate) fn write_pair(place: &Place, (certificate, key): &(String, String)) {
     // As a renewal does it: beside it, then in its place.
     for (name, text) in [("key.pem", key), ("cert.pem", certificate)] {
         let new = place.path("new.pem");
@@ -500,5 +558,6 @@ fn a_listener_that_cannot_be_is_an_error_of_the_start() {
         let mut daemon = place.spawn(&config);
         assert_eq!(daemon.ended().code(), Some(code), "{}", daemon.said());
         assert!(daemon.said().contains(said), "{}", daemon.said());
+        assert!(!place.data().exists(), "listeners are bound before anything else");
     }
 }

@@ -41,6 +41,7 @@ impl Serialize for Shown<'_> {
                 Value::Double(n) if !n.is_finite() => map.serialize_entry(&name, &n.to_string())?,
                 Value::Double(n) => map.serialize_entry(&name, n)?,
                 Value::Boolean(b) => map.serialize_entry(&name, b)?,
+                Value::Binary(bytes) => map.serialize_entry(&name, &String::from_utf8_lossy(bytes))?,
             }
             taken.insert(name);
         }

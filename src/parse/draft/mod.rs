@@ -9,7 +9,8 @@ mod settle;
 use super::names::{self, Role, role_of};
 use super::scales;
 use super::timestamp::{self, Unsaid};
-use crate::record::{Field, Record, Value};
+use crate::record::{Field, Level, Record, Value};
+use crate::time::Ticks;
 use std::borrow::Cow;
 use std::iter::once_with;
 
@@ -55,6 +56,22 @@ impl<'a> Draft<'a> {
         // Room for the fields of most lines, so that a line costs one allocation.
         let record = Record { fields: Vec::with_capacity(16), ..Record::default() };
         Draft { record, added: 0, taken: [None, None, None], named: [None; 3], is_odd: false, unsaid: *unsaid }
+    }
+
+    /// Gives parts of the record that are known without a name. Whatever is added later for one of them stays a field.
+    pub(super) fn know(&mut self, time: Option<Ticks>, level: Option<Level>, message: Option<Cow<'a, str>>) {
+        let known = |value| Some(Taken { rank: 0, added: 0, at: 0, field: Field { name: Cow::Borrowed(""), value } });
+        if time.is_some() {
+            self.record.time = time;
+            self.taken[Role::Time as usize] = known(Value::Boolean(true));
+        }
+        if level.is_some() {
+            self.record.level = level;
+            self.taken[Role::Level as usize] = known(Value::Boolean(true));
+        }
+        if let Some(message) = message {
+            self.taken[Role::Message as usize] = known(Value::String(message));
+        }
     }
 
     #[inline]
@@ -189,7 +206,6 @@ impl<'a> Draft<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Level;
 
     pub(super) fn draft<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
         let mut draft = Draft::new(&Unsaid::default());

@@ -24,6 +24,7 @@ fn shown(pattern: &Explicit, text: &str) -> Option<String> {
         Value::Int64(number) => format!("{}={number}", field.name),
         Value::Double(number) => format!("{}={number:?}", field.name),
         Value::Boolean(is) => format!("{}={is}", field.name),
+        Value::Binary(bytes) => format!("{}={bytes:?}", field.name),
     }));
     Some(parts.join(" "))
 }

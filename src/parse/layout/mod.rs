@@ -25,6 +25,7 @@ mod untimed;
 mod usual;
 
 pub(super) use habits::Habits;
+pub(crate) use syslog::facility_name;
 
 use super::timestamp::{Form, Unsaid};
 use super::{Format, Parsed, json, logfmt};
@@ -335,6 +336,7 @@ fn owned<'a>(parsed: Parsed<'_>) -> Parsed<'a> {
             Value::Int64(number) => Value::Int64(number),
             Value::Double(number) => Value::Double(number),
             Value::Boolean(truth) => Value::Boolean(truth),
+            Value::Binary(bytes) => Value::Binary(Cow::Owned(bytes.into_owned())),
         },
     });
     let record = Record {

@@ -41,9 +41,14 @@ pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
 /// Notes what a priority says.
 pub(super) fn take_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
     sketch.level(scales::of_priority(priority), 0, end);
-    if let Some(name) = FACILITIES.get(usize::from(priority / 8)) {
+    if let Some(name) = facility_name(priority / 8) {
         sketch.text("facility", name);
     }
+}
+
+/// The name of a facility by its number, 0 to 23.
+pub(crate) fn facility_name(number: u8) -> Option<&'static str> {
+    FACILITIES.get(usize::from(number)).copied()
 }
 
 /// What stands behind `VERSION `: the place of the message, or none where it is no RFC 5424 line.

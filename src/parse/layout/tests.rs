@@ -22,6 +22,7 @@ fn shown(value: &Value<'_>) -> String {
         Value::Int64(number) => number.to_string(),
         Value::Double(number) => format!("{number:?}"),
         Value::Boolean(truth) => truth.to_string(),
+        Value::Binary(bytes) => format!("{bytes:?}"),
     }
 }
 

@@ -126,6 +126,7 @@ mod tests {
                     Value::Int64(number) => number.to_string(),
                     Value::Double(number) => format!("{number:?}"),
                     Value::Boolean(truth) => truth.to_string(),
+                    Value::Binary(bytes) => format!("{bytes:?}"),
                 };
                 again.push_str(&format!(" {}={value}", field.name));
             }

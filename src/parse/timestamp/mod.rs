@@ -107,7 +107,7 @@ pub(super) fn read_with(value: &Value<'_>, unsaid: &Unsaid) -> Option<Ticks> {
         // The shortest digits that make this number are those that were written, as long as there were no more than
         // microseconds of them; arithmetic on the number itself would be off by a few ticks.
         Value::Double(number) => epoch::read(&number.to_string()),
-        Value::Boolean(_) => None,
+        Value::Boolean(_) | Value::Binary(_) => None,
     }
 }
 

@@ -1,7 +1,6 @@
 //! The store against a map: whatever is committed, torn, tidied and opened again, in whatever order, each way of reading
 //! gives what was written last.
 
-use super::super::intake::Done;
 use super::super::read::{Range, Reader};
 use super::super::tidy::Part;
 use super::*;
@@ -98,11 +97,11 @@ fn open(path: &Path) -> Committer {
 impl Committer {
     fn submit(&mut self, batches: Vec<Batch>) {
         let epoch = self.intake.epoch();
-        self.take(Submission { batches, advances: Vec::new(), epoch, done: Done::default(), newest: None });
+        self.take(Submission { batches, epoch, ..Submission::default() });
     }
 
     /// Writes what is pending to the day's file, and comes no further.
-    fn commit_half(&mut self) {
+    pub(super) fn commit_half(&mut self) {
         self.pending.build_rest();
         let seq = self.seq + 1;
         for (day, pages) in std::mem::take(&mut self.pending).pages {
@@ -113,11 +112,16 @@ impl Committer {
 
 fn told(row: &Row) -> ((RowKey, usize), String) {
     let partition = PARTITIONS.iter().position(|name| **name == *row.partition).expect("one of ours");
+    ((row.key(), partition), beginning(&text_of(row)))
+}
+
+/// The message of a row.
+pub(super) fn text_of(row: &Row) -> String {
     let text = row.properties().find_map(|(name, value)| match value {
-        Property::String(text) if name == "Message" => Some(beginning(text)),
+        Property::String(text) if name == "Message" => Some(text.to_string()),
         _ => None,
     });
-    ((row.key(), partition), text.expect("a message"))
+    text.expect("a message")
 }
 
 fn range(partition: Option<usize>, from: u64, to: u64) -> Range {

@@ -1,14 +1,14 @@
 //! TLS: certificates from files, read again when the files change.
 //!
 //! Before a handshake, once a second at most, the files are looked at. What changed and cannot be used (a certificate that
-//! is there before its key is) is said and counted, and what was used before stays in use until the next change.
+//! is there before its key is) is said and counted, and what was used before stays in use until the next change. A key that
+//! others can read is used, and said.
 
-use super::counters::{ListenerCounters, count};
 use crate::config::TlsConfig;
-use std::os::unix::fs::MetadataExt;
+use crate::watched::{self, Watched};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
@@ -16,8 +16,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+/// How long a handshake may take.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -52,54 +52,42 @@ pub enum TlsError {
 }
 
 /// The certificates of a listener, as they are now.
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
+    listener: String,
     config: TlsConfig,
     acceptor: TlsAcceptor,
-    facts: Facts,
-    looked: Instant,
+    watched: Watched,
 }
 
-/// Device, inode, size and time of change of each file, where it is there.
-type Facts = Vec<Option<(u64, u64, u64, i64, i64)>>;
-
 impl Certificates {
-    pub(super) fn read(config: TlsConfig) -> Result<Certificates, TlsError> {
+    /// Reads the files; `listener` is what is said of them later.
+    pub(crate) fn read(config: TlsConfig, listener: &str) -> Result<Certificates, TlsError> {
+        let files = [Some(&config.cert_file), Some(&config.key_file), config.client_ca_file.as_ref()];
         // Before they are read: what changes meanwhile is read again.
-        let facts = facts(&config);
+        let watched = Watched::new(files.into_iter().flatten().cloned());
         let acceptor = acceptor(&config)?;
-        Ok(Certificates { config, acceptor, facts, looked: Instant::now() })
+        watched::warn_if_exposed(&config.key_file);
+        Ok(Certificates { listener: listener.into(), config, acceptor, watched })
     }
 
-    /// What the next connection is accepted with.
-    pub(super) fn acceptor(&mut self, counters: &ListenerCounters) -> TlsAcceptor {
-        if self.looked.elapsed() >= LOOK {
-            self.looked = Instant::now();
-            let now = facts(&self.config);
-            if now != self.facts {
-                self.facts = now;
-                match acceptor(&self.config) {
-                    Ok(acceptor) => {
-                        self.acceptor = acceptor;
-                        tracing::info!(listener = counters.name, "certificates were read again");
-                    }
-                    Err(error) => {
-                        count(&counters.reloads_failed, 1);
-                        tracing::warn!(listener = counters.name, %error, "certificates changed and cannot be read");
-                    }
+    /// What the next connection is accepted with. `failed` is told of files that cannot be read again.
+    pub(crate) fn acceptor(&mut self, failed: impl FnOnce()) -> TlsAcceptor {
+        if self.watched.have_changed() {
+            let listener = &self.listener;
+            match acceptor(&self.config) {
+                Ok(acceptor) => {
+                    self.acceptor = acceptor;
+                    watched::warn_if_exposed(&self.config.key_file);
+                    tracing::info!(listener, "certificates were read again");
+                }
+                Err(error) => {
+                    failed();
+                    tracing::warn!(listener, %error, "certificates changed and cannot be read");
                 }
             }
         }
         self.acceptor.clone()
     }
-}
-
-fn facts(config: &TlsConfig) -> Facts {
-    let files = [Some(&config.cert_file), Some(&config.key_file), config.client_ca_file.as_ref()];
-    let facts = |path: &PathBuf| {
-        let file = path.metadata().ok()?;
-        Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
-    };
-    files.into_iter().flatten().map(facts).collect()
 }
 
 fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, TlsError> {

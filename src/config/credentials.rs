@@ -1,0 +1,254 @@
+//! The file of credentials: who may push, and where his records go.
+//!
+//! ```toml
+//! [[credential]]
+//! name = "web"                  # what metrics and logs call it, and what idempotency keys are bound to
+//! token = "…"                   # Authorization: Bearer …; or token_sha256, 64 hex digits
+//! tables = ["Log"]              # its records go to these tables only
+//! tenant = "acme"               # whose they are: the property `tenant`, and what `when` can ask for
+//!
+//! [[credential]]
+//! name = "filebeat"
+//! user = "filebeat"             # Authorization: Basic …
+//! password = "…"                # or password_sha256
+//!
+//! [[credential]]
+//! name = "edge"
+//! hmac_secret = "…"             # base64; Authorization: HMAC-SHA256 …
+//! ```
+//!
+//! It is apart from the configuration so that it alone is secret, and is read again when it changes. Of tokens and
+//! passwords only digests are kept; problems name the key and the line and never quote a value.
+
+use super::error::ConfigError;
+use super::read_file;
+use super::section::{Report, Section};
+use super::tail::block_name;
+use crate::key::TableName;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::path::Path;
+use toml::de::DeTable;
+
+/// Credentials of a file at most.
+pub const CREDENTIALS_MAX: usize = 1000;
+/// Characters of a token at least: one that is shorter can be guessed.
+const TOKEN_CHARS_MIN: usize = 16;
+/// Characters of a password at least.
+const PASSWORD_CHARS_MIN: usize = 8;
+/// Bytes of a secret to sign with, decoded.
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
+
+/// Somebody who may push.
+#[derive(Clone, Debug)]
+pub struct CredentialConfig {
+    /// Its name; no other has it.
+    pub name: String,
+    /// How whoever uses it shows that it is his.
+    pub proof: Proof,
+    /// The tables its records may go to; none is all of them.
+    pub tables: Option<Vec<TableName>>,
+    /// Whose its records are.
+    pub tenant: Option<String>,
+}
+
+/// How somebody shows who he is. Shown without what is secret of it.
+#[derive(Clone)]
+pub enum Proof {
+    /// The SHA-256 of a bearer token.
+    Token([u8; 32]),
+    /// A user of basic authentication, and the SHA-256 of his password.
+    Password(String, [u8; 32]),
+    /// A secret to sign with: it cannot be kept as a digest.
+    Secret(Vec<u8>),
+}
+
+impl fmt::Debug for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Proof::Token(_) => "Token(…)",
+            Proof::Password(..) => "Password(…)",
+            Proof::Secret(_) => "Secret(…)",
+        })
+    }
+}
+
+/// Reads a file of credentials.
+///
+/// # Errors
+///
+/// As those of [`Config::load`](super::Config::load); also a file without any, and two of one name.
+pub fn load_credentials(path: &Path) -> Result<Vec<CredentialConfig>, ConfigError> {
+    parse(&read_file(path)?, &path.display().to_string())
+}
+
+fn parse(text: &str, file_name: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
+    let report = Report::new(text);
+    let (file, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        report.add(error.span().map_or(0, |span| span.start), error.message());
+    }
+    let mut credentials: Vec<CredentialConfig> = Vec::new();
+    if errors.is_empty() {
+        let mut file = Section::root(file.get_ref(), &report);
+        let sections = file.sections("credential", "[[credential]]");
+        if sections.is_empty() {
+            file.problem("has no [[credential]]");
+        }
+        if sections.len() > CREDENTIALS_MAX {
+            file.problem(format_args!("has more than {CREDENTIALS_MAX} credentials"));
+        }
+        for section in sections {
+            let at = section.at();
+            let Some(credential) = CredentialConfig::read(section) else { continue };
+            if credentials.iter().any(|other| other.name == credential.name) {
+                report.add(at, format!("[[credential]]: two are called {:?}", credential.name));
+            }
+            credentials.push(credential);
+        }
+        file.finish();
+    }
+    let problems = report.into_problems(file_name);
+    if problems.is_empty() { Ok(credentials) } else { Err(ConfigError::Invalid(problems)) }
+}
+
+impl CredentialConfig {
+    fn read(mut section: Section<'_>) -> Option<CredentialConfig> {
+        let name = section.text("name", block_name);
+        section.require("name", "name = \"web\"");
+        let proofs = [
+            section.secret("token", token).map(Proof::Token),
+            section.secret("token_sha256", digest).map(Proof::Token),
+            section.secret("hmac_secret", secret).map(Proof::Secret),
+        ];
+        let user = section.text("user", user);
+        let password = section.secret("password", password);
+        let password = section.secret("password_sha256", digest).or(password);
+        let tables = section.texts("tables", 1, TableName::new);
+        let tenant = section.text("tenant", tenant);
+        let kinds = ["token", "token_sha256", "hmac_secret", "password", "password_sha256"];
+        let given = kinds.into_iter().filter(|kind| section.has(kind)).count();
+        if given != 1 {
+            section.problem(
+                "must have one of `token`, `token_sha256`, `user` with `password` or `password_sha256`, and `hmac_secret`",
+            );
+        }
+        let has_password = section.has("password") || section.has("password_sha256");
+        if section.has("user") != has_password {
+            section.problem("`user` and `password` (or `password_sha256`) go together");
+        }
+        section.finish();
+        let by_password = user.zip(password).map(|(user, password)| Proof::Password(user, password));
+        let proof = proofs.into_iter().flatten().next().or(by_password)?;
+        Some(CredentialConfig { name: name?, proof, tables, tenant })
+    }
+}
+
+fn token(text: &str) -> Result<[u8; 32], String> {
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("must be one word of printable ASCII".into());
+    }
+    if text.len() < TOKEN_CHARS_MIN {
+        return Err(format!("must have {TOKEN_CHARS_MIN} characters at least, for example of `openssl rand -hex 32`"));
+    }
+    Ok(Sha256::digest(text).into())
+}
+
+fn user(text: &str) -> Result<String, &'static str> {
+    let is_one = !text.is_empty() && text.len() <= 256 && !text.contains(|c: char| c == ':' || c.is_control());
+    if is_one { Ok(text.into()) } else { Err("must have 1 to 256 bytes, without \":\" and control characters") }
+}
+
+fn password(text: &str) -> Result<[u8; 32], String> {
+    if text.chars().count() < PASSWORD_CHARS_MIN {
+        return Err(format!("must have {PASSWORD_CHARS_MIN} characters at least"));
+    }
+    Ok(Sha256::digest(text).into())
+}
+
+fn digest(text: &str) -> Result<[u8; 32], &'static str> {
+    let fault = "must be a SHA-256, 64 hex digits, for example of `printf %s SECRET | sha256sum`";
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(fault);
+    }
+    let mut digest = [0; 32];
+    for (at, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| fault)?;
+    }
+    Ok(digest)
+}
+
+fn secret(text: &str) -> Result<Vec<u8>, String> {
+    let bytes = BASE64_STANDARD.decode(text).ok().filter(|bytes| SECRET_BYTES.contains(&bytes.len()));
+    let (least, most) = (SECRET_BYTES.start(), SECRET_BYTES.end());
+    bytes.ok_or_else(|| format!("must be {least} to {most} bytes in base64, for example of `openssl rand -base64 32`"))
+}
+
+fn tenant(text: &str) -> Result<String, &'static str> {
+    let is_one = !text.is_empty() && text.len() <= 256 && !text.contains(char::is_control);
+    if is_one { Ok(text.into()) } else { Err("must have 1 to 256 bytes, without control characters") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_read() {
+        let text = format!(
+            "[[credential]]\nname = \"web\"\ntoken = \"0123456789abcdef\"\ntables = [\"Log\", \"Audit\"]\ntenant = \"acme\"\n\
+             [[credential]]\nname = \"hashed\"\ntoken_sha256 = \"{}\"\n\
+             [[credential]]\nname = \"beat\"\nuser = \"beat\"\npassword = \"correct horse\"\n\
+             [[credential]]\nname = \"edge\"\nhmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"\n",
+            "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f"
+        );
+        let credentials = parse(&text, "f").expect("read");
+        let names: Vec<_> = credentials.iter().map(|credential| credential.name.as_str()).collect();
+        assert_eq!(names, ["web", "hashed", "beat", "edge"]);
+        let [Proof::Token(plain), Proof::Token(hashed)] = [&credentials[0].proof, &credentials[1].proof] else {
+            panic!("both are tokens");
+        };
+        assert_eq!(plain, hashed);
+        assert_eq!(credentials[0].tables.as_ref().map(Vec::len), Some(2));
+        assert_eq!(credentials[0].tenant.as_deref(), Some("acme"));
+        assert!(matches!(&credentials[2].proof, Proof::Password(user, _) if user == "beat"));
+        assert!(matches!(&credentials[3].proof, Proof::Secret(secret) if secret == b"0123456789abcdef"));
+        let shown = format!("{credentials:?}");
+        assert!(!shown.contains("9f9f") && !shown.contains("159, 159") && !shown.contains("48, 49"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_secret() {
+        for (block, says) in [
+            ("name = \"a\"", "must have one of `token`"),
+            ("token = \"0123456789abcdef\"", "`name` is missing"),
+            ("name = \"a\"\ntoken = \"hunter2\"", "f:3:9: token: must have 16 characters"),
+            ("name = \"a\"\ntoken = \"hunter2 hunter2 hunter2\"", "one word"),
+            ("name = \"a\"\ntoken = 72666", "token: must be a text in quotes"),
+            ("name = \"a\"\ntoken_sha256 = \"hunter2\"", "64 hex digits"),
+            ("name = \"a\"\npassword = \"hunter2hunter2\"", "go together"),
+            ("name = \"a\"\nuser = \"a\"\npassword = \"hunter2\"", "must have 8 characters"),
+            ("name = \"a\"\nuser = \"a:b\"\npassword = \"hunter2hunter2\"", "without \":\""),
+            ("name = \"a\"\nuser = \"a\"", "go together"),
+            ("name = \"a\"\nhmac_secret = \"hunter2\"", "base64"),
+            ("name = \"a\"\ntoken = \"hunter2hunter2hunter2\"\nhmac_secret = \"hunter2\"", "must have one of"),
+            ("name = \"a\"\ntokn = \"hunter2hunter2hunter2\"", "did you mean \"token\""),
+            ("name = \"a\"\ntoken = \"hunter2hunter2hunter2\"\ntables = []", "must have at least 1"),
+            ("name = \"a\"\ntoken = \"hunter2hunter2hunter2\"\ntables = [\"1\"]", "tables"),
+            ("name = \"a\"\ntoken = \"hunter2hunter2hunter2", "f:3:"),
+        ] {
+            let text = format!("[[credential]]\n{block}\n");
+            let said = parse(&text, "f").expect_err(block).to_string();
+            assert!(said.contains(says), "{block}: {said}");
+            assert!(!said.contains("hunter2") && !said.contains("72666"), "{said}");
+        }
+        assert!(parse("", "f").expect_err("none").to_string().contains("has no [[credential]]"));
+        let twice = "[[credential]]\nname = \"a\"\ntoken = \"0123456789abcdef\"\n".repeat(2);
+        assert!(parse(&twice, "f").expect_err("twice").to_string().contains("two are called \"a\""));
+        let many: String = (0..=CREDENTIALS_MAX)
+            .map(|n| format!("[[credential]]\nname = \"a{n}\"\ntoken = \"0123456789abcdef\"\n"))
+            .collect();
+        assert!(parse(&many, "f").expect_err("many").to_string().contains("more than 1000"));
+    }
+}

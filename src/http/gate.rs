@@ -1,0 +1,506 @@
+//! Who may push over TCP: whoever has a credential, may send more at the moment, and is no web page.
+//!
+//! Everything here is decided by the head of a request, before anything of its body is read, let alone unpacked. The
+//! credentials are those of [`crate::config::credentials`]; the file is looked at once a second when somebody pushes, and
+//! one that cannot be used is said and counted while what was there before stays in use. Tokens and passwords are compared
+//! by their digests, all of them and in constant time.
+//!
+//! | the request has | it is |
+//! |---|---|
+//! | `Authorization: Bearer TOKEN` | whoever has this token |
+//! | `Authorization: Basic …`, or `ApiKey …`, which Elasticsearch's clients send in the same form | this user |
+//! | `Authorization: HMAC-SHA256 …` | whoever signed it, see [`super::signature`] |
+//! | none, and `push` is `"open"` | everybody; unless a browser sent it for a web page |
+//! | none, and only `tls.client_ca_file` is set | whoever has a certificate: without one there is no connection |
+
+use super::answer::{refusal, retry_after};
+use super::credential::{Credential, Tab};
+use super::serve::Peer;
+use super::signature::{Claim, Seen, Unsigned};
+use crate::config::{ConfigError, CredentialConfig, HttpConfig, Proof, Pushing, http::NobodyIsAsked, load_credentials};
+use crate::fair::{Accounts, Now, Over};
+use crate::key::TableName;
+use crate::metrics::Metrics;
+use crate::route::Router;
+use crate::watched::{self, Watched};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use sha2::{Digest, Sha256};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use subtle::ConstantTimeEq;
+
+/// What is asked of those who push, and what is known of them.
+pub struct Gate {
+    pushing: Pushing,
+    routes: Router,
+    known: Option<Mutex<Known>>,
+    seen: Mutex<Seen>,
+    tabs: Arc<Tabs>,
+    metrics: Arc<Metrics>,
+}
+
+/// What each sender has sent.
+pub(super) type Tabs = Mutex<Accounts<Sender>>;
+
+/// Who is held to a rate: a credential, or a peer that has none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Sender {
+    Credential(Arc<str>),
+    Peer(IpAddr),
+}
+
+/// Why it cannot be said who may push.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// Nobody would be asked.
+    #[error("[http]: {0}")]
+    Nobody(#[from] NobodyIsAsked),
+    /// The file of credentials cannot be used.
+    #[error(transparent)]
+    File(#[from] ConfigError),
+    /// A credential is bound to a table that is not configured.
+    #[error("{path}: the credential {name:?} is bound to a table that is not configured")]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// The credential.
+        name: String,
+    },
+}
+
+/// The credentials of a file.
+struct Known {
+    path: PathBuf,
+    watched: Watched,
+    credentials: Arc<[Kept]>,
+}
+
+struct Kept {
+    credential: Credential,
+    proof: Digested,
+}
+
+enum Digested {
+    Bearer([u8; 32]),
+    Basic([u8; 32]),
+    Secret(Vec<u8>),
+}
+
+/// Why a push is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Off,
+    Browser,
+    Missing,
+    Wrong,
+    Unsigned(Unsigned),
+    Over(Over),
+}
+
+impl Gate {
+    /// What the configuration asks of those who push to the tables of `routes`.
+    ///
+    /// # Errors
+    ///
+    /// Where nobody would be asked, or the credentials cannot be read.
+    pub fn new(config: &HttpConfig, routes: &Router, metrics: Arc<Metrics>) -> Result<Gate, GateError> {
+        let pushing = config.pushing()?;
+        let path = config.credentials_file.as_ref().filter(|_| pushing != Pushing::Off);
+        let known = path.map(|path| Known::read(path, routes)).transpose()?.map(Mutex::new);
+        let tabs = Arc::new(Mutex::new(Accounts::new(config.per_sender)));
+        Ok(Gate { pushing, routes: routes.clone(), known, seen: Mutex::default(), tabs, metrics })
+    }
+
+    /// One through which everybody may push.
+    #[cfg(test)]
+    pub(super) fn open(metrics: Arc<Metrics>) -> Gate {
+        Gate::new(&HttpConfig::default(), &Router::new(Vec::new()), metrics).expect("it asks for nothing")
+    }
+
+    /// Who makes this request, and the hash that its body has to have, where it is signed.
+    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<(Credential, Option<[u8; 32]>), Refusal> {
+        let (credential, hash) = match (self.pushing, self.credentials()) {
+            (Pushing::Off, _) => return Err(Refusal::Off),
+            (Pushing::Open, Some(known)) if request.headers.contains_key(header::AUTHORIZATION) => {
+                self.identify(&known, request, now)?
+            }
+            (Pushing::Credentials, Some(known)) => self.identify(&known, request, now)?,
+            (Pushing::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(Refusal::Browser),
+            (Pushing::Open, _) => (Credential::unbound("open"), None),
+            (Pushing::Credentials, None) => (Credential::unbound("certificate"), None),
+        };
+        let sender = match credential.is_unbound() {
+            false => Sender::Credential(credential.name.clone()),
+            true => Sender::Peer(crate::fair::network_of(
+                request.extensions.get::<Peer>().map_or(Ipv4Addr::LOCALHOST.into(), |peer| peer.0),
+            )),
+        };
+        locked(&self.tabs).admit(&sender, now).map_err(Refusal::Over)?;
+        Ok((credential.with_tab(Tab::new(self.tabs.clone(), sender)), hash))
+    }
+
+    fn identify(&self, known: &[Kept], request: &Parts, now: Now) -> Result<(Credential, Option<[u8; 32]>), Refusal> {
+        let mut given = request.headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(value), None) = (given.next(), given.next()) else {
+            return Err(if request.headers.contains_key(header::AUTHORIZATION) {
+                Refusal::Wrong
+            } else {
+                Refusal::Missing
+            });
+        };
+        let value = value.to_str().map_err(|_| Refusal::Wrong)?;
+        let (scheme, rest) = value.trim().split_once(' ').ok_or(Refusal::Wrong)?;
+        let rest = rest.trim_start();
+        let given = match scheme.to_ascii_lowercase().as_str() {
+            "bearer" => Digested::Bearer(Sha256::digest(rest).into()),
+            "basic" | "apikey" => {
+                let pair = BASE64_STANDARD.decode(rest).map_err(|_| Refusal::Wrong)?;
+                let colon = pair.iter().position(|byte| *byte == b':').ok_or(Refusal::Wrong)?;
+                Digested::Basic(basic(&pair[..colon], &Sha256::digest(&pair[colon + 1..]).into()))
+            }
+            "hmac-sha256" => {
+                let claim = Claim::parse(rest).map_err(Refusal::Unsigned)?;
+                let secret = |kept: &&Kept| {
+                    matches!(kept.proof, Digested::Secret(_)) && *kept.credential.name == *claim.credential
+                };
+                let kept = known.iter().find(secret);
+                let secret = kept.map_or(&[][..], |kept| match &kept.proof {
+                    Digested::Secret(secret) => secret,
+                    _ => &[],
+                });
+                // A name that is not known takes as long as one that is.
+                let hash = claim.verify(request, secret, now.ticks).map_err(Refusal::Unsigned)?;
+                let kept = kept.ok_or(Refusal::Unsigned(Unsigned::Wrong))?;
+                claim.once(request, &mut locked(&self.seen), now.ticks).map_err(Refusal::Unsigned)?;
+                return Ok((kept.credential.clone(), Some(hash)));
+            }
+            _ => return Err(Refusal::Wrong),
+        };
+        let mut found = None;
+        for kept in known {
+            // Not the first that is the same: all of them are compared.
+            if bool::from(kept.proof.is(&given)) {
+                found = Some(kept);
+            }
+        }
+        found.map(|kept| (kept.credential.clone(), None)).ok_or(Refusal::Wrong)
+    }
+
+    /// The credentials as they are now.
+    fn credentials(&self) -> Option<Arc<[Kept]>> {
+        let mut known = locked(self.known.as_ref()?);
+        if known.watched.have_changed() {
+            match known.credentials_of_file(&self.routes) {
+                Ok(credentials) => {
+                    tracing::info!(credentials = credentials.len(), "credentials were read again");
+                    known.credentials = credentials;
+                }
+                Err(error) => {
+                    self.metrics.credential_reloads_failed.inc();
+                    tracing::warn!(%error, "the credentials changed and cannot be used, those before stay in use");
+                }
+            }
+        }
+        Some(known.credentials.clone())
+    }
+
+    /// The answer to who is refused, which is counted.
+    pub(super) fn refuse(&self, why: Refusal) -> Response {
+        self.metrics.pushes_refused.with_label_values(&[why.label()]).inc();
+        let mut response = refusal(why.status(), &why.to_string());
+        let headers = response.headers_mut();
+        match why {
+            Refusal::Over(over) => drop(headers.insert(header::RETRY_AFTER, retry_after(over.wait))),
+            Refusal::Unsigned(Unsigned::TooMany) => {
+                drop(headers.insert(header::RETRY_AFTER, retry_after(super::signature::WINDOW)));
+            }
+            _ if why.status() == StatusCode::UNAUTHORIZED => {
+                for scheme in ["Basic realm=\"daytable\"", "Bearer realm=\"daytable\"", "HMAC-SHA256"] {
+                    headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+                }
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panicking thread left behind is whole: every change is made in one go.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Known {
+    fn read(path: &Path, routes: &Router) -> Result<Known, GateError> {
+        // Before it is read: what changes meanwhile is read again.
+        let watched = Watched::new([path.to_owned()]);
+        let known = Known { path: path.to_owned(), watched, credentials: Arc::new([]) };
+        let credentials = known.credentials_of_file(routes)?;
+        Ok(Known { credentials, ..known })
+    }
+
+    fn credentials_of_file(&self, routes: &Router) -> Result<Arc<[Kept]>, GateError> {
+        let credentials = load_credentials(&self.path)?;
+        watched::warn_if_exposed(&self.path);
+        let keep = |credential: CredentialConfig| {
+            let CredentialConfig { name, proof, tables, tenant } = credential;
+            let only = |tables: Vec<TableName>| routes.only(&tables).ok_or(());
+            let Ok(tables) = tables.map(only).transpose() else {
+                return Err(GateError::Table { path: self.path.clone(), name });
+            };
+            let proof = match proof {
+                Proof::Token(digest) => Digested::Bearer(digest),
+                Proof::Password(user, digest) => Digested::Basic(basic(user.as_bytes(), &digest)),
+                Proof::Secret(secret) => Digested::Secret(secret),
+            };
+            Ok(Kept { credential: Credential::new(&name, tables, tenant.as_deref()), proof })
+        };
+        credentials.into_iter().map(keep).collect()
+    }
+}
+
+/// What stands for a user and his password. Neither has a colon between that could be moved: users have none.
+fn basic(user: &[u8], password: &[u8; 32]) -> [u8; 32] {
+    Sha256::new().chain_update(user).chain_update(b":").chain_update(password).finalize().into()
+}
+
+impl Digested {
+    fn is(&self, given: &Digested) -> subtle::Choice {
+        match (self, given) {
+            (Digested::Bearer(kept), Digested::Bearer(given)) | (Digested::Basic(kept), Digested::Basic(given)) => {
+                kept.ct_eq(given)
+            }
+            _ => 0.into(),
+        }
+    }
+}
+
+impl Refusal {
+    fn label(self) -> &'static str {
+        match self {
+            Refusal::Off => "off",
+            Refusal::Browser => "browser",
+            Refusal::Missing => "no_credential",
+            Refusal::Wrong => "wrong_credential",
+            Refusal::Unsigned(Unsigned::Date) => "date",
+            Refusal::Unsigned(Unsigned::Replayed) => "replayed",
+            Refusal::Unsigned(Unsigned::TooMany) => "too_many_signatures",
+            Refusal::Unsigned(_) => "signature",
+            Refusal::Over(over) => over.reason.label(),
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Refusal::Off | Refusal::Browser => StatusCode::FORBIDDEN,
+            Refusal::Missing | Refusal::Wrong => StatusCode::UNAUTHORIZED,
+            Refusal::Unsigned(Unsigned::TooMany) | Refusal::Over(_) => StatusCode::TOO_MANY_REQUESTS,
+            Refusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Off => f.write_str("nothing is taken over TCP: http.push is \"off\""),
+            Refusal::Browser => f.write_str("this is not for web pages"),
+            Refusal::Missing => f.write_str("pushing needs a credential: the header Authorization is missing"),
+            Refusal::Wrong => f.write_str("the credential in the header Authorization is not known"),
+            Refusal::Unsigned(why) => write!(f, "{why}"),
+            Refusal::Over(Over { reason: crate::fair::Reason::Rate, .. }) => {
+                f.write_str("this sender is over its rate, http.per_sender")
+            }
+            Refusal::Over(_) => f.write_str("this sender has sent its bytes of the day, http.per_sender.bytes_per_day"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use axum::http::Request;
+    use std::time::{Duration, Instant};
+
+    const FILE: &str = "
+[[credential]]
+name = \"web\"
+token = \"0123456789abcdef-web\"
+tables = [\"audit\"]
+tenant = \"acme\"
+[[credential]]
+name = \"beat\"
+user = \"beat\"
+password = \"correct:horse\"
+[[credential]]
+name = \"edge\"
+hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
+";
+
+    struct Guarded {
+        gate: Gate,
+        path: PathBuf,
+        metrics: Arc<Metrics>,
+        _folder: tempfile::TempDir,
+    }
+
+    fn try_guarded(more: &str, file: &str) -> Result<Guarded, GateError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("credentials.toml");
+        std::fs::write(&path, file).expect("written");
+        let tables = "[[table]]\nname = \"Audit\"\nwhen = { level_at_least = \"fatal\" }\n[[table]]\nname = \"Log\"\n";
+        let text = format!("[http]\ncredentials_file = \"{}\"\n{more}{tables}", path.display());
+        let config = Config::parse(&text, "f").expect("a configuration");
+        let metrics = Arc::new(Metrics::new());
+        let gate = Gate::new(&config.http, &crate::daemon::router(&config.tables), metrics.clone())?;
+        Ok(Guarded { gate, path, metrics, _folder: folder })
+    }
+
+    fn guarded(more: &str) -> Guarded {
+        try_guarded(more, FILE).expect("a gate")
+    }
+
+    fn now() -> Now {
+        Now { instant: Instant::now(), ticks: crate::time::now() }
+    }
+
+    fn request(headers: &[(&str, &str)]) -> Parts {
+        let request =
+            headers.iter().fold(Request::post("/ingest"), |request, (name, value)| request.header(*name, *value));
+        request.body(()).expect("a request").into_parts().0
+    }
+
+    fn asked(gate: &Gate, authorization: &str) -> Result<String, Refusal> {
+        let admitted = gate.admit(&request(&[("authorization", authorization)]), now());
+        admitted.map(|(credential, _)| credential.name.to_string())
+    }
+
+    fn basic_of(pair: &str) -> String {
+        format!("Basic {}", BASE64_STANDARD.encode(pair))
+    }
+
+    #[test]
+    fn whoever_has_a_credential_is_known_by_its_name() {
+        let Guarded { gate, .. } = guarded("");
+        for (authorization, name) in [
+            ("Bearer 0123456789abcdef-web".to_owned(), "web"),
+            ("bearer   0123456789abcdef-web".to_owned(), "web"),
+            (basic_of("beat:correct:horse"), "beat"),
+            (basic_of("beat:correct:horse").replace("Basic", "ApiKey"), "beat"),
+        ] {
+            assert_eq!(asked(&gate, &authorization).as_deref(), Ok(name), "{authorization}");
+        }
+        for wrong in [
+            "0123456789abcdef-web".to_owned(),
+            "Bearer".to_owned(),
+            "Bearer 0123456789abcdef-we".to_owned(),
+            "Bearer 0123456789abcdef-webs".to_owned(),
+            "Basic 0123456789abcdef-web".to_owned(),
+            "Bearer beat:correct:horse".to_owned(),
+            basic_of("beat:correct:hors"),
+            basic_of("beat"),
+            basic_of("web:0123456789abcdef-web"),
+            basic_of("beat:correct").replace("Y29ycmVjdA", "!!"),
+            "Digest x".to_owned(),
+        ] {
+            assert_eq!(asked(&gate, &wrong), Err(Refusal::Wrong), "{wrong}");
+        }
+        assert_eq!(gate.admit(&request(&[]), now()).err(), Some(Refusal::Missing));
+        let right = "Bearer 0123456789abcdef-web";
+        let twice = request(&[("authorization", right), ("authorization", right)]);
+        assert_eq!(gate.admit(&twice, now()).err(), Some(Refusal::Wrong));
+        assert!(matches!(asked(&gate, "HMAC-SHA256 x"), Err(Refusal::Unsigned(Unsigned::Form))));
+    }
+
+    #[test]
+    fn a_credential_goes_to_its_tables_and_is_its_tenants() {
+        let Guarded { gate, .. } = guarded("");
+        let bearer = request(&[("authorization", "Bearer 0123456789abcdef-web")]);
+        let (web, _) = gate.admit(&bearer, now()).expect("known");
+        // Its condition is for what comes from elsewhere: what is bound to a table goes there.
+        let mut lane = web.router(&gate.routes).lane("web", "push");
+        let mut batcher = crate::batcher::Batcher::default();
+        let mut record = crate::record::Record::default();
+        record.fields.push(crate::record::Field { name: "tenant".into(), value: crate::record::Value::Int64(7) });
+        web.mark(&mut record);
+        assert_eq!(record.text("tenant").as_deref(), Some("acme"));
+        let origin = crate::route::Origin { identity: 1, position: 0, source: "push" };
+        lane.push(web.router(&gate.routes), &mut batcher, &record, crate::time::now(), origin, crate::time::now());
+        assert_eq!(lane.table(), "Audit");
+        let elsewhere = FILE.replace("audit", "Elsewhere");
+        assert!(matches!(try_guarded("", &elsewhere), Err(GateError::Table { name, .. }) if name == "web"));
+    }
+
+    #[test]
+    fn a_new_file_is_used_and_a_bad_one_is_not() {
+        let Guarded { gate, path, metrics, _folder } = guarded("");
+        let change = |text: &str, is_done: &dyn Fn() -> bool| {
+            // In one go, as no half of it is to be seen.
+            std::fs::write(path.with_extension("new"), text).expect("written");
+            std::fs::rename(path.with_extension("new"), &path).expect("renamed");
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while !is_done() {
+                assert!(Instant::now() < deadline, "not within half a minute");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        let (old, new) = ("Bearer 0123456789abcdef-web", "Bearer 0123456789abcdef-new");
+        change(&FILE.replace("abcdef-web", "abcdef-new"), &|| asked(&gate, new).is_ok());
+        assert_eq!(asked(&gate, old), Err(Refusal::Wrong));
+        for (failed, bad) in (1..).zip(["[[credential]]\nname =", "", &FILE.replace("audit", "Elsewhere")]) {
+            let is_seen = || {
+                assert_eq!(asked(&gate, new).as_deref(), Ok("web"), "those before stay in use");
+                metrics.credential_reloads_failed.get() == failed
+            };
+            change(bad, &is_seen);
+        }
+        change(FILE, &|| asked(&gate, old).is_ok());
+        assert_eq!(asked(&gate, new), Err(Refusal::Wrong));
+    }
+
+    #[test]
+    fn open_takes_everybody_but_web_pages_and_off_nobody() {
+        let Guarded { gate, .. } = guarded("push = \"open\"\n");
+        assert_eq!(&*gate.admit(&request(&[]), now()).expect("open").0.name, "(open)");
+        assert_eq!(gate.admit(&request(&[("origin", "https://evil.example")]), now()).err(), Some(Refusal::Browser));
+        // Who says who he is, is held to it.
+        assert_eq!(asked(&gate, "Bearer 0123456789abcdef-web").as_deref(), Ok("web"));
+        assert_eq!(asked(&gate, "Bearer guessed-guessed-guessed"), Err(Refusal::Wrong));
+        let Guarded { gate, .. } = guarded("push = \"off\"\n");
+        assert_eq!(asked(&gate, "Bearer 0123456789abcdef-web"), Err(Refusal::Off));
+    }
+
+    #[test]
+    fn who_is_over_waits_and_the_others_do_not() {
+        let Guarded { gate, .. } = guarded("per_sender = { records_per_s = 10 }\n");
+        let at = now();
+        let web = request(&[("authorization", "Bearer 0123456789abcdef-web")]);
+        let beat = request(&[("authorization", basic_of("beat:correct:horse").as_str())]);
+        let (credential, _) = gate.admit(&web, at).expect("nothing was sent");
+        credential.charge(100, 1);
+        let Err(Refusal::Over(over)) = gate.admit(&web, at) else { panic!("ten seconds of records") };
+        assert!(over.wait > Duration::from_secs(8), "{over:?}");
+        let answer = gate.refuse(Refusal::Over(over));
+        assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+        let seconds = answer.headers()[header::RETRY_AFTER].to_str().expect("text").parse().expect("seconds");
+        assert!((9..=10_u64).contains(&seconds), "{seconds}");
+        assert!(gate.admit(&beat, at).is_ok());
+    }
+
+    #[test]
+    fn a_refusal_names_no_secret_and_is_counted() {
+        let Guarded { gate, metrics, .. } = guarded("");
+        let answer = gate.refuse(Refusal::Wrong);
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        assert_eq!(answer.headers().get_all(header::WWW_AUTHENTICATE).iter().count(), 3);
+        assert!(metrics.render().contains("daytable_pushes_refused_total{reason=\"wrong_credential\"} 1"));
+        for why in [Refusal::Off, Refusal::Browser, Refusal::Missing, Refusal::Unsigned(Unsigned::Date)] {
+            assert!(!why.to_string().is_empty() && !gate.refuse(why).status().is_success());
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The endpoints of [`crate::push`]: what of a request is read by whom, and when it is answered.
+//!
+//! ```text
+//! runtime                                    blocking thread, a few at a time
+//! head: limits, encoding, room               decode, take apart, hand over ─► committer ─┐
+//! body: gathered as it comes ─► its turn ───►                                            │
+//! answer ◄───────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Nothing of a body is decoded before all of it is there, so a client that sends slowly holds its bytes and nothing
+//! else. The journal's upload is the exception: it has a thread, of which there are few, that reads it as it comes.
+//!
+//! What is refused is answered once the client had a moment to send the rest, because many do not look for an answer
+//! before they have.
+
+use super::answer::retry_after;
+use super::credential::{Credential, may_push};
+use super::params;
+use super::ready::{Readiness, drained};
+use super::routes::Door;
+use super::serve::Peer;
+use crate::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, elastic};
+use crate::rows::count;
+use crate::store::Outcome;
+use axum::Router;
+use axum::body::{BodyDataStream, Bytes};
+use axum::extract::{Path, Request as HttpRequest, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, post};
+use futures_core::Stream;
+use std::future::poll_fn;
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout, timeout_at};
+
+pub(super) const INGEST: &str = "/ingest";
+pub(super) const OTLP: &str = "/v1/logs";
+pub(super) const LOKI: &str = "/loki/api/v1/push";
+pub(super) const BULK: &str = "/elasticsearch/_bulk";
+const BULK_OF_INDEX: &str = "/elasticsearch/{index}/_bulk";
+pub(super) const ELASTIC: &str = "/elasticsearch";
+const ELASTIC_REST: &str = "/elasticsearch/{*rest}";
+pub(super) const UPLOAD: &str = "/upload";
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Bytes of an idempotency key at most.
+const KEY_BYTES_MAX: usize = 255;
+/// Bytes that room is made for before they are there.
+const ROOM_BYTES: usize = 1 << 20;
+/// How long, and how much, a client may go on sending after it was refused.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 64 << 20;
+/// When a client that was too much is to come again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Pieces of an upload that wait to be read.
+const PIECES_WAITING: usize = 2;
+
+/// What pushes are taken with.
+#[derive(Clone)]
+pub(super) struct Pushes {
+    pub(super) push: Arc<Push>,
+    pub(super) readiness: Arc<Readiness>,
+}
+
+/// The endpoints behind a door.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(pushes: Pushes, door: Door) -> Router<S> {
+    let of = |endpoint: Endpoint| {
+        async move |State(pushes): State<Pushes>, request: HttpRequest| pushes.answer(endpoint, None, request).await
+    };
+    let of_index = async |State(pushes): State<Pushes>, Path(index): Path<String>, request: HttpRequest| {
+        pushes.answer(Endpoint::Bulk, Some(index), request).await
+    };
+    Router::new()
+        .route(INGEST, post(of(Endpoint::Ingest)))
+        .route(OTLP, post(of(Endpoint::Otlp)))
+        .route(LOKI, post(of(Endpoint::Loki)))
+        .route(BULK, post(of(Endpoint::Bulk)).put(of(Endpoint::Bulk)))
+        .route(BULK_OF_INDEX, post(of_index).put(of_index))
+        .route(UPLOAD, post(of(Endpoint::Journal)))
+        .route(ELASTIC, any(asked))
+        .route("/elasticsearch/", any(asked))
+        .route(ELASTIC_REST, any(asked))
+        .route_layer(from_fn_with_state(door, may_push))
+        .with_state(pushes)
+}
+
+/// What clients of Elasticsearch ask before they send.
+async fn asked(request: HttpRequest) -> Response {
+    let path = request.uri().path().strip_prefix(ELASTIC).unwrap_or_default();
+    let (status, json) = elastic::answer(request.method().as_str(), path)
+        .unwrap_or_else(|| (404, elastic::error(404, "resource_not_found_exception", "there is nothing here")));
+    of_product(respond(Answer { status, media: Some("application/json"), body: json.into_bytes() }))
+}
+
+/// Names the product: its clients take no answer for one that does not.
+fn of_product(mut response: Response) -> Response {
+    response.headers_mut().insert("x-elastic-product", HeaderValue::from_static("Elasticsearch"));
+    response
+}
+
+fn respond(answer: Answer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, answer.body).into_response();
+    response.headers_mut().remove(header::CONTENT_TYPE);
+    if let Some(media) = answer.media {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    }
+    response
+}
+
+impl Pushes {
+    /// Takes a request, and answers it once it is on disk.
+    async fn answer(self, endpoint: Endpoint, index: Option<String>, request: HttpRequest) -> Response {
+        let since = std::time::Instant::now();
+        let (parts, body) = request.into_parts();
+        let media = text(&parts, header::CONTENT_TYPE).unwrap_or_default().to_owned();
+        let mut body = body.into_data_stream();
+        let taken = match self.read_head(endpoint, index, &media, &parts) {
+            Err(refusal) => Err(refusal),
+            Ok(request) if endpoint == Endpoint::Journal => self.upload(request, &parts, &mut body).await,
+            Ok(request) => self.take(request, &parts, &mut body, since).await,
+        };
+        let response = match taken {
+            Ok(answer) => respond(answer),
+            Err(refusal) => {
+                self.push.counters_of(endpoint).refuse(&refusal);
+                tracing::debug!(endpoint = endpoint.source(), %refusal, "refused a push");
+                // Who asked whether to send has not begun to.
+                if !parts.headers.contains_key(header::EXPECT) {
+                    linger(&mut body).await;
+                }
+                let mut response = respond(push::refused(endpoint, &media, &refusal));
+                match refusal {
+                    Refusal::Busy(_) => {
+                        response.headers_mut().insert(header::RETRY_AFTER, retry_after(AGAIN_AFTER));
+                    }
+                    Refusal::Encoding(_) => {
+                        let known = HeaderValue::from_static("gzip, zstd, deflate, snappy, identity");
+                        response.headers_mut().insert(header::ACCEPT_ENCODING, known);
+                    }
+                    _ => {}
+                }
+                response
+            }
+        };
+        if endpoint == Endpoint::Bulk { of_product(response) } else { response }
+    }
+
+    /// What the head of a request says.
+    fn read_head(
+        &self,
+        endpoint: Endpoint,
+        index: Option<String>,
+        media: &str,
+        parts: &Parts,
+    ) -> Result<Request, Refusal> {
+        let credential = parts.extensions.get::<Credential>();
+        // The layer around the routes gives every request one.
+        let credential = credential.cloned().unwrap_or_else(|| Credential::unbound("nobody"));
+        let instance = match endpoint {
+            Endpoint::Ingest => params::instance(&parts.uri).map_err(|error| Refusal::bad(error.to_string()))?,
+            _ => None,
+        };
+        let key = match parts.headers.get(IDEMPOTENCY_KEY) {
+            None => None,
+            Some(key) => match key.to_str() {
+                Ok(key) if (1..=KEY_BYTES_MAX).contains(&key.len()) => Some(key.to_owned()),
+                _ => return Err(Refusal::bad("the idempotency-key is empty, longer than 255 bytes, or not of ASCII")),
+            },
+        };
+        let peer =
+            parts.extensions.get::<Peer>().map_or_else(|| self.push.host().to_owned(), |peer| peer.0.to_string());
+        Ok(Request {
+            endpoint,
+            media: media.to_owned(),
+            encoding: Encoding::read(text(parts, header::CONTENT_ENCODING))?,
+            instance,
+            index,
+            peer,
+            credential,
+            key,
+        })
+    }
+
+    /// A request with a body that is taken as a whole.
+    async fn take(
+        &self,
+        request: Request,
+        parts: &Parts,
+        body: &mut BodyDataStream,
+        since: std::time::Instant,
+    ) -> Result<Answer, Refusal> {
+        self.is_open()?;
+        let mut hold = self.push.bodies().hold();
+        let body = self.gather(parts, body, &mut hold).await?;
+        count(&self.push.counters_of(request.endpoint).body_bytes, body.len() as u64);
+        let turn = timeout(self.push.limits().turn_wait, self.push.turns().clone().acquire_owned());
+        let Ok(Ok(turn)) = turn.await else { return Err(Refusal::Busy("too many requests wait to be taken apart")) };
+        let (push, (told, hears)) = (self.push.clone(), oneshot::channel());
+        let credential = request.credential.clone();
+        let working = spawn_blocking(move || {
+            let _turn = turn;
+            let taken = push.take(&request, body, &mut hold, since)?;
+            push.submit(taken, move |pending, outcome| {
+                // Room for as much as it held is there when its rows are on disk. Nobody may hear it: the client is gone.
+                drop(hold);
+                let _ = told.send((pending, outcome));
+            });
+            Ok(())
+        });
+        match working.await {
+            Ok(done) => done?,
+            Err(error) => {
+                tracing::error!(%error, "a push failed by a fault of its own");
+                return Err(Refusal::Fault);
+            }
+        }
+        let (pending, outcome) = hears.await.map_err(|_| Refusal::Busy("the store takes nothing at the moment"))?;
+        let answer = self.push.settle(&pending, outcome)?;
+        if outcome == Outcome::Committed {
+            credential.charge(pending.taken(), pending.bytes());
+        }
+        Ok(answer)
+    }
+
+    fn is_open(&self) -> Result<(), Refusal> {
+        if self.readiness.takes_records() {
+            Ok(())
+        } else {
+            Err(Refusal::Busy("the store takes nothing at the moment"))
+        }
+    }
+
+    /// A body, as it came.
+    async fn gather(&self, parts: &Parts, body: &mut BodyDataStream, hold: &mut Hold) -> Result<Vec<u8>, Refusal> {
+        let limits = self.push.limits();
+        let too_large = || Refusal::TooLarge(format!("{} bytes", limits.body_bytes_max));
+        let said = text(parts, header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+        if said.is_some_and(|said| said > limits.body_bytes_max) {
+            return Err(too_large());
+        }
+        let mut whole = Vec::with_capacity(said.unwrap_or_default().min(ROOM_BYTES));
+        let deadline = Instant::now() + limits.body_timeout;
+        loop {
+            let piece = timeout_at(deadline, next(body)).await;
+            match piece.map_err(|_| Refusal::Slow(limits.body_timeout.as_secs()))? {
+                None => return Ok(whole),
+                Some(Err(error)) => return Err(Refusal::bad(format!("the body cannot be read: {error}"))),
+                Some(Ok(piece)) if whole.len() + piece.len() > limits.body_bytes_max => return Err(too_large()),
+                Some(Ok(piece)) => {
+                    hold.more(piece.len())?;
+                    whole.extend_from_slice(&piece);
+                }
+            }
+        }
+    }
+
+    /// The journal's upload, for as long as it has something.
+    async fn upload(&self, request: Request, parts: &Parts, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
+        self.is_open()?;
+        if text(parts, header::AUTHORIZATION).is_some_and(|given| given.trim_start().starts_with("HMAC-SHA256")) {
+            return Err(Refusal::bad(
+                "a journal is committed before its end, where a signature of its body would show",
+            ));
+        }
+        let place = self.push.uploads().clone().try_acquire_owned();
+        let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
+        let (pieces, comes) = mpsc::channel(PIECES_WAITING);
+        let push = self.push.clone();
+        let working = spawn_blocking(move || {
+            let _place = place;
+            push.take_journal(&request, io::BufReader::new(Pieces { comes, piece: Bytes::new(), is_over: false }))
+        });
+        let patience = self.push.limits().body_timeout;
+        let mut draining = self.readiness.draining();
+        loop {
+            let piece = tokio::select! {
+                piece = timeout(patience, next(body)) => piece,
+                // What came is committed; the client sends the rest, and that again, to whoever comes after.
+                () = drained(&mut draining) => Ok(Some(Err(axum::Error::new(io::Error::other("the daemon stops"))))),
+                () = pieces.closed() => break,
+            };
+            let piece = match piece {
+                Ok(Some(Ok(piece))) => {
+                    count(&self.push.counters_of(Endpoint::Journal).body_bytes, piece.len() as u64);
+                    Piece::More(piece)
+                }
+                Ok(None) => Piece::End,
+                Ok(Some(Err(error))) => Piece::Broken(io::Error::other(error)),
+                Err(_) => Piece::Broken(io::ErrorKind::TimedOut.into()),
+            };
+            let is_last = !matches!(piece, Piece::More(_));
+            // Nobody listens once there is something wrong with it.
+            if pieces.send(piece).await.is_err() || is_last {
+                break;
+            }
+        }
+        drop(pieces);
+        match working.await {
+            Ok(Err(_)) if *draining.borrow() => Err(Refusal::Busy("the daemon stops")),
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::error!(%error, "an upload failed by a fault of its own");
+                Err(Refusal::Fault)
+            }
+        }
+    }
+}
+
+/// What comes of a body. One that just stops coming has not ended.
+enum Piece {
+    More(Bytes),
+    End,
+    Broken(io::Error),
+}
+
+/// What comes of a body, for a thread that waits for it.
+struct Pieces {
+    comes: mpsc::Receiver<Piece>,
+    piece: Bytes,
+    is_over: bool,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() && !self.is_over {
+            match self.comes.blocking_recv() {
+                Some(Piece::More(piece)) => self.piece = piece,
+                Some(Piece::End) => self.is_over = true,
+                Some(Piece::Broken(error)) => return Err(error),
+                None => return Err(io::ErrorKind::ConnectionAborted.into()),
+            }
+        }
+        let length = buffer.len().min(self.piece.len());
+        buffer[..length].copy_from_slice(&self.piece.split_to(length));
+        Ok(length)
+    }
+}
+
+/// Lets a client that was refused send on for a moment.
+async fn linger(body: &mut BodyDataStream) {
+    let rest = async {
+        let mut passed = 0;
+        while let Some(Ok(piece)) = next(body).await {
+            passed += piece.len();
+            if passed > LINGER_BYTES_MAX {
+                break;
+            }
+        }
+    };
+    // It is over then, too.
+    let _ = timeout(LINGER, rest).await;
+}
+
+async fn next(body: &mut BodyDataStream) -> Option<Result<Bytes, axum::Error>> {
+    poll_fn(|context| Pin::new(&mut *body).poll_next(context)).await
+}
+
+/// The text of a header.
+fn text(parts: &Parts, name: HeaderName) -> Option<&str> {
+    parts.headers.get(name)?.to_str().ok()
+}

@@ -1,0 +1,361 @@
+//! The journal's export format: bytes of a pipe or of a request become entries.
+//!
+//! ```text
+//! __CURSOR=s=3f…;i=4f2;b=…\n                 NAME=VALUE LF
+//! __REALTIME_TIMESTAMP=1763712345678901\n
+//! MESSAGE\n                                  NAME LF LENGTH DATA LF, for a value that has newlines or is no text:
+//! \x09\0\0\0\0\0\0\0two\nlines\n             its length in 8 bytes before it, little-endian
+//! \n                                         an empty line ends an entry
+//! ```
+//!
+//! As <https://systemd.io/JOURNAL_EXPORT_FORMATS/> has it. Bytes may come in any pieces. What is held is one entry up to
+//! the limit, whatever lengths are announced: what is beyond is passed over and counted in [`Entry::cut`]. Bytes that are
+//! no entry end the stream ([`Malformed`]), because there is no way to know where the next one begins; entries before
+//! them were handed over.
+
+use memchr::memchr;
+use std::ops::Range;
+
+/// Bytes of a field's name at most; the journal itself has 64.
+const NAME_BYTES_MAX: usize = 256;
+/// Fields of an entry that are kept at most.
+const FIELDS_MAX: usize = 1024;
+/// Bytes of memory that are held between two entries at most.
+const HELD_BYTES: usize = 64 << 10;
+
+/// Bytes that are no entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// A line that is no field and no name of one.
+    #[error("a line is neither NAME=VALUE nor a field's name")]
+    Name,
+    /// A value that is longer than its length says.
+    #[error("there is no newline where a value's length says that it ends")]
+    Length,
+    /// The end came within a field.
+    #[error("it ends within a field")]
+    CutShort,
+}
+
+/// An entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    bytes: &'a [u8],
+    fields: &'a [Span],
+    /// Bytes of it that were not kept: beyond the limit, or by a name that no field has.
+    pub cut: usize,
+}
+
+impl<'a> Entry<'a> {
+    /// Its fields in their order, those of the journal itself (`__CURSOR`) among them; one name may be there twice.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        let bytes = self.bytes;
+        // A name is ASCII, else it was not kept.
+        self.fields
+            .iter()
+            .map(|span| (str::from_utf8(&bytes[span.name.clone()]).unwrap_or_default(), &bytes[span.value.clone()]))
+    }
+
+    /// The first field of this name.
+    pub fn field(&self, name: &str) -> Option<&'a [u8]> {
+        self.fields().find(|(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    /// Bytes of its names and values, those among them that were not kept.
+    pub fn bytes(&self) -> u64 {
+        (self.bytes.len() + self.cut) as u64
+    }
+
+    /// The first field of this name, where it is text.
+    pub fn text(&self, name: &str) -> Option<&'a str> {
+        str::from_utf8(self.field(name)?).ok()
+    }
+}
+
+/// Where a field is in the bytes of its entry.
+#[derive(Clone, Debug)]
+struct Span {
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+/// The entries of a stream.
+#[derive(Debug)]
+pub struct Entries {
+    /// What is kept of the entry that is not whole.
+    bytes: Vec<u8>,
+    fields: Vec<Span>,
+    cut: usize,
+    state: State,
+    entry_bytes_max: usize,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// A line that begins at this place of what is kept; where its `=` is, once it came.
+    Line { start: usize, equals: Option<usize> },
+    /// The length of a value, as far as it came.
+    Length { name: Range<usize>, bytes: [u8; 8], came: usize },
+    /// A value of which so many bytes are to come.
+    Value { name: Range<usize>, start: usize, left: u64 },
+    /// Nothing that comes is read.
+    Broken(Malformed),
+}
+
+impl Entries {
+    /// Of a stream from its start. An entry is kept up to so many bytes, its names besides.
+    pub fn new(entry_bytes_max: usize) -> Entries {
+        let state = State::Line { start: 0, equals: None };
+        Entries { bytes: Vec::new(), fields: Vec::new(), cut: 0, state, entry_bytes_max }
+    }
+
+    /// Takes bytes and hands over the entries that they end. After an error every further call gives it again.
+    pub fn feed(&mut self, input: &[u8], mut each: impl FnMut(Entry<'_>)) -> Result<(), Malformed> {
+        let mut rest = input;
+        while !rest.is_empty() {
+            let fed = match &self.state {
+                State::Line { start, equals } => {
+                    let (start, equals) = (*start, *equals);
+                    self.line(rest, start, equals, &mut each)
+                }
+                State::Length { .. } => Ok(self.length(rest)),
+                State::Value { .. } => self.value(rest),
+                State::Broken(error) => Err(*error),
+            };
+            rest = fed.inspect_err(|error| self.state = State::Broken(*error))?;
+        }
+        Ok(())
+    }
+
+    /// Hands over the last entry, which may lack the empty line behind it, when nothing more comes.
+    pub fn finish(&mut self, each: impl FnMut(Entry<'_>)) -> Result<(), Malformed> {
+        match &self.state {
+            State::Line { start, .. } if *start == self.bytes.len() => {
+                self.give(each);
+                Ok(())
+            }
+            State::Broken(error) => Err(*error),
+            _ => Err(Malformed::CutShort),
+        }
+    }
+
+    /// Bytes of memory that are held for an entry that is not whole.
+    pub fn held(&self) -> usize {
+        self.bytes.capacity() + self.fields.capacity() * size_of::<Span>()
+    }
+
+    fn line<'i>(
+        &mut self,
+        input: &'i [u8],
+        start: usize,
+        equals: Option<usize>,
+        each: &mut impl FnMut(Entry<'_>),
+    ) -> Result<&'i [u8], Malformed> {
+        let end = memchr(b'\n', input);
+        let (piece, rest) = end.map_or((input, &[][..]), |end| (&input[..end], &input[end + 1..]));
+        let equals = equals.or_else(|| memchr(b'=', piece).map(|at| self.bytes.len() + at));
+        // A name is kept whatever was kept before it, for without it its value would be nobody's.
+        let of_name = equals.map_or(piece.len(), |equals| (equals + 1).saturating_sub(self.bytes.len()));
+        let (name, value) = piece.split_at(of_name.min(piece.len()));
+        self.bytes.extend_from_slice(name);
+        if equals.unwrap_or(self.bytes.len()) - start > NAME_BYTES_MAX {
+            return Err(Malformed::Name);
+        }
+        self.keep(value);
+        if end.is_none() {
+            self.state = State::Line { start, equals };
+            return Ok(rest);
+        }
+        match equals {
+            Some(equals) => self.add(Span { name: start..equals, value: equals + 1..self.bytes.len() }),
+            None if self.bytes.len() == start => self.give(each),
+            None if is_name(&self.bytes[start..]) => {
+                let name = start..self.bytes.len();
+                self.state = State::Length { name, bytes: [0; 8], came: 0 };
+                return Ok(rest);
+            }
+            None => return Err(Malformed::Name),
+        }
+        self.state = State::Line { start: self.bytes.len(), equals: None };
+        Ok(rest)
+    }
+
+    fn length<'i>(&mut self, input: &'i [u8]) -> &'i [u8] {
+        let State::Length { name, bytes, came } = &mut self.state else { return input };
+        let (piece, rest) = input.split_at(input.len().min(bytes.len() - *came));
+        bytes[*came..*came + piece.len()].copy_from_slice(piece);
+        *came += piece.len();
+        if *came == bytes.len() {
+            let (name, left) = (name.clone(), u64::from_le_bytes(*bytes));
+            self.state = State::Value { name, start: self.bytes.len(), left };
+        }
+        rest
+    }
+
+    fn value<'i>(&mut self, input: &'i [u8]) -> Result<&'i [u8], Malformed> {
+        let State::Value { name, start, left } = &mut self.state else { return Ok(input) };
+        if *left > 0 {
+            let length = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+            *left -= length as u64;
+            let (piece, rest) = input.split_at(length);
+            self.keep(piece);
+            return Ok(rest);
+        }
+        let (name, start) = (name.clone(), *start);
+        let rest = input.strip_prefix(b"\n").ok_or(Malformed::Length)?;
+        self.add(Span { name, value: start..self.bytes.len() });
+        self.state = State::Line { start: self.bytes.len(), equals: None };
+        Ok(rest)
+    }
+
+    /// Keeps what there is room for, and counts the rest.
+    fn keep(&mut self, bytes: &[u8]) {
+        let kept = bytes.len().min(self.entry_bytes_max.saturating_sub(self.bytes.len()));
+        self.bytes.extend_from_slice(&bytes[..kept]);
+        self.cut += bytes.len() - kept;
+    }
+
+    /// Notes a field that is whole; one that there is no room for, or that has no name, is let go.
+    fn add(&mut self, span: Span) {
+        if self.fields.len() < FIELDS_MAX && is_name(&self.bytes[span.name.clone()]) {
+            self.fields.push(span);
+        } else {
+            self.cut += span.value.end - span.name.start;
+            self.bytes.truncate(span.name.start);
+        }
+    }
+
+    /// Hands over what is held, unless nothing is, and begins anew.
+    fn give(&mut self, mut each: impl FnMut(Entry<'_>)) {
+        if !self.fields.is_empty() {
+            each(Entry { bytes: &self.bytes, fields: &self.fields, cut: self.cut });
+        }
+        self.cut = 0;
+        self.fields.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(HELD_BYTES);
+        self.state = State::Line { start: 0, equals: None };
+    }
+}
+
+/// Whether these bytes may name a field.
+fn is_name(bytes: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    !bytes.is_empty() && bytes.len() <= NAME_BYTES_MAX && bytes.iter().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Fields = Vec<(String, Vec<u8>)>;
+
+    /// Entries, what was cut of each, and how it ended.
+    fn read(bytes: &[u8], pieces: usize, limit: usize) -> (Vec<(Fields, usize)>, Result<(), Malformed>) {
+        let (mut entries, mut all) = (Entries::new(limit), Vec::new());
+        let mut note = |entry: Entry<'_>| {
+            let fields = entry.fields().map(|(name, value)| (name.to_owned(), value.to_vec()));
+            all.push((fields.collect(), entry.cut));
+        };
+        let fed = bytes.chunks(pieces.max(1)).try_for_each(|piece| entries.feed(piece, &mut note));
+        let ended = fed.and_then(|()| entries.finish(&mut note));
+        (all, ended)
+    }
+
+    fn binary(name: &str, value: &[u8]) -> Vec<u8> {
+        [name.as_bytes(), b"\n", &(value.len() as u64).to_le_bytes(), value, b"\n"].concat()
+    }
+
+    #[test]
+    fn both_forms_of_a_field() {
+        let bytes = [
+            b"\n\n__CURSOR=s=1;i=2\nMESSAGE=\n_PID=7\n".to_vec(),
+            binary("MESSAGE", b"two\nlines=\0\xff"),
+            binary("EMPTY", b""),
+            b"\n\nA=1\nB==2".to_vec(),
+            b"\n".to_vec(),
+        ]
+        .concat();
+        for pieces in [1, 2, 7, bytes.len()] {
+            let (all, ended) = read(&bytes, pieces, 1000);
+            assert_eq!(ended, Ok(()));
+            let field = |name: &str, value: &[u8]| (name.to_owned(), value.to_vec());
+            let first = vec![
+                field("__CURSOR", b"s=1;i=2"),
+                field("MESSAGE", b""),
+                field("_PID", b"7"),
+                field("MESSAGE", b"two\nlines=\0\xff"),
+                field("EMPTY", b""),
+            ];
+            assert_eq!(all, [(first, 0), (vec![field("A", b"1"), field("B", b"=2")], 0)], "{pieces}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_entry_ends_the_stream_behind_those_that_are() {
+        let long = "A".repeat(NAME_BYTES_MAX + 1);
+        for (behind, error) in [
+            (b"hello world\n".to_vec(), Malformed::Name),
+            (b"{\"MESSAGE\":1}\n".to_vec(), Malformed::Name),
+            (long.clone().into_bytes(), Malformed::Name),
+            (format!("{long}=1\n").into_bytes(), Malformed::Name),
+            (b"A\n\x01\0\0\0\0\0\0\0ab\n".to_vec(), Malformed::Length),
+            (b"A\n\x05\0\0\0\0\0\0\0ab\n".to_vec(), Malformed::CutShort),
+            (b"A\n\xff\xff\xff\xff\xff\xff\xff\xffab\n".to_vec(), Malformed::CutShort),
+            (b"A\n\x01".to_vec(), Malformed::CutShort),
+            (b"A=1\nB".to_vec(), Malformed::CutShort),
+        ] {
+            for pieces in [1, 1000] {
+                let (all, ended) = read(&[b"WHOLE=1\n\n", &behind[..]].concat(), pieces, 1000);
+                assert_eq!((all.len(), ended), (1, Err(error)), "{}", String::from_utf8_lossy(&behind));
+            }
+        }
+        let mut entries = Entries::new(100);
+        assert_eq!(entries.feed(b"x\nA=1\n\n", |_| panic!("no entry")), Err(Malformed::Name));
+        assert_eq!(entries.feed(b"A=1\n\n", |_| panic!("no entry")), Err(Malformed::Name));
+    }
+
+    #[test]
+    fn what_is_beyond_a_limit_is_counted_and_the_next_entry_is_whole() {
+        let long = vec![b'x'; 5000];
+        let bytes = [&b"A="[..], &long, b"\n", &binary("B", &long), b"C=1\n\nA=1\n\n"].concat();
+        for pieces in [1, 100, bytes.len()] {
+            let (all, ended) = read(&bytes, pieces, 1000);
+            assert_eq!((all.len(), ended), (2, Ok(())));
+            let (fields, cut) = &all[0];
+            let lengths: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.len())).collect();
+            assert_eq!(lengths, [("A", 998), ("B", 0), ("C", 0)]);
+            assert_eq!((*cut, all[1].1), (5000 - 998 + 5000 + 1, 0));
+        }
+        let many: String = (0..FIELDS_MAX + 2).map(|n| format!("F{n}=1\n")).collect();
+        let (all, _) = read(format!("{many}lower=1\n\n").as_bytes(), 64, 1 << 20);
+        assert_eq!((all[0].0.len(), all[0].1), (FIELDS_MAX, 2 * "F1024=1".len() + "lower=1".len()));
+    }
+
+    proptest! {
+        /// Entries come back as they were written, in whatever pieces they come.
+        #[test]
+        fn entries_come_back(
+            written in prop::collection::vec(
+                prop::collection::vec(("[A-Z_][A-Z0-9_]{0,5}", prop::collection::vec(any::<u8>(), 0..20)), 1..6), 0..5),
+            pieces in 1usize..40,
+        ) {
+            let mut bytes = Vec::new();
+            for fields in &written {
+                for (name, value) in fields {
+                    if value.contains(&b'\n') {
+                        bytes.extend(binary(name, value));
+                    } else {
+                        bytes.extend([name.as_bytes(), b"=", value, b"\n"].concat());
+                    }
+                }
+                bytes.push(b'\n');
+            }
+            let (all, ended) = read(&bytes, pieces, 1 << 20);
+            prop_assert_eq!(ended, Ok(()));
+            let all: Vec<Fields> = all.into_iter().map(|(fields, _)| fields).collect();
+            prop_assert_eq!(all, written);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! `POST /elasticsearch/_bulk` and `/elasticsearch/{index}/_bulk`: what Filebeat, Logstash, Vector, Fluent Bit and the
+//! clients of Elasticsearch send.
+//!
+//! ```text
+//! {"create":{"_index":"logs","_id":"7"}}       an action: create or index; both add a record
+//! {"@timestamp":"…","message":"…"}             its document, read as a JSON line is
+//! ```
+//!
+//! Each action is answered by itself. What is no action makes the body none, because what follows it cannot be known.
+//! `update` and `delete` are refused: a record is not changed. A document with an `_id` has its row key of that, so that
+//! the same document of the same time is written over itself. The index stays with the record, as `_index`. The instance
+//! is the field `host`, under any of its names (`host.name`), else the sender's address.
+
+use super::ingest::TOO_LONG;
+use super::taking::{RECORD_BYTES_MAX, Taking};
+use super::{Refusal, hash};
+use crate::key::POSITION_MAX;
+use crate::parse::{Envelope, Format};
+use crate::record::{Field, Value};
+use memchr::memchr;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Fields that name the instance.
+const INSTANCE: [&str; 3] = ["host", "host.name", "host.hostname"];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Action<'a> {
+    #[serde(borrow)]
+    Create(Target<'a>),
+    #[serde(borrow)]
+    Index(Target<'a>),
+    #[serde(borrow)]
+    Update(Target<'a>),
+    #[serde(borrow)]
+    Delete(Target<'a>),
+}
+
+#[derive(Deserialize)]
+struct Target<'a> {
+    #[serde(rename = "_index", default)]
+    index: Option<Cow<'a, str>>,
+    /// A text, or a number.
+    #[serde(rename = "_id", default, borrow)]
+    id: Option<&'a RawValue>,
+}
+
+/// The answers to the actions so far, as they are written.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Items {
+    pub(super) json: String,
+    pub(super) has_errors: bool,
+}
+
+/// Takes a decoded body apart; `index` is that of the path.
+pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) -> Result<Items, Refusal> {
+    let mut items = Items::default();
+    let mut lines = Lines(body);
+    while let Some(line) = lines.next_full() {
+        let number = taking.begin()?;
+        let action: Action<'_> = serde_json::from_slice(line)
+            .map_err(|error| Refusal::bad_at(number, format!("what should be an action is none: {error}")))?;
+        let (name, target) = match action {
+            Action::Create(target) => ("create", target),
+            Action::Index(target) => ("index", target),
+            Action::Delete(target) => {
+                items.refuse(taking, number, ("delete", &target, index), "records are not changed");
+                continue;
+            }
+            Action::Update(target) => {
+                lines.next();
+                items.refuse(taking, number, ("update", &target, index), "records are not changed");
+                continue;
+            }
+        };
+        let document = lines.next().ok_or_else(|| Refusal::bad_at(number, "an action has no document"))?;
+        let text = String::from_utf8_lossy(document);
+        if text.len() > RECORD_BYTES_MAX {
+            items.refuse(taking, number, (name, &target, index), TOO_LONG);
+            continue;
+        }
+        let (_, objects) = taking.readings();
+        let parsed = taking.parse(&text, Envelope::default(), objects);
+        if parsed.format != Format::Json {
+            items.refuse(taking, number, (name, &target, index), "the document is no JSON object");
+            continue;
+        }
+        let mut record = parsed.record;
+        let is_invalid = matches!(text, Cow::Owned(_));
+        taking.note(parsed.format, is_invalid, 0, &mut record);
+        let instance = taking.instance_of(&record, &INSTANCE).into_owned();
+        let to = target.index.as_deref().or(index).map(|to| taking.clean(to.into()));
+        if let Some(to) = &to {
+            record.fields.push(Field { name: "_index".into(), value: Value::String(Cow::Borrowed(to)) });
+        }
+        let key = target.id.map(|id| key_of(to.as_deref().unwrap_or_default(), id.get()));
+        let (identity, position) = key.unwrap_or_else(|| taking.key_of(number));
+        items.put(name, &target, index, 201, (identity, position), |json| json.push_str(",\"result\":\"created\""));
+        taking.write(number, &instance, record, Some((identity, position)));
+    }
+    Ok(items)
+}
+
+/// What the row key of a document with an id is made of.
+fn key_of(index: &str, id: &str) -> (u64, u64) {
+    let hash = hash(&[b"elasticsearch", index.as_bytes(), id.as_bytes()]);
+    let word = |at: usize| hash[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    (word(0), word(8) & POSITION_MAX)
+}
+
+impl Items {
+    fn refuse(
+        &mut self,
+        taking: &mut Taking<'_>,
+        number: usize,
+        of: (&str, &Target<'_>, Option<&str>),
+        reason: &'static str,
+    ) {
+        let (name, target, index) = of;
+        self.has_errors = true;
+        self.put(name, target, index, 400, taking.key_of(number), |json| {
+            let _ =
+                write!(json, ",\"error\":{{\"type\":\"document_parsing_exception\",\"reason\":{}}}", quoted(reason));
+        });
+        taking.refuse(number, reason);
+    }
+
+    /// One answer, as clients read it.
+    fn put(
+        &mut self,
+        name: &str,
+        target: &Target<'_>,
+        index: Option<&str>,
+        status: u16,
+        (identity, position): (u64, u64),
+        more: impl FnOnce(&mut String),
+    ) {
+        let json = &mut self.json;
+        if !json.is_empty() {
+            json.push(',');
+        }
+        let to = quoted(target.index.as_deref().or(index).unwrap_or_default());
+        // Writing to a string cannot fail.
+        let _ = write!(json, "{{\"{name}\":{{\"_index\":{to},\"_id\":");
+        let _ = match target.id.map(RawValue::get) {
+            Some(text) if text.starts_with('"') => json.write_str(text),
+            Some(number) => write!(json, "{}", quoted(number)),
+            None => write!(json, "\"{identity:016x}{position:012x}\""),
+        };
+        let _ = write!(json, ",\"status\":{status}");
+        more(json);
+        json.push_str("}}");
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The lines of a body, without what ends them.
+struct Lines<'a>(&'a [u8]);
+
+impl<'a> Lines<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let end = memchr(b'\n', self.0);
+        let line = &self.0[..end.unwrap_or(self.0.len())];
+        self.0 = end.map_or(&[], |end| &self.0[end + 1..]);
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+
+    /// The next one that is not empty.
+    fn next_full(&mut self) -> Option<&'a [u8]> {
+        while let Some(line) = self.next() {
+            if !line.trim_ascii().is_empty() {
+                return Some(line);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Taken, taken};
+    use super::*;
+    use crate::push::Endpoint;
+    use proptest::prelude::*;
+
+    fn bulk(index: Option<&str>, body: &str) -> Result<(Taken, serde_json::Value), Refusal> {
+        let mut items = Items::default();
+        let taken = taken(Endpoint::Bulk, |taking| {
+            items = take(body.as_bytes(), index, taking)?;
+            Ok(())
+        })?;
+        let json = serde_json::from_str(&format!("[{}]", items.json)).expect("JSON");
+        Ok((taken, json))
+    }
+
+    #[test]
+    fn actions_are_answered_one_by_one() {
+        let body = concat!(
+            "{\"create\":{\"_index\":\"logs\"}}\n{\"@timestamp\":\"2026-11-20T00:05:45Z\",\"message\":\"a\",\"host\":{\"name\":\"h\"}}\n\n",
+            "{\"index\":{\"_id\":\"7\",\"routing\":\"x\"}}\r\n{\"message\":\"b\"}\r\n",
+            "{\"create\":{}}\nno document\n",
+            "{\"delete\":{\"_id\":7}}\n",
+            "{\"update\":{\"_id\":\"\\u0037\"}}\n{\"doc\":{}}\n",
+            "{\"index\":{\"_id\":9}}\n{\"message\":\"c\"}",
+        );
+        let (taken, items) = bulk(Some("by-path"), body).expect("taken");
+        assert_eq!(taken.messages(), ["a", "b", "c"]);
+        assert_eq!(taken.instances(), ["192.0.2.7", "192.0.2.7", "h"]);
+        let seen: Vec<_> = items
+            .as_array()
+            .expect("an array")
+            .iter()
+            .map(|item| {
+                let (name, item) = item.as_object().and_then(|item| item.iter().next()).expect("one");
+                format!("{name} {} {} {}", item["_index"], item["_id"], item["status"])
+            })
+            .collect();
+        assert!(seen[0].starts_with("create \"logs\" \"") && seen[0].ends_with(" 201"), "{}", seen[0]);
+        assert_eq!(seen[1], "index \"by-path\" \"7\" 201");
+        assert!(seen[2].ends_with(" 400") && items[2]["create"]["error"]["reason"] == "the document is no JSON object");
+        assert_eq!(
+            seen[3..],
+            ["delete \"by-path\" \"7\" 400", "update \"by-path\" \"7\" 400", "index \"by-path\" \"9\" 201"]
+        );
+        let refused: Vec<_> = taken.refused().iter().map(|(index, _)| *index).collect();
+        assert_eq!(refused, [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_document_with_an_id_is_written_over_itself() {
+        let body = "{\"index\":{\"_index\":\"i\",\"_id\":\"7\"}}\n{\"@timestamp\":\"2026-11-20T00:05:45Z\",\"message\":\"a\"}\n";
+        let keys = |body: &str| bulk(None, body).expect("taken").0.keys();
+        assert_eq!(keys(body), keys(body));
+        assert_ne!(keys(body), keys(&body.replace("\"7\"", "\"8\"")));
+        assert_ne!(keys(body), keys(&body.replace("\"i\"", "\"j\"")));
+    }
+
+    #[test]
+    fn what_is_no_action_makes_the_body_none() {
+        for (body, index) in [
+            ("words\n", 0),
+            ("{\"create\":{}}\n{}\n{\"message\":\"a\"}\n", 1),
+            ("{\"create\":{}}\n", 0),
+            ("{\"create\":{},\"index\":{}}\n{}\n", 0),
+            ("{\"explode\":{}}\n{}\n", 0),
+        ] {
+            match bulk(None, body) {
+                Err(Refusal::Bad { index: at, .. }) => assert_eq!(at, Some(index), "{body}"),
+                other => panic!("{body}: {}", other.is_ok()),
+            }
+        }
+        assert!(bulk(None, "").expect("nothing").0.messages().is_empty());
+    }
+
+    proptest! {
+        /// Any body is answered in JSON, or refused.
+        #[test]
+        fn any_body(body in "(\\{\"(create|index|update|delete)\":\\{(\"_i(d|ndex)\":(\"[a\\\\u0]{0,7}\"|7))?\\}\\}\n|\\{\"message\":\"[a\"]{0,2}\"\\}\n|\\PC|\n){0,20}") {
+            let _ = bulk(None, &body);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Bodies as they travel: plain, or compressed in one of four ways.
+//!
+//! What comes out is bounded as it comes: a bomb costs its limit and the time for that, not what it claims to hold. The
+//! two forms of `deflate` (with zlib's header, as RFC 9110 says, and without, as some clients have it) and of snappy (a
+//! block, as Loki's clients send it, and the framed stream of others) are told apart by their first bytes.
+
+use super::{Hold, Refusal};
+use flate2::bufread::MultiGzDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
+use std::io::{self, BufRead, Read};
+
+/// The log2 of the window of zstd at most: 8 MiB, what RFC 8878 has every decoder support.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// Bytes that are decoded at once.
+const PIECE_BYTES: usize = 64 << 10;
+/// What a framed stream of snappy begins with.
+const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
+
+/// How a body is compressed: `Content-Encoding`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// Not at all.
+    #[default]
+    Identity,
+    /// RFC 1952, one member or several.
+    Gzip,
+    /// RFC 1950, or RFC 1951.
+    Deflate,
+    /// RFC 8878.
+    Zstd,
+    /// A block, or a framed stream.
+    Snappy,
+}
+
+impl Encoding {
+    /// By the value of the header.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Encoding`] for any other, and for several one upon another.
+    pub fn read(header: Option<&str>) -> Result<Encoding, Refusal> {
+        let name = header.unwrap_or_default().trim().to_ascii_lowercase();
+        Ok(match &*name {
+            "" | "identity" => Encoding::Identity,
+            "gzip" | "x-gzip" => Encoding::Gzip,
+            "deflate" => Encoding::Deflate,
+            "zstd" => Encoding::Zstd,
+            "snappy" | "x-snappy-framed" => Encoding::Snappy,
+            _ => return Err(Refusal::Encoding(name.chars().take(64).collect())),
+        })
+    }
+}
+
+/// A body as it was before it was compressed: at most `bytes_max` of it, for which `hold` has to have room.
+///
+/// # Errors
+///
+/// A body that is not what it is said to be, is over the limit, or has no room.
+pub fn decode(body: Vec<u8>, encoding: Encoding, bytes_max: usize, hold: &mut Hold) -> Result<Vec<u8>, Refusal> {
+    match encoding {
+        Encoding::Identity if body.len() > bytes_max => Err(too_large(bytes_max)),
+        Encoding::Identity => Ok(body),
+        Encoding::Snappy if !body.starts_with(SNAPPY_STREAM) => unblock(&body, bytes_max, hold),
+        _ => {
+            let mut decoded = Vec::new();
+            let mut reader = reader(&*body, encoding).map_err(undecodable)?;
+            loop {
+                let before = decoded.len();
+                let read = reader.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut decoded).map_err(undecodable)?;
+                if read == 0 {
+                    return Ok(decoded);
+                }
+                if before + read > bytes_max {
+                    return Err(too_large(bytes_max));
+                }
+                hold.more(read)?;
+            }
+        }
+    }
+}
+
+/// What comes out of a reader, as it comes. A block of snappy is none that could be read so.
+///
+/// # Errors
+///
+/// Whatever the reader says.
+pub fn reader<'a>(mut body: impl BufRead + 'a, encoding: Encoding) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match encoding {
+        Encoding::Identity => Box::new(body),
+        Encoding::Gzip => Box::new(MultiGzDecoder::new(body)),
+        Encoding::Deflate => {
+            // RFC 1950, 2.2: the method is 8, and the first two bytes are a multiple of 31.
+            let is_zlib = match body.fill_buf()? {
+                [first, second, ..] => first & 15 == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0,
+                [first] => first & 15 == 8,
+                [] => true,
+            };
+            Box::new(Inflate { body, decompress: Decompress::new(is_zlib), is_over: false })
+        }
+        Encoding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(body)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+            Box::new(decoder)
+        }
+        Encoding::Snappy => Box::new(snap::read::FrameDecoder::new(body)),
+    })
+}
+
+/// Flate2's own readers take a stream for whole that ends before its end.
+struct Inflate<R> {
+    body: R,
+    decompress: Decompress,
+    is_over: bool,
+}
+
+impl<R: BufRead> Read for Inflate<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.is_over && !buffer.is_empty() {
+            let input = self.body.fill_buf()?;
+            let (read, written) = (self.decompress.total_in(), self.decompress.total_out());
+            let status = self.decompress.decompress(input, buffer, FlushDecompress::None)?;
+            let is_empty = input.is_empty();
+            self.is_over = status == Status::StreamEnd;
+            let consumed = usize::try_from(self.decompress.total_in() - read).unwrap_or(usize::MAX);
+            self.body.consume(consumed);
+            match usize::try_from(self.decompress.total_out() - written) {
+                Ok(0) if is_empty && !self.is_over => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(0) => {}
+                written => return Ok(written.unwrap_or(buffer.len())),
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// A block of snappy, which says first how long it will be.
+pub(super) fn unblock(body: &[u8], bytes_max: usize, hold: &mut Hold) -> Result<Vec<u8>, Refusal> {
+    let failed = |error: snap::Error| Refusal::bad(format!("the body is no snappy: {error}"));
+    let length = snap::raw::decompress_len(body).map_err(failed)?;
+    if length > bytes_max {
+        return Err(too_large(bytes_max));
+    }
+    // An element of two bytes gives 64 at most (a copy), so one that claims more is not believed.
+    if length / 64 > body.len() {
+        return Err(Refusal::bad("the body is no snappy: it claims more than it can hold"));
+    }
+    hold.more(length)?;
+    snap::raw::Decoder::new().decompress_vec(body).map_err(failed)
+}
+
+fn too_large(bytes_max: usize) -> Refusal {
+    Refusal::TooLarge(format!("{bytes_max} bytes when decoded"))
+}
+
+fn undecodable(error: io::Error) -> Refusal {
+    Refusal::bad(format!("the body cannot be decoded: {error}"))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::push::Bodies;
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory")
+    }
+
+    fn framed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = snap::write::FrameEncoder::new(Vec::new());
+        encoder.write_all(bytes).expect("memory");
+        encoder.into_inner().expect("memory")
+    }
+
+    fn all(bytes: &[u8]) -> Vec<(Encoding, Vec<u8>)> {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut raw = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        zlib.write_all(bytes).and_then(|()| raw.write_all(bytes)).expect("memory");
+        vec![
+            (Encoding::Identity, bytes.to_vec()),
+            (Encoding::Gzip, gzip(bytes)),
+            (Encoding::Gzip, [gzip(&bytes[..bytes.len() / 2]), gzip(&bytes[bytes.len() / 2..])].concat()),
+            (Encoding::Deflate, zlib.finish().expect("memory")),
+            (Encoding::Deflate, raw.finish().expect("memory")),
+            (Encoding::Zstd, zstd::encode_all(bytes, 1).expect("memory")),
+            (Encoding::Snappy, snap::raw::Encoder::new().compress_vec(bytes).expect("memory")),
+            (Encoding::Snappy, framed(bytes)),
+        ]
+    }
+
+    fn decoded(body: &[u8], encoding: Encoding, bytes_max: usize) -> Result<Vec<u8>, Refusal> {
+        decode(body.to_vec(), encoding, bytes_max, &mut Bodies::new(1 << 30).hold())
+    }
+
+    #[test]
+    fn names_of_encodings() {
+        for (name, encoding) in [
+            (None, Encoding::Identity),
+            (Some("identity"), Encoding::Identity),
+            (Some(" GZIP "), Encoding::Gzip),
+            (Some("zstd"), Encoding::Zstd),
+        ] {
+            assert_eq!(Encoding::read(name), Ok(encoding));
+        }
+        for name in ["br", "gzip, gzip", "lz4"] {
+            assert_eq!(Encoding::read(Some(name)).expect_err(name).status(), 415);
+        }
+    }
+
+    #[test]
+    fn a_bomb_costs_its_limit() {
+        let bomb = vec![b'a'; 8 << 20];
+        for (encoding, body) in all(&bomb) {
+            assert!(matches!(decoded(&body, encoding, 1 << 20), Err(Refusal::TooLarge(_))), "{encoding:?}");
+            let mut hold = Bodies::new(1 << 20).hold();
+            let full = decode(body, encoding, usize::MAX, &mut hold);
+            assert!(encoding == Encoding::Identity || matches!(full, Err(Refusal::Busy(_))), "{encoding:?}");
+        }
+        // It claims 4 GiB in five bytes.
+        assert!(decoded(b"\xff\xff\xff\xff\x0f", Encoding::Snappy, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn zstd_with_a_window_of_128_mib_is_refused() {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("memory");
+        encoder.window_log(27).expect("a window");
+        encoder.include_contentsize(false).expect("without");
+        encoder.write_all(&[7; 1000]).expect("memory");
+        let body = encoder.finish().expect("memory");
+        assert!(decoded(&body, Encoding::Zstd, 1 << 20).is_err());
+    }
+
+    proptest! {
+        /// What a client compressed comes back, and a body that was cut is never taken for a whole one.
+        #[test]
+        fn bodies_come_back_whole_or_not_at_all(bytes in prop::collection::vec(any::<u8>(), 1..3000), cut in any::<prop::sample::Index>()) {
+            for (encoding, body) in all(&bytes) {
+                prop_assert_eq!(decoded(&body, encoding, 4000), Ok(bytes.clone()), "{:?}", encoding);
+                let cut = cut.index(body.len());
+                if encoding != Encoding::Identity {
+                    let part = decoded(&body[..cut], encoding, 4000);
+                    // A cut between two members, or two frames of snappy, leaves what is whole.
+                    let may_be_whole = matches!(encoding, Encoding::Gzip | Encoding::Snappy);
+                    let is_part = part.as_ref().is_ok_and(|part| part.len() < bytes.len() && bytes.starts_with(part));
+                    prop_assert!(part.is_err() || may_be_whole && is_part, "{:?} at {}", encoding, cut);
+                }
+            }
+        }
+
+        /// Any bytes decode to something within the limit or are refused.
+        #[test]
+        fn any_bytes_are_bounded(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            for encoding in [Encoding::Gzip, Encoding::Deflate, Encoding::Zstd, Encoding::Snappy] {
+                prop_assert!(decoded(&bytes, encoding, 100).is_ok_and(|decoded| decoded.len() <= 100) || decoded(&bytes, encoding, 100).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Loki's two forms say the same; and what they say is kept.
+
+use super::super::tests::{Taken, taken, with_setting};
+use super::*;
+use crate::push::{Bodies, Endpoint};
+use proptest::prelude::*;
+use prost::Message;
+
+#[derive(Clone, PartialEq, Message)]
+struct PushRequest {
+    #[prost(message, repeated, tag = "1")]
+    streams: Vec<StreamMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StreamMessage {
+    #[prost(string, tag = "1")]
+    labels: String,
+    #[prost(message, repeated, tag = "2")]
+    entries: Vec<EntryMessage>,
+    #[prost(uint64, tag = "3")]
+    hash: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct EntryMessage {
+    #[prost(message, optional, tag = "1")]
+    timestamp: Option<Timestamp>,
+    #[prost(string, tag = "2")]
+    line: String,
+    #[prost(message, repeated, tag = "3")]
+    metadata: Vec<Pair>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Timestamp {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanos: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Pair {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+fn push(media: &str, body: &[u8]) -> Result<Taken, Refusal> {
+    taken(Endpoint::Loki, |taking| {
+        with_setting(|setting| take(body, media, setting, &mut Bodies::new(1 << 24).hold(), taking))
+    })
+}
+
+fn proto(request: &PushRequest) -> Vec<u8> {
+    snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).expect("memory")
+}
+
+fn one(labels: &str, seconds: i64, line: &str) -> PushRequest {
+    let timestamp = Some(Timestamp { seconds, nanos: 7_000_000 });
+    let metadata = vec![Pair { name: "trace_id".into(), value: "0af7".into() }];
+    let entries = vec![EntryMessage { timestamp, line: line.into(), metadata }];
+    PushRequest { streams: vec![StreamMessage { labels: labels.into(), entries, hash: 9 }] }
+}
+
+#[test]
+fn both_forms_say_the_same() {
+    let line = "level=warn msg=\"a b\" n=7";
+    let proto = push("application/x-protobuf", &proto(&one("{job=\"api\", host=\"web-17\"}", 1_763_596_800, line)))
+        .expect("taken");
+    let json = serde_json::json!({"streams": [{
+        "stream": {"job": "api", "host": "web-17"},
+        "values": [["1763596800007000000", line, {"trace_id": "0af7"}]],
+    }]});
+    let json = push("application/json", json.to_string().as_bytes()).expect("taken");
+    assert_eq!(proto.shown(), json.shown());
+    assert_eq!(
+        proto.shown(),
+        ["web-17 2025-11-20T00:00:00.007Z warn \"a b\" n=7 trace_id=\"0af7\" job=\"api\" host=\"web-17\""]
+    );
+}
+
+#[test]
+fn the_entry_says_when_and_another_time_of_its_text_stays() {
+    let line = "2025-11-20T00:00:01Z INFO up";
+    let taken = push("", &proto(&one("{}", 1_763_596_800, line))).expect("taken");
+    let expected = "192.0.2.7 2025-11-20T00:00:00.007Z info \"up\" time=\"2025-11-20T00:00:01Z\" trace_id=\"0af7\"";
+    assert_eq!(taken.shown(), [expected]);
+    let json = r#"{"streams":[{"stream":{"detected_level":"error"},"values":[["soon","2025-11-20T00:00:01Z up"],["0","words\n"]]}]}"#;
+    let taken = push("application/json", json.as_bytes()).expect("taken");
+    assert!(taken.shown()[0].starts_with("192.0.2.7 2025-11-20T00:00:01Z error \"up\""), "{:?}", taken.shown());
+    assert_eq!(taken.messages(), ["up", "words"]);
+}
+
+#[test]
+fn labels_that_cannot_be_read_stay_as_they_are_written() {
+    let taken = push("", &proto(&one("job=api", 1, "up"))).expect("taken");
+    assert!(taken.shown()[0].ends_with("labels=\"job=api\""), "{:?}", taken.shown());
+}
+
+#[test]
+fn what_is_no_push_request_is_refused() {
+    for (media, body) in [
+        ("application/json", &b"{\"streams\":[{\"values\":[[\"1\"]]}]}"[..]),
+        ("application/json", b"[]"),
+        ("application/json", b""),
+        ("text/plain", b"{\"streams\":7}"),
+        ("", b"no snappy"),
+        ("", &snap::raw::Encoder::new().compress_vec(b"\x0a\xff\x01").expect("memory")),
+    ] {
+        assert!(matches!(push(media, body), Err(Refusal::Bad { .. })), "{media} {body:?}");
+    }
+    assert!(push("", &proto(&PushRequest::default())).expect("empty").messages().is_empty());
+}
+
+proptest! {
+    /// Any bytes are entries or none.
+    #[test]
+    fn any_bytes(bytes: Vec<u8>, is_json: bool) {
+        let body = if is_json { bytes } else { snap::raw::Encoder::new().compress_vec(&bytes).expect("memory") };
+        let _ = push(if is_json { "application/json" } else { "" }, &body);
+    }
+
+    /// Lines come back in their order, whatever their labels.
+    #[test]
+    fn lines_come_back(lines in prop::collection::vec("x[a-z ]{0,8}y", 1..9), labels in "\\PC{0,9}") {
+        let mut request = one(&labels, 1, "");
+        let entry = request.streams[0].entries.remove(0);
+        request.streams[0].entries.extend(lines.iter().map(|line| EntryMessage { line: line.clone(), ..entry.clone() }));
+        prop_assert_eq!(push("", &proto(&request)).expect("taken").messages(), lines);
+    }
+}

@@ -1,0 +1,464 @@
+//! Push: bodies of requests become records, whatever protocol they are in.
+//!
+//! | endpoint | what |
+//! |---|---|
+//! | `ingest` | lines, NDJSON, JSON |
+//! | `otlp` | logs of OpenTelemetry, protocol buffers and JSON |
+//! | `loki` | what is sent to Loki, protocol buffers and JSON |
+//! | `bulk`, [`elastic`] | what is sent to Elasticsearch, and what is asked before |
+//! | [`journal`] | what systemd-journal-upload sends |
+//!
+//! **A request is one commit**, all of it or nothing, and is answered after that; but the journal's long ones, which are
+//! committed piece by piece and whose repeat changes nothing. A record that cannot be read is refused alone, with its index,
+//! where the protocol can say so. With an idempotency key the rows have their keys of that and of their index, and the
+//! store says whether the key was there before; without one they have 64 random bits and their index.
+//!
+//! **What is bounded**: bytes of a body as it comes and decoded, bodies in memory over all connections ([`Bodies`]), records
+//! of a request, bytes of a record, how deep values lie in one another, how many requests are taken apart at a time, how
+//! long one waits for that. Nothing here waits for room while it holds some: it is refused, and its sender comes again.
+//!
+//! **When a commit fails** its requests are answered 503, and nothing of them is on disk: whoever sends one again sends what
+//! is not there.
+//!
+//! No format is decoded as a whole before it is looked at: protocol buffers are walked field by field (`wire`), JSON is cut
+//! into records first. A body of many empty records costs what its bytes do.
+
+mod answer;
+mod bulk;
+mod counters;
+pub mod elastic;
+mod encoding;
+mod hold;
+mod ingest;
+pub mod journal;
+mod loki;
+mod otlp;
+mod refusal;
+mod taking;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use answer::{Answer, refused};
+pub use counters::EndpointCounters;
+pub use encoding::{Encoding, decode, reader};
+pub use hold::{Bodies, Hold};
+pub use refusal::Refusal;
+pub use taking::RECORD_BYTES_MAX;
+
+use crate::batch::Batch;
+use crate::http::Credential;
+use crate::parse::{Format, FormatChoice, Join, Reading};
+use crate::route::Router;
+use crate::rows::{Tally, count, random_identity};
+use crate::store::{Done, Intake, Once, Outcome, Refused, Submission};
+use crate::time::{self, Ticks};
+use answer::Reply;
+use sha2::{Digest, Sha256};
+use std::io::BufRead;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use taking::{Gathered, Taking};
+use tokio::sync::Semaphore;
+
+/// Where something is pushed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `/ingest`
+    Ingest,
+    /// `/v1/logs`
+    Otlp,
+    /// `/loki/api/v1/push`
+    Loki,
+    /// `/elasticsearch/_bulk`
+    Bulk,
+    /// `/upload`
+    Journal,
+}
+
+impl Endpoint {
+    /// Every endpoint, by its number.
+    pub const ALL: [Endpoint; 5] =
+        [Endpoint::Ingest, Endpoint::Otlp, Endpoint::Loki, Endpoint::Bulk, Endpoint::Journal];
+
+    /// What its records name as their source, and its name among the metrics.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Endpoint::Ingest => "http/ingest",
+            Endpoint::Otlp => "http/otlp",
+            Endpoint::Loki => "http/loki",
+            Endpoint::Bulk => "http/elasticsearch",
+            Endpoint::Journal => "http/journal",
+        }
+    }
+}
+
+/// What bounds a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a body as it comes.
+    pub body_bytes_max: usize,
+    /// Bytes of a body decoded.
+    pub decoded_bytes_max: usize,
+    /// Bytes of all bodies that are in memory.
+    pub bodies_bytes_max: usize,
+    /// Records of a request.
+    pub records_max: usize,
+    /// How long a body may be in coming; of the journal's long ones, each next piece.
+    pub body_timeout: Duration,
+    /// How long a body that is there waits until somebody takes it apart.
+    pub turn_wait: Duration,
+    /// Uploads of journals at one time; each has a thread.
+    pub uploads_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            body_bytes_max: 16 << 20,
+            decoded_bytes_max: 64 << 20,
+            bodies_bytes_max: 128 << 20,
+            records_max: 100_000,
+            body_timeout: Duration::from_secs(60),
+            turn_wait: Duration::from_secs(5),
+            uploads_max: 64,
+        }
+    }
+}
+
+/// What requests are read by.
+#[derive(Clone)]
+pub(crate) struct Setting {
+    pub(crate) router: Router,
+    /// Of lines that may be of any format.
+    pub(crate) lines: Reading,
+    /// Of records that have to be JSON objects.
+    pub(crate) objects: Reading,
+    pub(crate) limits: Limits,
+}
+
+impl Setting {
+    pub(crate) fn new(router: Router, lines: Reading, limits: Limits) -> Setting {
+        let objects = Reading {
+            format: FormatChoice::Only(Format::Json),
+            explicit: None,
+            join: Join { lines_max: NonZeroU16::MIN, ..lines.join },
+            ..lines.clone()
+        };
+        Setting { router, lines, objects, limits }
+    }
+}
+
+/// What a request says before its body.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Where to.
+    pub endpoint: Endpoint,
+    /// The content type, as it came.
+    pub media: String,
+    /// How the body is compressed.
+    pub encoding: Encoding,
+    /// The instance of all its records.
+    pub instance: Option<String>,
+    /// Elasticsearch's index, as the path has it.
+    pub index: Option<String>,
+    /// Who sends: the instance of records that name none.
+    pub peer: String,
+    /// By whose leave.
+    pub credential: Credential,
+    /// `Idempotency-Key`
+    pub key: Option<String>,
+}
+
+/// Takes what is pushed. One for all listeners.
+pub struct Push {
+    setting: Setting,
+    intake: Intake,
+    host: String,
+    bodies: Bodies,
+    turns: Arc<Semaphore>,
+    uploads: Arc<Semaphore>,
+    counters: Arc<[EndpointCounters; 5]>,
+}
+
+/// A request that was taken apart, and is not committed yet.
+pub struct Taken {
+    batches: Vec<Batch>,
+    newest: Option<Ticks>,
+    once: Option<Once>,
+    pending: Pending,
+}
+
+/// What is left to do for a request once its commit is known.
+pub struct Pending {
+    endpoint: Endpoint,
+    tally: Tally,
+    bytes: u64,
+    taken: u32,
+    refused: u32,
+    reply: Reply,
+    since: Instant,
+}
+
+impl Pending {
+    /// Records that are taken.
+    pub fn taken(&self) -> u64 {
+        self.taken.into()
+    }
+
+    /// Bytes of the body, decoded.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Push {
+    /// Takes what is pushed to `intake`, by these tables. `host` is who sends over the unix socket.
+    pub fn new(router: Router, reading: Reading, limits: Limits, host: String, intake: Intake) -> Push {
+        // One that waits for the store while another is taken apart; more would only share the cores.
+        let turns = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
+        Push {
+            bodies: Bodies::new(limits.bodies_bytes_max),
+            turns: Arc::new(Semaphore::new(turns)),
+            uploads: Arc::new(Semaphore::new(limits.uploads_max)),
+            setting: Setting::new(router, reading, limits),
+            intake,
+            host,
+            counters: Arc::new(Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source()))),
+        }
+    }
+
+    /// What bounds a request.
+    pub fn limits(&self) -> &Limits {
+        &self.setting.limits
+    }
+
+    /// This host's name.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The room for bodies.
+    pub fn bodies(&self) -> &Bodies {
+        &self.bodies
+    }
+
+    /// Turns to take a body apart, which few have at a time.
+    pub fn turns(&self) -> &Arc<Semaphore> {
+        &self.turns
+    }
+
+    /// Places for uploads of journals.
+    pub fn uploads(&self) -> &Arc<Semaphore> {
+        &self.uploads
+    }
+
+    /// What each endpoint counts.
+    pub fn counters(&self) -> Arc<[EndpointCounters; 5]> {
+        self.counters.clone()
+    }
+
+    /// What an endpoint counts.
+    pub fn counters_of(&self, endpoint: Endpoint) -> &EndpointCounters {
+        &self.counters[endpoint as usize]
+    }
+
+    /// Takes a whole body apart. It takes the CPU, so it is not for a thread that others wait for.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing of it is taken.
+    pub fn take(&self, request: &Request, body: Vec<u8>, hold: &mut Hold, since: Instant) -> Result<Taken, Refusal> {
+        let body = decode(body, request.encoding, self.setting.limits.decoded_bytes_max, hold)?;
+        let once = request.key.as_deref().map(|key| once(request, key, &body));
+        let identity = once.as_ref().map_or_else(random_identity, identity_of);
+        let mut taking = Taking::new(&self.setting, request, identity, time::now());
+        let reply = take_body(request, &body, &self.setting, hold, &mut taking)?;
+        let Gathered { batches, newest, tally, taken, refused, reasons } = taking.gather();
+        let reply = reply(reasons);
+        let once = once.map(|once| Once { answer: crate::store::Answer { records: taken, refused }, ..once });
+        let bytes = body.len() as u64;
+        let pending = Pending { endpoint: request.endpoint, tally, bytes, taken, refused, reply, since };
+        Ok(Taken { batches, newest, once, pending })
+    }
+
+    /// Hands rows over, and has `told` called once it is known what became of them: at once where there are none. Waits
+    /// while the store does not keep up.
+    pub fn submit(&self, taken: Taken, told: impl FnOnce(Pending, Outcome) + Send + 'static) {
+        let Taken { batches, newest, once, pending } = taken;
+        if batches.is_empty() {
+            return told(pending, Outcome::Committed);
+        }
+        let done = Done::with_outcome(move |outcome| told(pending, outcome));
+        // Whatever is in the way, the submission is dropped, which tells that it is not committed.
+        let _ = self.intake.submit(Submission {
+            batches,
+            newest,
+            epoch: self.intake.epoch(),
+            once,
+            done,
+            ..Submission::default()
+        });
+    }
+
+    /// The answer to a request whose commit is known.
+    ///
+    /// # Errors
+    ///
+    /// Where it was none.
+    pub fn settle(&self, pending: &Pending, outcome: Outcome) -> Result<Answer, Refusal> {
+        let counters = self.counters_of(pending.endpoint);
+        let (taken, refused) = match outcome {
+            Outcome::NotCommitted => return Err(Refusal::Busy("the store takes nothing at the moment")),
+            Outcome::OtherBody => return Err(Refusal::OtherBody),
+            Outcome::Repeated(first) => {
+                count(&counters.repeated, 1);
+                (first.records, first.refused)
+            }
+            Outcome::Committed => {
+                counters.tally.add(&pending.tally);
+                count(&counters.bytes, pending.bytes);
+                count(&counters.records_refused, pending.refused.into());
+                (pending.taken, pending.refused)
+            }
+        };
+        Ok(pending.reply.render(taken, refused, pending.since.elapsed()))
+    }
+
+    /// Takes a journal's entries as they come, and returns once all of them are committed.
+    ///
+    /// # Errors
+    ///
+    /// Why it ended early; what came before may be committed all the same.
+    pub fn take_journal(&self, request: &Request, body: impl BufRead) -> Result<Answer, Refusal> {
+        let counters = self.counters_of(Endpoint::Journal);
+        let body = reader(body, request.encoding)
+            .map_err(|error| Refusal::bad(format!("the body cannot be decoded: {error}")))?;
+        // One piece is on its way while the next is read.
+        let (told, hears) = mpsc::channel::<(Tally, bool)>();
+        let mut under_way = 0;
+        let settle = |under_way: &mut usize, until: usize| {
+            while *under_way > until {
+                *under_way -= 1;
+                match hears.recv() {
+                    Ok((tally, true)) => counters.tally.add(&tally),
+                    _ => return Err(Refusal::Busy("the store takes nothing at the moment")),
+                }
+            }
+            Ok(())
+        };
+        let taken = journal::take(&self.setting, request, std::io::BufReader::new(body), |gathered| {
+            settle(&mut under_way, 1)?;
+            let Gathered { batches, newest, tally, .. } = gathered;
+            let told = told.clone();
+            let done = Done::awaited(move |is_committed| drop(told.send((tally, is_committed))));
+            let epoch = self.intake.epoch();
+            under_way += 1;
+            match self.intake.submit(Submission { batches, newest, epoch, done, ..Submission::default() }) {
+                // Dropped, so it is told as not committed.
+                Ok(()) | Err(Refused::Stale | Refused::Closed) => Ok(()),
+            }
+        });
+        settle(&mut under_way, 0)?;
+        taken.map(|_| Reply::Journal.render(0, 0, Duration::ZERO))
+    }
+}
+
+/// What makes an answer, once it is known which records were refused.
+type ReplyOf = Box<dyn FnOnce(Vec<(usize, std::borrow::Cow<'static, str>)>) -> Reply>;
+
+fn take_body(
+    request: &Request,
+    body: &[u8],
+    setting: &Setting,
+    hold: &mut Hold,
+    taking: &mut Taking<'_>,
+) -> Result<ReplyOf, Refusal> {
+    Ok(match request.endpoint {
+        Endpoint::Ingest => {
+            ingest::take(body, &request.media, taking)?;
+            Box::new(Reply::Ingest)
+        }
+        Endpoint::Otlp => {
+            let form = otlp::Form::read(&request.media)?;
+            otlp::take(body, form, taking)?;
+            Box::new(move |reasons| Reply::Otlp(form, reasons))
+        }
+        Endpoint::Loki => {
+            loki::take(body, &request.media, setting, hold, taking)?;
+            Box::new(|_| Reply::Loki)
+        }
+        Endpoint::Bulk => {
+            let items = bulk::take(body, request.index.as_deref(), taking)?;
+            Box::new(|_| Reply::Bulk(items))
+        }
+        Endpoint::Journal => {
+            return Err(Refusal::bad("a journal is read as it comes"));
+        }
+    })
+}
+
+/// The key and the body of a request that is written once; what a repeat is told is not known yet.
+fn once(request: &Request, key: &str, body: &[u8]) -> Once {
+    let source = request.endpoint.source();
+    Once {
+        key: hash(&[request.credential.name.as_bytes(), source.as_bytes(), key.as_bytes()]),
+        body: Sha256::digest(body).into(),
+        answer: crate::store::Answer::default(),
+    }
+}
+
+/// What the row keys of a request with an idempotency key are made of.
+fn identity_of(once: &Once) -> u64 {
+    once.key[..8].iter().fold(0, |identity, byte| identity << 8 | u64::from(*byte))
+}
+
+/// A SHA-256 of parts, of which none can look like two others.
+fn hash(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// A content type without its parameters, in lower case.
+fn essence(media: &str) -> String {
+    media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Takes any bytes apart as each endpoint would, for tests and fuzzers: how many records there are.
+pub(crate) fn trial(
+    endpoint: Endpoint,
+    media: &str,
+    encoding: Encoding,
+    bytes: &[u8],
+    setting: &Setting,
+) -> Result<usize, Refusal> {
+    let request = Request {
+        endpoint,
+        media: media.into(),
+        encoding,
+        instance: None,
+        index: None,
+        peer: "peer".into(),
+        credential: Credential::unbound("trial"),
+        key: None,
+    };
+    let mut hold = Bodies::new(setting.limits.bodies_bytes_max).hold();
+    if endpoint == Endpoint::Journal {
+        let mut records = 0;
+        journal::take(setting, &request, bytes, |gathered| {
+            records += gathered.taken as usize;
+            Ok(())
+        })?;
+        return Ok(records);
+    }
+    let body = decode(bytes.to_vec(), encoding, setting.limits.decoded_bytes_max, &mut hold)?;
+    let mut taking = Taking::new(setting, &request, 7, Ticks::from_date(2026, 11, 21).unwrap_or_default());
+    let _reply = take_body(&request, &body, setting, &mut hold, &mut taking)?;
+    Ok(taking.gather().taken as usize)
+}

@@ -1,0 +1,315 @@
+//! OTLP's two forms say the same; what cannot be read is refused alone.
+
+use super::super::tests::{Taken, taken};
+use super::*;
+use crate::push::Endpoint;
+use proptest::prelude::*;
+use prost::Message;
+
+mod schema {
+    //! The messages as prost knows them, to write what a client would.
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Request {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) resource_logs: Vec<ResourceLogs>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct ResourceLogs {
+        #[prost(message, optional, tag = "1")]
+        pub(super) resource: Option<Resource>,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) scope_logs: Vec<ScopeLogs>,
+        #[prost(string, tag = "3")]
+        pub(super) schema_url: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Resource {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct ScopeLogs {
+        #[prost(message, optional, tag = "1")]
+        pub(super) scope: Option<Scope>,
+        #[prost(message, repeated, tag = "2")]
+        pub(super) log_records: Vec<LogRecord>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Scope {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, tag = "2")]
+        pub(super) version: String,
+        #[prost(message, repeated, tag = "3")]
+        pub(super) attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct LogRecord {
+        #[prost(fixed64, tag = "1")]
+        pub(super) time_unix_nano: u64,
+        #[prost(int32, tag = "2")]
+        pub(super) severity_number: i32,
+        #[prost(string, tag = "3")]
+        pub(super) severity_text: String,
+        #[prost(message, optional, tag = "5")]
+        pub(super) body: Option<AnyValue>,
+        #[prost(message, repeated, tag = "6")]
+        pub(super) attributes: Vec<KeyValue>,
+        #[prost(uint32, tag = "7")]
+        pub(super) dropped_attributes_count: u32,
+        #[prost(fixed32, tag = "8")]
+        pub(super) flags: u32,
+        #[prost(bytes = "vec", tag = "9")]
+        pub(super) trace_id: Vec<u8>,
+        #[prost(bytes = "vec", tag = "10")]
+        pub(super) span_id: Vec<u8>,
+        #[prost(fixed64, tag = "11")]
+        pub(super) observed_time_unix_nano: u64,
+        #[prost(string, tag = "12")]
+        pub(super) event_name: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct KeyValue {
+        #[prost(string, tag = "1")]
+        pub(super) key: String,
+        #[prost(message, optional, tag = "2")]
+        pub(super) value: Option<AnyValue>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct AnyValue {
+        #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5, 6, 7")]
+        pub(super) value: Option<Value>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub(super) enum Value {
+        #[prost(string, tag = "1")]
+        Text(String),
+        #[prost(bool, tag = "2")]
+        Bool(bool),
+        #[prost(int64, tag = "3")]
+        Int(i64),
+        #[prost(double, tag = "4")]
+        Double(f64),
+        #[prost(message, tag = "5")]
+        Array(Array),
+        #[prost(message, tag = "6")]
+        Object(Object),
+        #[prost(bytes, tag = "7")]
+        Bytes(Vec<u8>),
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Array {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) values: Vec<AnyValue>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(super) struct Object {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) values: Vec<KeyValue>,
+    }
+}
+
+use schema::Value as V;
+
+fn any(value: V) -> schema::AnyValue {
+    schema::AnyValue { value: Some(value) }
+}
+
+fn attribute(key: &str, value: V) -> schema::KeyValue {
+    schema::KeyValue { key: key.into(), value: Some(any(value)) }
+}
+
+fn text(text: &str) -> V {
+    V::Text(text.into())
+}
+
+fn request(record: schema::LogRecord) -> schema::Request {
+    let resource = Some(schema::Resource {
+        attributes: vec![attribute("service.name", text("api")), attribute("host.name", text("web-17"))],
+    });
+    let scope = Some(schema::Scope {
+        name: "lib".into(),
+        version: "1.2".into(),
+        attributes: vec![attribute("s", V::Bool(true))],
+    });
+    let scope_logs = vec![schema::ScopeLogs { scope, log_records: vec![record] }];
+    schema::Request { resource_logs: vec![schema::ResourceLogs { resource, scope_logs, schema_url: "x".into() }] }
+}
+
+fn full() -> schema::LogRecord {
+    let inner = schema::Object { values: vec![attribute("id", text("x")), attribute("n", V::Int(-7))] };
+    let array = schema::Array {
+        values: vec![any(text("a\"")), any(V::Double(0.5)), any(V::Bytes(vec![1])), schema::AnyValue::default()],
+    };
+    schema::LogRecord {
+        time_unix_nano: 1_763_596_800_007_000_000,
+        severity_number: 18,
+        severity_text: "ERROR2".into(),
+        body: Some(any(text("level=info is no header here"))),
+        attributes: vec![
+            attribute("text", text("t")),
+            attribute("truth", V::Bool(false)),
+            attribute("whole", V::Int(i64::MAX)),
+            attribute("part", V::Double(1.5)),
+            attribute("bytes", V::Bytes(vec![0xff, 0])),
+            attribute("list", V::Array(array)),
+            attribute("http", V::Object(inner)),
+            attribute("none", V::Object(schema::Object::default())),
+            schema::KeyValue { key: "empty".into(), value: None },
+        ],
+        dropped_attributes_count: 2,
+        flags: 1,
+        trace_id: vec![0x0a; 16],
+        span_id: vec![0xf7; 8],
+        observed_time_unix_nano: 1_763_596_801_000_000_000,
+        event_name: "e".into(),
+    }
+}
+
+const FULL_JSON: &str = r#"{"resourceLogs":[{"resource":{"attributes":[
+    {"key":"service.name","value":{"stringValue":"api"}},{"key":"host.name","value":{"stringValue":"web-17"}}]},
+  "scopeLogs":[{"scope":{"name":"lib","version":"1.2","attributes":[{"key":"s","value":{"boolValue":true}}]},
+  "logRecords":[{"timeUnixNano":"1763596800007000000","observedTimeUnixNano":1763596801000000000,"severityNumber":18,
+    "severityText":"ERROR2","traceId":"0A0a0a0a0a0a0a0a0a0a0a0a0a0a0a0A","spanId":"F7f7f7f7f7f7f7f7","flags":1,
+    "body":{"stringValue":"level=info is no header here"},"droppedAttributesCount":2,"eventName":"e","unknown":[{}],
+    "attributes":[{"key":"text","value":{"stringValue":"t"}},{"key":"truth","value":{"boolValue":false}},
+      {"key":"whole","value":{"intValue":"9223372036854775807"}},{"key":"part","value":{"doubleValue":1.5}},
+      {"key":"bytes","value":{"bytesValue":"/wA="}},
+      {"key":"list","value":{"arrayValue":{"values":[{"stringValue":"a\""},{"doubleValue":"0.5"},{"bytesValue":"AQ=="},{}]}}},
+      {"key":"http","value":{"kvlistValue":{"values":[{"key":"id","value":{"stringValue":"x"}},{"key":"n","value":{"intValue":-7}}]}}},
+      {"key":"none","value":{"kvlistValue":{}}},{"key":"empty"}]}]}],"schemaUrl":"x"}]}"#;
+
+fn export(form: Form, body: &[u8]) -> Result<Taken, Refusal> {
+    taken(Endpoint::Otlp, |taking| take(body, form, taking))
+}
+
+fn shown(record: schema::LogRecord) -> String {
+    export(Form::Protobuf, &request(record).encode_to_vec()).expect("taken").shown().remove(0)
+}
+
+#[test]
+fn both_forms_say_the_same_and_all_of_it_is_kept() {
+    let json = export(Form::Json, FULL_JSON.as_bytes()).expect("taken").shown();
+    assert_eq!(json, [shown(full())]);
+    assert_eq!(
+        json[0],
+        "web-17 2025-11-20T00:00:00.007Z critical \"level=info is no header here\" text=\"t\" truth=false \
+         whole=9223372036854775807 part=1.5 bytes=[ff 00] list=\"[\\\"a\\\\\\\"\\\",0.5,\\\"AQ==\\\",null]\" http_id=\"x\" http_n=-7 \
+         none=\"{}\" event_name=\"e\" trace_id=\"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\" span_id=\"f7f7f7f7f7f7f7f7\" \
+         severity_text=\"ERROR2\" observed_time=\"2025-11-20T00:00:01Z\" trace_flags=1 dropped_attributes_count=2 \
+         scope_name=\"lib\" scope_version=\"1.2\" s=true component=\"api\" host=\"web-17\""
+    );
+}
+
+#[test]
+fn a_body_without_a_severity_is_a_line() {
+    let line = |body: V| {
+        shown(schema::LogRecord {
+            body: Some(any(body)),
+            observed_time_unix_nano: 1_763_596_801_000_000_000,
+            ..Default::default()
+        })
+    };
+    let rest = "scope_name=\"lib\" scope_version=\"1.2\" s=true component=\"api\" host=\"web-17\"";
+    let observed = "observed_time=\"2025-11-20T00:00:01Z\"";
+    assert_eq!(
+        line(text("2025-11-20T00:00:00Z WARN no room left")),
+        format!("web-17 2025-11-20T00:00:00Z warn \"no room left\" {observed} {rest}")
+    );
+    assert_eq!(line(text("words")), format!("web-17 2025-11-20T00:00:01Z - \"words\" {rest}"));
+    let object = schema::Object {
+        values: vec![attribute("msg", text("up")), attribute("level", text("error")), attribute("n", V::Int(1))],
+    };
+    assert_eq!(line(V::Object(object)), format!("web-17 2025-11-20T00:00:01Z error \"up\" n=1 {rest}"));
+    assert_eq!(line(V::Bytes(b"raw \xff".to_vec())), format!("web-17 2025-11-20T00:00:01Z - \"raw \u{fffd}\" {rest}"));
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_refused_alone() {
+    let mut deep = text("x");
+    for _ in 0..40 {
+        deep = V::Array(schema::Array { values: vec![any(deep)] });
+    }
+    let mut request = request(full());
+    let records = &mut request.resource_logs[0].scope_logs[0].log_records;
+    records.push(schema::LogRecord { body: Some(any(deep)), ..Default::default() });
+    records.push(schema::LogRecord { body: Some(any(text(&"x".repeat(RECORD_BYTES_MAX)))), ..Default::default() });
+    records.push(full());
+    let taken = export(Form::Protobuf, &request.encode_to_vec()).expect("taken");
+    assert_eq!((taken.messages().len(), taken.refused().len()), (2, 2));
+    assert_eq!(taken.refused()[0], (1, "values are nested too deeply"));
+    let json = FULL_JSON.replace("\"logRecords\":[", "\"logRecords\":[{\"timeUnixNano\":\"noon\"},7,");
+    let taken = export(Form::Json, json.as_bytes()).expect("taken");
+    assert_eq!((taken.messages().len(), taken.refused().len()), (1, 2));
+    let nested = "{\"arrayValue\":{\"values\":[".repeat(10_000);
+    let json = FULL_JSON
+        .replace("\"logRecords\":[", &format!("\"logRecords\":[{{\"body\":{nested}{}}},", "]}}".repeat(10_000)));
+    assert_eq!(export(Form::Json, json.as_bytes()).expect("taken").refused().len(), 1);
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_an_empty_one_is_none() {
+    let whole = request(full()).encode_to_vec();
+    for cut in 1..whole.len() {
+        assert!(export(Form::Protobuf, &whole[..cut]).is_err(), "cut at {cut}");
+    }
+    for body in ["", "[]", "{\"resourceLogs\":7}", "{\"resourceLogs\":[{\"scopeLogs\":{}}]}"] {
+        assert!(matches!(export(Form::Json, body.as_bytes()), Err(Refusal::Bad { .. })), "{body}");
+    }
+    for (form, body) in [(Form::Protobuf, ""), (Form::Json, "{}"), (Form::Json, "{\"resourceLogs\":null}")] {
+        assert!(export(form, body.as_bytes()).expect("nothing").messages().is_empty());
+    }
+    assert_eq!(Form::read("text/plain").expect_err("none").status(), 415);
+}
+
+#[test]
+fn answers_are_written_as_the_request_was() {
+    #[derive(Clone, PartialEq, Message)]
+    struct Response {
+        #[prost(message, optional, tag = "1")]
+        partial: Option<Partial>,
+    }
+    #[derive(Clone, PartialEq, Message)]
+    struct Partial {
+        #[prost(int64, tag = "1")]
+        rejected: i64,
+        #[prost(string, tag = "2")]
+        message: String,
+    }
+    assert_eq!((Form::Protobuf.response(0, ""), Form::Json.response(0, "")), (vec![], b"{}".to_vec()));
+    let said = Response::decode(&*Form::Protobuf.response(300, "why")).expect("a message");
+    assert_eq!(said.partial, Some(Partial { rejected: 300, message: "why".into() }));
+    let said: serde_json::Value = serde_json::from_slice(&Form::Json.response(300, "why")).expect("JSON");
+    assert_eq!(said["partialSuccess"], serde_json::json!({"rejectedLogRecords": "300", "errorMessage": "why"}));
+}
+
+proptest! {
+    /// Any bytes are records or none.
+    #[test]
+    fn any_bytes(bytes: Vec<u8>, is_json: bool) {
+        let _ = export(if is_json { Form::Json } else { Form::Protobuf }, &bytes);
+    }
+
+    /// So is a request of which some bytes were changed.
+    #[test]
+    fn changed_bytes(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+        for (form, mut body) in [(Form::Protobuf, request(full()).encode_to_vec()), (Form::Json, FULL_JSON.as_bytes().to_vec())] {
+            for (at, byte) in &changes {
+                let at = at.index(body.len());
+                body[at] = *byte;
+            }
+            let _ = export(form, &body);
+        }
+    }
+}

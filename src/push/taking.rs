@@ -1,0 +1,179 @@
+//! One request on its way: its records become rows one by one, what is refused alone is noted with its index.
+
+use super::{Refusal, Request, Setting};
+use crate::batch::Batch;
+use crate::parse::{Envelope, Format, Learned, Parsed, Reading};
+use crate::record::{Field, Record, Value};
+use crate::route::{Lanes, Origin};
+use crate::rows::{Rows, Tally, count};
+use crate::time::Ticks;
+use std::borrow::Cow;
+
+/// Bytes of a record at most: what is longer is cut where it is text, and refused where it is not.
+pub const RECORD_BYTES_MAX: usize = 1 << 20;
+/// Refused records whose index and reason are told.
+const REASONS_TOLD: usize = 10;
+
+/// The records of a request so far.
+pub(crate) struct Taking<'p> {
+    setting: &'p Setting,
+    request: &'p Request,
+    identity: u64,
+    /// The time of arrival.
+    pub(super) now: Ticks,
+    rows: Rows,
+    lanes: Lanes,
+    learned: Learned,
+    pub(super) tally: Tally,
+    /// Records that were begun.
+    index: usize,
+    refused: u32,
+    reasons: Vec<(usize, Cow<'static, str>)>,
+}
+
+/// What became of the records of a request.
+pub(crate) struct Gathered {
+    pub(super) batches: Vec<Batch>,
+    pub(super) newest: Option<Ticks>,
+    pub(super) tally: Tally,
+    pub(super) taken: u32,
+    pub(super) refused: u32,
+    /// The first refused ones: index and reason.
+    pub(super) reasons: Vec<(usize, Cow<'static, str>)>,
+}
+
+impl<'p> Taking<'p> {
+    /// Of a request whose records have this identity, and their index in it for a position.
+    pub(crate) fn new(setting: &'p Setting, request: &'p Request, identity: u64, now: Ticks) -> Taking<'p> {
+        let rows = Rows::new(request.credential.router(&setting.router).clone());
+        Taking {
+            setting,
+            request,
+            identity,
+            now,
+            rows,
+            lanes: Lanes::default(),
+            learned: Learned::default(),
+            tally: Tally::default(),
+            index: 0,
+            refused: 0,
+            reasons: Vec::new(),
+        }
+    }
+
+    /// Begins the next record, and gives its index.
+    pub(super) fn begin(&mut self) -> Result<usize, Refusal> {
+        if self.index >= self.setting.limits.records_max {
+            return Err(Refusal::TooLarge(format!("{} records in a request", self.setting.limits.records_max)));
+        }
+        self.index += 1;
+        Ok(self.index - 1)
+    }
+
+    /// How many records were begun: the index of the next.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Refuses a record that was begun, alone.
+    pub(super) fn refuse(&mut self, index: usize, reason: impl Into<Cow<'static, str>>) {
+        self.refused += 1;
+        if self.reasons.len() < REASONS_TOLD {
+            self.reasons.push((index, reason.into()));
+        }
+    }
+
+    /// The first record from this index on that was refused, as far as that is known.
+    pub(super) fn first_refused_from(&self, index: usize) -> Option<(usize, Cow<'static, str>)> {
+        self.reasons.iter().find(|(at, _)| *at >= index).cloned()
+    }
+
+    /// How lines are read that may be of any format, and how those that have to be objects.
+    pub(super) fn readings(&self) -> (&'p Reading, &'p Reading) {
+        (&self.setting.lines, &self.setting.objects)
+    }
+
+    /// What was learnt of the lines before.
+    pub(super) fn learned(&self) -> &Learned {
+        &self.learned
+    }
+
+    /// Reads a text as a line of a file is read.
+    pub(super) fn parse<'a>(&mut self, text: &'a str, envelope: Envelope, reading: &'a Reading) -> Parsed<'a> {
+        self.learned.record(text, envelope, reading, self.now)
+    }
+
+    /// Counts a record by what it was read as.
+    pub(super) fn note(&self, format: Format, is_invalid: bool, cut: usize, record: &mut Record<'_>) {
+        count(&self.tally.by_format[format.number()], 1);
+        if is_invalid {
+            count(&self.tally.invalid_utf8, 1);
+        }
+        if cut > 0 {
+            count(&self.tally.truncated, 1);
+            record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
+        }
+    }
+
+    /// The text with its secrets replaced.
+    pub(super) fn clean<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
+        let mut record = Record { message: text, ..Record::default() };
+        if let Some(redactor) = &self.setting.lines.redactor {
+            redactor.redact_parts(&mut record);
+        }
+        record.message
+    }
+
+    /// Who sends, where nothing else says whose the records are.
+    pub(super) fn peer(&self) -> &'p str {
+        &self.request.peer
+    }
+
+    /// The instance of a record: what the request says, else the first of these fields that it has, else who sends it.
+    pub(super) fn instance_of<'r>(&self, record: &'r Record<'_>, names: &[&str]) -> Cow<'r, str>
+    where
+        'p: 'r,
+    {
+        if let Some(instance) = &self.request.instance {
+            return Cow::Borrowed(instance);
+        }
+        let named = names.iter().find_map(|name| record.text(name).filter(|value| !value.is_empty()));
+        named.unwrap_or(Cow::Borrowed(self.request.peer.as_str()))
+    }
+
+    /// Writes a record that was begun. `key`: what its row key is made of, where the record has a name of its own.
+    pub(super) fn write(&mut self, index: usize, instance: &str, record: Record<'_>, key: Option<(u64, u64)>) {
+        let (identity, position) = key.unwrap_or((self.identity, index as u64));
+        let credential = &self.request.credential;
+        let (source, tenant) = (self.request.endpoint.source(), credential.tenant.as_deref());
+        let origin = Origin { identity, position, source, tenant };
+        let mut record = record;
+        credential.mark(&mut record);
+        self.rows.write(&mut self.lanes, instance, &record, origin, self.now, &self.tally);
+    }
+
+    /// Identity and position of a record without a name of its own, for those who are told how it is called.
+    pub(super) fn key_of(&self, index: usize) -> (u64, u64) {
+        (self.identity, index as u64)
+    }
+
+    /// Bytes of the rows so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.bytes()
+    }
+
+    /// What there is, and begins anew behind it.
+    pub(crate) fn gather(&mut self) -> Gathered {
+        let (batches, newest) = self.rows.take();
+        let refused = std::mem::take(&mut self.refused);
+        let begun = u32::try_from(std::mem::take(&mut self.index)).unwrap_or(u32::MAX);
+        Gathered {
+            batches,
+            newest,
+            tally: std::mem::take(&mut self.tally),
+            taken: begun - refused.min(begun),
+            refused,
+            reasons: std::mem::take(&mut self.reasons),
+        }
+    }
+}
