@@ -191,12 +191,9 @@ fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
 
 fn answer_query(reader: &Reader, archives: &Archives, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
     let filter = filter(&params.filters, Some(params.n as u64))?;
-    let told = select(
-        reader,
-        archives,
-        &filter,
-        |record| if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) },
-    )?;
+    let told = select(reader, archives, &filter, |record| {
+        if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
     complete(&told)
 }
 

@@ -157,7 +157,8 @@ mod tests {
             told.missing().as_deref(),
             Some("1 archived table is missing from this answer (Log20261102): it is damaged")
         );
-        let many = Told { archived: (1..=9).map(day).collect(), unread: (1..=6).map(|n| (day(n), "a".into())).collect() };
+        let many =
+            Told { archived: (1..=9).map(day).collect(), unread: (1..=6).map(|n| (day(n), "a".into())).collect() };
         let names = "Log20261101, Log20261102, Log20261103, Log20261104, Log20261105";
         assert_eq!(many.notice(), Some(format!("9 tables were read from the archive: {names}, and 4 more")));
         assert_eq!(

@@ -3,12 +3,12 @@
 //! Page headers know how many records of each level a minute has, so most are counted without reading one: only where
 //! the filter looks for text, or the steps of time are not whole minutes, is every record read.
 
-use super::filter::Filter;
 use super::archived::{Archives, Reading, Told};
+use super::filter::Filter;
 use super::select::{archived_range, range_of, select, tables_of, unless_gone};
 use crate::key::instance_of;
 use crate::record::Level;
-use crate::store::{MinuteCount, Reader, StoreError};
+use crate::store::{CountBy, MinuteCount, Reader, StoreError};
 use crate::time::{Ticks, UNIX_EPOCH_TICKS};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::HashMap;
@@ -61,12 +61,7 @@ pub fn count(
     Ok((tally.counts(), told))
 }
 
-fn count_records(
-    reader: &Reader,
-    archives: &Archives,
-    filter: &Filter,
-    tally: &mut Tally,
-) -> Result<Told, StoreError> {
+fn count_records(reader: &Reader, archives: &Archives, filter: &Filter, tally: &mut Tally) -> Result<Told, StoreError> {
     let unlimited = Filter { limit: None, ..filter.clone() };
     select(reader, archives, &unlimited, |record| {
         tally.add(record.time(), record.level, &record.partition_key, 1);
@@ -74,13 +69,9 @@ fn count_records(
     })
 }
 
-fn count_minutes(
-    reader: &Reader,
-    archives: &Archives,
-    filter: &Filter,
-    tally: &mut Tally,
-) -> Result<Told, StoreError> {
+fn count_minutes(reader: &Reader, archives: &Archives, filter: &Filter, tally: &mut Tally) -> Result<Told, StoreError> {
     let reading = Reading::new(archives);
+    let by = if tally.grouping.instance { CountBy::Partition } else { CountBy::Nothing };
     let add = |tally: &mut Tally, minute: MinuteCount| {
         if filter.level.is_some() && minute.level < filter.level {
             return;
@@ -93,7 +84,7 @@ fn count_minutes(
         let mut of_day = Tally::new(tally.grouping);
         if bounds.stands {
             let Some(range) = range_of(reader, filter, &bounds)? else { continue };
-            let counted = reader.counts(&bounds.table, &range, &mut |minute| add(&mut of_day, minute));
+            let counted = reader.counts_by(&bounds.table, &range, by, &mut |minute| add(&mut of_day, minute));
             if unless_gone(counted)?.is_some() {
                 tally.take_up(&of_day);
                 continue;
@@ -101,7 +92,7 @@ fn count_minutes(
             of_day = Tally::new(tally.grouping);
         }
         let Some((file, range)) = archived_range(&reading, filter, &bounds) else { continue };
-        match file.counts(&range, tally.grouping.instance, &mut |minute| add(&mut of_day, minute)) {
+        match file.counts(&range, by, &mut |minute| add(&mut of_day, minute)) {
             Ok(()) => tally.take_up(&of_day),
             Err(error) => reading.unread(&bounds.table, error),
         }

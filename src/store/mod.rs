@@ -1,8 +1,10 @@
-//! The embedded engine: open days in SQLite as pages of entities, and a catalogue that says what is true.
+//! The embedded engine: open days in SQLite as pages of entities, sealed days in Parquet, and a catalogue that says what is
+//! true.
 //!
 //! ```text
 //! catalog.db                the commit point: sources and their positions, day-tables, live files, format version
 //! tables/Log20261121.1.db   an open day: pages                      (name, generation)
+//! tables/Log20261120.2.parquet  a sealed day, Log20261120.2.manifest.json beside it
 //! control.sock              while a daemon runs
 //! lock                      held by the one process that writes
 //! trash/                    what was dropped or set aside, being removed
@@ -10,8 +12,8 @@
 //!
 //! The way in: [`intake`] is the bounded queue that sources submit to, [`commit`] the one committer behind it,
 //! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalogue`] the commit point,
-//! `tidy` what merges small pages later. The way out is [`read`] and [`scan`], in any process. What belongs to a source is
-//! [`source`].
+//! `tidy` what merges small pages later. [`sealed`] makes one Parquet file of a day that is over. The way out is [`read`]
+//! and [`scan`], in any process. What belongs to a source is [`source`].
 //!
 //! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the
 //! catalogue, one transaction moves the positions, notes each touched file's last `seq` and number of entities, and
@@ -22,11 +24,13 @@ pub mod bytes;
 pub mod catalogue;
 mod checkpoint;
 pub mod commit;
+mod counts;
 mod day;
 pub mod error;
 pub mod intake;
 mod leftovers;
 mod open;
+mod open_scan;
 mod pack;
 pub mod page;
 pub mod read;
@@ -41,6 +45,7 @@ mod tests;
 mod tidy;
 
 pub use commit::{Restoring, Sealing};
+pub use counts::CountBy;
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Refused, Submission};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};

@@ -2,15 +2,19 @@
 //!
 //! A reader opens its snapshot of a day first and reads `committed` after it, then passes over pages above it. It
 //! holds no snapshot longer than [`SNAPSHOT_MAX`]: an old one would pin the journal. Rows come by a [`Scan`], counts from
-//! the headers of pages, single rows by their three keys.
+//! the headers of pages and the footers of sealed files (`counts`), single rows by their three keys.
+//!
+//! A day has one live file or several: open ones, a sealed one, or a sealed one and what came late. A file may go away
+//! while it is opened, because its day is sealed: whoever opens the files of a day looks behind it whether they are live
+//! still, and starts over if not (`Reader::with_files`).
 
 use super::StoreError;
 use super::catalogue::{Catalogue, LiveFile};
 use super::day::{self, HEADER_COLUMNS, read_header, read_total};
 use super::pack::{self, PageRow, Place};
-use super::page::{PAGE_SPAN, Page, level_minutes};
-use super::scan::Scan;
-use super::sealed::Block;
+use super::page::{PAGE_SPAN, Page};
+use super::scan::{CHANGES_MAX, Scan};
+use super::sealed::{self, Block, SealedFile};
 use super::source::SourceState;
 use super::sqlite;
 use super::tidy::read_page;
@@ -30,12 +34,15 @@ use std::time::Duration;
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(5);
 /// Connections that a reader keeps for later.
 const CONNECTIONS_KEPT: usize = 64;
+/// Sealed files that a reader keeps open, with their footers in memory: a megabyte or two each.
+const SEALED_KEPT: usize = 8;
 
 /// A data folder, opened to read. For one thread at a time; open as many as there are threads.
 pub struct Reader {
     data: PathBuf,
     catalogue: Catalogue,
     connections: RefCell<HashMap<String, Vec<Connection>>>,
+    sealed: RefCell<HashMap<String, SealedFile>>,
 }
 
 /// What `tables` shows of a day-table.
@@ -43,7 +50,7 @@ pub struct Reader {
 pub struct TableSummary {
     /// Which.
     pub table: DayTable,
-    /// Rows in it, items included.
+    /// Rows in it, items included. One that is in two of its files counts twice.
     pub rows: u64,
     /// Bytes of its files.
     pub bytes: u64,
@@ -51,7 +58,7 @@ pub struct TableSummary {
     pub first_time: Option<Ticks>,
     /// The time of its newest record.
     pub last_time: Option<Ticks>,
-    /// Where it is in its life: `open`, for now.
+    /// Where it is in its life: `open`, or `sealed` where it has sealed files only.
     pub state: &'static str,
     /// When it goes, by the rules of the last daemon; none where no rule covers it.
     pub expires: Option<Ticks>,
@@ -148,39 +155,71 @@ impl Reader {
     /// Opens a data folder to read.
     pub fn open(data_dir: &Path) -> Result<Reader, StoreError> {
         let catalogue = Catalogue::open_to_read(data_dir)?;
-        Ok(Reader { data: data_dir.into(), catalogue, connections: RefCell::default() })
+        Ok(Reader { data: data_dir.into(), catalogue, connections: RefCell::default(), sealed: RefCell::default() })
     }
 
     /// Every live day-table, the oldest first.
     pub fn tables(&self) -> Result<Vec<TableSummary>, StoreError> {
         let rules = self.catalogue.rules()?;
-        let mut tables = Vec::new();
+        let mut tables: Vec<TableSummary> = Vec::new();
         for file in self.catalogue.files()? {
-            let opened = match self.take(&file) {
-                Ok(opened) => opened,
-                Err(StoreError::TableGone(_)) => continue,
-                Err(error) => return Err(error),
-            };
-            let total = read_total(&opened.connection).map_err(StoreError::sqlite(&opened.path))?;
-            let size = |path: &Path| std::fs::metadata(path).map(|m| m.len()).unwrap_or(0);
+            let Some((rows, bytes)) = self.size_of(&file)? else { continue };
             let keep = rules.iter().find(|rule| rule.name == file.day.table().as_str()).map(|rule| rule.keep);
-            tables.push(TableSummary {
-                rows: u64::try_from(file.entities - total.merged).unwrap_or(0),
-                bytes: size(&opened.path) + size(&sqlite::journal_of(&opened.path)),
-                first_time: file.times.map(|(oldest, _)| oldest),
-                last_time: file.times.map(|(_, newest)| newest),
-                state: "open",
-                expires: keep.map(|keep| file.day.end().plus(keep)),
-                table: file.day.clone(),
-            });
-            self.give_back(opened);
+            let state = if sealed::is_sealed(&file.name) { "sealed" } else { "open" };
+            let (first_time, last_time) = file.times.unzip();
+            match tables.last_mut().filter(|table| table.table == file.day) {
+                Some(table) => {
+                    table.rows += rows;
+                    table.bytes += bytes;
+                    table.first_time = table.first_time.into_iter().chain(first_time).min();
+                    table.last_time = table.last_time.max(last_time);
+                    table.state = if table.state == state { state } else { "open" };
+                }
+                None => tables.push(TableSummary {
+                    rows,
+                    bytes,
+                    first_time,
+                    last_time,
+                    state,
+                    expires: keep.map(|keep| file.day.end().plus(keep)),
+                    table: file.day,
+                }),
+            }
         }
         Ok(tables)
     }
 
+    /// Rows and bytes of a live file; none where it is not live any more.
+    fn size_of(&self, file: &LiveFile) -> Result<Option<(u64, u64)>, StoreError> {
+        let size = |path: &Path| std::fs::metadata(path).map(|m| m.len()).unwrap_or(0);
+        if sealed::is_sealed(&file.name) {
+            return Ok(Some((u64::try_from(file.entities).unwrap_or(0), size(&self.path_of(file)))));
+        }
+        let opened = match self.take(file) {
+            Ok(opened) => opened,
+            Err(StoreError::TableGone(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let total = read_total(&opened.connection).map_err(StoreError::sqlite(&opened.path))?;
+        let rows = u64::try_from(file.entities - total.merged).unwrap_or(0);
+        let bytes = size(&opened.path) + size(&sqlite::journal_of(&opened.path));
+        self.give_back(opened);
+        Ok(Some((rows, bytes)))
+    }
+
     /// The live day-tables, the oldest first, with the times of their oldest and newest records. Opens no file.
     pub fn table_times(&self) -> Result<Vec<TableTimes>, StoreError> {
-        Ok(self.catalogue.files()?.into_iter().map(|file| (file.day, file.times)).collect())
+        let mut tables: Vec<TableTimes> = Vec::new();
+        for file in self.catalogue.files()? {
+            match tables.last_mut().filter(|(table, _)| *table == file.day) {
+                Some((_, times)) => {
+                    let (oldest, newest) = times.iter().chain(&file.times).copied().unzip::<_, _, Vec<_>, Vec<_>>();
+                    *times = oldest.into_iter().min().zip(newest.into_iter().max());
+                }
+                None => tables.push((file.day, file.times)),
+            }
+        }
+        Ok(tables)
     }
 
     /// Every source that the catalogue knows.
@@ -196,102 +235,82 @@ impl Reader {
     /// The rows of `range` in one table, newest first (by row key; equal keys once), read as they are asked for. When
     /// the table is dropped meanwhile the scan ends with [`StoreError::TableGone`].
     pub fn scan(&self, table: &DayTable, range: &Range) -> Result<Scan<'_>, StoreError> {
-        Scan::begin(self, self.take(&self.file_of(table)?)?, range)
+        Scan::begin(self, table, range)
     }
 
     /// One row by its three keys; reads one page, or those that hold its key twice.
     pub fn row(&self, table: &DayTable, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
-        let opened = self.take(&self.file_of(table)?)?;
-        let found = (|| {
-            begin(&opened)?;
-            let committed = self.catalogue.committed()?;
-            let from = RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0;
-            let pages = (|| {
-                let Some(id) = partition_id(&opened.connection, partition)? else { return Ok(Vec::new()) };
-                let wanted = BTreeMap::from([(id, Arc::from(partition))]);
-                let mut pages = pack::pages_in(&opened.connection, key, key, Some(&wanted))?;
-                let select = format!(
-                    "SELECT {HEADER_COLUMNS} FROM page
-                     WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?3"
-                );
-                let mut statement = opened.connection.prepare_cached(&select)?;
-                for page in statement.query_map(params![id, from.to_bytes(), key.to_bytes()], read_header)? {
-                    pages.push(page?);
-                }
-                // Of those that hold its key, the latest commit's is the one.
-                pages.sort_by_key(|page: &PageRow| Reverse((page.seq, page.place)));
-                Ok(pages)
-            })();
-            for page in pages.map_err(StoreError::sqlite(&opened.path))? {
-                if !committed.includes(page.seq) {
-                    continue;
-                }
-                let page = read_page(&opened.connection, &opened.path, &page)?;
-                if let Ok(index) = page.keys().binary_search(&key) {
-                    return Ok(Some(Row::of_page(partition.into(), Arc::new(page), index)));
+        self.with_files(table, |files| {
+            // The latest generation that has it.
+            for file in files.iter().rev() {
+                let found = match self.sealed(file)? {
+                    Some(sealed) => sealed.row(partition, key)?,
+                    None => {
+                        let opened = self.take(file)?;
+                        let found = self.row_of(&opened, partition, key);
+                        self.give_back(opened);
+                        found?
+                    }
+                };
+                if found.is_some() {
+                    return Ok(found);
                 }
             }
             Ok(None)
-        })();
-        self.give_back(opened);
-        found
+        })
     }
 
-    /// Records by partition, minute and level. Page headers say it where no other page can hold the same rows and the
-    /// whole page is within `range`; other pages are decoded.
-    pub fn counts(&self, table: &DayTable, range: &Range, each: &mut dyn FnMut(MinuteCount)) -> Result<(), StoreError> {
-        let opened = self.take(&self.file_of(table)?)?;
-        let counted = self.count_pages(&opened, range, each);
-        self.give_back(opened);
-        counted
-    }
-
-    fn count_pages(&self, opened: &Opened, range: &Range, each: &mut dyn FnMut(MinuteCount)) -> Result<(), StoreError> {
+    fn row_of(&self, opened: &Opened, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
         begin(opened)?;
         let committed = self.catalogue.committed()?;
-        let (first, last) = RowKey::range(range.from, range.to);
-        let names = partition_names(opened, range.partitions.as_deref())?;
-        let pages = headers_in(opened, range.partitions.is_some().then_some(&names), first, last)?;
-        let mut pages = pages.into_iter().filter(|page| committed.includes(page.seq)).peekable();
-        while let Some(page) = pages.next() {
-            let Some(name) = names.get(&page.partition) else { continue };
-            let mut cluster = vec![page];
-            let mut end = cluster[0].header.last;
-            while let Some(next) =
-                pages.next_if(|next| next.partition == cluster[0].partition && next.header.first <= end)
-            {
-                end = end.max(next.header.last);
-                cluster.push(next);
+        let from = RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0;
+        let pages = (|| {
+            let Some(id) = partition_id(&opened.connection, partition)? else { return Ok(Vec::new()) };
+            let wanted = BTreeMap::from([(id, Arc::from(partition))]);
+            let mut pages = pack::pages_in(&opened.connection, key, key, Some(&wanted))?;
+            let select = format!(
+                "SELECT {HEADER_COLUMNS} FROM page
+                 WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?3"
+            );
+            let mut statement = opened.connection.prepare_cached(&select)?;
+            for page in statement.query_map(params![id, from.to_bytes(), key.to_bytes()], read_header)? {
+                pages.push(page?);
             }
-            let whole = cluster[0].header.first >= first && end <= last;
-            if let ([only], true) = (&*cluster, whole) {
-                for count in level_minutes(&only.header.levels) {
-                    let count = count.map_err(|e| damaged(opened, only, e.to_string()))?;
-                    let records = u64::from(count.records);
-                    each(MinuteCount { partition: name.clone(), minute: count.minute, level: count.level, records });
-                }
-            } else {
-                count_rows(opened, &cluster, first, last, name, each)?;
+            // Of those that hold its key, the latest commit's is the one.
+            pages.sort_by_key(|page: &PageRow| Reverse((page.seq, page.place)));
+            Ok(pages)
+        })();
+        for page in pages.map_err(StoreError::sqlite(&opened.path))? {
+            if !committed.includes(page.seq) {
+                continue;
+            }
+            let page = read_page(&opened.connection, &opened.path, &page)?;
+            if let Ok(index) = page.keys().binary_search(&key) {
+                return Ok(Some(Row::of_page(partition.into(), Arc::new(page), index)));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The partitions of `table` that an instance's records are in: its own, and its buckets'.
     pub fn partitions_of(&self, table: &DayTable, instance: &str) -> Result<Vec<String>, StoreError> {
-        let key = crate::key::partition_key(instance, None);
-        let opened = self.take(&self.file_of(table)?)?;
-        let found = (|| {
-            // Buckets are the key, `~` and two hex digits: nothing else begins with the key and `~`.
-            let select = "SELECT name FROM partition WHERE name = ?1 OR (name >= ?1 || '~' AND name < ?1 || '~g')";
-            let mut statement = opened.connection.prepare_cached(select)?;
-            let names = statement.query_map([&key], |row| row.get::<_, String>(0))?;
-            let is_bucket = |name: &String| name.len() == key.len() || name.len() == key.len() + 3;
-            Ok(names.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter(is_bucket).collect())
-        })();
-        let found = found.map_err(StoreError::sqlite(&opened.path));
-        self.give_back(opened);
-        found
+        self.with_files(table, |files| {
+            let mut names = Vec::new();
+            for file in files {
+                names.extend(match self.sealed(file)? {
+                    Some(sealed) => sealed.partitions_of(instance),
+                    None => {
+                        let opened = self.take(file)?;
+                        let found = partitions_of(&opened, instance);
+                        self.give_back(opened);
+                        found?
+                    }
+                });
+            }
+            names.sort();
+            names.dedup();
+            Ok(names)
+        })
     }
 
     /// Where a follower starts that wants only what is committed from now on.
@@ -301,7 +320,9 @@ impl Reader {
         Ok(followed)
     }
 
-    /// Rows committed since `followed`, which is moved on. By table, the oldest first, then page by page.
+    /// Rows committed since `followed`, which is moved on. By table, the oldest first, then page by page. What is sealed
+    /// was committed long before: a follower that did not look between a late record's commit and the next sealing of
+    /// its day does not see it.
     pub fn follow(&self, followed: &mut Followed, each: &mut dyn FnMut(&DayTable, Row)) -> Result<(), StoreError> {
         self.each_new_page(followed, &mut |day, opened, page, names| {
             let Some(partition) = names(page.partition)? else { return Ok(()) };
@@ -331,7 +352,8 @@ impl Reader {
         let is_live = |name: &String| files.iter().any(|file| file.name == *name);
         followed.pages.retain(|name, _| is_live(name));
         self.connections.borrow_mut().retain(|name, _| is_live(name));
-        for file in files {
+        self.sealed.borrow_mut().retain(|name, _| is_live(name));
+        for file in files.into_iter().filter(|file| !sealed::is_sealed(&file.name)) {
             if file.last_seq <= followed.seq && followed.pages.contains_key(&file.name) {
                 continue;
             }
@@ -385,12 +407,54 @@ impl Reader {
         Ok(())
     }
 
-    fn file_of(&self, table: &DayTable) -> Result<LiveFile, StoreError> {
-        self.catalogue.file_of(table)?.ok_or_else(|| StoreError::TableGone(table.to_string()))
+    /// The live files of a table, the oldest generation first. [`StoreError::TableGone`] where there are none.
+    pub(super) fn files_of(&self, table: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
+        let mut files = self.catalogue.files_of(table)?;
+        files.sort_by_key(|file| generation_of(&file.name));
+        if files.is_empty() { Err(StoreError::TableGone(table.to_string())) } else { Ok(files) }
     }
 
-    fn take(&self, file: &LiveFile) -> Result<Opened, StoreError> {
-        let path = self.data.join("tables").join(&file.name);
+    /// Opens the live files of a table by `open`, the oldest generation first: all over again if others are live when that
+    /// is done.
+    pub(super) fn with_files<T>(
+        &self,
+        table: &DayTable,
+        mut open: impl FnMut(&[LiveFile]) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        for _ in 0..CHANGES_MAX {
+            let files = self.files_of(table)?;
+            let opened = open(&files);
+            let now = self.files_of(table)?;
+            if files.iter().map(|file| &file.name).eq(now.iter().map(|file| &file.name)) {
+                return opened;
+            }
+        }
+        Err(StoreError::Refused(format!("the files of {table} do not stay the same")))
+    }
+
+    fn path_of(&self, file: &LiveFile) -> PathBuf {
+        self.data.join("tables").join(&file.name)
+    }
+
+    /// The sealed file that `file` is; none where it is an open one.
+    pub(super) fn sealed(&self, file: &LiveFile) -> Result<Option<SealedFile>, StoreError> {
+        if !sealed::is_sealed(&file.name) {
+            return Ok(None);
+        }
+        if let Some(kept) = self.sealed.borrow().get(&file.name) {
+            return Ok(Some(kept.clone()));
+        }
+        let opened = SealedFile::open_local(&self.path_of(file))?;
+        let mut kept = self.sealed.borrow_mut();
+        if kept.len() >= SEALED_KEPT {
+            kept.clear();
+        }
+        kept.insert(file.name.clone(), opened.clone());
+        Ok(Some(opened))
+    }
+
+    pub(super) fn take(&self, file: &LiveFile) -> Result<Opened, StoreError> {
+        let path = self.path_of(file);
         let kept = self.connections.borrow_mut().get_mut(&file.name).and_then(Vec::pop);
         let (connection, has_packs) = match kept {
             Some(connection) => (connection, true),
@@ -448,8 +512,22 @@ fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(drop)
 }
 
-fn damaged(opened: &Opened, page: &PageRow, what: String) -> StoreError {
-    StoreError::Damaged { path: opened.path.clone(), page: page.place.to_string(), what }
+/// The generation that a file is of, by its name: `Log20261120.2.db` is of the second.
+fn generation_of(name: &str) -> u64 {
+    name.rsplit('.').nth(1).and_then(|generation| generation.parse().ok()).unwrap_or(0)
+}
+
+fn partitions_of(opened: &Opened, instance: &str) -> Result<Vec<String>, StoreError> {
+    let key = crate::key::partition_key(instance, None);
+    let found = (|| {
+        // Buckets are the key, `~` and two hex digits: nothing else begins with the key and `~`.
+        let select = "SELECT name FROM partition WHERE name = ?1 OR (name >= ?1 || '~' AND name < ?1 || '~g')";
+        let mut statement = opened.connection.prepare_cached(select)?;
+        let names = statement.query_map([&key], |row| row.get::<_, String>(0))?;
+        let is_bucket = |name: &String| name.len() == key.len() || name.len() == key.len() + 3;
+        Ok(names.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter(is_bucket).collect())
+    })();
+    found.map_err(StoreError::sqlite(&opened.path))
 }
 
 fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
@@ -479,66 +557,7 @@ pub(super) fn partition_names(
     result.map_err(StoreError::sqlite(&opened.path))
 }
 
-/// Headers of the pages that overlap `first..=last`, by partition and first key.
-fn headers_in(
-    opened: &Opened,
-    partitions: Option<&BTreeMap<i64, Arc<str>>>,
-    first: RowKey,
-    last: RowKey,
-) -> Result<Vec<PageRow>, StoreError> {
-    let from = look_back(first).to_bytes();
-    let ids: Vec<Option<i64>> = match partitions {
-        None => vec![None],
-        Some(partitions) => partitions.keys().copied().map(Some).collect(),
-    };
-    let result = (|| {
-        let mut pages = pack::pages_in(&opened.connection, first, last, partitions)?;
-        let (first, last) = (first.to_bytes(), last.to_bytes());
-        for id in ids {
-            let of_partition = if id.is_some() { "partition = ?4" } else { "?4 IS NULL" };
-            let select = format!(
-                "SELECT {HEADER_COLUMNS} FROM page WHERE {of_partition} AND first BETWEEN ?1 AND ?2 AND last >= ?3"
-            );
-            let mut statement = opened.connection.prepare_cached(&select)?;
-            for page in statement.query_map(params![from, last, first, id], read_header)? {
-                pages.push(page?);
-            }
-        }
-        pages.sort_by_key(|page: &PageRow| (page.partition, page.header.first));
-        Ok(pages)
-    })();
-    result.map_err(StoreError::sqlite(&opened.path))
-}
-
 /// The least first key of a page that can hold `key`.
 pub(super) fn look_back(key: RowKey) -> RowKey {
     RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0
-}
-
-/// Counts the rows of overlapping pages, or of one that is cut by the range, each key once.
-fn count_rows(
-    opened: &Opened,
-    cluster: &[PageRow],
-    first: RowKey,
-    last: RowKey,
-    name: &Arc<str>,
-    each: &mut dyn FnMut(MinuteCount),
-) -> Result<(), StoreError> {
-    let mut rows = Vec::new();
-    for page in cluster {
-        let decoded = read_page(&opened.connection, &opened.path, page)?;
-        let keys =
-            decoded.keys().iter().enumerate().filter(|(_, key)| **key >= first && **key <= last && key.item() == 0);
-        rows.extend(keys.map(|(index, key)| (*key, Reverse((page.seq, page.place)), decoded.level(index))));
-    }
-    rows.sort_unstable_by_key(|&(key, later, _)| (key, later));
-    rows.dedup_by_key(|row| row.0);
-    let mut counts: HashMap<(i64, Option<Level>), u64> = HashMap::new();
-    for (key, _, level) in rows {
-        *counts.entry((key.time().unix_seconds().div_euclid(60), level)).or_default() += 1;
-    }
-    for ((minute, level), records) in counts {
-        each(MinuteCount { partition: name.clone(), minute, level, records });
-    }
-    Ok(())
 }

@@ -1,325 +1,162 @@
 //! Rows of one table, newest first.
 //!
-//! Within a partition pages may overlap, so a [`Scan`] merges them by RowKey: of equal keys the later commit's row is
-//! the row. A page is read only when its first key is next, so the newest hundred rows of a table of any size are one
-//! page of each partition that has them. A snapshot is held for [`SNAPSHOT_MAX`] at most; then the scan lets go, looks
-//! whether the table is still there, and continues by key.
+//! A day has one live file most of the time. While it is sealed it has two, and so it has when late records came to a day
+//! that is sealed: then their rows are merged by RowKey, and of equal keys the later generation's row is the row.
+//!
+//! Files go away under a scan: the open ones when their day is sealed, all of them when it is dropped. So a scan asks the
+//! catalogue behind opening them, every [`SNAPSHOT_MAX`], and when it cannot go on: are these the live files? If others
+//! are, it opens those and continues by key, so no row is lost or given twice. If none are, the table was dropped.
 
 use super::StoreError;
-use super::catalogue::Committed;
-use super::day::{HEADER_COLUMNS, read_header};
-use super::pack::{self, PageRow, Place};
-use super::page::Page;
-use super::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, end, look_back, partition_names};
-use super::tidy::read_page;
-use crate::key::RowKey;
-use crate::property::Kind;
-use memchr::memmem::Finder;
-use rusqlite::params;
+use super::open_scan::{OpenScan, Resume};
+use super::read::{Range, Reader, Row, SNAPSHOT_MAX};
+use super::sealed::SealedScan;
+use crate::key::{DayTable, RowKey};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// Headers that are read at a time: few at first, as the newest rows are in the first pages, then more and more.
-const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
-
-/// Where a scan goes on when it begins a new snapshot.
-#[derive(Clone, Copy)]
-pub(super) enum Resume {
-    /// With this key, in any partition.
-    From(RowKey),
-    /// Behind this key.
-    After(RowKey),
-}
-
-impl Resume {
-    pub(super) fn key(self) -> RowKey {
-        match self {
-            Resume::From(key) | Resume::After(key) => key,
-        }
-    }
-
-    pub(super) fn wants(self, key: RowKey) -> bool {
-        match self {
-            Resume::From(from) => key >= from,
-            Resume::After(after) => key > after,
-        }
-    }
-}
+/// How often the live files may be others than a moment ago, before something is wrong.
+pub(super) const CHANGES_MAX: usize = 100;
 
 /// Rows of one table, newest first. See [`Reader::scan`].
 pub struct Scan<'r> {
     reader: &'r Reader,
-    /// None only once the scan is over.
-    opened: Option<Opened>,
-    wanted: Option<Vec<String>>,
-    needle: Option<Finder<'static>>,
+    table: DayTable,
+    range: Range,
+    /// The live files that are read, by name, the oldest generation first.
+    names: Vec<String>,
+    parts: Vec<Part<'r>>,
+    /// The next row of each part that has one.
+    heads: Vec<Option<Row>>,
+    /// Their keys; of equal ones the later generation's first.
+    order: BinaryHeap<Reverse<(RowKey, Reverse<usize>)>>,
+    /// Parts whose next row is not read yet.
+    behind: Vec<usize>,
     resume: Resume,
-    last: RowKey,
-    streams: Vec<Stream>,
-    heap: BinaryHeap<Reverse<Next>>,
-    names: HashMap<i64, Arc<str>>,
-    committed: Committed,
     since: Instant,
     done: bool,
 }
 
-/// Headers in the order of their first key: of one partition or all, or those of packed pages.
-struct Stream {
-    partition: Option<i64>,
-    headers: VecDeque<PageRow>,
-    /// First key, partition and id of the last header that was read, or where to begin.
-    after: (RowKey, i64, i64),
-    chunk: usize,
-    ended: bool,
+/// The rows of one file.
+enum Part<'r> {
+    Open(Box<OpenScan<'r>>),
+    Sealed(Box<SealedScan>),
 }
 
-/// A page that has rows to come: not read yet, or at one of its rows. Ordered by key; of equal keys the later commit's
-/// first.
-struct Next {
-    key: RowKey,
-    later: Reverse<(i64, Place)>,
-    partition: i64,
-    page: Pages,
-}
+impl Iterator for Part<'_> {
+    type Item = Result<Row, StoreError>;
 
-enum Pages {
-    Unread(Box<PageRow>),
-    At(ReadPage, usize),
-}
-
-/// A page that was read, and which of its rows may be wanted.
-#[derive(Clone)]
-struct ReadPage {
-    page: Arc<Page>,
-    hits: Option<Arc<[bool]>>,
-}
-
-impl ReadPage {
-    fn new(page: Page, needle: Option<&Finder<'_>>) -> ReadPage {
-        // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
-        let spread = page.column("Items", Kind::Int32).is_some() || page.column("Fields", Kind::String).is_some();
-        let hits = needle.filter(|_| !spread).map(|needle| page.any_string_contains(needle).into());
-        ReadPage { page: Arc::new(page), hits }
-    }
-
-    fn may_be_wanted(&self, index: usize) -> bool {
-        self.hits.as_ref().is_none_or(|hits| hits[index])
-    }
-}
-
-impl PartialEq for Next {
-    fn eq(&self, other: &Next) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Next {}
-
-impl PartialOrd for Next {
-    fn partial_cmp(&self, other: &Next) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Next {
-    fn cmp(&self, other: &Next) -> std::cmp::Ordering {
-        (self.key, self.later).cmp(&(other.key, other.later))
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Part::Open(scan) => scan.next(),
+            Part::Sealed(scan) => scan.next(),
+        }
     }
 }
 
 impl<'r> Scan<'r> {
-    pub(super) fn begin(reader: &'r Reader, opened: Opened, range: &Range) -> Result<Scan<'r>, StoreError> {
-        let (first, last) = RowKey::range(range.from, range.to);
+    pub(super) fn begin(reader: &'r Reader, table: &DayTable, range: &Range) -> Result<Scan<'r>, StoreError> {
         let mut scan = Scan {
             reader,
-            opened: Some(opened),
-            wanted: range.partitions.clone(),
-            needle: range.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
-            resume: Resume::From(first),
-            last,
-            streams: Vec::new(),
-            heap: BinaryHeap::new(),
-            names: HashMap::new(),
-            committed: Committed::default(),
+            table: table.clone(),
+            range: range.clone(),
+            names: Vec::new(),
+            parts: Vec::new(),
+            heads: Vec::new(),
+            order: BinaryHeap::new(),
+            behind: Vec::new(),
+            resume: Resume::From(RowKey::range(range.from, range.to).0),
             since: Instant::now(),
             done: false,
         };
-        scan.begin_snapshot()?;
+        scan.open()?;
         Ok(scan)
     }
 
-    /// Lets its snapshot go; [`Scan::renew`] comes before the next row.
-    #[cfg(test)]
-    pub(super) fn pause(&mut self) {
-        self.opened.iter().for_each(|opened| end(&opened.connection));
-    }
-
-    /// Goes on in a new snapshot, as it does after [`SNAPSHOT_MAX`].
-    #[cfg(test)]
-    pub(super) fn renew(&mut self) {
-        self.begin_snapshot().expect("a table");
-    }
-
-    /// Begins a snapshot at `resume`.
-    fn begin_snapshot(&mut self) -> Result<(), StoreError> {
-        let Some(opened) = &self.opened else { return Ok(()) };
-        end(&opened.connection);
-        if !self.reader.catalogue().is_live(&opened.file.name)? {
-            return Err(StoreError::TableGone(opened.file.day.to_string()));
-        }
-        begin(opened)?;
-        self.committed = self.reader.catalogue().committed()?;
+    /// Opens the live files at `resume`.
+    fn open(&mut self) -> Result<(), StoreError> {
+        let (reader, range, resume) = (self.reader, &self.range, self.resume);
+        let (names, parts) = reader.with_files(&self.table, |files| {
+            let mut parts = Vec::with_capacity(files.len());
+            for (number, file) in files.iter().enumerate() {
+                // A row that is left out must not let an older one of the same key through.
+                let contains = range.contains.clone().filter(|_| number == 0);
+                let range = Range { contains, ..range.clone() };
+                parts.push(match reader.sealed(file)? {
+                    Some(sealed) => Part::Sealed(Box::new(SealedScan::new(&sealed, &range, resume))),
+                    None => Part::Open(Box::new(OpenScan::begin(reader, reader.take(file)?, &range, resume)?)),
+                });
+            }
+            Ok((files.iter().map(|file| file.name.clone()).collect(), parts))
+        })?;
+        self.names = names;
+        self.heads = parts.iter().map(|_| None).collect();
+        self.behind = (0..parts.len()).collect();
+        self.parts = parts;
+        self.order.clear();
         self.since = Instant::now();
-        self.heap.clear();
-        let stream = |partition, headers, ended| Stream {
-            partition,
-            headers,
-            after: (look_back(self.resume.key()), i64::MIN, i64::MIN),
-            chunk: *HEADERS.start(),
-            ended,
-        };
-        let names = match &self.wanted {
-            None => None,
-            Some(wanted) => Some(partition_names(opened, Some(wanted))?),
-        };
-        let packed = pack::pages_in(&opened.connection, self.resume.key(), self.last, names.as_ref());
-        let mut packed = packed.map_err(StoreError::sqlite(&opened.path))?;
-        packed.sort_by_key(|page| page.header.first);
-        self.streams = vec![stream(None, packed.into(), true)];
-        match names {
-            None => self.streams.push(stream(None, VecDeque::new(), false)),
-            Some(names) => {
-                self.streams.extend(names.keys().map(|id| stream(Some(*id), VecDeque::new(), false)));
-                self.names = names.into_iter().collect();
-            }
-        }
         Ok(())
     }
 
-    /// Brings every page whose first key may be next into the heap.
-    fn pull(&mut self) -> Result<(), StoreError> {
-        let Some(opened) = &self.opened else { return Ok(()) };
-        for stream in &mut self.streams {
-            loop {
-                if stream.headers.is_empty() && !stream.ended {
-                    stream.read(opened, self.last)?;
-                }
-                let Some(page) = stream.headers.front() else { break };
-                if self.heap.peek().is_some_and(|Reverse(next)| next.key < page.header.first) {
-                    break;
-                }
-                let Some(page) = stream.headers.pop_front() else { break };
-                if self.committed.includes(page.seq) && page.header.last >= self.resume.key() {
-                    self.heap.push(Reverse(Next {
-                        key: page.header.first.max(self.resume.key()),
-                        later: Reverse((page.seq, page.place)),
-                        partition: page.partition,
-                        page: Pages::Unread(Box::new(page)),
-                    }));
-                }
-            }
-        }
-        Ok(())
+    /// Whether the files that are read are not the live ones any more.
+    fn is_outdated(&self) -> Result<bool, StoreError> {
+        let files = self.reader.files_of(&self.table)?;
+        Ok(!files.iter().map(|file| &file.name).eq(&self.names))
     }
 
-    /// The least key that another page may come with.
-    fn until(&self) -> Option<RowKey> {
-        let pages = self.heap.peek().map(|Reverse(next)| next.key);
-        let headers = self.streams.iter().filter_map(|stream| stream.headers.front()).map(|page| page.header.first);
-        // Of headers that are not read yet nothing is known.
-        let unknown = self.streams.iter().any(|stream| stream.headers.is_empty() && !stream.ended);
-        if unknown { Some(self.resume.key()) } else { headers.chain(pages).min() }
+    fn next_row(&mut self) -> Result<Option<Row>, StoreError> {
+        loop {
+            while let Some(number) = self.behind.pop() {
+                if let Some(row) = self.parts[number].next().transpose()? {
+                    self.order.push(Reverse((row.key(), Reverse(number))));
+                    self.heads[number] = Some(row);
+                }
+            }
+            let Some(Reverse((key, Reverse(number)))) = self.order.pop() else { return Ok(None) };
+            self.behind.push(number);
+            if self.resume.wants(key) {
+                self.resume = Resume::After(key);
+                return Ok(self.heads[number].take());
+            }
+        }
     }
 
     fn step(&mut self) -> Result<Option<Row>, StoreError> {
-        loop {
-            if self.since.elapsed() > SNAPSHOT_MAX {
-                self.begin_snapshot()?;
+        if self.since.elapsed() > SNAPSHOT_MAX {
+            if self.is_outdated()? {
+                self.open()?;
             }
-            self.pull()?;
-            let Some(Reverse(next)) = self.heap.pop() else { return Ok(None) };
-            let Next { key, later, partition, page } = next;
-            let Some(opened) = &self.opened else { return Ok(None) };
-            let (read, mut index) = match page {
-                Pages::Unread(row) => {
-                    let page = read_page(&opened.connection, &opened.path, &row)?;
-                    let resume = self.resume;
-                    let index = page.keys().partition_point(|key| !resume.wants(*key));
-                    if index < page.len() {
-                        // Its key may not be the least any more: another page may come first.
-                        let key = page.key(index);
-                        let page = Pages::At(ReadPage::new(page, self.needle.as_ref()), index);
-                        self.heap.push(Reverse(Next { key, later, partition, page }));
-                    }
-                    continue;
-                }
-                Pages::At(page, index) => (page, index),
-            };
-            if key > self.last {
-                return Ok(None);
+            self.since = Instant::now();
+        }
+        for _ in 0..CHANGES_MAX {
+            match self.next_row() {
+                Ok(row) => return Ok(row),
+                Err(error) if !self.is_outdated()? => return Err(error),
+                Err(_) => self.open()?,
             }
-            // The same key from an earlier commit is not wanted any more.
-            let mut is_wanted = self.resume.wants(key) && read.may_be_wanted(index);
-            self.resume = Resume::After(key);
-            // Rows up to the next page's first key can be passed over without asking anybody.
-            if !is_wanted {
-                let until = self.until().unwrap_or(self.last);
-                let is_next = |key: RowKey| key < until && key <= self.last;
-                while index + 1 < read.page.len() && is_next(read.page.key(index + 1)) {
-                    index += 1;
-                    self.resume = Resume::After(read.page.key(index));
-                    is_wanted = read.may_be_wanted(index);
-                    if is_wanted {
-                        break;
-                    }
-                }
+        }
+        Err(StoreError::Refused(format!("the files of {} do not stay the same", self.table)))
+    }
+
+    /// Lets its snapshots go; [`Scan::renew`] comes before the next row.
+    #[cfg(test)]
+    pub(super) fn pause(&mut self) {
+        for part in &mut self.parts {
+            if let Part::Open(scan) = part {
+                scan.pause();
             }
-            if index + 1 < read.page.len() {
-                let key = read.page.key(index + 1);
-                self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read.clone(), index + 1) }));
-            }
-            if !is_wanted {
-                continue;
-            }
-            let partition = match self.names.get(&partition) {
-                Some(name) => name.clone(),
-                None => {
-                    let name = opened.connection.prepare_cached("SELECT name FROM partition WHERE id = ?1");
-                    let name = name.and_then(|mut s| s.query_row([partition], |row| row.get::<_, String>(0)));
-                    let name: Arc<str> = name.map_err(StoreError::sqlite(&opened.path))?.into();
-                    self.names.insert(partition, name.clone());
-                    name
-                }
-            };
-            return Ok(Some(Row::of_page(partition, read.page, index)));
         }
     }
-}
 
-impl Stream {
-    fn read(&mut self, opened: &Opened, last: RowKey) -> Result<(), StoreError> {
-        let result = (|| {
-            let (first, partition, id) = self.after;
-            let limit = i64::try_from(self.chunk).unwrap_or(i64::MAX);
-            let of_partition = if self.partition.is_some() { "partition = ?6" } else { "?6 IS NULL" };
-            let select = format!(
-                "SELECT {HEADER_COLUMNS} FROM page WHERE {of_partition} AND first >= ?1
-                 AND (first, partition, id) > (?1, ?2, ?3) AND first <= ?4 ORDER BY first, partition, id LIMIT ?5"
-            );
-            let mut statement = opened.connection.prepare_cached(&select)?;
-            let bounds = params![first.to_bytes(), partition, id, last.to_bytes(), limit, self.partition];
-            let rows = statement.query_map(bounds, read_header)?.collect::<rusqlite::Result<VecDeque<_>>>()?;
-            Ok(rows)
-        })();
-        self.headers = result.map_err(StoreError::sqlite(&opened.path))?;
-        self.ended = self.headers.len() < self.chunk;
-        self.chunk = (self.chunk * 4).min(*HEADERS.end());
-        if let Some(PageRow { place: Place::Row(id), partition, header, .. }) = self.headers.back() {
-            self.after = (header.first, *partition, *id);
+    /// Goes on in new snapshots, as it does after [`SNAPSHOT_MAX`].
+    #[cfg(test)]
+    pub(super) fn renew(&mut self) {
+        for part in &mut self.parts {
+            if let Part::Open(scan) = part {
+                scan.renew();
+            }
         }
-        Ok(())
     }
 }
 
@@ -333,13 +170,5 @@ impl Iterator for Scan<'_> {
         let row = self.step().transpose();
         self.done = !matches!(row, Some(Ok(_)));
         row
-    }
-}
-
-impl Drop for Scan<'_> {
-    fn drop(&mut self) {
-        if let Some(opened) = self.opened.take() {
-            self.reader.give_back(opened);
-        }
     }
 }

@@ -15,6 +15,7 @@ mod formats;
 mod golden;
 mod http;
 mod kill;
+mod life_of_a_day;
 mod lifecycle;
 mod multi_line;
 mod readme;

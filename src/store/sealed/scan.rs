@@ -12,21 +12,23 @@ use super::block::Block;
 use super::file::{SealedFile, Wanted};
 use super::index::Run;
 use crate::key::RowKey;
+use crate::record::Level;
+use crate::store::open_scan::Resume;
+use crate::store::page::LevelMinute;
 use crate::store::read::{Range, Row};
-use crate::store::scan::Resume;
-use crate::store::{MinuteCount, StoreError};
+use crate::store::{CountBy, MinuteCount, StoreError};
 use crate::time::Ticks;
 use memchr::memmem::Finder;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops;
 use std::sync::Arc;
 
-/// Keys of a window at most.
-const WINDOW_ROWS_MAX: usize = 1 << 18;
+/// Keys of a window at most; few in unit tests.
+const WINDOW_ROWS_MAX: usize = if cfg!(test) { 50 } else { 1 << 18 };
 /// Rows that the first window is meant to have.
-const WINDOW_ROWS_FIRST: usize = 1 << 10;
+const WINDOW_ROWS_FIRST: usize = if cfg!(test) { 3 } else { 1 << 10 };
 /// Rows that are read at a time: few at first, as most queries want few, then four times as many each time.
-const BATCH_ROWS: ops::RangeInclusive<usize> = 128..=1 << 14;
+const BATCH_ROWS: ops::RangeInclusive<usize> = if cfg!(test) { 2..=9 } else { 128..=1 << 14 };
 /// Bytes of rows that are read at a time, about.
 const BATCH_BYTES: usize = 16 << 20;
 
@@ -79,56 +81,61 @@ impl SealedFile {
         Ok(None)
     }
 
-    /// Records by minute and level: by partition where `by_partition` says so, else under one empty name. The counts of
-    /// the whole file are kept in it; what is cut by partition or time, or asked for by partition, is read from the
-    /// columns of times and levels.
-    pub fn counts(
-        &self,
-        range: &Range,
-        by_partition: bool,
-        each: &mut dyn FnMut(MinuteCount),
-    ) -> Result<(), StoreError> {
+    /// Records by minute and level, and by partition where `by` says so. The numbers of the whole file are kept in it; what
+    /// is cut by partition or time, or asked for by partition, is read from the columns of times and levels.
+    pub fn counts(&self, range: &Range, by: CountBy, each: &mut dyn FnMut(MinuteCount)) -> Result<(), StoreError> {
         let is_whole = self.times().is_none_or(|(oldest, newest)| range.from <= oldest && newest <= range.to);
-        if let (None, false, true, Some(minutes)) = (&range.partitions, by_partition, is_whole, &self.index().minutes) {
+        if let (None, CountBy::Nothing, true, Some(minutes)) = (&range.partitions, by, is_whole, &self.index().minutes)
+        {
             let partition: Arc<str> = "".into();
-            for minute in minutes {
-                let records = minute.records.into();
-                let (minute, level) = (minute.minute, minute.level);
-                each(MinuteCount { partition: partition.clone(), minute, level, records });
+            for LevelMinute { minute, level, records } in minutes.iter().copied() {
+                each(MinuteCount { partition: partition.clone(), minute, level, records: records.into() });
             }
             return Ok(());
         }
+        // Rows of a partition are in the order of time, so the same minute and level come again and again.
+        let mut last: Option<MinuteCount> = None;
+        self.each_key(range, &mut |partition, key, level| {
+            if key.item() > 0 {
+                return;
+            }
+            let minute = key.time().unix_seconds().div_euclid(60);
+            match &mut last {
+                Some(last) if last.minute == minute && last.level == level && last.partition == *partition => {
+                    last.records += 1;
+                }
+                _ => {
+                    let next = MinuteCount { partition: partition.clone(), minute, level, records: 1 };
+                    last.replace(next).into_iter().for_each(&mut *each);
+                }
+            }
+        })?;
+        last.into_iter().for_each(each);
+        Ok(())
+    }
+
+    /// The partitions that can have rows of `range`.
+    pub(in crate::store) fn names_in(&self, range: &Range) -> BTreeSet<Arc<str>> {
+        runs_in(self, range).into_iter().map(|run| run.partition).collect()
+    }
+
+    /// The partition, key and level of every row of `range`, in the order of the file.
+    pub(in crate::store) fn each_key(
+        &self,
+        range: &Range,
+        each: &mut dyn FnMut(&Arc<str>, RowKey, Option<Level>),
+    ) -> Result<(), StoreError> {
         let runs = runs_in(self, range);
         for runs in runs.chunk_by(|a, b| a.group == b.group) {
             let stretches = stretches(self, runs, range.from, range.to)?;
             let ranges: Vec<_> = stretches.iter().map(|(_, rows)| rows.clone()).collect();
             let block = self.block(runs[0].group, &ranges, Wanted::Levels)?;
-            let mut at = 0;
+            let mut next = 0;
             for (run, rows) in stretches {
-                let mut counts = HashMap::<_, u64, foldhash::fast::RandomState>::default();
-                let mut last = None;
-                for row in at..at + rows.len() {
-                    let key = block.key(row);
-                    if key.item() > 0 {
-                        continue;
-                    }
-                    let group = (key.time().unix_seconds().div_euclid(60), block.level(row));
-                    match &mut last {
-                        Some((same, count)) if *same == group => *count += 1,
-                        _ => {
-                            if let Some((group, count)) = last.replace((group, 1)) {
-                                *counts.entry(group).or_default() += count;
-                            }
-                        }
-                    }
+                for row in next..next + rows.len() {
+                    each(&runs[run].partition, block.key(row), block.level(row));
                 }
-                if let Some((group, count)) = last {
-                    *counts.entry(group).or_default() += count;
-                }
-                at += rows.len();
-                for ((minute, level), records) in counts {
-                    each(MinuteCount { partition: runs[run].partition.clone(), minute, level, records });
-                }
+                next += rows.len();
             }
         }
         Ok(())

@@ -1,0 +1,530 @@
+//! The life of a day-table: sealed, archived with proof, dropped, restored; and whatever is killed meanwhile, every
+//! record is in the table or in exactly one archive that was read back.
+
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, message_of, numbered, wait_for};
+use daytable::archive::{Access, Archive, ArchiveUrl, Patience};
+use daytable::key::{DayTable, Period, TableName};
+use daytable::time::now;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Looks every second; hours are sealed as soon as they are over.
+fn config(place: &Place, keep: &str, more: &str) -> String {
+    format!(
+        "[lifecycle]\nschedule = \"* * * * * *\"\ngrace = \"0s\"\nseal_after = \"0s\"\nmin_tables = 0\n\
+         [[table]]\nname = \"Log\"\nkeep = \"{keep}\"\nperiod = \"hour\"\narchive = \"{}\"\n{more}\
+         [[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"test\"\n",
+        url(place)
+    )
+}
+
+fn url(place: &Place) -> String {
+    format!("file://{}", place.path("archive").display())
+}
+
+/// Lines of one hour that is over for some hours, and the table that they belong to.
+fn old_lines(prefix: &str, count: usize) -> (Vec<String>, Vec<String>, DayTable) {
+    let start = Period::Hour.start(now().minus(5 * HOUR));
+    let messages = numbered(prefix, count);
+    let line = |(at, message): (u64, &String)| format!("{} INFO {message}", start.plus(Duration::from_millis(at * 7)));
+    let lines = (0..).zip(&messages).map(line).collect();
+    (lines, messages, DayTable::at(&TableName::new("Log").expect("a name"), Period::Hour, start))
+}
+
+/// A record of now, by which the clock is believed.
+fn young(message: &str) -> String {
+    format!("{} INFO {message}", now())
+}
+
+/// What `tables` says of one.
+fn table(place: &Place, name: &str) -> Option<Value> {
+    place.json("tables", &[]).into_iter().find(|table| table["table"] == name)
+}
+
+fn state(place: &Place, name: &str) -> Option<String> {
+    Some(table(place, name)?["state"].as_str()?.to_owned())
+}
+
+fn wait_state(place: &Place, name: &str, wanted: &str) {
+    let mut last = None;
+    wait_for(&format!("{name} is {wanted}"), PATIENCE, || {
+        last = state(place, name);
+        (last.as_deref() == Some(wanted)).then_some(())
+    });
+}
+
+/// The archives of a day that are whole: each is read to its last byte. By generation, with their rows.
+fn archives(place: &Place, day: &DayTable) -> Vec<(i64, u64)> {
+    if !place.path("archive").exists() {
+        return Vec::new();
+    }
+    let url: ArchiveUrl = url(place).parse().expect("an address");
+    let archive = Archive::open(&url, &Access::default(), &Patience::QUERY).expect("opened");
+    let listing = archive.list(std::slice::from_ref(day.table())).expect("listed");
+    let of_day = listing.archives.iter().filter(|archived| archived.table() == day);
+    let proven = of_day.filter(|a| archive.prove(a, &mut |_| std::ops::ControlFlow::Continue(())).is_ok());
+    proven.map(|archived| (archived.generation(), archived.manifest().rows)).collect()
+}
+
+/// The messages that lie in a table that stands; none where it does not.
+fn messages_in(place: &Place, name: &str) -> Vec<String> {
+    match state(place, name).as_deref() {
+        None | Some("dropped") => Vec::new(),
+        _ => place.records().iter().filter(|record| record["table"] == name).map(message_of).collect(),
+    }
+}
+
+/// Every one of `messages` is in the table once, or the latest archive has them all.
+fn assert_kept(place: &Place, day: &DayTable, messages: &[String], when: &str) {
+    let found = messages_in(place, &day.to_string());
+    let once: BTreeSet<&String> = found.iter().collect();
+    assert_eq!(once.len(), found.len(), "{when}: a record is there twice");
+    if messages.iter().all(|message| once.contains(message)) {
+        return;
+    }
+    assert!(found.is_empty(), "{when}: the table has {} of {} records", found.len(), messages.len());
+    let latest = archives(place, day).into_iter().max();
+    assert_eq!(latest.map(|(_, rows)| rows), Some(messages.len() as u64), "{when}: neither table nor archive has all");
+}
+
+/// From open to dropped, and back: what a day is at each step, and that nothing of it is lost.
+#[test]
+fn a_day_is_sealed_archived_dropped_and_restored() {
+    let place = Place::new();
+    let (lines, messages, day) = old_lines("old", 500);
+    let name = day.to_string();
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let daemon = place.start_with(&config(&place, "30d", ""));
+    wait_state(&place, &name, "archived");
+    assert_kept(&place, &day, &messages, "archived");
+    let shown = table(&place, &name).expect("it stands");
+    assert_eq!((shown["rows"].as_u64(), shown["next"].as_str()), (Some(500), Some("drop")), "{shown}");
+    assert_eq!(shown["archive"], url(&place));
+    assert_eq!(archives(&place, &day).len(), 1);
+    assert_eq!(daemon.metric("daytable_tables{state=\"archived\"}"), Some(1.0));
+    assert!(daemon.metric("daytable_lifecycle_bytes_total{step=\"archive\"}").is_some_and(|bytes| bytes > 1000.0));
+    daemon.stop();
+
+    let daemon = place.start_with(&config(&place, "1h", ""));
+    wait_state(&place, &name, "dropped");
+    assert_eq!(archives(&place, &day), [(2, 500)]);
+    assert!(messages_in(&place, &name).is_empty());
+    let said = place.said("restore", &["--keep", "1d", &name]);
+    assert!(said.contains("restored") && said.contains("500 rows"), "{said}");
+    assert_kept(&place, &day, &messages, "restored");
+    assert_eq!(state(&place, &name).as_deref(), Some("restored"));
+    let again = place.said("restore", &["--keep", "1d", &name]);
+    assert!(again.contains("stands already"), "{again}");
+    assert_kept(&place, &day, &messages, "restored twice");
+    place.said("restore", &["--keep", "2s", "--as", "Incident", &name]);
+    let copy = format!("Incident{}", &name[3..]);
+    assert_eq!(messages_in(&place, &copy).len(), 500);
+    // A record that comes for the restored day goes to today's.
+    let (late, ..) = old_lines("late", 1);
+    place.write("app.log", &late);
+    wait_for("the late record", PATIENCE, || {
+        let found = place.json("query", &["--contains", "late 0"]);
+        found.first().filter(|record| record["table"] != name.as_str()).map(drop)
+    });
+    place.assert_no_key_twice();
+    wait_for("the copy goes", PATIENCE, || (state(&place, &copy).is_none()).then_some(()));
+    place.said("drop", &[&name]);
+    assert_eq!(state(&place, &name).as_deref(), Some("dropped"));
+    daemon.stop();
+    // Without a daemon, too.
+    place.said("restore", &[&name]);
+    assert_kept(&place, &day, &messages, "restored without a daemon");
+}
+
+/// A day that is to be archived is not dropped by hand either, unless somebody says so in as many words.
+#[test]
+fn a_drop_by_hand_asks_for_the_archive() {
+    let place = Place::new();
+    let today = DayTable::at(&TableName::new("Log").expect("a name"), Period::Hour, now()).to_string();
+    let daemon = place.start_with(&config(&place, "30d", ""));
+    place.write("app.log", &[young("first")]);
+    place.wait_for_messages(&["first".into()]);
+    let table = place.records()[0]["table"].as_str().expect("a table").to_owned();
+    assert!(table >= today);
+    let refused = place.ask("drop", &[&table]);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(69), "{error}");
+    assert!(error.contains("in no archive"), "{error}");
+    place.wait_for_messages(&["first".into()]);
+    let said = place.said("archive", &[&table]);
+    assert!(said.contains("1 rows"), "{said}");
+    place.said("drop", &[&table]);
+    place.wait_until_messages(&[]);
+    daemon.stop();
+}
+
+/// What comes after a day was archived is archived with it, as a new generation; the old archive goes after that.
+#[test]
+fn late_records_are_archived_as_a_new_generation() {
+    let place = Place::new();
+    let (lines, messages, day) = old_lines("old", 50);
+    let name = day.to_string();
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let daemon = place.start_with(&config(&place, "30d", ""));
+    wait_state(&place, &name, "archived");
+    let (late, late_messages, _) = old_lines("late", 3);
+    place.write("late.log", &late);
+    let all = [messages, late_messages].concat();
+    wait_for("the late ones", PATIENCE, || (messages_in(&place, &name).len() == 53).then_some(()));
+    assert_kept(&place, &day, &all, "late");
+    // Not again today by itself, but asked for.
+    assert_eq!(archives(&place, &day), [(2, 50)]);
+    place.said("archive", &[&name]);
+    assert_kept(&place, &day, &all, "archived again");
+    wait_for("the old archive goes", PATIENCE, || {
+        (archives(&place, &day).iter().map(|(_, rows)| *rows).collect::<Vec<_>>() == [53]).then_some(())
+    });
+    daemon.stop();
+    let daemon = place.start_with(&config(&place, "1h", ""));
+    wait_state(&place, &name, "dropped");
+    place.said("restore", &[&name]);
+    assert_kept(&place, &day, &all, "restored");
+    daemon.stop();
+}
+
+/// Readers see every record once while a day is sealed, and commits go on.
+#[test]
+fn sealing_disturbs_nobody() {
+    let place = Place::new();
+    let (lines, messages, day) = old_lines("old", 60_000);
+    let name = day.to_string();
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let config = config(&place, "30d", "").replace("\"0s\"\nmin", "\"365d\"\nmin");
+    let daemon = place.start_with(&config);
+    wait_for("all is read", 2 * PATIENCE, || {
+        (daemon.metric("daytable_records_committed_total") == Some(60_001.0)).then_some(())
+    });
+    let mut sealing = place.command("archive").arg(&name).spawn().expect("run");
+    let mut looks = 0;
+    while sealing.try_wait().expect("a child").is_none() || looks < 3 {
+        let counted = place.json("count", &[])[0]["records"].as_u64();
+        assert_eq!(counted, Some(60_001), "look {looks}");
+        let newest = place.json("query", &["--contains", "old 59999", "-n", "5"]);
+        assert_eq!(newest.len(), 1, "look {looks}");
+        looks += 1;
+    }
+    assert!(sealing.wait().expect("ended").success());
+    place.write("app.log", &[young("during")]);
+    wait_for("a commit", PATIENCE, || (place.json("query", &["--contains", "during"]).len() == 1).then_some(()));
+    assert_kept(&place, &day, &messages, "sealed");
+    daemon.stop();
+}
+
+/// Whatever is killed and whenever: old hours come in, are sealed, archived and dropped, and none of their records is
+/// lost or there twice.
+#[test]
+fn a_kill_at_any_time_loses_nothing_of_a_day() {
+    let place = Place::new();
+    let (lines, messages, day) = old_lines("old", 4000);
+    place.write("young.log", &[young("young")]);
+    place.write("app.log", &lines);
+    let config = config(&place, "1h", "");
+    // The table stands before the rule that takes it.
+    let daemon = place.start_with(&config.replace("\"1h\"", "\"30d\"").replace("\"0s\"\nmin", "\"365d\"\nmin"));
+    wait_for("all is read", PATIENCE, || (messages_in(&place, &day.to_string()).len() == 4000).then_some(()));
+    daemon.stop();
+    for kill in 0..25_u64 {
+        let daemon = place.spawn(&config);
+        std::thread::sleep(Duration::from_millis(kill * 37 % 400));
+        daemon.kill();
+        assert_kept(&place, &day, &messages, &format!("after kill {kill}"));
+    }
+    let daemon = place.start_with(&config);
+    wait_state(&place, &day.to_string(), "dropped");
+    place.said("restore", &[&day.to_string()]);
+    assert_kept(&place, &day, &messages, "restored");
+    assert_eq!(archives(&place, &day).len(), 1);
+    daemon.stop();
+}
+
+/// An archive's folder that may not be written, or is no folder: the reason is shown, and nothing is dropped.
+#[test]
+fn an_archive_that_cannot_be_written_keeps_the_day_and_says_why() {
+    let place = Place::new();
+    let (lines, messages, day) = old_lines("old", 20);
+    let name = day.to_string();
+    fs::write(place.path("archive"), "a file, not a folder").expect("written");
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let daemon = place.start_with(&config(&place, "30d", ""));
+    wait_state(&place, &name, "sealed");
+    daemon.stop();
+    let daemon = place.start_with(&config(&place, "1h", ""));
+    let failed = || daemon.metric("daytable_lifecycle_failures_total{step=\"archive\"}");
+    wait_for("it fails", PATIENCE, || failed().filter(|count| *count >= 1.0));
+    let shown = crate::client::over_unix(daemon.socket(), "GET", "/api/tables", "").expect("answered").body;
+    let shown = shown.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let shown = shown.into_iter().find(|table| table["table"] == name.as_str()).expect("it stands");
+    assert!(shown["error"].as_str().is_some_and(|error| error.contains("failed to archive")), "{shown}");
+    assert!(shown["retry_at"].is_string() && shown["stays"].is_string(), "{shown}");
+    let planned = place.json("plan", &[]);
+    let of_day = |step: &str| planned.iter().any(|told| told["step"] == step && told["table"] == name.as_str());
+    assert!(of_day("archive"), "{planned:?}");
+    assert_kept(&place, &day, &messages, "while it fails");
+    fs::remove_file(place.path("archive")).expect("removed");
+    wait_state(&place, &name, "dropped");
+    assert_eq!(archives(&place, &day), [(2, 20)]);
+    daemon.stop();
+}
+
+/// A damaged archive is refused with what is wrong with it, and nothing else is touched.
+#[test]
+fn a_damaged_archive_is_refused() {
+    let place = Place::new();
+    let (lines, _, day) = old_lines("old", 200);
+    let name = day.to_string();
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let daemon = place.start_with(&config(&place, "30d", ""));
+    wait_state(&place, &name, "archived");
+    daemon.stop();
+    let daemon = place.start_with(&config(&place, "1h", ""));
+    wait_state(&place, &name, "dropped");
+    let files = || walkdir::WalkDir::new(place.path("archive")).into_iter().flatten();
+    let file = files().find(|entry| entry.path().extension().is_some_and(|e| e == "parquet")).expect("an archive");
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).expect("set");
+    let whole = fs::read(file.path()).expect("read");
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for (bytes, says) in [(&flipped[..], "SHA-256"), (&whole[..whole.len() - 9], "bytes"), (&[], "bytes")] {
+        fs::write(file.path(), bytes).expect("written");
+        let refused = place.ask("restore", &[&name]);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && error.contains(says), "{error}");
+        assert_eq!(state(&place, &name).as_deref(), Some("dropped"));
+        let left = fs::read_dir(place.data().join("tables")).expect("a folder").flatten();
+        let left: Vec<_> = left.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        assert!(left.iter().all(|file| !file.starts_with(&name)), "{left:?}");
+    }
+    fs::remove_file(file.path()).expect("removed");
+    assert_eq!(place.ask("restore", &[&name]).status.code(), Some(69), "the daemon refuses");
+    fs::write(file.path(), &whole).expect("written");
+    place.said("restore", &[&name]);
+    daemon.stop();
+}
+
+/// `plan` says what would be done and why, with a daemon and without one, and changes nothing.
+#[test]
+fn a_plan_changes_nothing() {
+    let place = Place::new();
+    let (lines, messages, day) = old_lines("old", 20);
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let kept = config(&place, "30d", "").replace("\"0s\"\nmin", "\"365d\"\nmin");
+    let daemon = place.start_with(&kept);
+    wait_for("all is read", PATIENCE, || (place.records().len() == 21).then_some(()));
+    let steps = |args: &[&str]| -> Vec<(String, String)> {
+        let told = place.json("plan", args).into_iter();
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        let of_day = told.filter(|told| told["table"] == day.to_string().as_str());
+        of_day.map(|told| (text(&told["step"]), text(&told["table"]))).collect()
+    };
+    assert_eq!(steps(&[]), []);
+    // The plan of a configuration that is not in force.
+    let path = place.configure(&config(&place, "1h", ""));
+    let path = path.to_str().expect("text");
+    let name = day.to_string();
+    let expected: Vec<_> = ["seal", "archive", "drop"].iter().map(|step| (step.to_string(), name.clone())).collect();
+    assert_eq!(steps(&["--config", path]), expected);
+    daemon.stop();
+    assert_eq!(steps(&["--config", path]), expected);
+    assert_eq!(steps(&[]), []);
+    assert_kept(&place, &day, &messages, "planned");
+    assert_eq!(state(&place, &name).as_deref(), Some("open"));
+    assert!(place.said("plan", &["--config", path]).contains("it expired at"));
+}
+
+/// A daemon whose clock is so many seconds ahead (`+315360000`) or behind. Needs Debian's package faketime.
+fn start_at(place: &Place, offset: &str, config: &str) -> Daemon {
+    let library = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"]
+        .map(|folder| format!("{folder}/faketime/libfaketime.so.1"));
+    let library = library.iter().find(|path| fs::exists(path).is_ok_and(|there| there)).expect("faketime is installed");
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(place.configure(config));
+    command.env("LD_PRELOAD", library).env("FAKETIME", offset);
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("NO_FAKE_STAT", "1");
+    let daemon = place.spawn_command(command);
+    daemon.wait_ready();
+    daemon
+}
+
+/// A clock that is ten years ahead drops nothing, removes no archive, and moves no record that has a time; set right
+/// again, everything is there and goes on.
+#[test]
+fn a_clock_ten_years_ahead_drops_nothing() {
+    let place = Place::new();
+    let (lines, messages, day) = old_lines("old", 20);
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let config = config(&place, "1d", "");
+    let daemon = place.start_with(&config);
+    wait_state(&place, &day.to_string(), "archived");
+    daemon.stop();
+    let daemon = start_at(&place, "+315576000", &config);
+    let runs = || daemon.metric("daytable_lifecycle_runs_total");
+    // Records with a time of their own contradict the clock; such as have none take the time of their arrival.
+    place.write("app.log", &[young("meanwhile")]);
+    place.write("bare.log", &["a line without a time".into()]);
+    wait_for("some runs", PATIENCE, || runs().filter(|runs| *runs >= 4.0));
+    wait_for("all is read", PATIENCE, || (place.records().len() == 23).then_some(()));
+    assert_kept(&place, &day, &messages, "ten years ahead");
+    assert!(daemon.metric("daytable_tables_held_back{reason=\"clock_ahead\"}").is_some_and(|days| days >= 1.0));
+    assert_eq!(daemon.metric("daytable_tables_dropped_total"), Some(0.0));
+    let planned = place.json("plan", &[]);
+    assert!(planned.iter().any(|told| told["step"] == "stay" && told["table"] == day.to_string().as_str()));
+    daemon.stop();
+    let daemon = place.start_with(&config);
+    place.write("app.log", &[young("after")]);
+    wait_for("all is there", PATIENCE, || (place.records().len() == 24).then_some(()));
+    assert_kept(&place, &day, &messages, "set right");
+    daemon.stop();
+}
+
+/// A clock that was set back loses nothing, and a record dated 2099 does not move today.
+#[test]
+fn a_clock_set_back_and_a_record_of_2099_lose_nothing() {
+    let place = Place::new();
+    let config = config(&place, "2h", "");
+    let daemon = place.start_with(&config);
+    place.write("app.log", &[young("now"), "2099-01-01T00:00:00Z INFO far ahead".into()]);
+    place.wait_for_messages(&["now".into(), "far ahead".into()]);
+    let of = |message: &str| place.json("query", &["--contains", message])[0]["table"].clone();
+    assert_eq!(of("far ahead"), of("now"), "it lies in today's table");
+    daemon.stop();
+    let daemon = start_at(&place, "-864000", &config);
+    place.write("app.log", &["2099-01-01T00:00:00Z INFO farther".into()]);
+    let bare = place.log("bare.log");
+    fs::write(&bare, "without a time\n").expect("written");
+    wait_for("all is read", PATIENCE, || (place.records().len() == 4).then_some(()));
+    let runs = || daemon.metric("daytable_lifecycle_runs_total");
+    let before = runs().expect("runs");
+    wait_for("some runs", PATIENCE, || runs().filter(|runs| *runs >= before + 2.0));
+    assert_eq!(place.records().len(), 4);
+    daemon.stop();
+    assert_eq!(place.records().len(), 4);
+}
+
+/// The places where a kill hurts most, one by one, in a build that has them.
+#[cfg(feature = "failpoints")]
+mod failpoints {
+    use super::*;
+
+    /// Starts a daemon that kills itself at `point`, and waits until it did.
+    fn killed_at(place: &Place, config: &str, point: &str) {
+        let mut command = Command::new(DAYTABLE);
+        command.arg("run").arg("--config").arg(place.configure(config)).env("DAYTABLE_FAILPOINT", point);
+        let mut daemon = place.spawn_command(command);
+        assert!(!daemon.ended().success(), "{point} was not reached");
+    }
+
+    const TO_THE_ARCHIVE: [&str; 12] = [
+        "seal-begun",
+        "seal-written",
+        "seal-manifest",
+        "seal-renamed",
+        "seal-before-live",
+        "seal-live",
+        "archive-before",
+        "archive-uploaded",
+        "archive-read-back",
+        "archive-manifest",
+        "archive-proven",
+        "archive-noted",
+    ];
+
+    #[test]
+    fn a_kill_between_and_inside_the_steps_to_the_drop() {
+        for point in TO_THE_ARCHIVE.into_iter().chain(["drop-before", "drop-after"]) {
+            let place = Place::new();
+            let (lines, messages, day) = old_lines("old", 300);
+            place.write("young.log", &[young("young")]);
+            place.write("app.log", &lines);
+            let config = config(&place, "1h", "");
+            let waiting = config.replace("\"1h\"", "\"30d\"").replace("\"0s\"\nmin", "\"365d\"\nmin");
+            let daemon = place.start_with(&waiting);
+            wait_for("all is read", PATIENCE, || (place.records().len() == 301).then_some(()));
+            daemon.stop();
+            killed_at(&place, &config, point);
+            assert_kept(&place, &day, &messages, point);
+            let daemon = place.start_with(&config);
+            wait_state(&place, &day.to_string(), "dropped");
+            assert_eq!(archives(&place, &day).len(), 1, "{point}");
+            daemon.stop();
+            assert_kept(&place, &day, &messages, point);
+            place.said("restore", &[&day.to_string()]);
+            assert_kept(&place, &day, &messages, point);
+            place.assert_no_key_twice();
+            let files = fs::read_dir(place.data().join("tables")).expect("a folder").flatten();
+            let files: Vec<_> = files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            assert!(files.iter().all(|name| !name.ends_with(".partial")), "{point}: {files:?}");
+        }
+    }
+
+    #[test]
+    fn a_kill_while_a_day_is_restored() {
+        let points = ["restore-begun", "fetch-written", "restore-fetched", "restore-before-live", "restore-live"];
+        for point in points {
+            let place = Place::new();
+            let (lines, messages, day) = old_lines("old", 300);
+            place.write("app.log", &[lines, vec![young("young")]].concat());
+            let daemon = place.start_with(&config(&place, "30d", ""));
+            wait_state(&place, &day.to_string(), "archived");
+            daemon.stop();
+            let daemon = place.start_with(&config(&place, "1h", ""));
+            wait_state(&place, &day.to_string(), "dropped");
+            daemon.stop();
+            let mut restore = place.command("restore");
+            restore.arg(day.to_string()).env("DAYTABLE_FAILPOINT", point);
+            assert!(!restore.output().expect("run").status.success(), "{point} was not reached");
+            assert_kept(&place, &day, &messages, point);
+            place.said("restore", &[&day.to_string()]);
+            assert_kept(&place, &day, &messages, point);
+            assert_eq!(messages_in(&place, &day.to_string()).len(), 300, "{point}");
+        }
+    }
+
+    #[test]
+    fn a_kill_while_a_new_generation_takes_the_place_of_the_old() {
+        let points = TO_THE_ARCHIVE.into_iter().chain(["archive-dropping", "archive-dropping:2", "archive-removed"]);
+        for point in points {
+            let place = Place::new();
+            let (lines, messages, day) = old_lines("old", 100);
+            let name = day.to_string();
+            place.write("app.log", &[lines, vec![young("young")]].concat());
+            let config = config(&place, "30d", "");
+            let daemon = place.start_with(&config);
+            wait_state(&place, &name, "archived");
+            let (late, late_messages, _) = old_lines("late", 3);
+            place.write("late.log", &late);
+            let all = [messages, late_messages].concat();
+            wait_for("the late ones", PATIENCE, || (messages_in(&place, &name).len() == 103).then_some(()));
+            daemon.stop();
+            if point.starts_with("archive-dropping") || point == "archive-removed" {
+                place.said("archive", &[&name]);
+                killed_at(&place, &config, point);
+            } else {
+                let mut archive = place.command("archive");
+                archive.arg(&name).env("DAYTABLE_FAILPOINT", point);
+                assert!(!archive.output().expect("run").status.success(), "{point} was not reached");
+            }
+            assert_kept(&place, &day, &all, point);
+            let before = archives(&place, &day);
+            assert!(!before.is_empty(), "{point}: there is no archive");
+            place.said("archive", &[&name]);
+            let daemon = place.start_with(&config);
+            wait_for("one archive", PATIENCE, || {
+                let rows: Vec<u64> = archives(&place, &day).iter().map(|(_, rows)| *rows).collect();
+                (rows == [103]).then_some(())
+            });
+            assert_kept(&place, &day, &all, point);
+            daemon.stop();
+        }
+    }
+}
