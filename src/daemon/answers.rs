@@ -191,13 +191,19 @@ fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
 
 fn answer_query(reader: &Reader, archives: &Archives, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
     let filter = filter(&params.filters, Some(params.n as u64))?;
+    let mut wrote = false;
     let told = select(reader, archives, &filter, |record| {
+        wrote = true;
         if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
+    if wrote && told.missing().is_some() {
+        // What there is comes all the same, the error behind it.
+        out.begin();
+    }
     complete(&told)
 }
 
-/// An answer that lacks archived days is no good answer: the error behind what there is says which.
+/// An answer that lacks archived days is not a good one: the error says which.
 fn complete(told: &Told) -> Result<(), ApiError> {
     told.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
 }
