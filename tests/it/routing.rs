@@ -52,7 +52,8 @@ fn fields_levels_and_instances_decide() {
     daemon.stop();
     let mut found: BTreeMap<(String, String), BTreeMap<String, usize>> = BTreeMap::new();
     for record in place.records() {
-        let table = record["table"].as_str().expect("a table").trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+        let table =
+            record["table"].as_str().expect("a table").trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
         let instance = record["partition_key"].as_str().expect("an instance").to_owned();
         *found.entry((instance, message_of(&record))).or_default().entry(table).or_default() += 1;
     }

@@ -1,13 +1,19 @@
 //! Days of which there is only an archive answer queries as if they stood, over the real binary.
 
 use super::stores::Store;
+use super::stub::Stub;
 use crate::client;
 use crate::place::{Daemon, PATIENCE, Place, numbered, wait_for};
+use daytable::archive::Archived;
 use daytable::key::{DayTable, Period, TableName};
+use daytable::store::Range;
+use daytable::store::sealed::{Manifest, SealedFile};
 use daytable::time::now;
 use serde_json::Value;
 use std::fs;
+use std::ops::ControlFlow;
 use std::process::Output;
+use std::sync::Arc;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -169,4 +175,52 @@ fn an_archive_that_cannot_be_read_is_said_and_the_rest_comes() {
     assert_eq!(place.command("query").arg("--config").arg("/nowhere").status().expect("run").code(), Some(78));
 
     daemon.stop();
+}
+
+/// A day of several row groups: what a query of one instance and some minutes of it fetches is a part of the file.
+#[test]
+fn a_query_fetches_only_what_it_needs() {
+    let (place, store, stub) = (Place::new(), Store::folder(), Stub::start());
+    let start = Period::Hour.start(now().minus(5 * HOUR));
+    let mut seed = 1u64;
+    for instance in ["a", "b", "c", "d"] {
+        let line = |second: u64| {
+            let mut noise = String::new();
+            for _ in 0..4 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                noise.push_str(&format!("{:016x}", seed ^ seed >> 29));
+            }
+            format!("{} INFO {noise} took={second}", start.plus(Duration::from_millis(second * 100)))
+        };
+        place.write(&format!("{instance}.log"), &(0..35_000).map(line).collect::<Vec<_>>());
+    }
+    let config = place.configure(&config(&store, "30d")).display().to_string();
+    let logs: Vec<String> =
+        ["a", "b", "c", "d"].map(|name| place.log(&format!("{name}.log")).display().to_string()).into();
+    let logs: Vec<&str> = logs.iter().map(String::as_str).collect();
+    place.said("import", &[&["--config", &config, "--instance", "{stem}"], &*logs].concat());
+    let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Hour, start);
+    place.said("archive", &["--config", &config, &table.to_string()]);
+
+    let object = store.objects().into_iter().find(|name| name.ends_with(".parquet")).expect("an archive");
+    let file = store.url.folder().expect("a folder").join(object);
+    let manifest = Manifest::read_beside(&file).expect("a manifest");
+    let archive = stub.archive(0);
+    archive.put(&manifest, &file, &mut |_| ControlFlow::Continue(())).expect("archived");
+    stub.right();
+    let reader = archive.reader(&Archived::new(manifest.clone()).expect("a day-table")).expect("a reader");
+    let sealed = SealedFile::open(Arc::new(reader), &file).expect("opened");
+    let range = Range {
+        partitions: Some(sealed.partitions_of("c")),
+        from: start.plus(Duration::from_secs(600)),
+        to: start.plus(Duration::from_secs(659)),
+        contains: None,
+    };
+    let rows = sealed.scan(&range).map(|row| row.expect("a row")).count();
+    assert_eq!(rows, 591);
+    let given = stub.given();
+    assert!(manifest.bytes > 4 << 20 && given * 3 < manifest.bytes * 2, "{given} of {} bytes", manifest.bytes);
+    // What was fetched is kept for a moment.
+    let again = sealed.scan(&range).count();
+    assert_eq!((again, stub.given()), (rows, given));
 }
