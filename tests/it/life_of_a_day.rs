@@ -108,7 +108,7 @@ fn a_day_is_sealed_archived_dropped_and_restored() {
     assert_eq!(shown["archive"], url(&place));
     assert_eq!(archives(&place, &day).len(), 1);
     assert_eq!(daemon.metric("daytable_tables{state=\"archived\"}"), Some(1.0));
-    assert!(daemon.metric("daytable_lifecycle_bytes_total{step=\"archive\"}").is_some_and(|bytes| bytes > 1000.0));
+    assert!(daemon.metric("daytable_lifecycle_bytes_total{step=\"verify\"}").is_some_and(|bytes| bytes > 1000.0));
     daemon.stop();
 
     let daemon = place.start_with(&config(&place, "1h", ""));
