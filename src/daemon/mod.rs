@@ -19,6 +19,7 @@ use crate::config::{Config, Listen, TableConfig};
 use crate::http::{self, BindError, Door, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::metrics::Metrics;
+use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
 use crate::syslog::{self, ListenError, SyslogHandle};
@@ -99,7 +100,8 @@ async fn serve(
     let hands = Arc::new(hands);
     let lives = Lives::new(&config, hands.clone(), readers.clone());
     life::fetch(&metrics, &lives);
-    let api = answers::api(&readers, lives, store, router.clone(), config.reading());
+    let archives = Archives::Read(config.archives.clone());
+    let api = answers::api(&readers, lives, store, router.clone(), config.reading(), archives);
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Listen::Tcp(address) = config.http.listen {
