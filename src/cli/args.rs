@@ -1,7 +1,9 @@
 //! Options that several commands take.
 
+use super::exit::CliError;
+use crate::config::{Config, ConfigError};
 use crate::parse::Reading;
-use crate::query::{Filter, When};
+use crate::query::{Archives, Filter, Told, When};
 use crate::record::Level;
 use crate::store::{Reader, StoreError};
 use crate::time::Ticks;
@@ -22,6 +24,36 @@ impl Data {
     pub(super) fn open(&self) -> Result<Reader, StoreError> {
         Reader::open(&self.dir)
     }
+}
+
+/// What of the archives is read.
+#[derive(Debug, Args)]
+pub(super) struct FromArchives {
+    /// Do not read days of which there is only an archive
+    #[arg(long)]
+    no_archived: bool,
+    /// The configuration that says how archives in object stores are reached; else the environment does
+    #[arg(long, value_name = "FILE", conflicts_with = "no_archived")]
+    config: Option<PathBuf>,
+}
+
+impl FromArchives {
+    /// How they are reached.
+    pub(super) fn archives(&self) -> Result<Archives, ConfigError> {
+        if self.no_archived {
+            return Ok(Archives::PassedOver);
+        }
+        let config = self.config.as_deref().map(Config::load).transpose()?;
+        Ok(Archives::Read(config.map(|config| config.archives).unwrap_or_default()))
+    }
+}
+
+/// Tells on standard error what was read of the archives; what is missing makes the answer an incomplete one.
+pub(super) fn tell(told: &Told) -> Result<(), CliError> {
+    if let Some(notice) = told.notice() {
+        eprintln!("daytable: {notice}");
+    }
+    told.missing().map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)))
 }
 
 /// Which records.

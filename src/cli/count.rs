@@ -1,6 +1,6 @@
 //! `daytable count`: how many records, by time, level and instance.
 
-use super::args::{Data, Filters, interval};
+use super::args::{Data, Filters, FromArchives, interval, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::query::text::Shown;
@@ -17,6 +17,8 @@ pub(super) struct Args {
     data: Data,
     #[command(flatten)]
     filters: Filters,
+    #[command(flatten)]
+    from: FromArchives,
     /// A number for each of these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
@@ -37,14 +39,16 @@ enum By {
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let grouping =
         Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
-    let counts = count(&args.data.open()?, &args.filters.at(now(), None), grouping)?;
+    let (reader, archives) = (args.data.open()?, args.from.archives()?);
+    let (counts, told) = count(&reader, &archives, &args.filters.at(now(), None), grouping)?;
     let mut output = Output::new();
     if args.json {
         counts.iter().try_for_each(|count| output.json(count))?;
     } else if !counts.is_empty() {
         output.line(table(&counts, grouping))?;
     }
-    output.flush()
+    output.flush()?;
+    tell(&told)
 }
 
 /// One line a number, the columns that are not asked for left out.

@@ -87,6 +87,9 @@ pub enum CliError {
     /// What was asked for cannot be done as things are.
     #[error("{0}")]
     Unavailable(String),
+    /// All that could be read was given, and something is missing.
+    #[error("{0}")]
+    Incomplete(String),
 }
 
 impl CliError {
@@ -104,6 +107,7 @@ impl CliError {
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
             CliError::Unavailable(_) => Exit::Unavailable,
+            CliError::Incomplete(_) => Exit::TempFail,
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => of_store(error),
             CliError::Step(error) => of_step(error),
             CliError::Daemon(error) => of_daemon(error),

@@ -1,6 +1,6 @@
 //! `daytable query`: records, newest first, or one record by its three keys.
 
-use super::args::{Data, Filters};
+use super::args::{Data, Filters, FromArchives, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::key::{DayTable, RowKey};
@@ -14,6 +14,8 @@ pub(super) struct Args {
     data: Data,
     #[command(flatten)]
     filters: Filters,
+    #[command(flatten)]
+    from: FromArchives,
     /// So many records at most
     #[arg(short, value_name = "N")]
     n: Option<u64>,
@@ -45,19 +47,24 @@ impl Keys {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let reader = args.data.open()?;
+    let (reader, archives) = (args.data.open()?, args.from.archives()?);
     let mut output = Output::new();
     if let Some(Keys { table, partition, row }) = args.key {
-        let record = one(&reader, &table, &partition, row)?;
+        let (record, told) = one(&reader, &archives, &table, &partition, row)?;
+        if record.is_none() {
+            tell(&told)?;
+        }
         let record = record.ok_or_else(|| CliError::NotFound(format!("{table}/{partition}/{row}")))?;
         output.record(&record, args.json)?;
-        return output.flush();
+        output.flush()?;
+        return tell(&told);
     }
     let mut written = Ok(());
-    select(&reader, &args.filters.at(now(), args.n), |record| {
+    let told = select(&reader, &archives, &args.filters.at(now(), args.n), |record| {
         written = output.record(&record, args.json);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     written?;
-    output.flush()
+    output.flush()?;
+    tell(&told)
 }

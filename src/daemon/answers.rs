@@ -7,7 +7,7 @@ use super::life::Lives;
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
 use crate::parse::Reading;
-use crate::query::{Filter, Follower, Grouping, ShownListener, ShownSource, count, select, when};
+use crate::query::{Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Told, count, select, when};
 use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
@@ -35,16 +35,17 @@ pub(super) fn api(
     listeners: Arc<syslog::Counters>,
     router: Router,
     reading: Reading,
+    archives: Archives,
 ) -> Api {
-    let intake = store.intake();
+    let (intake, archives) = (store.intake(), Arc::new(archives));
     Api {
         query: Box::new({
-            let readers = readers.clone();
-            move |params, out| readers.with(|reader| answer_query(reader, params, out))
+            let (readers, archives) = (readers.clone(), archives.clone());
+            move |params, out| readers.with(|reader| answer_query(reader, &archives, params, out))
         }),
         count: Box::new({
-            let readers = readers.clone();
-            move |params, out| readers.with(|reader| answer_count(reader, params, out))
+            let (readers, archives) = (readers.clone(), archives.clone());
+            move |params, out| readers.with(|reader| answer_count(reader, &archives, params, out))
         }),
         tail: Box::new({
             let readers = readers.clone();
@@ -216,17 +217,26 @@ fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
     })
 }
 
-fn answer_query(reader: &Reader, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
+fn answer_query(reader: &Reader, archives: &Archives, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
     let filter = filter(&params.filters, Some(params.n as u64))?;
-    select(
-        reader,
-        &filter,
-        |record| if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) },
-    )?;
-    Ok(())
+    let mut wrote = false;
+    let told = select(reader, archives, &filter, |record| {
+        wrote = true;
+        if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    if wrote && told.missing().is_some() {
+        // What there is comes all the same, the error behind it.
+        out.begin();
+    }
+    complete(&told)
 }
 
-fn answer_count(reader: &Reader, params: &CountParams, out: &mut Out) -> Result<(), ApiError> {
+/// An answer that lacks archived days is not a good one: the error says which.
+fn complete(told: &Told) -> Result<(), ApiError> {
+    told.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
+}
+
+fn answer_count(reader: &Reader, archives: &Archives, params: &CountParams, out: &mut Out) -> Result<(), ApiError> {
     let mut grouping = Grouping::default();
     for by in &params.by {
         match by.as_str() {
@@ -243,7 +253,9 @@ fn answer_count(reader: &Reader, params: &CountParams, out: &mut Out) -> Result<
         }
         grouping.every = Some(every);
     }
-    let counts = count(reader, &filter(&params.filters, None)?, grouping)?;
+    let (counts, told) = count(reader, archives, &filter(&params.filters, None)?, grouping)?;
+    // Numbers that lack a day are wrong numbers.
+    complete(&told)?;
     write(&counts, out);
     Ok(())
 }

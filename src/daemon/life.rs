@@ -12,10 +12,13 @@ use crate::store::{LifecycleState, Reader};
 use crate::time;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
-/// How often a client is told how far a long step is.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+/// How often a client is told how far a long step is,
+const TELL_EVERY: Duration = Duration::from_millis(100);
+/// and how often that it goes on, where nothing is heard of it.
+const TELL_AGAIN: Duration = Duration::from_secs(15);
 
 /// What answers for the lives of days.
 #[derive(Clone)]
@@ -34,7 +37,7 @@ impl Lives {
     }
 
     fn view(&self, state: LifecycleState) -> View {
-        View::of(&self.data_dir, state, &self.rules, self.limits, time::now(), Duration::ZERO)
+        View::of(&self.data_dir, state, &self.rules, self.limits, time::now())
     }
 
     pub(super) fn tables(&self, reader: &Reader, out: &mut Out) -> Result<(), ApiError> {
@@ -66,7 +69,7 @@ impl Lives {
             Archive::At(place) => Some(place.clone()),
             Archive::None => None,
         });
-        let done = self.hands.archive_now(&table, place.as_deref(), &mut telling(out))?;
+        let done = worked(&table, out, |on| self.hands.archive_now(&table, place.as_deref(), on))?;
         self.readers.let_go();
         write(&done, out);
         Ok(())
@@ -80,7 +83,7 @@ impl Lives {
             keep: Duration::from_secs(restore.keep_seconds),
             places: places(&self.rules),
         };
-        let restored = self.hands.restore(&wanted, &mut telling(out))?;
+        let restored = worked(&wanted.origin, out, |on| self.hands.restore(&wanted, on))?;
         write(&restored, out);
         Ok(())
     }
@@ -137,16 +140,35 @@ fn day_table(name: &str) -> Result<DayTable, ApiError> {
     DayTable::parse(name).map_err(|e| ApiError::parameter("table", e.to_string()))
 }
 
-/// Tells the client now and then how far a step is.
-fn telling(out: &mut Out) -> impl FnMut(&Working) {
-    let mut told: Option<Instant> = None;
-    move |working| {
-        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
-            told = Some(Instant::now());
+/// Does `work` on a thread of its own, for an archive waits for its store in its own way, and tells the client how far
+/// it is: now and then while it goes on, and while nothing is heard of it, that it is not forgotten.
+fn worked<T: Send>(
+    table: &DayTable,
+    out: &mut Out,
+    work: impl FnOnce(&mut dyn FnMut(&Working)) -> Result<T, StepError> + Send,
+) -> Result<T, ApiError> {
+    let (tell, told) = mpsc::sync_channel::<Working>(1);
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("by-hand".into()).spawn_scoped(scope, move || {
+            // Where the last word was not heard yet, the next one is left out.
+            work(&mut |working| drop(tell.try_send(working.clone())))
+        });
+        let worker = worker.map_err(|error| ApiError::Failed(error.to_string()))?;
+        // Another step may be under way.
+        let mut last = Working { table: table.to_string(), act: "wait".into(), done: 0, total: 0 };
+        loop {
+            match told.recv_timeout(TELL_AGAIN) {
+                Ok(working) => last = working,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
             // A client that went away does not end the step.
-            let _ = write(working, out) && out.begin();
+            let _ = write(&last, out) && out.begin();
+            std::thread::sleep(TELL_EVERY);
         }
-    }
+        let done = worker.join().map_err(|_| ApiError::Failed("the step ended by a fault".into()))?;
+        Ok(done?)
+    })
 }
 
 impl From<StepError> for ApiError {

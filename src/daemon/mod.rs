@@ -25,6 +25,7 @@ use crate::journal::{self, JournalHandle};
 use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::metrics::Metrics;
 use crate::push::Push;
+use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
 use crate::syslog::{ListenError, SyslogHandle};
@@ -131,7 +132,8 @@ async fn serve(
     let hands = Arc::new(hands);
     let lives = Lives::new(&config, hands.clone(), readers.clone());
     life::fetch(&metrics, &lives);
-    let api = answers::api(&readers, lives, store, bound.syslog.counters(), router.clone(), config.reading());
+    let (archives, listeners) = (Archives::Read(config.archives.clone()), bound.syslog.counters());
+    let api = answers::api(&readers, lives, store, listeners, router.clone(), config.reading(), archives);
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Some(listener) = bound.http {

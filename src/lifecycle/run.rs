@@ -162,25 +162,24 @@ impl Lifecycle {
         if watched < least {
             return;
         }
-        match self.hands.steps().note_watch(watched) {
-            Ok(()) => state.watched = Instant::now(),
+        let whole = Duration::from_secs(watched.as_secs());
+        match self.hands.steps().note_watch(whole) {
+            Ok(()) => state.watched += whole,
             Err(error) => tracing::warn!(%error, "failed to note how long the folder was watched"),
         }
     }
 
-    fn view(&self, watched: Duration) -> Result<View, StoreError> {
+    fn view(&self) -> Result<View, StoreError> {
         let state = self.hands.steps().lifecycle_state()?;
-        Ok(View::of(&self.data_dir, state, &self.rules, self.limits, time::now(), watched))
+        Ok(View::of(&self.data_dir, state, &self.rules, self.limits, time::now()))
     }
 
     /// One run. A step that fails does not keep the others from being taken.
     fn run(&self, state: &mut State, round: Round) {
         let mut run = Run { at: time::now(), ..Run::default() };
-        // What was committed since the last time is not taken for left alone.
-        self.note_watch(state, Duration::ZERO);
         let mut taken = HashSet::new();
         loop {
-            let plan = match self.view(Duration::ZERO) {
+            let plan = match self.view() {
                 Ok(mut view) => {
                     view.dropped = u16::try_from(run.dropped).unwrap_or(u16::MAX);
                     plan(&view)
@@ -247,7 +246,7 @@ impl Lifecycle {
                     Step::Create(_) => run.created += 1,
                     Step::Seal(_) => run.sealed += 1,
                     Step::Archive(..) => run.archived += 1,
-                    Step::Drop(_) => {
+                    Step::Drop(_) | Step::DropUnarchived(_) => {
                         tracing::info!(%table, "dropped: {why}");
                         run.dropped += 1;
                     }

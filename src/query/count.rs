@@ -3,11 +3,12 @@
 //! Page headers know how many records of each level a minute has, so most are counted without reading one: only where
 //! the filter looks for text, or the steps of time are not whole minutes, is every record read.
 
+use super::archived::{Archives, Reading, Told};
 use super::filter::Filter;
-use super::select::{range_of, select, tables_of, unless_gone};
+use super::select::{archived_range, range_of, select, tables_of, unless_gone};
 use crate::key::instance_of;
 use crate::record::Level;
-use crate::store::{CountBy, Reader, StoreError};
+use crate::store::{CountBy, MinuteCount, Reader, StoreError};
 use crate::time::{Ticks, UNIX_EPOCH_TICKS};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::HashMap;
@@ -41,41 +42,62 @@ pub struct Count {
 }
 
 /// Counts what `filter` wants, without regard to its limit. Groups without records are left out; without any grouping
-/// there is always one number.
-pub fn count(reader: &Reader, filter: &Filter, grouping: Grouping) -> Result<Vec<Count>, StoreError> {
+/// there is always one number. Says what was read of `archives`, and what of them is missing: a day that could not be read
+/// to its end is in no number.
+pub fn count(
+    reader: &Reader,
+    archives: &Archives,
+    filter: &Filter,
+    grouping: Grouping,
+) -> Result<(Vec<Count>, Told), StoreError> {
     let mut tally = Tally::new(grouping);
     let whole_minutes = grouping.every.is_none_or(|every| every.as_nanos().is_multiple_of(MINUTE.as_nanos()));
     let looks_for_text = filter.contains.as_ref().is_some_and(|text| !text.is_empty());
-    if looks_for_text || !whole_minutes {
-        count_records(reader, filter, &mut tally)?;
-        return Ok(tally.counts());
-    }
-    count_minutes(reader, filter, &mut tally)?;
-    Ok(tally.counts())
+    let told = if looks_for_text || !whole_minutes {
+        count_records(reader, archives, filter, &mut tally)?
+    } else {
+        count_minutes(reader, archives, filter, &mut tally)?
+    };
+    Ok((tally.counts(), told))
 }
 
-fn count_records(reader: &Reader, filter: &Filter, tally: &mut Tally) -> Result<(), StoreError> {
+fn count_records(reader: &Reader, archives: &Archives, filter: &Filter, tally: &mut Tally) -> Result<Told, StoreError> {
     let unlimited = Filter { limit: None, ..filter.clone() };
-    select(reader, &unlimited, |record| {
+    select(reader, archives, &unlimited, |record| {
         tally.add(record.time(), record.level, &record.partition_key, 1);
         ControlFlow::Continue(())
     })
 }
 
-fn count_minutes(reader: &Reader, filter: &Filter, tally: &mut Tally) -> Result<(), StoreError> {
+fn count_minutes(reader: &Reader, archives: &Archives, filter: &Filter, tally: &mut Tally) -> Result<Told, StoreError> {
+    let reading = Reading::new(archives);
     let by = if tally.grouping.instance { CountBy::Partition } else { CountBy::Nothing };
-    for bounds in tables_of(reader, filter)? {
-        let Some(range) = range_of(reader, filter, &bounds)? else { continue };
-        let counted = reader.counts_by(&bounds.table, &range, by, &mut |minute| {
-            if filter.level.is_some() && minute.level < filter.level {
-                return;
+    let add = |tally: &mut Tally, minute: MinuteCount| {
+        if filter.level.is_some() && minute.level < filter.level {
+            return;
+        }
+        let start = minute.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
+        tally.add(start.unwrap_or(Ticks::MIN), minute.level, &minute.partition, minute.records);
+    };
+    for bounds in tables_of(reader, &reading, filter)? {
+        // A day that is dropped while it is counted, or cannot be read to its end, counts as a whole or not at all.
+        let mut of_day = Tally::new(tally.grouping);
+        if bounds.stands {
+            let Some(range) = range_of(reader, filter, &bounds)? else { continue };
+            let counted = reader.counts_by(&bounds.table, &range, by, &mut |minute| add(&mut of_day, minute));
+            if unless_gone(counted)?.is_some() {
+                tally.take_up(&of_day);
+                continue;
             }
-            let start = minute.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
-            tally.add(start.unwrap_or(Ticks::MIN), minute.level, &minute.partition, minute.records);
-        });
-        unless_gone(counted)?;
+            of_day = Tally::new(tally.grouping);
+        }
+        let Some((file, range)) = archived_range(&reading, filter, &bounds) else { continue };
+        match file.counts(&range, by, &mut |minute| add(&mut of_day, minute)) {
+            Ok(()) => tally.take_up(&of_day),
+            Err(error) => reading.unread(&bounds.table, error),
+        }
     }
-    Ok(())
+    Ok(reading.told())
 }
 
 /// The start of the step that `time` lies in, steps being counted from the Unix epoch.
@@ -112,20 +134,31 @@ impl Tally {
         *self.groups.entry(group).or_default() += records;
     }
 
+    /// Adds all that another one of the same grouping has.
+    fn take_up(&mut self, other: &Tally) {
+        for (&(time, level, instance), records) in &other.groups {
+            let instance = instance.map(|at| self.number(&other.instances[at]));
+            *self.groups.entry((time, level, instance)).or_default() += records;
+        }
+    }
+
     fn instance(&mut self, partition: &str) -> usize {
         if let Some((last, at)) = &self.last
             && last == partition
         {
             return *at;
         }
-        let instance = instance_of(partition).0;
-        let at = self.by_name.get(&instance).copied().unwrap_or_else(|| {
-            self.by_name.insert(instance.clone(), self.instances.len());
-            self.instances.push(instance);
-            self.instances.len() - 1
-        });
+        let at = self.number(&instance_of(partition).0);
         self.last = Some((partition.into(), at));
         at
+    }
+
+    fn number(&mut self, instance: &str) -> usize {
+        self.by_name.get(instance).copied().unwrap_or_else(|| {
+            self.by_name.insert(instance.to_owned(), self.instances.len());
+            self.instances.push(instance.to_owned());
+            self.instances.len() - 1
+        })
     }
 
     /// Oldest first, then by level, the least severe first, then by instance.

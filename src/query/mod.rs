@@ -11,6 +11,7 @@
 //!   row is copied.
 //! * [`entity`]: a row, owned; a master and its items put together.
 //! * [`record`]: what a query gives, and its JSON form; [`text`] is the form for people.
+//! * [`archived`]: days of which there is only an archive, read where they are.
 //! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
 //! * [`mod@count`]: how many, by time, level and instance, from page headers where they can tell.
 //! * [`follow`]: records as they are committed.
@@ -22,6 +23,7 @@
 //! Not done on purpose: no query language and no index but the key. What a filter cannot say, `jq` can.
 
 pub mod when;
+pub mod archived;
 pub mod filter;
 pub mod entity;
 pub mod record;
@@ -34,6 +36,7 @@ pub mod lives;
 #[cfg(test)]
 mod tests;
 
+pub use archived::{Archives, Told};
 pub use count::{Count, Grouping, count};
 pub use entity::{Entity, OwnedValue};
 pub use filter::Filter;

@@ -2,34 +2,40 @@
 //!
 //! A day-table says when its oldest and newest records are, and that may be any time: a late record lies in the table
 //! of the day it came. So tables are merged, and each is opened only when its newest record could be the next: a
-//! query for the newest hundred reads one table, however many there are.
+//! query for the newest hundred reads one table, however many there are. Days of which there is only an archive are merged
+//! with the others, and read where they are.
 
+use super::archived::{Archives, Reading, Told};
 use super::entity::{Entity, Joiner, join};
 use super::filter::Filter;
 use super::record::Record;
 use crate::key::{DayTable, RowKey};
-use crate::store::{Range, Reader, StoreError};
+use crate::store::catalogue;
+use crate::store::sealed::SealedFile;
+use crate::store::{Range, Reader, Row, StoreError};
 use crate::time::Ticks;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Gives the records that `filter` wants to `each`, newest first, until it breaks or there are no more.
+/// Gives the records that `filter` wants to `each`, newest first, until it breaks or there are no more. Says what was
+/// read of `archives`, and what of them is missing because it could not be read.
 pub fn select(
     reader: &Reader,
+    archives: &Archives,
     filter: &Filter,
     mut each: impl FnMut(Record) -> ControlFlow<()>,
-) -> Result<(), StoreError> {
-    let (tables, sieve) = (tables_of(reader, filter)?, filter.sieve());
+) -> Result<Told, StoreError> {
+    let reading = Reading::new(archives);
+    let (tables, sieve) = (tables_of(reader, &reading, filter)?, filter.sieve());
     let mut left = filter.limit.unwrap_or(u64::MAX);
     if left == 0 {
-        return Ok(());
+        return Ok(Told::default());
     }
     let open = |bounds: &Bounds| {
-        let Some(range) = range_of(reader, filter, bounds)? else { return Ok(None) };
-        let Some(scan) = unless_gone(reader.scan(&bounds.table, &range))? else { return Ok(None) };
-        let rows = scan.filter_map(|row| match row {
+        let Some(rows) = rows_of(reader, &reading, filter, bounds)? else { return Ok(None) };
+        let rows = rows.filter_map(|row| match row {
             Ok(row) => sieve.lets_through(row.key(), row.level(), row.properties()).then(|| Ok(Entity::of(&row))),
             Err(StoreError::TableGone(_)) => None,
             Err(error) => Some(Err(error)),
@@ -42,18 +48,83 @@ pub fn select(
         left -= 1;
         each(record)?;
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
+    })?;
+    Ok(reading.told())
 }
 
-/// One record by its three keys, its items with it; reads the one page that it is in (and those of its items).
-pub fn one(reader: &Reader, table: &DayTable, partition: &str, key: RowKey) -> Result<Option<Record>, StoreError> {
-    let Some(row) = unless_gone(reader.row(table, partition, key.with_item(0)))?.flatten() else { return Ok(None) };
-    let master = Entity::of(&row);
+/// Rows of a table, newest first.
+type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + 'a>;
+
+/// The rows that `filter` may want of a table that stands, or of its archive; none where it has nothing of the wanted
+/// instance, or is gone.
+fn rows_of<'a>(
+    reader: &'a Reader,
+    reading: &'a Reading,
+    filter: &Filter,
+    bounds: &Bounds,
+) -> Result<Option<Rows<'a>>, StoreError> {
+    if bounds.stands {
+        let Some(range) = range_of(reader, filter, bounds)? else { return Ok(None) };
+        if let Some(scan) = unless_gone(reader.scan(&bounds.table, &range))? {
+            return Ok(Some(Box::new(scan)));
+        }
+    }
+    let Some((file, range)) = archived_range(reading, filter, bounds) else { return Ok(None) };
+    let table = bounds.table.clone();
+    // What cannot be read of an archive is said, and ends its rows, not the query.
+    let rows = file.scan(&range).map_while(move |row| row.map_err(|error| reading.unread(&table, error)).ok());
+    Ok(Some(Box::new(rows.map(Ok))))
+}
+
+/// The archive of a day and what to read of it; none where it has no archive that can be read, or nothing that is
+/// wanted.
+pub(super) fn archived_range(reading: &Reading, filter: &Filter, bounds: &Bounds) -> Option<(SealedFile, Range)> {
+    let file = reading.open(bounds.archived.as_ref()?)?;
+    let partitions = filter.instance.as_ref().map(|instance| file.partitions_of(instance));
+    if partitions.as_ref().is_some_and(Vec::is_empty) {
+        return None;
+    }
+    Some((file, range_within(filter, bounds, partitions)))
+}
+
+/// One record by its three keys, its items with it; reads the one page that it is in (and those of its items). Where its
+/// table does not stand, its archive is read.
+pub fn one(
+    reader: &Reader,
+    archives: &Archives,
+    table: &DayTable,
+    partition: &str,
+    key: RowKey,
+) -> Result<(Option<Record>, Told), StoreError> {
+    let reading = Reading::new(archives);
+    let stands = |row: RowKey| unless_gone(reader.row(table, partition, row)).map(Option::flatten);
+    if let Some(record) = joined(table, key, stands)? {
+        return Ok((Some(record), Told::default()));
+    }
+    let is_gone = !reader.table_times()?.iter().any(|(standing, _)| standing == table);
+    let archived = if is_gone { reading.latest(reader)?.remove(table) } else { None };
+    let file = archived.and_then(|archived| reading.open(&archived));
+    let found = file.map(|file| joined(table, key, |row| file.row(partition, row)));
+    let found = found.transpose().unwrap_or_else(|error| {
+        reading.unread(table, error);
+        None
+    });
+    Ok((found.flatten(), reading.told()))
+}
+
+/// The record under `key`, its items joined with it; `row` gives the row of a key.
+fn joined(
+    table: &DayTable,
+    key: RowKey,
+    row: impl Fn(RowKey) -> Result<Option<Row>, StoreError>,
+) -> Result<Option<Record>, StoreError> {
+    let Some(first) = row(key.with_item(0))? else { return Ok(None) };
+    let master = Entity::of(&first);
     let items = u16::try_from(master.items()).unwrap_or(u16::MAX).min(crate::key::ITEMS_MAX);
     let mut joiner = Joiner::default();
     let mut whole = joiner.push(master);
     for item in 1..=items {
-        if let Some(row) = unless_gone(reader.row(table, partition, key.with_item(item)))?.flatten() {
+        if let Some(row) = row(key.with_item(item))? {
             whole = joiner.push(Entity::of(&row));
         }
     }
@@ -67,18 +138,35 @@ pub(super) struct Bounds {
     pub(super) table: DayTable,
     pub(super) from: Ticks,
     pub(super) to: Ticks,
+    /// Whether it is a table that stands. One that is dropped meanwhile is read from its archive.
+    pub(super) stands: bool,
+    pub(super) archived: Option<catalogue::Archived>,
 }
 
-/// The tables that can have records that `filter` wants, and between which times.
-pub(super) fn tables_of(reader: &Reader, filter: &Filter) -> Result<Vec<Bounds>, StoreError> {
+/// The tables that can have records that `filter` wants, and between which times: those that stand, and those of which
+/// there is only an archive.
+pub(super) fn tables_of(reader: &Reader, reading: &Reading, filter: &Filter) -> Result<Vec<Bounds>, StoreError> {
     let Some((from, to)) = filter.times() else { return Ok(Vec::new()) };
-    let bounds = reader.table_times()?.into_iter().filter_map(|(table, times)| {
+    // In this order: a day that is dropped in between was archived before, and is found twice rather than never.
+    let standing = reader.table_times()?;
+    let mut archives = reading.latest(reader)?;
+    let mut found = Vec::new();
+    let mut add = |table, times: Option<(Ticks, Ticks)>, stands, archived| {
         // What is committed from now on is newer than the bound or belongs to the next query: the order stays true.
-        let (oldest, newest) = times?;
+        let Some((oldest, newest)) = times else { return };
         let (from, to) = (from.max(oldest), to.min(newest));
-        (from <= to).then_some(Bounds { table, from, to })
-    });
-    Ok(bounds.collect())
+        if from <= to {
+            found.push(Bounds { table, from, to, stands, archived });
+        }
+    };
+    for (table, times) in standing {
+        let archived = archives.remove(&table);
+        add(table, times, true, archived);
+    }
+    for (table, archived) in archives {
+        add(table, archived.seal.times, false, Some(archived));
+    }
+    Ok(found)
 }
 
 /// What to read of a table; none where it has nothing of the wanted instance.
@@ -90,8 +178,12 @@ pub(super) fn range_of(reader: &Reader, filter: &Filter, bounds: &Bounds) -> Res
     if filter.instance.is_some() && partitions.as_ref().is_none_or(Vec::is_empty) {
         return Ok(None);
     }
+    Ok(Some(range_within(filter, bounds, partitions)))
+}
+
+fn range_within(filter: &Filter, bounds: &Bounds, partitions: Option<Vec<String>>) -> Range {
     let contains = filter.contains.clone().filter(|text| !text.is_empty());
-    Ok(Some(Range { partitions, from: bounds.from, to: bounds.to, contains }))
+    Range { partitions, from: bounds.from, to: bounds.to, contains }
 }
 
 /// A table that was dropped meanwhile has nothing more to give.
@@ -152,7 +244,8 @@ mod tests {
     fn bounds(day: usize, seconds: &[u32]) -> Option<Bounds> {
         let start = Ticks::from_unix(i64::try_from(day).expect("small") * 86_400, 0).expect("in range");
         let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start);
-        Some(Bounds { table, from: time(*seconds.iter().min()?), to: time(*seconds.iter().max()?) })
+        let (from, to) = (time(*seconds.iter().min()?), time(*seconds.iter().max()?));
+        Some(Bounds { table, from, to, stands: true, archived: None })
     }
 
     /// Records of table `day` at these seconds, newest first.

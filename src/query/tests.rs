@@ -1,5 +1,6 @@
 //! Queries against a real data folder, compared with what a list of all its records says.
 
+use super::archived::Archives;
 use super::record::Record;
 use super::{Filter, Follower, Grouping, count, one, select};
 use crate::batch::Batch;
@@ -81,7 +82,7 @@ fn selected(folder: &Folder, filter: &Filter) -> Vec<Record> {
         records.push(record);
         ControlFlow::Continue(())
     };
-    select(&folder.reader(), filter, each).expect("read");
+    select(&folder.reader(), &Archives::PassedOver, filter, each).expect("read");
     records
 }
 
@@ -156,7 +157,7 @@ fn counts_are_those_of_the_records() {
             if grouping == Grouping::default() {
                 wanted.entry((None, None, None)).or_default();
             }
-            let counted = count(&folder.reader(), &filter, grouping).expect("counted");
+            let (counted, _) = count(&folder.reader(), &Archives::PassedOver, &filter, grouping).expect("counted");
             let counted: Vec<_> = counted
                 .into_iter()
                 .map(|c| ((c.time.map(Ticks::unix_seconds), c.level, c.instance), c.records))
@@ -171,10 +172,16 @@ fn a_record_is_found_by_its_three_keys_and_whole() {
     let folder = Folder::full();
     for n in [7, 8] {
         let (table, partition, key, _, message) = record(n);
-        let found = one(&folder.reader(), &table, partition, key).expect("read").expect("there");
+        let found =
+            one(&folder.reader(), &Archives::PassedOver, &table, partition, key).expect("read").0.expect("there");
         assert!(found.message == message && found.row_key == key, "record {n}");
-        assert_eq!(one(&folder.reader(), &table, "nowhere", key).expect("read"), None);
-        assert_eq!(one(&folder.reader(), &table.next().next().next().next(), partition, key).expect("read"), None);
+        assert_eq!(one(&folder.reader(), &Archives::PassedOver, &table, "nowhere", key).expect("read").0, None);
+        assert_eq!(
+            one(&folder.reader(), &Archives::PassedOver, &table.next().next().next().next(), partition, key)
+                .expect("read")
+                .0,
+            None
+        );
     }
 }
 
@@ -226,7 +233,7 @@ fn a_table_that_is_dropped_has_no_more_rows() {
         seen.push(record.row_key.position());
         ControlFlow::Continue(())
     };
-    select(&reader, &Filter::default(), each).expect("read on");
+    select(&reader, &Archives::PassedOver, &Filter::default(), each).expect("read on");
     let mut wanted = expected(&Filter::default());
     wanted.retain(|n| record(*n).0 != first);
     assert_eq!(seen, wanted);

@@ -278,6 +278,21 @@ impl Catalogue {
         })
     }
 
+    /// Whether there is, or was, a day of the same table that begins after the one behind `day` has ended.
+    pub(crate) fn has_later(&self, day: &DayTable) -> Result<bool, StoreError> {
+        let ahead = day.next().end();
+        let names: Vec<String> = self.all("SELECT name FROM day", |row| row.get(0))?;
+        let days = names.iter().filter_map(|name| DayTable::parse(name).ok());
+        let is_later =
+            |other: DayTable| other.table() == day.table() && other.period() == day.period() && other.start() >= ahead;
+        Ok(days.into_iter().any(is_later))
+    }
+
+    /// Notes that `day` was made while the clock was behind.
+    pub(crate) fn set_behind(&self, day: &DayTable) -> Result<(), StoreError> {
+        self.sql(self.connection.execute("UPDATE day SET behind = 1 WHERE name = ?1", [day.to_string()])).map(drop)
+    }
+
     /// The highest generation that a file of `day` ever had.
     pub(crate) fn generation(&self, day: &DayTable) -> Result<i64, StoreError> {
         let found = self

@@ -23,6 +23,7 @@ mod lifecycle;
 mod multi_line;
 mod readme;
 mod rotation;
+mod routing;
 mod service;
 mod syslog;
 mod tidy;

@@ -4,9 +4,11 @@
 //! * [`stub`]: an S3 server of our own that fails, hangs, truncates and lies on demand.
 //! * [`sealed`]: sealed days to archive.
 //! * `conformance`: one suite, run against every store; `faults`: what a store does wrong, and that no proof comes of it.
+//! * `query`: days of which there is only an archive, asked over the real binary.
 
 mod conformance;
 mod faults;
+mod query;
 mod sealed;
 mod stores;
 mod stub;

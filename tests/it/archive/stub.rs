@@ -77,6 +77,8 @@ struct State {
     uploads: BTreeMap<String, BTreeMap<u32, Vec<u8>>>,
     versions: u64,
     requests: usize,
+    /// Bytes of answers.
+    given: u64,
     plan: Option<Plan>,
 }
 
@@ -123,6 +125,7 @@ impl Stub {
     pub(super) fn wrong(&self, plan: impl Fn(usize, &Request) -> Option<Fault> + Send + 'static) {
         let mut state = self.state.lock().expect("not poisoned");
         state.requests = 0;
+        state.given = 0;
         state.plan = Some(Box::new(plan));
     }
 
@@ -134,6 +137,11 @@ impl Stub {
     /// Requests since the plan was made.
     pub(super) fn requests(&self) -> usize {
         self.state.lock().expect("not poisoned").requests
+    }
+
+    /// Bytes of answers since the plan was made.
+    pub(super) fn given(&self) -> u64 {
+        self.state.lock().expect("not poisoned").given
     }
 
     /// What is really kept of an object.
@@ -171,7 +179,9 @@ fn serve(stream: TcpStream, state: &Mutex<State>, over: &AtomicBool) {
             let number = state.requests;
             state.requests += 1;
             let fault = state.plan.as_ref().and_then(|plan| plan(number, &request));
-            (state.answer(&request, fault), fault)
+            let answer = state.answer(&request, fault);
+            state.given += answer.len() as u64;
+            (answer, fault)
         };
         match fault {
             Some(Fault::Silence) => {

@@ -1,0 +1,77 @@
+//! Records go to the first table whose condition they meet, over the real binary.
+
+use crate::place::{DAYTABLE, Place, message_of};
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+const TABLES: &str = r#"
+[[table]]
+name = "Failed"
+when = { all = [{ field = "http.status", at_least = 500 }, { not = { any = [{ field = "path", equals = "/health" }, { instance = "test-*" }] } }] }
+
+[[table]]
+name = "Admin"
+when = { field = "user", matches = "admin-*" }
+
+[[table]]
+name = "Quiet"
+when = { all = [{ level_at_most = "info" }, { field = "user", present = false }] }
+
+[[table]]
+name = "Acme"
+when = { tenant = "acme" }
+
+[[table]]
+name = "Log"
+"#;
+
+/// What each line becomes, and where it goes. The same lines from `test-1` go elsewhere where the instance counts.
+#[test]
+fn fields_levels_and_instances_decide() {
+    let lines = [
+        (r#"{"level":"error","msg":"m0","http":{"status":500},"path":"/a","user":"u"}"#, "Failed", "Log"),
+        (r#"{"level":"error","msg":"m1","http":{"status":503},"path":"/health"}"#, "Log", "Log"),
+        (r#"{"level":"info","msg":"m2","http":{"status":503},"path":"/health"}"#, "Quiet", "Quiet"),
+        (r#"{"level":"info","msg":"m3","http":{"status":599}}"#, "Failed", "Quiet"),
+        (r#"{"level":"info","msg":"m4","http":{"status":499},"user":"admin-1"}"#, "Admin", "Admin"),
+        (r#"{"level":"info","msg":"m5","http":{"status":"500"},"user":"u"}"#, "Log", "Log"),
+        (r#"{"level":"warn","msg":"m6"}"#, "Log", "Log"),
+        (r#"{"msg":"m7","http":{"status":700.5}}"#, "Failed", "Log"),
+        (r#"{"level":"debug","msg":"m8","user":null}"#, "Quiet", "Quiet"),
+    ];
+    let place = Place::new();
+    let config = format!("{TABLES}[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{{stem}}\"\n");
+    for name in ["web.log", "test-1.log"] {
+        // Twice, so that what was remembered of the first ones is used.
+        let all = lines.iter().chain(&lines).map(|(line, ..)| (*line).to_owned());
+        place.write(name, &all.collect::<Vec<_>>());
+    }
+    let daemon = place.start_with(&config);
+    place.wait_for_messages(&(0..9).flat_map(|n| vec![format!("m{n}"); 4]).collect::<Vec<_>>());
+    daemon.stop();
+    let mut found: BTreeMap<(String, String), BTreeMap<String, usize>> = BTreeMap::new();
+    for record in place.records() {
+        let table =
+            record["table"].as_str().expect("a table").trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+        let instance = record["partition_key"].as_str().expect("an instance").to_owned();
+        *found.entry((instance, message_of(&record))).or_default().entry(table).or_default() += 1;
+    }
+    for (number, (line, web, test)) in lines.iter().enumerate() {
+        for (instance, table) in [("web", web), ("test-1", test)] {
+            let tables = &found[&(instance.to_owned(), format!("m{number}"))];
+            assert_eq!(*tables, [((*table).to_owned(), 2)].into(), "{instance}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_condition_that_is_wrong_is_said_with_its_line() {
+    let place = Place::new();
+    let path = place.path("wrong.toml");
+    fs::write(&path, TABLES.replace("at_least = 500", "at_leats = 500")).expect("written");
+    let output = Command::new(DAYTABLE).arg("check").arg("--config").arg(&path).output().expect("run");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(said.contains(":4:") && said.contains("did you mean \"at_least\"?"), "{said}");
+}
