@@ -21,6 +21,7 @@ mod lifecycle;
 mod multi_line;
 mod readme;
 mod rotation;
+mod senders;
 mod service;
 mod syslog;
 mod tidy;
