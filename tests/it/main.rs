@@ -19,6 +19,7 @@ mod journal;
 mod kill;
 mod lifecycle;
 mod multi_line;
+mod push;
 mod readme;
 mod rotation;
 mod senders;
