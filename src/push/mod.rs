@@ -334,8 +334,7 @@ impl Push {
     /// Why it ended early; what came before may be committed all the same.
     pub fn take_journal(&self, request: &Request, body: impl BufRead) -> Result<Answer, Refusal> {
         let counters = self.counters_of(Endpoint::Journal);
-        let body = reader(body, request.encoding)
-            .map_err(|error| Refusal::bad(format!("the body cannot be decoded: {error}")))?;
+        let body = reader(body, request.encoding).map_err(|error| Refusal::bad(format!("the body cannot be decoded: {error}")))?;
         // One piece is on its way while the next is read.
         let (told, hears) = mpsc::channel::<(Tally, bool)>();
         let mut under_way = 0;
@@ -431,13 +430,7 @@ fn essence(media: &str) -> String {
 }
 
 /// Takes any bytes apart as each endpoint would, for tests and fuzzers: how many records there are.
-pub(crate) fn trial(
-    endpoint: Endpoint,
-    media: &str,
-    encoding: Encoding,
-    bytes: &[u8],
-    setting: &Setting,
-) -> Result<usize, Refusal> {
+pub(crate) fn trial(endpoint: Endpoint, media: &str, encoding: Encoding, bytes: &[u8], setting: &Setting) -> Result<usize, Refusal> {
     let request = Request {
         endpoint,
         media: media.into(),
