@@ -26,7 +26,7 @@ use axum::Router;
 use axum::body::{BodyDataStream, Bytes};
 use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
@@ -44,7 +44,6 @@ pub(super) const INGEST: &str = "/ingest";
 pub(super) const OTLP: &str = "/v1/logs";
 pub(super) const LOKI: &str = "/loki/api/v1/push";
 pub(super) const BULK: &str = "/elasticsearch/_bulk";
-const BULK_OF_INDEX: &str = "/elasticsearch/{index}/_bulk";
 pub(super) const ELASTIC: &str = "/elasticsearch";
 const ELASTIC_REST: &str = "/elasticsearch/{*rest}";
 pub(super) const UPLOAD: &str = "/upload";
@@ -74,25 +73,33 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(pushes: Pushes, door: Doo
     let of = |endpoint: Endpoint| {
         async move |State(pushes): State<Pushes>, request: HttpRequest| pushes.answer(endpoint, None, request).await
     };
-    let of_index = async |State(pushes): State<Pushes>, Path(index): Path<String>, request: HttpRequest| {
-        pushes.answer(Endpoint::Bulk, Some(index), request).await
-    };
     Router::new()
         .route(INGEST, post(of(Endpoint::Ingest)))
         .route(OTLP, post(of(Endpoint::Otlp)))
         .route(LOKI, post(of(Endpoint::Loki)))
-        .route(BULK, post(of(Endpoint::Bulk)).put(of(Endpoint::Bulk)))
-        .route(BULK_OF_INDEX, post(of_index).put(of_index))
         .route(UPLOAD, post(of(Endpoint::Journal)))
-        .route(ELASTIC, any(asked))
-        .route("/elasticsearch/", any(asked))
-        .route(ELASTIC_REST, any(asked))
+        .route(ELASTIC, any(async |request: HttpRequest| asked(&request)))
+        .route("/elasticsearch/", any(async |request: HttpRequest| asked(&request)))
+        .route(ELASTIC_REST, any(elasticsearch))
         .route_layer(from_fn_with_state(door, may_push))
         .with_state(pushes)
 }
 
+/// What is below Elasticsearch's path: `_bulk`, that of an index, or what is asked before.
+async fn elasticsearch(State(pushes): State<Pushes>, Path(rest): Path<String>, request: HttpRequest) -> Response {
+    let is_push = matches!(*request.method(), Method::POST | Method::PUT);
+    match rest.strip_suffix("_bulk").filter(|before| is_push && (before.is_empty() || before.ends_with('/'))) {
+        None => asked(&request),
+        Some(before) => {
+            // Clients before version 8 have a type behind the index.
+            let index = before.split('/').next().filter(|index| !index.is_empty()).map(str::to_owned);
+            pushes.answer(Endpoint::Bulk, index, request).await
+        }
+    }
+}
+
 /// What clients of Elasticsearch ask before they send.
-async fn asked(request: HttpRequest) -> Response {
+fn asked(request: &HttpRequest) -> Response {
     let path = request.uri().path().strip_prefix(ELASTIC).unwrap_or_default();
     let (status, json) = elastic::answer(request.method().as_str(), path)
         .unwrap_or_else(|| (404, elastic::error(404, "resource_not_found_exception", "there is nothing here")));
@@ -175,8 +182,7 @@ impl Pushes {
                 _ => return Err(Refusal::bad("the idempotency-key is empty, longer than 255 bytes, or not of ASCII")),
             },
         };
-        let peer =
-            parts.extensions.get::<Peer>().map_or_else(|| self.push.host().to_owned(), |peer| peer.0.to_string());
+        let peer = parts.extensions.get::<Peer>().map_or_else(|| self.push.host().to_owned(), |peer| peer.0.to_string());
         Ok(Request {
             endpoint,
             media: media.to_owned(),
@@ -231,11 +237,7 @@ impl Pushes {
     }
 
     fn is_open(&self) -> Result<(), Refusal> {
-        if self.readiness.takes_records() {
-            Ok(())
-        } else {
-            Err(Refusal::Busy("the store takes nothing at the moment"))
-        }
+        if self.readiness.takes_records() { Ok(()) } else { Err(Refusal::Busy("the store takes nothing at the moment")) }
     }
 
     /// A body, as it came.
@@ -266,9 +268,7 @@ impl Pushes {
     async fn upload(&self, request: Request, parts: &Parts, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
         self.is_open()?;
         if text(parts, header::AUTHORIZATION).is_some_and(|given| given.trim_start().starts_with("HMAC-SHA256")) {
-            return Err(Refusal::bad(
-                "a journal is committed before its end, where a signature of its body would show",
-            ));
+            return Err(Refusal::bad("a journal is committed before its end, where a signature of its body would show"));
         }
         let place = self.push.uploads().clone().try_acquire_owned();
         let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;

@@ -7,7 +7,7 @@
 //! Entries are read as those of a `[[journal]]` block are ([`crate::journal`]), so that an entry is the same record under
 //! the same key whichever way it came. The instance is `_HOSTNAME`, else the sender's address.
 
-use super::taking::{Gathered, Taking};
+use super::taking::{Gathered, Instance, Taking};
 use super::{Refusal, Request, Setting};
 use crate::journal::export::{Entries, Entry};
 use crate::journal::record::{EntryReading, EntryRecord};
@@ -20,6 +20,7 @@ use std::io::{BufRead, ErrorKind};
 const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of rows that are committed at once.
 const PIECE_BYTES: usize = 1 << 20;
+
 /// Takes entries from a decoded body until it ends, and hands pieces over as they get large enough.
 ///
 /// # Errors
@@ -86,10 +87,9 @@ fn write(entry: &Entry<'_>, reading: &EntryReading, number: u64, taking: &mut Ta
     if entry.cut > 0 {
         count(&taking.tally.truncated, 1);
     }
-    let instance = taking.instance_of(&record, &["host"]).into_owned();
     // Without a cursor it is the number of the entry in this upload.
     let key = origin.unwrap_or((taking.key_of(index).0, number & POSITION_MAX));
-    taking.write(index, &instance, record, Some(key));
+    taking.write(index, Instance::Named(&["host"]), record, Some(key));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const JOURNAL_REMOTE: &str = "/lib/systemd/systemd-journal-remote";
 
 /// An entry in the export format. Entries are a microsecond apart, the first one an hour ago.
-fn entry(number: usize, fields: &str) -> String {
+pub(crate) fn entry(number: usize, fields: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
     let time = now - 3_600_000_000 + number as u128;
     format!(
@@ -25,14 +25,14 @@ fn entry(number: usize, fields: &str) -> String {
 }
 
 /// Entries whose messages are these, of unit `app.service` and level info.
-fn entries(first: usize, messages: &[String]) -> String {
+pub(crate) fn entries(first: usize, messages: &[String]) -> String {
     let fields =
         |message: &String| format!("PRIORITY=6\n_SYSTEMD_UNIT=app.service\n_TRANSPORT=stdout\nMESSAGE={message}");
     messages.iter().enumerate().map(|(n, message)| entry(first + n, &fields(message))).collect()
 }
 
 /// Writes entries to a journal's file, behind those that it has.
-fn write(file: &Path, entries: &str) {
+pub(crate) fn write(file: &Path, entries: &str) {
     let mut remote = Command::new(JOURNAL_REMOTE)
         .arg("--output")
         .arg(file)

@@ -82,8 +82,7 @@ mod tests {
 
     #[test]
     fn labels_as_go_writes_them() {
-        let pairs =
-            |text: &str| parse(text).map(|labels| labels.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>());
+        let pairs = |text: &str| parse(text).map(|labels| labels.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>());
         for (text, expected) in [
             ("{}", Some(&[][..])),
             ("{job=\"api\", host=\"web-17\"}", Some(&["job=api", "host=web-17"])),
@@ -92,25 +91,9 @@ mod tests {
             ("{a=`raw \\n`}", Some(&["a=raw \\n"])),
             ("{a=\"é, b=c\"}", Some(&["a=é, b=c"])),
         ] {
-            assert_eq!(
-                pairs(text).as_deref().map(|found| found.iter().map(String::as_str).collect::<Vec<_>>()),
-                expected.map(<[&str]>::to_vec),
-                "{text}"
-            );
+            assert_eq!(pairs(text).as_deref().map(|found| found.iter().map(String::as_str).collect::<Vec<_>>()), expected.map(<[&str]>::to_vec), "{text}");
         }
-        for text in [
-            "",
-            "{",
-            "job=\"a\"",
-            "{job}",
-            "{job=a}",
-            "{job=\"a\"",
-            "{=\"a\"}",
-            "{a=\"b\" c=\"d\"}",
-            "{a=\"\\q\"}",
-            "{a=\"\\u12\"}",
-            "{a=\"\\",
-        ] {
+        for text in ["", "{", "job=\"a\"", "{job}", "{job=a}", "{job=\"a\"", "{=\"a\"}", "{a=\"b\" c=\"d\"}", "{a=\"\\q\"}", "{a=\"\\u12\"}", "{a=\"\\"] {
             assert_eq!(pairs(text), None, "{text}");
         }
     }
@@ -118,10 +101,9 @@ mod tests {
     proptest! {
         /// Any text is labels or none, and values come back.
         #[test]
-        fn any_text(text in "[{]?([a-z]=|[\"`\\\\,{} xué0-9]){0,20}", value: String) {
+        fn any_text(text in "[{]?([a-z]=|[\"`\\\\,{} xué0-9]){0,20}", value in "[ -~]{0,20}") {
             let _ = parse(&text);
-            // Go quotes as Rust does, but for these.
-            prop_assume!(!value.contains(|c: char| c.is_control() || !c.is_ascii()));
+            // Go quotes these as Rust does.
             prop_assert_eq!(parse(&format!("{{a={value:?}}}")), Some(vec![("a".to_owned(), value)]));
         }
     }

@@ -13,7 +13,7 @@ mod json;
 mod labels;
 mod proto;
 
-use super::taking::{RECORD_BYTES_MAX, Taking};
+use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
 use super::{Hold, Refusal, Setting, encoding, essence};
 use crate::parse::Envelope;
 use crate::record::{Field, Level, Record, Value};
@@ -26,13 +26,7 @@ const INSTANCE: [&str; 7] = ["instance", "host", "hostname", "pod", "node_name",
 const LEVEL: [&str; 3] = ["level", "detected_level", "severity"];
 
 /// Takes a decoded body apart.
-pub(super) fn take(
-    body: &[u8],
-    media: &str,
-    setting: &Setting,
-    hold: &mut Hold,
-    taking: &mut Taking<'_>,
-) -> Result<(), Refusal> {
+pub(super) fn take(body: &[u8], media: &str, setting: &Setting, hold: &mut Hold, taking: &mut Taking<'_>) -> Result<(), Refusal> {
     let is_json = match &*essence(media) {
         "application/json" => true,
         "application/x-protobuf" | "application/protobuf" | "" => false,
@@ -62,8 +56,7 @@ struct Entry<'a> {
 
 impl<'a> Stream<'a> {
     fn new(labels: Vec<(Cow<'a, str>, Cow<'a, str>)>, taking: &Taking<'_>) -> Stream<'a> {
-        let labels: Vec<_> =
-            labels.into_iter().map(|(name, value)| (taking.clean(name), taking.clean(value))).collect();
+        let labels: Vec<_> = labels.into_iter().map(|(name, value)| (taking.clean(name), taking.clean(value))).collect();
         let of = |name: &str| labels.iter().find(|(label, value)| label == name && !value.is_empty());
         let instance = INSTANCE.iter().find_map(|name| of(name)).map(|(_, value)| value.clone());
         let level = LEVEL.iter().find_map(|name| of(name).and_then(|(_, value)| Level::from_word(value)));
@@ -101,7 +94,7 @@ impl<'a> Stream<'a> {
         }
         record.level = record.level.or(level).or(self.level);
         record.fields.extend(self.fields.iter().cloned());
-        taking.write(index, &self.instance, record, None);
+        taking.write(index, Instance::Is(&self.instance), record, None);
         Ok(())
     }
 }

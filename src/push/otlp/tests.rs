@@ -3,8 +3,8 @@
 use super::super::tests::{Taken, taken};
 use super::*;
 use crate::push::Endpoint;
-use proptest::prelude::*;
 use prost::Message;
+use proptest::prelude::*;
 
 mod schema {
     //! The messages as prost knows them, to write what a client would.
@@ -122,12 +122,12 @@ mod schema {
 
 use schema::Value as V;
 
-fn any(value: V) -> schema::AnyValue {
+fn wrapped(value: V) -> schema::AnyValue {
     schema::AnyValue { value: Some(value) }
 }
 
 fn attribute(key: &str, value: V) -> schema::KeyValue {
-    schema::KeyValue { key: key.into(), value: Some(any(value)) }
+    schema::KeyValue { key: key.into(), value: Some(wrapped(value)) }
 }
 
 fn text(text: &str) -> V {
@@ -138,25 +138,19 @@ fn request(record: schema::LogRecord) -> schema::Request {
     let resource = Some(schema::Resource {
         attributes: vec![attribute("service.name", text("api")), attribute("host.name", text("web-17"))],
     });
-    let scope = Some(schema::Scope {
-        name: "lib".into(),
-        version: "1.2".into(),
-        attributes: vec![attribute("s", V::Bool(true))],
-    });
+    let scope = Some(schema::Scope { name: "lib".into(), version: "1.2".into(), attributes: vec![attribute("s", V::Bool(true))] });
     let scope_logs = vec![schema::ScopeLogs { scope, log_records: vec![record] }];
     schema::Request { resource_logs: vec![schema::ResourceLogs { resource, scope_logs, schema_url: "x".into() }] }
 }
 
 fn full() -> schema::LogRecord {
     let inner = schema::Object { values: vec![attribute("id", text("x")), attribute("n", V::Int(-7))] };
-    let array = schema::Array {
-        values: vec![any(text("a\"")), any(V::Double(0.5)), any(V::Bytes(vec![1])), schema::AnyValue::default()],
-    };
+    let array = schema::Array { values: vec![wrapped(text("a\"")), wrapped(V::Double(0.5)), wrapped(V::Bytes(vec![1])), schema::AnyValue::default()] };
     schema::LogRecord {
         time_unix_nano: 1_763_596_800_007_000_000,
         severity_number: 18,
         severity_text: "ERROR2".into(),
-        body: Some(any(text("level=info is no header here"))),
+        body: Some(wrapped(text("level=info is no header here"))),
         attributes: vec![
             attribute("text", text("t")),
             attribute("truth", V::Bool(false)),
@@ -214,13 +208,7 @@ fn both_forms_say_the_same_and_all_of_it_is_kept() {
 
 #[test]
 fn a_body_without_a_severity_is_a_line() {
-    let line = |body: V| {
-        shown(schema::LogRecord {
-            body: Some(any(body)),
-            observed_time_unix_nano: 1_763_596_801_000_000_000,
-            ..Default::default()
-        })
-    };
+    let line = |body: V| shown(schema::LogRecord { body: Some(wrapped(body)), observed_time_unix_nano: 1_763_596_801_000_000_000, ..Default::default() });
     let rest = "scope_name=\"lib\" scope_version=\"1.2\" s=true component=\"api\" host=\"web-17\"";
     let observed = "observed_time=\"2025-11-20T00:00:01Z\"";
     assert_eq!(
@@ -228,9 +216,7 @@ fn a_body_without_a_severity_is_a_line() {
         format!("web-17 2025-11-20T00:00:00Z warn \"no room left\" {observed} {rest}")
     );
     assert_eq!(line(text("words")), format!("web-17 2025-11-20T00:00:01Z - \"words\" {rest}"));
-    let object = schema::Object {
-        values: vec![attribute("msg", text("up")), attribute("level", text("error")), attribute("n", V::Int(1))],
-    };
+    let object = schema::Object { values: vec![attribute("msg", text("up")), attribute("level", text("error")), attribute("n", V::Int(1))] };
     assert_eq!(line(V::Object(object)), format!("web-17 2025-11-20T00:00:01Z error \"up\" n=1 {rest}"));
     assert_eq!(line(V::Bytes(b"raw \xff".to_vec())), format!("web-17 2025-11-20T00:00:01Z - \"raw \u{fffd}\" {rest}"));
 }
@@ -239,12 +225,12 @@ fn a_body_without_a_severity_is_a_line() {
 fn a_record_that_cannot_be_read_is_refused_alone() {
     let mut deep = text("x");
     for _ in 0..40 {
-        deep = V::Array(schema::Array { values: vec![any(deep)] });
+        deep = V::Array(schema::Array { values: vec![wrapped(deep)] });
     }
     let mut request = request(full());
     let records = &mut request.resource_logs[0].scope_logs[0].log_records;
-    records.push(schema::LogRecord { body: Some(any(deep)), ..Default::default() });
-    records.push(schema::LogRecord { body: Some(any(text(&"x".repeat(RECORD_BYTES_MAX)))), ..Default::default() });
+    records.push(schema::LogRecord { body: Some(wrapped(deep)), ..Default::default() });
+    records.push(schema::LogRecord { body: Some(wrapped(text(&"x".repeat(RECORD_BYTES_MAX)))), ..Default::default() });
     records.push(full());
     let taken = export(Form::Protobuf, &request.encode_to_vec()).expect("taken");
     assert_eq!((taken.messages().len(), taken.refused().len()), (2, 2));
@@ -253,8 +239,7 @@ fn a_record_that_cannot_be_read_is_refused_alone() {
     let taken = export(Form::Json, json.as_bytes()).expect("taken");
     assert_eq!((taken.messages().len(), taken.refused().len()), (1, 2));
     let nested = "{\"arrayValue\":{\"values\":[".repeat(10_000);
-    let json = FULL_JSON
-        .replace("\"logRecords\":[", &format!("\"logRecords\":[{{\"body\":{nested}{}}},", "]}}".repeat(10_000)));
+    let json = FULL_JSON.replace("\"logRecords\":[", &format!("\"logRecords\":[{{\"body\":{nested}{}}},", "]}}".repeat(10_000)));
     assert_eq!(export(Form::Json, json.as_bytes()).expect("taken").refused().len(), 1);
 }
 
