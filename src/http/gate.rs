@@ -429,7 +429,7 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
         record.fields.push(crate::record::Field { name: "tenant".into(), value: crate::record::Value::Int64(7) });
         web.mark(&mut record);
         assert_eq!(record.text("tenant").as_deref(), Some("acme"));
-        let origin = crate::route::Origin { identity: 1, position: 0, source: "push" };
+        let origin = crate::route::Origin { identity: 1, position: 0, source: "push", tenant: None };
         lane.push(web.router(&gate.routes), &mut batcher, &record, crate::time::now(), origin, crate::time::now());
         assert_eq!(lane.table(), "Audit");
         let elsewhere = FILE.replace("audit", "Elsewhere");
