@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
 /// How long a daemon may take to answer, or go without a commit, before the measurement is given up.
+/// A day of the corpus is over whenever this runs, and would be sealed while something else is measured.
+const LEFT_ALONE: &str = "[lifecycle]\nseal_after = \"365d\"\n\n";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data folder, and the configuration it is run with.
@@ -28,16 +30,35 @@ impl Folder {
         // The records are of a fixed day, which must not have expired whenever this is run.
         let text = format!(
             "[http]\nlisten = \"off\"\n\n[[tail]]\ninclude = ['{include}']\ninstance = '{instance}'\n\n\
-             [[table]]\nname = \"Log\"\nkeep = \"36500d\"\n"
+             {LEFT_ALONE}[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n"
         );
         std::fs::write(&config, text)?;
         Ok(Folder { data, config })
     }
 
+    /// The same folder, under a configuration that reads nothing and archives to `place`.
+    pub(crate) fn archiving(&self, place: &Path) -> Result<Folder> {
+        let config = self.config.with_extension("archiving.toml");
+        let text = format!(
+            "[http]\nlisten = \"off\"\n\n{LEFT_ALONE}[[table]]\nname = \"Log\"\nkeep = \"36500d\"\narchive = 'file://{}'\n",
+            place.display()
+        );
+        std::fs::write(&config, text)?;
+        Ok(Folder { data: self.data.clone(), config })
+    }
+
+    /// A command on it, where no daemon runs.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(BINARY);
+        command.args(arguments).arg("--config").arg(&self.config).arg("--data").arg(&self.data);
+        command
+    }
+
     /// A folder below `scratch`, for a daemon that reads nothing and takes what is pushed to `listen`.
     pub(crate) fn pushed_to(scratch: &Path, name: &str, listen: SocketAddr) -> Result<Folder> {
         let (data, config) = (scratch.join(name), scratch.join(format!("{name}.toml")));
-        let text = format!("[http]\nlisten = \"{listen}\"\n\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n");
+        let text =
+            format!("[http]\nlisten = \"{listen}\"\n\n{LEFT_ALONE}[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n");
         std::fs::write(&config, text)?;
         Ok(Folder { data, config })
     }

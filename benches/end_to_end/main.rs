@@ -17,6 +17,7 @@ mod push;
 mod quiet;
 mod reading;
 mod report;
+mod sealing;
 
 use anyhow::{Context, Result};
 use daemon::Folder;
@@ -102,6 +103,7 @@ fn main() -> Result<()> {
     if let Some(quiet) = scale.quiet {
         measure_quiet(&mut report, &scratch.join("quiet"), quiet)?;
     }
+    sealing::measure(&mut report, &from_text, scratch, scale.records, scale.quick)?;
     drops(&mut report, scratch, [&from_ndjson, &from_text])?;
     println!("\n{} records\n\n{}", scale.records, report.table());
     Ok(())
@@ -204,7 +206,7 @@ fn drops(report: &mut Report, scratch: &Path, large: [&Folder; 2]) -> Result<()>
     }
     let shown = |unseen, answered| format!("{} (answered after {})", millis(unseen), millis(answered));
     report.add("drop of 1,000 rows, until unseen", "10 ms", shown(median(small)?, median(answered)?));
-    for (folder, name) in large.into_iter().zip(["NDJSON", "text"]) {
+    for (folder, name) in large.into_iter().zip(["open", "sealed"]) {
         let daemon = folder.start()?;
         let dropped = reading::drop_day(&daemon, &folder.data)?;
         let measured = shown(dropped.unseen_after, dropped.answered_after);

@@ -17,7 +17,8 @@ pub(crate) struct Query {
     pub(crate) name: &'static str,
     /// Its path.
     pub(crate) path: &'static str,
-    times: usize,
+    /// How often it is asked for a median.
+    pub(crate) times: usize,
 }
 
 /// Newest 100 of one instance.
@@ -73,9 +74,9 @@ pub(crate) fn drop_day(daemon: &Daemon, data: &Path) -> Result<Dropped> {
     let data = data.to_owned();
     let watcher = std::thread::spawn(move || -> Result<Instant> {
         let reader = Reader::open(&data)?;
-        ensure!(reader.catalogue().file_of(&table)?.is_some(), "{table} is not there");
+        ensure!(!reader.catalogue().files_of(&table)?.is_empty(), "{table} is not there");
         looking.send(())?;
-        while reader.catalogue().file_of(&table)?.is_some() {}
+        while !reader.catalogue().files_of(&table)?.is_empty() {}
         Ok(Instant::now())
     });
     looks.recv().context("the watcher ended")?;

@@ -448,7 +448,13 @@ fn essence(media: &str) -> String {
 }
 
 /// Takes any bytes apart as each endpoint would, for tests and fuzzers: how many records there are.
-pub(crate) fn trial(endpoint: Endpoint, media: &str, encoding: Encoding, bytes: &[u8], setting: &Setting) -> Result<usize, Refusal> {
+pub(crate) fn trial(
+    endpoint: Endpoint,
+    media: &str,
+    encoding: Encoding,
+    bytes: &[u8],
+    setting: &Setting,
+) -> Result<usize, Refusal> {
     let request = Request {
         endpoint,
         media: media.into(),

@@ -90,7 +90,13 @@ fn what_came_after_the_archive_keeps_the_day() {
     catalogue.put_archive(&archived(&table, 2, "file:///a", 5)).expect("noted");
     catalogue.create_day(&table, 3, "Log20261120.3.db", Ticks::MIN).expect("created");
     catalogue
-        .commit(2, &[Touched { file: "Log20261120.3.db", entities: 1, times: None }], std::iter::empty(), [].iter(), None)
+        .commit(
+            2,
+            &[Touched { file: "Log20261120.3.db", entities: 1, times: None }],
+            std::iter::empty(),
+            [].iter(),
+            None,
+        )
         .expect("committed");
     assert!(refusal(&mut catalogue, &table).contains("1 of its rows"));
     sealed(&mut catalogue, &table, 4, 6);
