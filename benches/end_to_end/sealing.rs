@@ -48,7 +48,7 @@ fn ask(report: &mut Report, folder: &Folder, what: &str, queries: &[(&Query, &st
     let mut daemon = folder.start()?;
     for (query, target) in queries {
         let (took, lines) = reading::latency(&mut daemon.client, query, quick)?;
-        ensure!(lines > 0, "{what}: {} has no answer", query.name);
+        ensure!(quick || lines > 0, "{what}: {} has no answer", query.name);
         report.add(format!("{what}: {}", query.name), target, millis(took));
     }
     daemon.process.stop()?;
