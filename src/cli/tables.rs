@@ -39,8 +39,8 @@ fn tables(data: &Data) -> Result<Vec<ShownTable>, CliError> {
     let state = LifecycleState::of(reader.catalogue())?;
     let (rules, limits) = remembered(&state);
     let view = View::of(&data.dir, state, &rules, limits, time::now());
-    let mut shown = Shown::default();
-    shown.held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason)).collect();
+    let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
+    let shown = Shown { held_back: held_back.collect(), ..Shown::default() };
     Ok(lives(&reader.tables()?, &view, &shown))
 }
 

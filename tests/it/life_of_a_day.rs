@@ -161,7 +161,7 @@ fn a_drop_by_hand_asks_for_the_archive() {
     let said = place.said("archive", &[&table]);
     assert!(said.contains("1 rows"), "{said}");
     place.said("drop", &[&table]);
-    place.wait_until_messages(&[]);
+    assert_eq!(state(&place, &table).as_deref(), Some("dropped"));
     daemon.stop();
 }
 

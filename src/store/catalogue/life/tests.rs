@@ -48,7 +48,7 @@ fn catalogue(table: &DayTable) -> (tempfile::TempDir, Catalogue) {
 fn sealed(catalogue: &mut Catalogue, table: &DayTable, generation: i64, rows: u64) {
     let output = format!("{table}.{generation}.parquet");
     let inputs = catalogue.begin_seal(table, generation, &output).expect("begun");
-    assert_eq!(catalogue.making().expect("read"), [output.clone()]);
+    assert_eq!(catalogue.making().expect("read"), std::slice::from_ref(&output));
     catalogue.end_seal(table, &inputs, &output, &seal(rows)).expect("ended");
     assert_eq!(catalogue.making().expect("read"), [""; 0]);
 }
