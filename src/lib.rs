@@ -16,7 +16,7 @@
 //! * [`route`]: which configured table, and which of its days, takes a record.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
-//! * [`lifecycle`]: which days are created ahead and which are dropped: a pure plan, and the schedule that runs it.
+//! * [`lifecycle`]: the life of a day: created ahead, sealed, archived, dropped, restored: a pure plan, and what takes its steps.
 //! * [`query`]: rows become records again: newest first, counted, followed live.
 //! * [`metrics`]: everything that is counted, by its Prometheus name.
 //! * [`http`]: the listeners: metrics, health, the reading API, the control socket.

@@ -8,7 +8,6 @@ use super::working::{Rules, rules_of};
 use crate::lifecycle::{Told, View, forecast};
 use crate::store::LifecycleState;
 use crate::time;
-use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -51,7 +50,7 @@ fn plan_here(args: &Args) -> Result<Vec<Told>, CliError> {
     let config = args.rules.config()?;
     let state = LifecycleState::of(args.data.open()?.catalogue())?;
     let (rules, limits) = rules_of(config.as_ref(), &state);
-    let view = View::of(&args.data.dir, state, &rules, limits, time::now(), Duration::ZERO);
+    let view = View::of(&args.data.dir, state, &rules, limits, time::now());
     Ok(forecast(&view).told())
 }
 

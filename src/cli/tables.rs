@@ -8,7 +8,6 @@ use crate::lifecycle::{View, plan, remembered};
 use crate::query::{ShownTable, lives};
 use crate::store::LifecycleState;
 use crate::time;
-use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -39,9 +38,9 @@ fn tables(data: &Data) -> Result<Vec<ShownTable>, CliError> {
     let reader = data.open()?;
     let state = LifecycleState::of(reader.catalogue())?;
     let (rules, limits) = remembered(&state);
-    let view = View::of(&data.dir, state, &rules, limits, time::now(), Duration::ZERO);
-    let mut shown = Shown::default();
-    shown.held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason)).collect();
+    let view = View::of(&data.dir, state, &rules, limits, time::now());
+    let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
+    let shown = Shown { held_back: held_back.collect(), ..Shown::default() };
     Ok(lives(&reader.tables()?, &view, &shown))
 }
 

@@ -37,7 +37,7 @@ impl Lives {
     }
 
     fn view(&self, state: LifecycleState) -> View {
-        View::of(&self.data_dir, state, &self.rules, self.limits, time::now(), Duration::ZERO)
+        View::of(&self.data_dir, state, &self.rules, self.limits, time::now())
     }
 
     pub(super) fn tables(&self, reader: &Reader, out: &mut Out) -> Result<(), ApiError> {

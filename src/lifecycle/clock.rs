@@ -5,9 +5,12 @@
 //!
 //! * **a record**: a time that was parsed from a record, not dated far ahead itself, is at most one period behind the
 //!   clock. Or, where records carry no times,
-//! * **patience**: a daemon has itself watched, by a clock that nobody can set (`CLOCK_BOOTTIME`), for as long as the
+//! * **patience**: a daemon has itself watched, by a clock that nobody can set (`CLOCK_MONOTONIC`), for as long as the
 //!   day is kept and one period more, and in all that time nothing was written to the day and no record gave a newer
 //!   time. So whatever the clock says, the day is at least as old as it has to be.
+//!
+//! A day that was made while the clock was behind (later days of its table were known already) has records that may be
+//! of a minute ago under a name of long ago. It goes by patience alone.
 //!
 //! A clock that is ten years ahead is contradicted by every record with a time, and drops nothing however long. Where
 //! no record has one, what goes has been left alone for its whole `keep`, by a clock that counts seconds only: a right
@@ -44,6 +47,12 @@ impl Clock {
         }
         Some(self.newest_record.map_or(Reason::NoRecordTime, |newest_record| Reason::ClockAhead { newest_record }))
     }
+}
+
+/// Why a day that was made while the clock was behind may not go: it was not left alone for long enough.
+pub(super) fn behind(period: Period, now: Ticks, watched: Duration, patience: Duration) -> Option<Reason> {
+    let patience = patience.saturating_add(length(period, now));
+    (watched < patience).then_some(Reason::ClockWasBehind)
 }
 
 /// How long the period is that `time` lies in.

@@ -108,6 +108,7 @@ impl Hands {
         match step {
             Step::Create(table) => self.steps.create_table(table).map(drop)?,
             Step::Drop(table) => self.steps.drop_table(table)?,
+            Step::DropUnarchived(table) => self.steps.drop_without_archive(table)?,
             Step::Seal(table) => self.seal(table, on)?,
             Step::Archive(table, place) => self.archive(table, place, on)?,
             Step::RemoveArchive(table, generation, place) => self.remove_archive(table, *generation, place)?,

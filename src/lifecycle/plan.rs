@@ -57,6 +57,8 @@ pub struct TableState {
     pub bytes: u64,
     /// How long a daemon has watched since something was last written to it.
     pub watched: Duration,
+    /// Whether it was made while the clock was behind, so that its name does not say how old its records are.
+    pub is_behind: bool,
 }
 
 /// What has become of a day-table.
@@ -201,8 +203,10 @@ pub enum Step {
     Seal(DayTable),
     /// Copy the sealed file of a day, and read the copy back.
     Archive(DayTable, Arc<str>),
-    /// Drop a table.
+    /// Drop a table: with its permit.
     Drop(DayTable),
+    /// Drop a table whether it is archived or not, because the configuration says so.
+    DropUnarchived(DayTable),
     /// Remove this generation's archive from this place.
     RemoveArchive(DayTable, i64, Arc<str>),
 }
@@ -211,8 +215,16 @@ impl Step {
     /// The day it is about.
     pub fn table(&self) -> &DayTable {
         match self {
-            Step::Create(table) | Step::Seal(table) | Step::Archive(table, _) | Step::Drop(table) => table,
-            Step::RemoveArchive(table, ..) => table,
+            Step::Create(table) | Step::Seal(table) | Step::Drop(table) | Step::DropUnarchived(table) => table,
+            Step::Archive(table, _) | Step::RemoveArchive(table, ..) => table,
+        }
+    }
+
+    /// The archive that it needs.
+    pub fn place(&self) -> Option<&Arc<str>> {
+        match self {
+            Step::Archive(_, place) | Step::RemoveArchive(_, _, place) => Some(place),
+            _ => None,
         }
     }
 
@@ -223,6 +235,7 @@ impl Step {
             Step::Seal(_) => "seal",
             Step::Archive(..) => "archive",
             Step::Drop(_) => "drop",
+            Step::DropUnarchived(_) => "drop_unarchived",
             Step::RemoveArchive(..) => "remove_archive",
         }
     }

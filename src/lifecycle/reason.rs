@@ -29,6 +29,8 @@ pub enum Reason {
     },
     /// No record ever gave a time to hold the clock against.
     NoRecordTime,
+    /// It was made while the clock was behind, and was not left alone for as long as it is kept.
+    ClockWasBehind,
     /// A longer `keep`, or an archive, was configured until lately.
     Grace {
         /// When the new configuration begins to count.
@@ -50,6 +52,7 @@ impl Reason {
             Reason::OtherPeriod(_) => "other_period",
             Reason::ClockAhead { .. } => "clock_ahead",
             Reason::NoRecordTime => "no_record_time",
+            Reason::ClockWasBehind => "clock_was_behind",
             Reason::Grace { .. } => "grace",
             Reason::NoPermit => "no_permit",
             Reason::OverLimit(_) => "over_limit",
@@ -76,6 +79,9 @@ impl fmt::Display for Reason {
             Reason::NoRecordTime => {
                 f.write_str("no record has given a time of its own yet, so nothing confirms the clock")
             }
+            Reason::ClockWasBehind => f.write_str(
+                "it was made while the clock was behind, so it stays until nothing came for it for as long as it is kept",
+            ),
             Reason::Grace { until } => {
                 write!(f, "it was configured to stay until lately; what is new counts from {until}")
             }

@@ -13,21 +13,13 @@ use std::path::Path;
 use std::time::Duration;
 
 impl View {
-    /// The folder at `data_dir` as `state` says it is, under these rules, at `now`. `watched` is what was watched since
-    /// that was last noted.
-    pub fn of(
-        data_dir: &Path,
-        state: LifecycleState,
-        rules: &[TableRule],
-        limits: Limits,
-        now: Ticks,
-        watched: Duration,
-    ) -> View {
+    /// The folder at `data_dir` as `state` says it is, under these rules, at `now`.
+    pub fn of(data_dir: &Path, state: LifecycleState, rules: &[TableRule], limits: Limits, now: Ticks) -> View {
         let mut rules = rules.to_vec();
         for rule in &mut rules {
             recall(rule, &state.rules, limits.grace);
         }
-        let watch = Watch { watched: state.watch.watched + watched, ..state.watch };
+        let watch = state.watch;
         let newest_watched = match watch.newest == state.newest {
             true => watch.watched.saturating_sub(watch.newest_since),
             false => Duration::ZERO,
@@ -86,6 +78,7 @@ fn table_of(data_dir: &Path, day: &Day, watch: &Watch) -> TableState {
         sealed: of_role(true)
             .filter_map(|file| Some(Sealed { generation: file.generation(), seal: file.seal.clone()? }))
             .max_by_key(|sealed| sealed.generation),
+        is_behind: day.is_behind,
         bytes: day.files.iter().map(|file| file_bytes(data_dir, file)).sum(),
         watched: quiet.map_or(Duration::ZERO, |(_, since)| watch.watched.saturating_sub(since)),
     }

@@ -31,9 +31,11 @@ fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
     let archive = view.archives.iter().rfind(|archived| archived.table == state.table && !archived.is_superseded);
     table.archive = archive.map(|archived| archived.url.clone());
     table.state = view.state_name(state);
-    if let State::Restored { expires, .. } = &state.state {
-        table.expires = Some(expires.to_string());
-    }
+    table.expires = match &state.state {
+        State::Restored { expires, .. } => Some(expires.to_string()),
+        // What is configured no more stays.
+        _ => table.expires.take().filter(|_| view.rule_of(&state.table).is_some()),
+    };
     if let Some(next) = next(view, state) {
         table.next = Some(next.step);
         table.next_at = next.at.map(|at| at.to_string());

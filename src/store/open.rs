@@ -156,7 +156,7 @@ fn check_closed(layout: &Layout, path: &Path, live: &LiveFile, committed: i64) -
 }
 
 /// A sealed file never changes; its length is that which it had. Its bytes are checked where they are read.
-fn check_sealed(layout: &Layout, path: &Path, seal: &Seal) -> Result<(), StoreError> {
+pub(crate) fn check_sealed(layout: &Layout, path: &Path, seal: &Seal) -> Result<(), StoreError> {
     let bytes = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
     let what = || format!("it has {bytes} bytes, the catalogue says {}", seal.bytes);
     if bytes == seal.bytes { Ok(()) } else { Err(mismatch(layout, path, what())) }

@@ -9,6 +9,8 @@ use crate::time::{self, Ticks};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+mod lives;
+
 const SOURCE: u64 = 0xfeed;
 
 fn day(n: u64) -> Ticks {

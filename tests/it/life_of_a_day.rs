@@ -2,6 +2,7 @@
 //! record is in the table or in exactly one archive that was read back.
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, message_of, numbered, wait_for};
+use crate::trouble::{SmallDisk, lines_of_noise};
 use daytable::archive::{Access, Archive, ArchiveUrl, Patience};
 use daytable::key::{DayTable, Period, TableName};
 use daytable::time::now;
@@ -160,7 +161,7 @@ fn a_drop_by_hand_asks_for_the_archive() {
     let said = place.said("archive", &[&table]);
     assert!(said.contains("1 rows"), "{said}");
     place.said("drop", &[&table]);
-    place.wait_until_messages(&[]);
+    assert_eq!(state(&place, &table).as_deref(), Some("dropped"));
     daemon.stop();
 }
 
@@ -277,6 +278,76 @@ fn an_archive_that_cannot_be_written_keeps_the_day_and_says_why() {
     daemon.stop();
 }
 
+/// Lines of an old hour that do not compress: some megabytes, sealed or not.
+fn old_noise(count: usize) -> (Vec<String>, Vec<String>, DayTable) {
+    let (_, _, day) = old_lines("noise", 1);
+    let messages: Vec<String> = lines_of_noise().into_iter().take(count).collect();
+    let line = |message: &String| format!("{} INFO {message}", day.start());
+    (messages.iter().map(line).collect(), messages, day)
+}
+
+/// An archive on a disk that may not be written, and then is full: the reason is shown, nothing is dropped, and nothing
+/// that is half there is taken for an archive.
+#[test]
+fn an_archive_on_a_read_only_or_full_disk_keeps_the_day() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mount(&place.path("archive"), "300k") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    disk.remount("ro");
+    let (lines, messages, day) = old_noise(20_000);
+    let name = day.to_string();
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let daemon = place.start_with(&config(&place, "30d", ""));
+    wait_state(&place, &name, "sealed");
+    let failed = || daemon.metric("daytable_lifecycle_failures_total{step=\"archive\"}").unwrap_or(0.0);
+    wait_for("read-only", PATIENCE, || (failed() >= 1.0).then_some(()));
+    let refused = place.ask("drop", &[&name]);
+    assert_eq!(refused.status.code(), Some(69), "{}", String::from_utf8_lossy(&refused.stderr));
+    disk.remount("rw,size=300k");
+    let before = failed();
+    wait_for("full", PATIENCE, || (failed() > before).then_some(()));
+    assert_eq!(archives(&place, &day), []);
+    assert_kept(&place, &day, &messages, "full");
+    disk.grow("64m");
+    wait_state(&place, &name, "archived");
+    daemon.stop();
+    let daemon = place.start_with(&config(&place, "1h", ""));
+    wait_state(&place, &name, "dropped");
+    assert_eq!(archives(&place, &day), [(2, 20_000)]);
+    daemon.stop();
+}
+
+/// A data folder without room for the sealed day: it stays as it is, whole and readable, until there is room.
+#[test]
+fn a_full_data_folder_keeps_the_day_as_it_is() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mount(&place.data(), "64m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let (lines, messages, day) = old_noise(20_000);
+    let name = day.to_string();
+    place.write("app.log", &[lines, vec![young("young")]].concat());
+    let waiting = config(&place, "30d", "").replace("\"0s\"\nmin", "\"365d\"\nmin");
+    let daemon = place.start_with(&waiting);
+    wait_for("all is read", PATIENCE, || (messages_in(&place, &name).len() == 20_000).then_some(()));
+    daemon.stop();
+    let used = rustix::fs::statvfs(place.data()).expect("a disk");
+    let room = (used.f_bavail * used.f_frsize).saturating_sub(512 << 10);
+    fs::write(place.data().join("ballast"), vec![1; usize::try_from(room).expect("small")]).expect("written");
+    let refused = place.ask("archive", &[&name]);
+    assert!(!refused.status.success(), "there was room");
+    assert_kept(&place, &day, &messages, "full");
+    assert_eq!(state(&place, &name).as_deref(), Some("open"));
+    fs::remove_file(place.data().join("ballast")).expect("removed");
+    place.said("archive", &[&name]);
+    assert_eq!(state(&place, &name).as_deref(), Some("archived"));
+    assert_kept(&place, &day, &messages, "with room");
+    drop(disk);
+}
+
 /// A damaged archive is refused with what is wrong with it, and nothing else is touched.
 #[test]
 fn a_damaged_archive_is_refused() {
@@ -391,7 +462,7 @@ fn a_clock_ten_years_ahead_drops_nothing() {
 #[test]
 fn a_clock_set_back_and_a_record_of_2099_lose_nothing() {
     let place = Place::new();
-    let config = config(&place, "2h", "");
+    let config = config(&place, "2h", "").replace(&format!("archive = \"{}\"\n", url(&place)), "");
     let daemon = place.start_with(&config);
     place.write("app.log", &[young("now"), "2099-01-01T00:00:00Z INFO far ahead".into()]);
     place.wait_for_messages(&["now".into(), "far ahead".into()]);
@@ -408,7 +479,16 @@ fn a_clock_set_back_and_a_record_of_2099_lose_nothing() {
     wait_for("some runs", PATIENCE, || runs().filter(|runs| *runs >= before + 2.0));
     assert_eq!(place.records().len(), 4);
     daemon.stop();
-    assert_eq!(place.records().len(), 4);
+    // Set right, the clock says that what came meanwhile is ten days old. It is not.
+    let daemon = place.start_with(&config);
+    place.write("app.log", &[young("after")]);
+    wait_for("all is there", PATIENCE, || (place.records().len() == 5).then_some(()));
+    let runs = || daemon.metric("daytable_lifecycle_runs_total");
+    let before = runs().expect("runs");
+    wait_for("some runs", PATIENCE, || runs().filter(|runs| *runs >= before + 2.0));
+    assert_eq!(place.records().len(), 5);
+    assert!(daemon.metric("daytable_tables_held_back{reason=\"clock_was_behind\"}").is_some_and(|days| days >= 1.0));
+    daemon.stop();
 }
 
 /// The places where a kill hurts most, one by one, in a build that has them.

@@ -124,21 +124,26 @@ fn start_unprivileged(place: &Place, config: &str) -> Daemon {
 }
 
 /// A file system of its own on a folder, in memory; taken away with it.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     /// None where this process may not mount.
-    fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
+    pub(crate) fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
         fs::create_dir_all(at).expect("a folder");
         let options = format!("size={size},mode=0700");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).output();
         mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(at.into()))
     }
 
-    fn grow(&self, size: &str) {
-        let options = format!("remount,size={size}");
-        let grown = Command::new("mount").args(["-o", &options]).arg(&self.0).status().expect("mount");
-        assert!(grown.success(), "the disk cannot be made larger");
+    pub(crate) fn grow(&self, size: &str) {
+        self.remount(&format!("size={size}"));
+    }
+
+    /// Mounts it again with other options, such as `ro`.
+    pub(crate) fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let mounted = Command::new("mount").args(["-o", &options]).arg(&self.0).status().expect("mount");
+        assert!(mounted.success(), "the disk cannot be mounted with {options}");
     }
 }
 
@@ -150,7 +155,7 @@ impl Drop for SmallDisk {
 }
 
 /// What does not compress: more than a small disk has.
-fn lines_of_noise() -> Vec<String> {
+pub(crate) fn lines_of_noise() -> Vec<String> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut noise = || {
         state ^= state << 13;

@@ -2,6 +2,7 @@
 
 use super::{Archive, Planned, Shortened, State, Step, TableRule, TableState, View};
 use crate::key::{DayTable, TableName};
+use crate::lifecycle::clock;
 use crate::lifecycle::reason::{Reason, Why};
 use crate::lifecycle::window::Window;
 use crate::time::Ticks;
@@ -110,6 +111,12 @@ fn expired<'v>(
     let now = view.clock.now;
     if let Some(doubt) = view.clock.doubt(rule.window.period, state.watched, rule.window.keep) {
         return Outlook::stays(doubt);
+    }
+    if state.is_behind
+        && state.rows() > 0
+        && let Some(reason) = clock::behind(rule.window.period, now, state.watched, rule.window.keep)
+    {
+        return Outlook { next: ripen(view, rule, state, Ripe::InTime), stays: Some(reason) };
     }
     if let Some(Shortened { keep_before, since }) = rule.shortened {
         let before = Window { keep: keep_before, ..rule.window };

@@ -58,7 +58,7 @@ impl View {
                     manifest,
                 });
             }
-            (Step::Drop(_), Some(state)) => {
+            (Step::Drop(_) | Step::DropUnarchived(_), Some(state)) => {
                 let table = state.table.clone();
                 self.bytes = self.bytes.saturating_sub(state.bytes);
                 *state = TableState { state: State::Dropped, ..TableState::empty(table) };
@@ -86,6 +86,7 @@ impl TableState {
             sealed: None,
             bytes: 0,
             watched: Duration::ZERO,
+            is_behind: false,
         }
     }
 }

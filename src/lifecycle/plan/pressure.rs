@@ -47,7 +47,9 @@ pub(super) fn relieve<'v>(view: &'v View, standing: &[&'v TableState], drops: &m
                 // It need not be sealed or copied for its own sake any more.
                 plan.steps.retain(|planned| planned.step.table() != &state.table);
                 plan.held_back.retain(|held| held.table != state.table);
-                plan.steps.push(Planned { step: Step::Drop(state.table.clone()), why: why.clone() });
+                let table = state.table.clone();
+                let step = if is_proven { Step::Drop(table) } else { Step::DropUnarchived(table) };
+                plan.steps.push(Planned { step, why: why.clone() });
                 bytes = bytes.saturating_sub(state.bytes);
             }
             Err(reason @ Reason::OverLimit(_)) => return hold(plan, state, reason),

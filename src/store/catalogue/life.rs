@@ -29,6 +29,7 @@ pub(super) const LIFE: &str = "
     ALTER TABLE day ADD COLUMN origin TEXT;         -- of a restored day: the day-table that its archive is of
     ALTER TABLE day ADD COLUMN quiet_mark INTEGER;  -- its last commit when it was last looked at,
     ALTER TABLE day ADD COLUMN quiet_since INTEGER; -- and the seconds watched (see watch) when that was first seen
+    ALTER TABLE day ADD COLUMN behind INTEGER NOT NULL DEFAULT 0; -- whether it was made by a clock that was behind
     ALTER TABLE file ADD COLUMN role TEXT NOT NULL DEFAULT 'open'; -- or 'closed', or 'sealed'
     ALTER TABLE file ADD COLUMN bytes INTEGER;      -- of a sealed file
     ALTER TABLE file ADD COLUMN sha256 TEXT;        -- 64 hex digits
@@ -121,6 +122,8 @@ pub struct Day {
     pub files: Vec<LiveFile>,
     /// Its last commit when it was last looked at, and how long the daemon had watched when that was first seen.
     pub quiet: Option<(i64, Duration)>,
+    /// Whether it was made while the clock was behind: later days of its table were known already.
+    pub is_behind: bool,
 }
 
 /// What has become of a day-table.
@@ -182,8 +185,8 @@ impl Catalogue {
     /// Every day-table there is or was, the oldest first.
     pub fn days(&self) -> Result<Vec<Day>, StoreError> {
         let select = match self.has_life()? {
-            true => "SELECT name, state, expires, origin, quiet_mark, quiet_since FROM day",
-            false => "SELECT name, state, NULL, NULL, NULL, NULL FROM day",
+            true => "SELECT name, state, expires, origin, quiet_mark, quiet_since, behind FROM day",
+            false => "SELECT name, state, NULL, NULL, NULL, NULL, 0 FROM day",
         };
         let mut days = self.all(select, read_day)?;
         let mut files: std::collections::HashMap<DayTable, Vec<LiveFile>> = std::collections::HashMap::new();
@@ -291,14 +294,12 @@ impl Catalogue {
                 }
                 last_seq = last_seq.max(input.last_seq);
             }
+            made(transaction, output)?;
             put_sealed(transaction, &name, output, last_seq, seal)
         });
-        match is_whole {
-            Err(StoreError::Sqlite { source: rusqlite::Error::StatementChangedRows(0), .. }) => {
-                Err(StoreError::Refused(format!("{day} was dropped, or sealed again, while it was being sealed")))
-            }
-            done => done,
-        }
+        is_whole.map_err(|error| {
+            gave_way(error, || format!("{day} was dropped, or sealed again, while it was being sealed"))
+        })
     }
 
     /// Makes `output`, which was brought back from an archive of `origin`, the one file of `day` until `expires`.
@@ -312,11 +313,14 @@ impl Catalogue {
         now: Ticks,
     ) -> Result<(), StoreError> {
         let (name, origin) = (day.to_string(), origin.to_string());
-        self.change(|transaction| {
+        let is_whole = self.change(|transaction| {
+            made(transaction, output)?;
             put_sealed(transaction, &name, output, 0, seal)?;
             let update = "UPDATE day SET state = 'restored', expires = ?2, origin = ?3, changed = ?4 WHERE name = ?1";
             transaction.execute(update, params![name, expires.get(), origin, now.get()]).map(drop)
-        })
+        });
+        is_whole
+            .map_err(|error| gave_way(error, || format!("what was brought back of {day} was cleared away meanwhile")))
     }
 
     /// Has a restored day go at `expires`, unless it goes later anyway.
@@ -376,8 +380,8 @@ impl Catalogue {
                 let mut statement = transaction.prepare("DELETE FROM file WHERE day = ?1 RETURNING name")?;
                 statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
             };
-            let update =
-                "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL WHERE name = ?1";
+            let update = "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL, behind = 0
+                          WHERE name = ?1";
             transaction.execute(update, params![name, now.get()])?;
             Ok(Ok(files))
         })?;
@@ -456,6 +460,23 @@ fn make(connection: &Connection, day: &DayTable, generation: i64, output: &str) 
     connection.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", params![output, name]).map(drop)
 }
 
+/// Ends the making of `output`. Fails where nothing of that name was being made: the folder was opened anew meanwhile,
+/// which cleared away what there was of it.
+fn made(connection: &Connection, output: &str) -> rusqlite::Result<()> {
+    match connection.execute("DELETE FROM making WHERE name = ?1", [output])? {
+        1 => Ok(()),
+        _ => Err(rusqlite::Error::StatementChangedRows(0)),
+    }
+}
+
+/// Says what came between, where that is why nothing was changed.
+fn gave_way(error: StoreError, what: impl FnOnce() -> String) -> StoreError {
+    match error {
+        StoreError::Sqlite { source: rusqlite::Error::StatementChangedRows(0), .. } => StoreError::Refused(what()),
+        error => error,
+    }
+}
+
 fn put_sealed(connection: &Connection, day: &str, output: &str, last_seq: i64, seal: &Seal) -> rusqlite::Result<()> {
     let (oldest, newest) = seal.times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
     connection.execute(
@@ -473,7 +494,7 @@ fn put_sealed(connection: &Connection, day: &str, output: &str, last_seq: i64, s
             seal.at.get()
         ],
     )?;
-    connection.execute("DELETE FROM making WHERE name = ?1", [output]).map(drop)
+    Ok(())
 }
 
 /// What keeps `day` from being dropped, for people; none where nothing does.
@@ -527,7 +548,7 @@ fn read_day(row: &Row<'_>) -> rusqlite::Result<Day> {
         _ => DayState::Open,
     };
     let quiet = row.get::<_, Option<i64>>(4)?.zip(row.get::<_, Option<i64>>(5)?.map(seconds));
-    Ok(Day { table: table_in(row, 0)?, state, files: Vec::new(), quiet })
+    Ok(Day { table: table_in(row, 0)?, state, files: Vec::new(), quiet, is_behind: row.get(6)? })
 }
 
 fn read_archived(row: &Row<'_>) -> rusqlite::Result<Archived> {

@@ -77,6 +77,7 @@ impl Committer {
     /// Makes the sealed file the table, and lets go of what it was made of.
     pub(crate) fn end_seal(&mut self, sealing: &Sealing, seal: &Seal) -> Result<(), StoreError> {
         crate::failpoint!("seal-before-live");
+        open::check_sealed(&self.layout, &sealing.path, seal)?;
         self.catalogue.end_seal(&sealing.table, &sealing.inputs, &sealing.output, seal)?;
         crate::failpoint!("seal-live");
         for input in &sealing.inputs {
@@ -122,6 +123,7 @@ impl Committer {
     pub(crate) fn end_restore(&mut self, restoring: &Restoring, seal: &Seal, expires: Ticks) -> Result<(), StoreError> {
         let Restoring { table, origin, output, .. } = restoring;
         crate::failpoint!("restore-before-live");
+        open::check_sealed(&self.layout, &restoring.path, seal)?;
         if !self.catalogue.files_of(table)?.is_empty() {
             return Err(StoreError::Refused(format!("{table} came to stand while it was being restored")));
         }

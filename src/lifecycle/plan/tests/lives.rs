@@ -129,6 +129,16 @@ fn a_restored_day_goes_after_its_time_and_with_its_archive_only() {
 }
 
 #[test]
+fn a_day_that_was_made_while_the_clock_was_behind_goes_by_patience() {
+    let behind = TableState { is_behind: true, ..open("Log20261001") };
+    let mut view = noon(&[behind], rule("Log", 5 * DAY));
+    view.limits.seal_after = 100 * DAY;
+    assert_eq!(reasons(&super::super::plan(&view)), [("Log20261001".into(), Reason::ClockWasBehind)]);
+    view.tables[0].watched = 6 * DAY;
+    assert_eq!(drops(&super::super::plan(&view)), ["Log20261001"]);
+}
+
+#[test]
 fn so_many_days_stay_however_old() {
     let tables = [open("Log20261101"), open("Log20261102"), TableState::empty(day("Log20261103"))];
     let mut view = noon(&tables, rule("Log", DAY));
@@ -164,7 +174,7 @@ fn under_pressure_a_day_is_archived_before_it_goes() {
     assert_eq!(steps(&planned), ["seal Log20261117"], "a younger one does not go in its place");
     assert_eq!(reasons(&planned), [("Log20261117".into(), Reason::NoPermit)]);
     view.limits.drop_unarchived = true;
-    assert_eq!(drops(&super::super::plan(&view)), ["Log20261117", "Log20261118"]);
+    assert_eq!(steps(&super::super::plan(&view)), ["drop_unarchived Log20261117", "drop Log20261118"]);
 }
 
 #[test]
@@ -214,7 +224,8 @@ prop_compose! {
         }
         let sealed = is_sealed.then(|| Sealed { generation: 2, seal: seal(7) });
         TableState {
-            is_closed: is_closed && unsealed_rows > 0, unsealed_rows, sealed, bytes: 100, watched: DAY * watched as u32, state, table,
+            is_closed: is_closed && unsealed_rows > 0,
+            is_behind: watched % 7 == 3, unsealed_rows, sealed, bytes: 100, watched: DAY * watched as u32, state, table,
         }
     }
 }
@@ -238,7 +249,10 @@ prop_compose! {
 }
 
 fn dropped_states<'v>(view: &'v View, plan: &Plan) -> Vec<&'v TableState> {
-    let tables = plan.steps.iter().filter_map(|p| if let Step::Drop(table) = &p.step { Some(table) } else { None });
+    let tables = plan.steps.iter().filter_map(|planned| match &planned.step {
+        Step::Drop(table) | Step::DropUnarchived(table) => Some(table),
+        _ => None,
+    });
     tables.map(|table| view.tables.iter().find(|state| state.table == *table).expect("it is in the view")).collect()
 }
 
@@ -247,14 +261,18 @@ proptest! {
     /// exactly that, unless it was said that pressure may do without; so is every restored day.
     #[test]
     fn nothing_is_dropped_without_its_permit(view in any_view()) {
-        for state in dropped_states(&view, &super::super::plan(&view)) {
+        let planned = super::super::plan(&view);
+        for state in dropped_states(&view, &planned) {
             let place = match (&state.state, view.rule_of(&state.table).map(|rule| &rule.archive)) {
                 (State::Restored { .. }, _) => None,
                 (_, Some(Archive::At(place))) => Some(&**place),
                 _ => continue,
             };
             let may_do_without = view.limits.drop_unarchived && view.limits.max_bytes.is_some();
-            prop_assert!(view.is_proven(state, place) || may_do_without, "{:?}", state);
+            let is_proven = view.is_proven(state, place);
+            prop_assert!(is_proven || may_do_without, "{:?}", state);
+            let by_permit = planned.steps.iter().any(|planned| planned.step == Step::Drop(state.table.clone()));
+            prop_assert_eq!(by_permit, is_proven, "{:?}", state);
         }
     }
 
