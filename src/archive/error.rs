@@ -113,6 +113,11 @@ impl ArchiveError {
         }
     }
 
+    /// Whether it says something of the place and not of one archive in it: others would fail there as well.
+    pub fn is_of_place(&self) -> bool {
+        matches!(self, ArchiveError::Setup { .. } | ArchiveError::Unreachable { .. } | ArchiveError::Denied { .. })
+    }
+
     /// A short name, for a metric's label.
     pub fn name(&self) -> &'static str {
         match self {

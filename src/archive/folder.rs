@@ -35,9 +35,28 @@ pub(super) fn make_parents(url: &ArchiveUrl, file: &Path) -> Result<(), ArchiveE
     file.parent().map_or(Ok(()), make)
 }
 
-/// Lets only the owner read a file.
+/// Refuses what would be taken away again: a data folder empties its `trash` and clears its `tables` of what it does
+/// not know.
+pub(super) fn refuse_within_data(url: &ArchiveUrl, folder: &Path) -> Result<(), ArchiveError> {
+    let is_cleared = |folder: &Path| {
+        let is_named = folder.file_name().is_some_and(|name| name == "tables" || name == "trash");
+        is_named && folder.parent().is_some_and(|data| data.join("catalog.db").exists())
+    };
+    match folder.ancestors().find(|folder| is_cleared(folder)) {
+        None => Ok(()),
+        Some(cleared) => {
+            let what = format!("{} is cleared by the daemon: choose another folder", cleared.display());
+            Err(ArchiveError::Setup { url: url.clone(), what })
+        }
+    }
+}
+
+/// Lets only the owner read a file, where the file system knows owners.
 pub(super) fn restrict(file: &Path) -> Result<(), ArchiveError> {
-    fs::set_permissions(file, Permissions::from_mode(0o600)).map_err(ArchiveError::io(file))
+    match fs::set_permissions(file, Permissions::from_mode(0o600)) {
+        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported) => Ok(()),
+        restricted => restricted.map_err(ArchiveError::io(file)),
+    }
 }
 
 /// Removes what uploads of this file left that were killed: `object_store` writes to the name with `#` and a number

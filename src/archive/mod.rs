@@ -168,6 +168,7 @@ impl Archive {
     /// As for [`Archive::open`].
     pub fn open_to_write(url: &ArchiveUrl, access: &Access, patience: &Patience) -> Result<Archive, ArchiveError> {
         if let Some(path) = url.folder() {
+            folder::refuse_within_data(url, path)?;
             folder::make(path)?;
         }
         Archive::open(url, access, patience)

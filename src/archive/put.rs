@@ -142,8 +142,13 @@ impl Archive {
             let mut done = 0;
             while done < total {
                 let bytes = piece.next(size.min(total - done))?;
-                done += bytes.len() as u64;
-                upload.put_part(bytes.into()).await.map_err(self.not_sent(name))?;
+                let (is_first, length) = (done == 0, bytes.len() as u64);
+                let put = upload.put_part(bytes.into()).await;
+                // Azure is asked nothing before the first part.
+                put.map_err(
+                    |error| if is_first { self.not_put(name, Part::Data)(error) } else { self.not_sent(name)(error) },
+                )?;
+                done += length;
                 crate::failpoint!("archive-part");
                 if on(Progress { act: Act::Upload, done, total }).is_break() {
                     return Err(ArchiveError::Stopped);

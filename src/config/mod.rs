@@ -84,7 +84,7 @@ pub struct Config {
 }
 
 /// When days are created and dropped, and how many at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LifecycleConfig {
     /// When.
     pub schedule: Schedule,
@@ -131,12 +131,6 @@ impl Default for Config {
             store: StoreConfig::default(),
             log: LogConfig::default(),
         }
-    }
-}
-
-impl Default for LifecycleConfig {
-    fn default() -> LifecycleConfig {
-        LifecycleConfig { schedule: Schedule::default(), limits: Limits::default() }
     }
 }
 

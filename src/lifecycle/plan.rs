@@ -220,6 +220,14 @@ impl Step {
         }
     }
 
+    /// The archive that it needs.
+    pub fn place(&self) -> Option<&Arc<str>> {
+        match self {
+            Step::Archive(_, place) | Step::RemoveArchive(_, _, place) => Some(place),
+            _ => None,
+        }
+    }
+
     /// A short name, for a metric's label.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -76,6 +76,15 @@ impl Round {
     }
 }
 
+/// What became of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// It was taken, or failed for itself.
+    Done,
+    /// The place of the archive cannot be used now, whatever the day.
+    NotReached,
+}
+
 /// What the thread keeps between runs.
 struct State {
     retries: Retries,
@@ -177,7 +186,7 @@ impl Lifecycle {
     /// One run. A step that fails does not keep the others from being taken.
     fn run(&self, state: &mut State, round: Round) {
         let mut run = Run { at: time::now(), ..Run::default() };
-        let mut taken = HashSet::new();
+        let (mut taken, mut away) = (HashSet::new(), HashSet::new());
         loop {
             let plan = match self.view() {
                 Ok(mut view) => {
@@ -196,13 +205,17 @@ impl Lifecycle {
                 round.covers(&planned.step)
                     && state.retries.allows(&planned.step, Instant::now())
                     && !taken.contains(&planned.step)
+                    && planned.step.place().is_none_or(|place| !away.contains(place))
             };
             let Some(planned) = plan.steps.iter().find(may) else { break };
             if state.stop.try_recv() == Err(TryRecvError::Disconnected) || self.hands.is_stopped() {
                 return;
             }
             taken.insert(planned.step.clone());
-            self.take(planned, state, &mut run);
+            if self.take(planned, state, &mut run) == Taken::NotReached {
+                // The other days need not wait for it, one after the other.
+                away.extend(planned.step.place().cloned());
+            }
         }
         if run.failed.is_empty()
             && round == Round::Whole
@@ -236,7 +249,7 @@ impl Lifecycle {
         }));
     }
 
-    fn take(&self, Planned { step, why }: &Planned, state: &mut State, run: &mut Run) {
+    fn take(&self, Planned { step, why }: &Planned, state: &mut State, run: &mut Run) -> Taken {
         let (table, name) = (step.table(), step.name());
         tracing::debug!(%table, step = name, %why, "next step");
         match self.hands.take(step, &mut |_| {}) {
@@ -255,11 +268,16 @@ impl Lifecycle {
             }
             Err(StepError::Stopped | StepError::Store(StoreError::Closed)) => {}
             Err(error) => {
+                let is_away = matches!(&error, StepError::Archive(error) if error.is_of_place());
                 let again = state.retries.failed(step, error.to_string(), Instant::now());
                 tracing::error!(%table, step = name, %error, again_in = ?again, "failed to take a step");
                 run.failed.push(name);
                 self.show_failures(state);
+                if is_away {
+                    return Taken::NotReached;
+                }
             }
         }
+        Taken::Done
     }
 }

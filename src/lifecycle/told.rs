@@ -1,6 +1,6 @@
 //! A plan as it is told, in the one JSON form that the command line and the daemon share.
 
-use super::plan::{Plan, Step};
+use super::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 /// A step that the next run would take, or a day that stays.
@@ -23,10 +23,7 @@ impl Plan {
         let steps = self.steps.iter().map(|planned| Told {
             step: planned.step.name().into(),
             table: planned.step.table().to_string(),
-            archive: match &planned.step {
-                Step::Archive(_, place) | Step::RemoveArchive(_, _, place) => Some(place.to_string()),
-                _ => None,
-            },
+            archive: planned.step.place().map(|place| place.to_string()),
             why: planned.why.to_string(),
         });
         let stays = self.held_back.iter().map(|held| Told {

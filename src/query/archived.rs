@@ -2,7 +2,7 @@
 //! a query needs are fetched.
 //!
 //! Which days these are is in the catalogue, so no store is asked which days it has. A store that cannot be read costs a
-//! query nothing but these days: the others come all the same, and what is missing is said ([`Reading::unread`]). A store
+//! query nothing but these days: the others come all the same, and what is missing is said ([`Told`]). A store
 //! that failed once is not asked again by the same query.
 
 use crate::archive::{Access, Archive, ArchiveError, ArchiveUrl, Archived, Patience};
@@ -118,7 +118,12 @@ impl Reading {
             reason
         })?;
         let name = format!("{}/{}.{}", archived.url, archived.table, archived.generation);
-        SealedFile::open(Arc::new(reader), Path::new(&name)).map_err(|error| text(&error))
+        let file = SealedFile::open(Arc::new(reader), Path::new(&name)).map_err(|error| text(&error))?;
+        // Bytes are checked as they are read; that they are this day's is said by what they add up to.
+        if file.content() != described.manifest().content {
+            return Err(format!("{name}: it holds other records than were archived").into());
+        }
+        Ok(file)
     }
 
     fn archive(&self, url: &str) -> Result<Archive, Arc<str>> {

@@ -5,7 +5,7 @@
 //! equals = 1 }` takes records without an `x`, too; and `not any` is `all not`, as De Morgan has it (a property below).
 //!
 //! Most of a condition is the same for all records of one instance and source but for their level. So it is
-//! [reduced](Condition::reduce) by these three once, and what is left asks each record only for its tenant and fields:
+//! reduced by these three once, and what is left asks each record only for its tenant and fields:
 //! nothing at all where the configuration has no such condition.
 
 use crate::config::Pattern;

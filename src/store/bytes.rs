@@ -5,8 +5,8 @@ use super::open::{Layout, manifest_of};
 use super::sqlite::journal_of;
 use std::path::Path;
 
-/// Bytes of the days, of what is being removed, and of the catalogue. What else lies in the folder (archives may) is not
-/// counted.
+/// Bytes of the days and of the catalogue. What else lies in the folder (archives may) is not counted, nor what is being
+/// removed: a day that was just dropped must not have another one dropped.
 pub fn folder_bytes(data_dir: &Path) -> u64 {
     let layout = Layout { data: data_dir.into() };
     let below = |folder: &Path| -> u64 {
@@ -15,7 +15,7 @@ pub fn folder_bytes(data_dir: &Path) -> u64 {
         files.map(|file| file.len()).sum()
     };
     let own = ["catalog.db", "catalog.db-wal"].map(|name| length(&data_dir.join(name)));
-    below(&layout.tables()) + below(&layout.trash()) + own.iter().sum::<u64>()
+    below(&layout.tables()) + own.iter().sum::<u64>()
 }
 
 /// Bytes of a live file, with what belongs to it.

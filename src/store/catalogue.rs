@@ -288,11 +288,6 @@ impl Catalogue {
         Ok(days.into_iter().any(is_later))
     }
 
-    /// Notes that `day` was made while the clock was behind.
-    pub(crate) fn set_behind(&self, day: &DayTable) -> Result<(), StoreError> {
-        self.sql(self.connection.execute("UPDATE day SET behind = 1 WHERE name = ?1", [day.to_string()])).map(drop)
-    }
-
     /// The highest generation that a file of `day` ever had.
     pub(crate) fn generation(&self, day: &DayTable) -> Result<i64, StoreError> {
         let found = self
@@ -301,20 +296,21 @@ impl Catalogue {
         Ok(self.sql(found.optional())?.unwrap_or(0))
     }
 
-    /// Makes `file` the live file of `day`, which is open from now on.
+    /// Makes `file` the live file of `day`, which is open from now on. `is_behind`: the clock is, which called it today.
     pub(crate) fn create_day(
         &mut self,
         day: &DayTable,
         generation: i64,
         file: &str,
         now: Ticks,
+        is_behind: bool,
     ) -> Result<(), StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             transaction.execute(
-                "INSERT INTO day(name, state, generation, changed) VALUES (?1, 'open', ?2, ?3)
-                 ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3",
-                params![day.to_string(), generation, now.get()],
+                "INSERT INTO day(name, state, generation, changed, behind) VALUES (?1, 'open', ?2, ?3, ?4)
+                 ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3, behind = behind OR ?4",
+                params![day.to_string(), generation, now.get(), is_behind],
             )?;
             let insert = "INSERT INTO file(name, day, last_seq, entities, writable) VALUES (?1, ?2, 0, 0, 1)";
             transaction.execute(insert, params![file, day.to_string()])?;
@@ -645,8 +641,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         let (old, new) = (day("Log20261120"), day("Log20261121"));
-        writer.create_day(&new, 1, "Log20261121.1.db", Ticks::MIN).expect("created");
-        writer.create_day(&old, 1, "Log20261120.1.db", Ticks::MIN).expect("created");
+        writer.create_day(&new, 1, "Log20261121.1.db", Ticks::MIN, false).expect("created");
+        writer.create_day(&old, 1, "Log20261120.1.db", Ticks::MIN, false).expect("created");
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
         let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
         writer.commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9)).expect("committed");

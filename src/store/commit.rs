@@ -393,10 +393,9 @@ impl Committer {
         // Records without a time are stamped by this clock: what it calls today may be over for long.
         let today = DayTable::at(day.table(), day.period(), now);
         let is_behind = (*day == today || *day == today.next()) && self.catalogue.has_later(day)?;
-        self.catalogue.create_day(day, generation, &name, now)?;
+        self.catalogue.create_day(day, generation, &name, now, is_behind)?;
         if is_behind {
             tracing::warn!(table = %day, "the clock is behind: later days of this table are known; it stays until it was left alone for as long as it is kept");
-            self.catalogue.set_behind(day)?;
         }
         self.closed.remove(day);
         Ok(OpenDay { file, name, used: Instant::now() })

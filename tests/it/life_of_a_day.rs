@@ -161,7 +161,7 @@ fn a_drop_by_hand_asks_for_the_archive() {
     let said = place.said("archive", &[&table]);
     assert!(said.contains("1 rows"), "{said}");
     place.said("drop", &[&table]);
-    place.wait_until_messages(&[]);
+    assert_eq!(state(&place, &table).as_deref(), Some("dropped"));
     daemon.stop();
 }
 
@@ -334,7 +334,7 @@ fn a_full_data_folder_keeps_the_day_as_it_is() {
     let daemon = place.start_with(&waiting);
     wait_for("all is read", PATIENCE, || (messages_in(&place, &name).len() == 20_000).then_some(()));
     daemon.stop();
-    let used = rustix::fs::statvfs(&place.data()).expect("a disk");
+    let used = rustix::fs::statvfs(place.data()).expect("a disk");
     let room = (used.f_bavail * used.f_frsize).saturating_sub(512 << 10);
     fs::write(place.data().join("ballast"), vec![1; usize::try_from(room).expect("small")]).expect("written");
     let refused = place.ask("archive", &[&name]);

@@ -2,7 +2,7 @@
 
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stores::{QUICK, Store};
-use daytable::archive::{Archive, ArchiveError, Archived, Remedy};
+use daytable::archive::{Access, Archive, ArchiveError, Archived, Remedy};
 use daytable::key::TableName;
 use daytable::store::sealed::Ranged;
 use std::fs;
@@ -11,6 +11,9 @@ use std::os::unix::fs::PermissionsExt;
 
 const DATA: &str = "Log/2026/11/Log20261120.1.parquet";
 const MANIFEST: &str = "Log/2026/11/Log20261120.1.manifest.json";
+
+/// What a test does to an object.
+type Change = fn(&mut Vec<u8>);
 
 /// The archives of `Log` and what is faulty, both as they are shown.
 fn listed(archive: &Archive) -> (Vec<(String, i64)>, Vec<String>) {
@@ -134,7 +137,7 @@ fn what_is_damaged_is_refused_and_archived_anew_from_the_day() {
         let flip = |bytes: &mut Vec<u8>| bytes[SMALL / 2] ^= 1;
         let cut = |bytes: &mut Vec<u8>| bytes.truncate(SMALL - 1);
         let grow = |bytes: &mut Vec<u8>| bytes.push(0);
-        let changes: [(&str, fn(&mut Vec<u8>)); 3] = [("SHA-256", flip), ("299999 bytes", cut), ("300001 bytes", grow)];
+        let changes: [(&str, Change); 3] = [("SHA-256", flip), ("299999 bytes", cut), ("300001 bytes", grow)];
         for (what, change) in changes {
             sealed.put(&archive).expect("archived");
             store.change(DATA, change);
@@ -243,7 +246,7 @@ fn a_call_that_is_stopped_leaves_nothing_that_looks_like_an_archive() {
     for store in Store::all() {
         let archive = store.archive();
         let sealed = Sealed::new("Log20261120", 1, LARGE);
-        for steps in 0..5 {
+        for steps in 0..4 {
             let mut left = steps;
             let stopped = archive.put(&sealed.manifest, &sealed.path, &mut |_| {
                 left -= 1;
@@ -320,4 +323,17 @@ fn a_folder_is_its_owners_alone_and_is_swept_of_killed_uploads() {
     let error = Sealed::new("Log20261121", 1, SMALL).put(&archive).expect_err("no folder");
     assert!(matches!(error, ArchiveError::Io { .. }) && error.remedy() == Remedy::Retry, "{error:?}");
     assert!(!root.exists());
+}
+
+/// A folder that the daemon clears would lose what was proved to be in it.
+#[test]
+fn a_folder_that_is_cleared_is_no_archive() {
+    let data = tempfile::tempdir().expect("a folder");
+    fs::write(data.path().join("catalog.db"), "").expect("written");
+    for (folder, is_good) in [("trash", false), ("tables/a/b", false), ("archive", true), ("archive/trash", true)] {
+        let url = format!("file://{}/{folder}", data.path().display()).parse().expect("an address");
+        let opened = Archive::open_to_write(&url, &Access::default(), &QUICK);
+        assert_eq!(opened.is_ok(), is_good, "{folder}");
+        assert_eq!(data.path().join(folder).exists(), is_good);
+    }
 }

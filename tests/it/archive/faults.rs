@@ -106,8 +106,8 @@ fn what_fails_for_a_moment_is_tried_again() {
 fn an_upload_that_failed_is_aborted() {
     let stub = Stub::start();
     let (archive, sealed) = (stub.archive(0), Sealed::new("Log20261120", 1, LARGE));
-    // The third part.
-    stub.wrong(|number, _| (number == 4).then_some(Fault::Status(500)));
+    // The second part.
+    stub.wrong(|number, _| (number == 3).then_some(Fault::Status(500)));
     put(&stub, &archive, &sealed).expect_err("no proof");
     assert_eq!((stub.uploads(), stub.kept(DATA)), (0, None));
     let stopped = archive.put(&sealed.manifest, &sealed.path, &mut |_| ControlFlow::Break(()));
@@ -153,4 +153,13 @@ fn a_store_that_fails_gives_an_error_and_no_file() {
             assert_eq!(left.len(), 1, "nothing but the sealed file");
         }
     }
+}
+
+/// A certificate that nobody vouches for, here none at all, is an error of the store.
+#[test]
+fn a_server_without_tls_is_not_believed() {
+    let stub = Stub::start();
+    let error = Sealed::new("Log20261120", 1, SMALL).put(&stub.archive_with("https", 0)).expect_err("no proof");
+    assert!(matches!(error, ArchiveError::Unreachable { .. }), "{error:?}");
+    assert_eq!(stub.kept(DATA), None);
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Bytes of a file that is sent as a whole.
 pub(super) const SMALL: usize = 300_000;
 /// Bytes of a file that is sent in parts.
-pub(super) const LARGE: usize = (17 << 20) + 123;
+pub(super) const LARGE: usize = (8 << 20) + 123;
 
 /// A file and its manifest, removed with it.
 pub(super) struct Sealed {

@@ -102,6 +102,11 @@ impl Stub {
 
     /// The archive in it; nothing is tried again but as often as `retries` says.
     pub(super) fn archive(&self, retries: usize) -> Archive {
+        self.archive_with("http", retries)
+    }
+
+    /// The same, reached by this scheme.
+    pub(super) fn archive_with(&self, scheme: &str, retries: usize) -> Archive {
         let patience = Patience {
             connect: Duration::from_secs(5),
             request: Duration::from_secs(2),
@@ -112,7 +117,7 @@ impl Stub {
         let file = folder.path().join("s3");
         std::fs::write(&file, "[default]\naws_access_key_id=a\naws_secret_access_key=b\n").expect("written");
         let access = Access {
-            s3_endpoint: Some(format!("http://127.0.0.1:{}", self.port)),
+            s3_endpoint: Some(format!("{scheme}://127.0.0.1:{}", self.port)),
             s3_region: Some("here".into()),
             s3_credentials_file: Some(file),
             allow_http: true,

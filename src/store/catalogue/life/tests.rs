@@ -39,7 +39,7 @@ fn catalogue(table: &DayTable) -> (tempfile::TempDir, Catalogue) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
     let file = format!("{table}.1.db");
-    catalogue.create_day(table, 1, &file, Ticks::MIN).expect("created");
+    catalogue.create_day(table, 1, &file, Ticks::MIN, false).expect("created");
     let touched = [Touched { file: &file, entities: 5, times: None }];
     catalogue.commit(1, &touched, std::iter::empty(), [].iter(), None).expect("committed");
     (dir, catalogue)
@@ -48,7 +48,7 @@ fn catalogue(table: &DayTable) -> (tempfile::TempDir, Catalogue) {
 fn sealed(catalogue: &mut Catalogue, table: &DayTable, generation: i64, rows: u64) {
     let output = format!("{table}.{generation}.parquet");
     let inputs = catalogue.begin_seal(table, generation, &output).expect("begun");
-    assert_eq!(catalogue.making().expect("read"), [output.clone()]);
+    assert_eq!(catalogue.making().expect("read"), std::slice::from_ref(&output));
     catalogue.end_seal(table, &inputs, &output, &seal(rows)).expect("ended");
     assert_eq!(catalogue.making().expect("read"), [""; 0]);
 }
@@ -88,7 +88,7 @@ fn what_came_after_the_archive_keeps_the_day() {
     catalogue.set_rules(&[rule(Some("file:///a"))]).expect("noted");
     sealed(&mut catalogue, &table, 2, 5);
     catalogue.put_archive(&archived(&table, 2, "file:///a", 5)).expect("noted");
-    catalogue.create_day(&table, 3, "Log20261120.3.db", Ticks::MIN).expect("created");
+    catalogue.create_day(&table, 3, "Log20261120.3.db", Ticks::MIN, false).expect("created");
     catalogue
         .commit(
             2,
