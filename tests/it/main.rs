@@ -18,6 +18,7 @@ mod lifecycle;
 mod multi_line;
 mod readme;
 mod rotation;
+mod sealed;
 mod service;
 mod syslog;
 mod tidy;
