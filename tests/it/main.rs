@@ -25,6 +25,7 @@ mod push;
 mod readme;
 mod rotation;
 mod routing;
+mod sealed;
 mod senders;
 mod service;
 mod syslog;

@@ -59,14 +59,15 @@ impl Group {
         self.slices.iter().flat_map(|slice| slice.mapped.part.keys()[slice.rows.clone()].iter().copied())
     }
 
-    /// Writes the group, and adds what its entities come to.
+    /// Writes the group, and adds what its entities come to. Gives the number of their values.
     pub(super) fn write(
         &self,
         out: &mut SerializedFileWriter<Sink>,
         layout: &Layout,
         content: &mut Content,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut group = out.next_row_group()?;
+        let mut values = 0;
         self.write_fixed(&mut group)?;
         let mut sums = vec![0u64; self.rows];
         let mut rest: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
@@ -92,13 +93,15 @@ impl Group {
                     }
                 }
             }
+            values += levels.iter().filter(|level| **level > 0).count();
             next(&mut group, |writer| gathered.write(writer, Some(&levels)))?;
         }
         self.gather_rest(&mut rest, &mut sums);
+        values += rest.values().map(Vec::len).sum::<usize>();
         write_rest(&mut group, self.rows, &rest)?;
         group.close()?;
         self.sum(&sums, content);
-        Ok(())
+        Ok(values as u64)
     }
 
     fn write_fixed(&self, group: &mut SerializedRowGroupWriter<'_, Sink>) -> Result<()> {

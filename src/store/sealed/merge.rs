@@ -19,7 +19,7 @@ use crate::store::pack::{self, PageRow, Place};
 use crate::store::tidy::read_page;
 use rusqlite::{Connection, params};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -148,7 +148,15 @@ impl Inputs {
                 }
             }
         }
-        Merge { partition: partition.clone(), layout, streams, open: BinaryHeap::new(), last: None, duplicates: 0 }
+        Merge {
+            partition: partition.clone(),
+            layout,
+            streams,
+            open: BinaryHeap::new(),
+            last: None,
+            duplicates: 0,
+            duplicate_values: 0,
+        }
     }
 }
 
@@ -298,8 +306,9 @@ pub(super) struct Merge<'a> {
     streams: Vec<Stream<'a>>,
     open: BinaryHeap<Reverse<Open>>,
     last: Option<RowKey>,
-    /// Rows that were passed over, because a later one had their key.
+    /// Rows that were passed over, because a later one had their key, and the values that they had.
     pub(super) duplicates: u64,
+    pub(super) duplicate_values: u64,
 }
 
 impl Merge<'_> {
@@ -334,6 +343,8 @@ impl Merge<'_> {
             let is_duplicate = self.last.is_some_and(|last| key <= last);
             let end = if is_duplicate {
                 self.duplicates += 1;
+                let part = &mapped.part;
+                self.duplicate_values += (0..part.width()).filter(|c| part.value(*c, at).is_some()).count() as u64;
                 at + 1
             } else {
                 let others = self.open.peek().map(|Reverse(open)| open.key);
@@ -356,9 +367,11 @@ impl Merge<'_> {
 impl Mapped {
     fn new(part: Part, bytes: usize, layout: &Layout) -> Mapped {
         let (mut places, mut rest) = (Vec::new(), Vec::new());
+        let mut is_taken = HashSet::new();
         for column in 0..part.width() {
             let (name, kind) = part.name(column);
-            match layout.number(name, kind) {
+            // A block has a second column of a property where some of its values came out of the map.
+            match layout.number(name, kind).filter(|number| is_taken.insert(*number)) {
                 Some(number) => places.push((number, column)),
                 None => rest.push(column),
             }

@@ -104,7 +104,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes a row; false where it does not come behind the one before it.
+    /// Takes the next row.
     fn add(&mut self, partition: &Arc<str>, key: RowKey, level: Option<Level>) {
         self.rows += 1;
         if key.item() == 0 {
@@ -126,10 +126,11 @@ impl Tally {
 fn write(sealing: &Sealing, partial: &Path, progress: OnProgress<'_>) -> Result<Manifest, StoreError> {
     let inputs = Inputs::open(&sealing.inputs, &sealing.committed)?;
     let entities = inputs.entities()?;
-    let layout = Layout::choose(&survey(&inputs, entities, progress)?);
+    let survey = survey(&inputs, entities, progress)?;
+    let layout = Layout::choose(&survey);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(partial);
     let file = file.map_err(StoreError::io(partial))?;
-    let tally = write_file(sealing, &inputs, entities, &layout, file, partial, progress)?;
+    let tally = write_file(sealing, &inputs, (entities, survey.values), &layout, file, partial, progress)?;
 
     let sealed = SealedFile::open_local(partial)?;
     verify(&sealed, &tally, progress)?;
@@ -182,7 +183,7 @@ fn go_on(flow: ControlFlow<()>) -> Result<(), StoreError> {
 fn write_file(
     sealing: &Sealing,
     inputs: &Inputs,
-    entities: u64,
+    (entities, values): (u64, u64),
     layout: &Layout,
     file: File,
     partial: &Path,
@@ -195,11 +196,11 @@ fn write_file(
     let mut out = SerializedFileWriter::new(Sink::new(file), schema, Arc::new(properties)).map_err(failed)?;
     let (mut tally, mut index, mut minutes) = (Tally::default(), Index::default(), Minutes::default());
     let mut group = Group::default();
-    let mut duplicates = 0;
+    let (mut duplicates, mut duplicate_values, mut written_values) = (0, 0, 0);
     let mut flush = |group: &mut Group, tally: &mut Tally| -> Result<(), StoreError> {
         let group = std::mem::take(group);
         note(&group, tally, &mut index, &mut minutes);
-        group.write(&mut out, layout, &mut tally.content).map_err(failed)?;
+        written_values += group.write(&mut out, layout, &mut tally.content).map_err(failed)?;
         go_on(progress(Progress::Written(tally.rows, entities)))
     };
     for partition in inputs.partitions() {
@@ -212,12 +213,16 @@ fn write_file(
             }
         }
         duplicates += merge.duplicates;
+        duplicate_values += merge.duplicate_values;
     }
     if group.rows > 0 {
         flush(&mut group, &mut tally)?;
     }
-    if tally.rows + duplicates != entities {
-        let what = format!("{entities} entities are in the day's files, but {} came out", tally.rows + duplicates);
+    let came_out = (tally.rows + duplicates, written_values + duplicate_values);
+    if came_out != (entities, values) {
+        let (rows, of_them) = came_out;
+        let what =
+            format!("{entities} entities of {values} values are in the day's files, {rows} of {of_them} came out");
         return Err(StoreError::Refused(what));
     }
 

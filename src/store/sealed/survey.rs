@@ -50,6 +50,8 @@ pub(super) struct Survey {
     seen: Vec<Seen>,
     numbers: [HashMap<String, usize, foldhash::quality::RandomState>; Kind::COUNT],
     names_bytes: usize,
+    /// Values of all entities, duplicates included.
+    pub(super) values: u64,
 }
 
 impl Survey {
@@ -57,6 +59,7 @@ impl Survey {
     pub(super) fn add(&mut self, part: &Part, share: f64) {
         for column in 0..part.width() {
             let (name, kind) = part.name(column);
+            self.values += part.count(column) as u64;
             let number = match self.numbers[kind as usize].get(name) {
                 Some(number) => *number,
                 None if self.names_bytes + name.len() > NAMES_BYTES => continue,
