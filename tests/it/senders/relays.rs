@@ -6,12 +6,14 @@ use crate::syslog::Authority;
 use std::path::Path;
 use std::process::Command;
 
-/// The files of a server that calls itself localhost, and of the authority that says so.
+/// The files of a server that calls itself localhost, of a client, and of the authority that says who they are.
 fn write_certificates(place: &Place) -> String {
     let authority = Authority::new();
-    let (certificate, key) = authority.sign("localhost");
-    for (name, text) in [("ca.pem", &authority.pem), ("cert.pem", &certificate), ("key.pem", &key)] {
-        std::fs::write(place.path(name), text).expect("written");
+    std::fs::write(place.path("ca.pem"), &authority.pem).expect("written");
+    for (name, prefix) in [("localhost", ""), ("web-17", "client-")] {
+        let (certificate, key) = authority.sign(name);
+        std::fs::write(place.path(&format!("{prefix}cert.pem")), certificate).expect("written");
+        std::fs::write(place.path(&format!("{prefix}key.pem")), key).expect("written");
     }
     let path = |name: &str| place.path(name).display().to_string();
     format!("cert_file = \"{}\"\nkey_file = \"{}\"", path("cert.pem"), path("key.pem"))
@@ -34,7 +36,11 @@ fn rsyslog_forwards_over_udp_tcp_tls_and_relp() {
         block("counted", "tcp://127.0.0.1:0", ""),
         block("tls", "tls://127.0.0.1:0", &tls),
         block("relp", "relp://127.0.0.1:0", ""),
-        block("relp-tls", "relp://127.0.0.1:0", &tls),
+        block(
+            "relp-tls",
+            "relp://127.0.0.1:0",
+            &format!("{tls}\nclient_ca_file = \"{}\"", place.path("ca.pem").display()),
+        ),
     ]
     .concat();
     let daemon = place.start_with(&config);
@@ -48,7 +54,11 @@ fn rsyslog_forwards_over_udp_tcp_tls_and_relp() {
         )
     };
     let peer = "StreamDriver=\"gtls\" StreamDriverMode=\"1\" StreamDriverAuthMode=\"x509/name\" StreamDriverPermittedPeers=\"localhost\"";
-    let relp_tls = format!("tls=\"on\" tls.caCert=\"{ca}\" tls.authMode=\"name\" tls.permittedPeer=[\"localhost\"]");
+    // Without a certificate of its own it speaks anonymous TLS, which nobody else does.
+    let relp_tls = format!(
+        "tls=\"on\" tls.caCert=\"{ca}\" tls.myCert=\"{folder}/client-cert.pem\" tls.myPrivKey=\"{folder}/client-key.pem\"\n\
+         tls.authMode=\"name\" tls.permittedPeer=[\"localhost\"]"
+    );
     let rsyslog = [
         format!("global(workDirectory=\"{folder}\" defaultNetstreamDriverCAFile=\"{ca}\")\n"),
         "module(load=\"imfile\" mode=\"inotify\")\nmodule(load=\"omrelp\" tls.tlslib=\"gnutls\")\n".into(),
