@@ -151,7 +151,7 @@ fn syslog_ng_forwards_over_udp_tcp_and_tls() {
     let (lines, dgram) = (place.path("lines"), place.path("dgram.sock"));
     let ng = format!(
         "@version: 3.35\n\
-         source s {{ file(\"{}\" follow-freq(0.1) flags(no-parse) program-override(\"app\")); }};\n\
+         source s {{ pipe(\"{}\" flags(no-parse) program-override(\"app\")); }};\n\
          destination udp {{ syslog(\"127.0.0.1\" transport(\"udp\") port({})); }};\n\
          destination tcp {{ syslog(\"127.0.0.1\" transport(\"tcp\") port({})); }};\n\
          destination tls {{ syslog(\"localhost\" transport(\"tls\") port({}) tls(ca-file(\"{}\") peer-verify(required-trusted))); }};\n\
@@ -168,15 +168,17 @@ fn syslog_ng_forwards_over_udp_tcp_and_tls() {
     );
     std::fs::write(place.path("ng.conf"), ng).expect("written");
     let all = numbered("line of syslog-ng \"quoted\", café, number", 500);
-    append(&lines, all.concat_lines().as_bytes());
+    run(Command::new("mkfifo").arg(&lines));
     let folder = installed("syslog-ng");
     let mut command = syslog_ng(&folder);
-    command.arg("--foreground").arg("--no-caps").arg("--cfgfile").arg(place.path("ng.conf"));
+    command.args(["--foreground", "--no-caps", "--stderr"]).arg("--cfgfile").arg(place.path("ng.conf"));
     command.arg("--module-path").arg(folder.join("usr/lib/syslog-ng/3.38"));
     for (option, name) in [("--persist-file", "ng.persist"), ("--pidfile", "ng.pid"), ("--control", "ng.ctl")] {
         command.arg(option).arg(place.path(name));
     }
     let _running = Running::start(&mut command);
+    // Waits until it is read.
+    std::fs::write(&lines, all.concat_lines()).expect("written");
     wait_for_all(&place, &["ng-udp", "ng-tcp", "ng-tls", "ng-bsd", "ng-unix"], &all);
     daemon.stop();
     place.assert_no_key_twice();
