@@ -1,6 +1,8 @@
 //! What must hold of any bytes at all, as functions that panic where it does not: `fuzz/` calls them with what a fuzzer
 //! makes up, `cargo test` with golden files that were changed at random.
 
+use crate::journal::export::{Entries, Entry};
+use crate::journal::record::EntryReading;
 use crate::key::{Period, TableName};
 use crate::lifecycle::Window;
 use crate::parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
@@ -53,6 +55,35 @@ pub fn any_stream(bytes: &[u8]) {
     let pieces = usize::from(*choice % 64) + 1;
     assert_eq!(messages(bytes, bytes.len().max(1)), messages(bytes, pieces), "in pieces of {pieces}");
     assert_eq!(frames(bytes, bytes.len().max(1)), frames(bytes, pieces), "in pieces of {pieces}");
+}
+
+/// Any bytes are the same entries of a journal, or end at the same place, in whatever pieces they come; each is a record,
+/// and what is held stays within bounds. The first byte chooses the pieces.
+pub fn any_export(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let pieces = usize::from(*choice % 64) + 1;
+    assert_eq!(entries(bytes, bytes.len().max(1)), entries(bytes, pieces), "in pieces of {pieces}");
+}
+
+/// Bytes of an entry at most.
+const ENTRY_BYTES_MAX: usize = 256;
+/// What may be held of one: up to 1,024 fields, whose names are kept besides and are of 256 bytes at most.
+const HELD_ENTRY_BYTES_MAX: usize = 1 << 20;
+
+fn entries(bytes: &[u8], pieces: usize) -> (Vec<String>, bool) {
+    let (reading, mut all) = (EntryReading::default(), Vec::new());
+    let mut entries = Entries::new(ENTRY_BYTES_MAX);
+    let mut note = |entry: Entry<'_>| {
+        let read = reading.record(&entry, Ticks::UNIX_EPOCH);
+        all.push(format!("{} {:?} {:?}", entry.cut, read.origin, read.record));
+    };
+    let fed = bytes.chunks(pieces).try_for_each(|piece| {
+        let fed = entries.feed(piece, &mut note);
+        assert!(entries.held() <= HELD_ENTRY_BYTES_MAX, "{} bytes are held", entries.held());
+        fed
+    });
+    let ended = fed.and_then(|()| entries.finish(&mut note));
+    (all, ended.is_ok())
 }
 
 /// Bytes of a message at most.
@@ -266,6 +297,12 @@ mod tests {
             any_stream(&[&[choice], text.as_bytes()].concat());
         }
 
+        /// What holds of any bytes of a journal's export holds of what is nearly one.
+        #[test]
+        fn exports(choice in any::<u8>(), text in "(__CURSOR=s=a;i=[0-9a-f]{1,3}\n|MESSAGE=[a-z{}\"]{0,9}\n|MESSAGE\n[\x00-\x0a]\x00{7}|PRIORITY=[0-9]\n|[A-Z_=]{0,5}|\n){0,30}") {
+            any_export(&[&[choice], text.as_bytes()].concat());
+        }
+
         /// What holds of any bytes holds of golden files that were changed.
         #[test]
         fn golden_files_changed(file in any::<prop::sample::Index>(), choice in any::<u8>(),
@@ -292,6 +329,7 @@ mod tests {
             any_time(&bytes);
             any_pattern(&bytes);
             any_stream(&bytes);
+            any_export(&bytes);
             any_push(&bytes);
         }
 

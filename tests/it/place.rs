@@ -351,3 +351,9 @@ fn few(messages: &[String]) -> String {
     let shown: Vec<String> = messages.iter().take(8).map(|message| message.chars().take(100).collect()).collect();
     shown.join(", ")
 }
+
+/// What `tests/run` installs below `target/`.
+pub(crate) fn installed(path: &str) -> PathBuf {
+    let found = Path::new(DAYTABLE).ancestors().map(|folder| folder.join(path)).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{path} is not there: sh tests/run installs it"))
+}

@@ -2,7 +2,7 @@
 //!
 //! `tests/run` installs them into `target/venv`.
 
-use crate::place::Place;
+use crate::place::{Place, installed};
 use daytable::key::DayTable;
 use daytable::store::Reader;
 use daytable::store::sealed::{Manifest, Sealing, seal};
@@ -46,13 +46,6 @@ print(json.dumps({
 }))
 "#;
 
-/// Python with what `tests/requirements.txt` says.
-fn python() -> PathBuf {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/venv/bin/python");
-    assert!(python.exists(), "{} is missing: sh tests/run installs it", python.display());
-    python
-}
-
 /// Seals the only file of a day.
 fn sealed(place: &Place, table: &str) -> (PathBuf, Manifest) {
     let reader = Reader::open(&place.data()).expect("a data folder");
@@ -95,7 +88,7 @@ fn duckdb_pyarrow_and_pandas_read_what_was_sealed() {
     let (path, manifest) = sealed(&place, &format!("Log{}", day.replace('-', "")));
     assert_eq!((manifest.rows, manifest.records), (1600, 1600));
 
-    let output = Command::new(python()).args(["-c", READ]).arg(&path).output().expect("python");
+    let output = Command::new(installed("venv/bin/python")).args(["-c", READ]).arg(&path).output().expect("python");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
     for reader in ["duckdb", "pyarrow", "pandas"] {

@@ -1,6 +1,6 @@
 //! Real senders, those that people have: what each of them sends is in the tables afterwards, all of it, word for word.
 //!
-//! `tests/run` installs them: Debian's packages, and PyPI's in `target/senders/venv`. A test starts each of its senders
+//! `tests/run` installs them: Debian's packages, and PyPI's in `target/venv`. A test starts each of its senders
 //! once. Nothing here asks the network for anything but this host.
 
 mod logger;
@@ -8,10 +8,9 @@ mod push;
 mod relays;
 mod upload;
 
-use crate::place::{Daemon, PATIENCE, Place, message_of, wait_for};
+use crate::place::{Daemon, PATIENCE, Place, installed, message_of, wait_for};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A `[[syslog]]` block on a free port, or at a path. What it takes has its name for an instance.
@@ -25,13 +24,6 @@ fn port(daemon: &Daemon, name: &str) -> u16 {
     let line = said.lines().find(|line| line.contains("taking syslog") && line.contains(&format!("\"{name}\"")));
     let line = line.unwrap_or_else(|| panic!("{name} does not listen: {said}"));
     line.trim_end_matches('"').rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
-}
-
-/// Where `tests/run` puts what is neither in Debian's way nor cargo's.
-fn installed(path: &str) -> PathBuf {
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/senders")).join(path);
-    assert!(path.exists(), "{} is not there: sh tests/run installs it", path.display());
-    path
 }
 
 /// Runs a sender to its end, which has to be a good one.

@@ -1,7 +1,7 @@
 //! Syslog over real sockets: what is sent is in the tables, once, whatever the transport, and what cannot be is counted.
 
 use crate::place::{Daemon, PATIENCE, Place, message_of, numbered, wait_for};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -440,7 +440,9 @@ impl Authority {
     /// A certificate for `name` and its key.
     pub(crate) fn sign(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
+        // OpenSSL takes one that is called as its issuer for signed by itself.
+        params.distinguished_name.push(DnType::CommonName, name);
         (params.signed_by(&key, &self.issuer).expect("signed").pem(), key.serialize_pem())
     }
 }

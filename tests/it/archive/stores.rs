@@ -2,7 +2,7 @@
 //!
 //! Servers are started once a test, on a port of their own, and end with it. Both are installed by `tests/run`.
 
-use crate::place::{PATIENCE, wait_for};
+use crate::place::{PATIENCE, installed, wait_for};
 use daytable::archive::{Access, Archive, ArchiveUrl, Patience};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
@@ -72,7 +72,7 @@ impl Store {
     pub(crate) fn s3() -> Store {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
-        let mut moto = Command::new(built("venv/bin/moto_server"));
+        let mut moto = Command::new(installed("venv/bin/moto_server"));
         moto.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
         let server = Server::start(moto, port);
         let endpoint = format!("http://127.0.0.1:{port}");
@@ -107,7 +107,7 @@ impl Store {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
         let mut azurite = Command::new("node");
-        azurite.arg(built("node/node_modules/azurite/dist/src/blob/main.js"));
+        azurite.arg(installed("node/node_modules/azurite/dist/src/blob/main.js"));
         azurite.args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string(), "--silent", "--skipApiVersionCheck"]);
         azurite.arg("--location").arg(folder.path().join("azurite"));
         azurite.current_dir(folder.path());
@@ -207,13 +207,6 @@ impl Server {
         wait_for(&program, PATIENCE, || TcpStream::connect(("127.0.0.1", port)).ok());
         server
     }
-}
-
-/// Something that `tests/run` installed into the folder of the build.
-fn built(path: &str) -> PathBuf {
-    let found =
-        Path::new(crate::place::DAYTABLE).ancestors().map(|folder| folder.join(path)).find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("{path} is not there: sh tests/run installs it"))
 }
 
 fn free_port() -> u16 {

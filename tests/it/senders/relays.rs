@@ -6,12 +6,14 @@ use crate::syslog::Authority;
 use std::path::Path;
 use std::process::Command;
 
-/// The files of a server that calls itself localhost, and of the authority that says so.
+/// The files of a server that calls itself localhost, of a client, and of the authority that says who they are.
 fn write_certificates(place: &Place) -> String {
     let authority = Authority::new();
-    let (certificate, key) = authority.sign("localhost");
-    for (name, text) in [("ca.pem", &authority.pem), ("cert.pem", &certificate), ("key.pem", &key)] {
-        std::fs::write(place.path(name), text).expect("written");
+    std::fs::write(place.path("ca.pem"), &authority.pem).expect("written");
+    for (name, prefix) in [("localhost", ""), ("web-17", "client-")] {
+        let (certificate, key) = authority.sign(name);
+        std::fs::write(place.path(&format!("{prefix}cert.pem")), certificate).expect("written");
+        std::fs::write(place.path(&format!("{prefix}key.pem")), key).expect("written");
     }
     let path = |name: &str| place.path(name).display().to_string();
     format!("cert_file = \"{}\"\nkey_file = \"{}\"", path("cert.pem"), path("key.pem"))
@@ -34,7 +36,11 @@ fn rsyslog_forwards_over_udp_tcp_tls_and_relp() {
         block("counted", "tcp://127.0.0.1:0", ""),
         block("tls", "tls://127.0.0.1:0", &tls),
         block("relp", "relp://127.0.0.1:0", ""),
-        block("relp-tls", "relp://127.0.0.1:0", &tls),
+        block(
+            "relp-tls",
+            "relp://127.0.0.1:0",
+            &format!("{tls}\nclient_ca_file = \"{}\"", place.path("ca.pem").display()),
+        ),
     ]
     .concat();
     let daemon = place.start_with(&config);
@@ -48,7 +54,11 @@ fn rsyslog_forwards_over_udp_tcp_tls_and_relp() {
         )
     };
     let peer = "StreamDriver=\"gtls\" StreamDriverMode=\"1\" StreamDriverAuthMode=\"x509/name\" StreamDriverPermittedPeers=\"localhost\"";
-    let relp_tls = format!("tls=\"on\" tls.caCert=\"{ca}\" tls.authMode=\"name\" tls.permittedPeer=[\"localhost\"]");
+    // Without a certificate of its own it speaks anonymous TLS, which nobody else does.
+    let relp_tls = format!(
+        "tls=\"on\" tls.caCert=\"{ca}\" tls.myCert=\"{folder}/client-cert.pem\" tls.myPrivKey=\"{folder}/client-key.pem\"\n\
+         tls.authMode=\"name\" tls.permittedPeer=[\"localhost\"]"
+    );
     let rsyslog = [
         format!("global(workDirectory=\"{folder}\" defaultNetstreamDriverCAFile=\"{ca}\")\n"),
         "module(load=\"imfile\" mode=\"inotify\")\nmodule(load=\"omrelp\" tls.tlslib=\"gnutls\")\n".into(),
@@ -141,7 +151,7 @@ fn syslog_ng_forwards_over_udp_tcp_and_tls() {
     let (lines, dgram) = (place.path("lines"), place.path("dgram.sock"));
     let ng = format!(
         "@version: 3.35\n\
-         source s {{ file(\"{}\" follow-freq(0.1) flags(no-parse) program-override(\"app\")); }};\n\
+         source s {{ pipe(\"{}\" flags(no-parse) program-override(\"app\")); }};\n\
          destination udp {{ syslog(\"127.0.0.1\" transport(\"udp\") port({})); }};\n\
          destination tcp {{ syslog(\"127.0.0.1\" transport(\"tcp\") port({})); }};\n\
          destination tls {{ syslog(\"localhost\" transport(\"tls\") port({}) tls(ca-file(\"{}\") peer-verify(required-trusted))); }};\n\
@@ -158,15 +168,17 @@ fn syslog_ng_forwards_over_udp_tcp_and_tls() {
     );
     std::fs::write(place.path("ng.conf"), ng).expect("written");
     let all = numbered("line of syslog-ng \"quoted\", café, number", 500);
-    append(&lines, all.concat_lines().as_bytes());
-    let folder = installed("syslog-ng");
+    run(Command::new("mkfifo").arg(&lines));
+    let folder = installed("senders/syslog-ng");
     let mut command = syslog_ng(&folder);
-    command.arg("--foreground").arg("--no-caps").arg("--cfgfile").arg(place.path("ng.conf"));
+    command.args(["--foreground", "--no-caps", "--stderr"]).arg("--cfgfile").arg(place.path("ng.conf"));
     command.arg("--module-path").arg(folder.join("usr/lib/syslog-ng/3.38"));
     for (option, name) in [("--persist-file", "ng.persist"), ("--pidfile", "ng.pid"), ("--control", "ng.ctl")] {
         command.arg(option).arg(place.path(name));
     }
     let _running = Running::start(&mut command);
+    // Waits until it is read.
+    std::fs::write(&lines, all.concat_lines()).expect("written");
     wait_for_all(&place, &["ng-udp", "ng-tcp", "ng-tls", "ng-bsd", "ng-unix"], &all);
     daemon.stop();
     place.assert_no_key_twice();

@@ -19,6 +19,7 @@ fn a_journal_is_uploaded_and_an_entry_is_the_same_whichever_way_it_comes() {
     let daemon = place.start_with("");
     let upload = || {
         let mut upload = Command::new(JOURNAL_UPLOAD);
+        upload.arg("--follow=no");
         upload.arg(format!("--url=http://{}", daemon.address()));
         upload.arg("--directory").arg(&folder).arg(format!("--save-state={}", place.path("state").display()));
         run(&mut upload);

@@ -1,0 +1,320 @@
+//! Syslog over loopback, against the real binary, durable: how many messages a second and what CPU each takes, beside
+//! rsyslog under the same load; what of datagrams at a steady rate arrives; what a connection costs that says nothing.
+//!
+//! ```text
+//! cargo bench --bench syslog [-- --quick]
+//! ```
+//!
+//! Sender and receiver share the machine: nothing is pinned, the scheduler gives them what they ask for, and both sides'
+//! CPU is reported. The sender's messages are made before the measurement, in pieces of 64 KiB that it writes again and
+//! again; so it takes what `write` takes, and is held back by the receiver alone. rsyslog (imtcp to omfile) is measured
+//! where it is installed; it writes without fsync, so it is a yardstick for receiving and not for what is promised here.
+
+#[path = "end_to_end/client.rs"]
+#[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
+mod client;
+#[path = "end_to_end/process.rs"]
+#[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
+mod process;
+#[path = "end_to_end/report.rs"]
+#[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
+mod report;
+
+use anyhow::{Context, Result, ensure};
+use client::Client;
+use process::Watched;
+use report::{Report, megabytes, micros_each, rate};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
+/// Who sends: an instance a connection.
+const INSTANCES: usize = 64;
+/// Bytes of a piece that is written at once.
+const PIECE_BYTES: usize = 64 << 10;
+/// Datagrams a second.
+const UDP_RATE: u32 = 200_000;
+/// Connections that say nothing.
+const IDLE: u64 = 10_000;
+/// How long anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn main() -> Result<()> {
+    let quick = std::env::args().any(|arg| arg == "--quick");
+    let (messages, seconds) = if quick { (400_000, 1) } else { (10_000_000, 10) };
+    // In the folder of the build, whose disk is a disk.
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("syslog");
+    // What a run before left behind.
+    let _ = std::fs::remove_dir_all(&scratch);
+    std::fs::create_dir_all(&scratch)?;
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit)?;
+    let mut report = Report::default();
+    tcp(&mut report, &scratch, messages)?;
+    rsyslog(&mut report, &scratch, messages)?;
+    udp(&mut report, &scratch, seconds)?;
+    let descriptors = limit.maximum.unwrap_or(IDLE * 2).saturating_sub(100);
+    idle(&mut report, &scratch, IDLE.min(descriptors))?;
+    println!("{}", report.table());
+    std::fs::remove_dir_all(&scratch)?;
+    Ok(())
+}
+
+/// A daemon that takes syslog in a folder of its own.
+struct Daemon {
+    process: Watched,
+    client: Client,
+}
+
+impl Daemon {
+    fn start(scratch: &Path, name: &str, listen: &str, more: &str) -> Result<Daemon> {
+        let (data, config) = (scratch.join(name), scratch.join(format!("{name}.toml")));
+        // The messages are of a fixed day, which must not have expired whenever this is run.
+        let text = format!(
+            "[http]\nlisten = \"off\"\n[[syslog]]\nlisten = \"{listen}\"\n{more}\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n"
+        );
+        std::fs::write(&config, text)?;
+        let log = File::create(config.with_extension("log"))?;
+        let mut run = Command::new(BINARY);
+        run.args(["run", "--log", "warn", "--config"]).arg(&config).arg("--data").arg(&data);
+        let mut process = Watched::spawn(run.stdout(log.try_clone()?).stderr(log))?;
+        let deadline = Instant::now() + PATIENCE;
+        let client = loop {
+            match Client::connect(&data).and_then(|mut client| client.get("/readyz").map(|_| client)) {
+                Ok(client) => break client,
+                Err(_) => process.must_run()?,
+            }
+            ensure!(Instant::now() < deadline, "it does not get ready");
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        Ok(Daemon { process, client })
+    }
+
+    fn metric(&mut self, name: &str) -> Result<u64> {
+        let text = self.client.get("/metrics")?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(value.with_context(|| format!("{name} is not there"))?.parse::<f64>()? as u64)
+    }
+
+    /// Waits until so many records are on disk.
+    fn wait_committed(&mut self, records: u64) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.metric("daytable_records_committed_total")? < records {
+            ensure!(Instant::now() < deadline, "{records} records are not committed");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// A port of loopback that is free now.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn own_cpu() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// The message of that number of an instance: what services say, with what changes from one to the next.
+fn message(instance: usize, number: usize) -> String {
+    let (status, took) = (if number.is_multiple_of(17) { 503 } else { 200 }, number * 7919 % 1000);
+    format!(
+        "<{}>1 2026-11-21T08:{:02}:{:02}.{:06}Z web-{instance:02} shop {} - - request {:08x} of user {} to /cart/{} answered {status} \
+         after {took} ms\n",
+        if status == 200 { 134 } else { 131 },
+        number / 60_000 % 60,
+        number / 1000 % 60,
+        number % 1000 * 1000,
+        1000 + instance,
+        number * 2_654_435_761 % 0xffff_ffff,
+        number % 5000,
+        number % 300,
+    )
+}
+
+/// A piece of each instance, whole messages, and how many they are.
+fn pieces() -> Vec<(Vec<u8>, u64)> {
+    let piece = |instance| {
+        let (mut bytes, mut count) = (Vec::with_capacity(PIECE_BYTES), 0);
+        while bytes.len() < PIECE_BYTES - 300 {
+            bytes.extend_from_slice(message(instance, count).as_bytes());
+            count += 1;
+        }
+        (bytes, count as u64)
+    };
+    (0..INSTANCES).map(piece).collect()
+}
+
+/// Sends at least so many messages, each instance over its connection, and gives how many they were.
+fn send(port: u16, messages: u64) -> Result<u64> {
+    let pieces = pieces();
+    let mut connections = Vec::new();
+    for _ in &pieces {
+        connections.push(TcpStream::connect(("127.0.0.1", port))?);
+    }
+    let mut sent = 0;
+    while sent < messages {
+        for (connection, (bytes, count)) in connections.iter_mut().zip(&pieces) {
+            connection.write_all(bytes)?;
+            sent += count;
+        }
+    }
+    // Ends what was sent, and waits until all of it was read.
+    for mut connection in connections {
+        connection.shutdown(std::net::Shutdown::Write)?;
+        let _ = connection.read(&mut [0]);
+    }
+    Ok(sent)
+}
+
+fn tcp(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
+    eprintln!("sending {messages} messages over TCP");
+    let port = free_port()?;
+    let mut daemon = Daemon::start(scratch, "tcp", &format!("tcp://127.0.0.1:{port}"), "")?;
+    let (cpu, began) = (own_cpu(), Instant::now());
+    let sent = send(port, messages)?;
+    daemon.wait_committed(sent)?;
+    let (took, cpu) = (began.elapsed(), own_cpu() - cpu);
+    ensure!(
+        daemon.metric("daytable_records_received_total{source=\"syslog\"}")? == sent,
+        "not every message was taken"
+    );
+    let taken = daemon.process.stop()?;
+    report.add("syslog over TCP, 64 instances, on disk", "1,000,000 /s", rate(sent, took));
+    report.add("CPU a message", "3.00 µs", micros_each(taken.cpu, sent));
+    report.add("CPU a message of the sender", "", micros_each(cpu, sent));
+    report.add("peak of its memory", "", megabytes(taken.peak_rss));
+    Ok(())
+}
+
+/// The same load for rsyslog, which writes it to a file.
+fn rsyslog(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
+    let port = free_port()?;
+    let (config, out): (PathBuf, PathBuf) = (scratch.join("rsyslog.conf"), scratch.join("rsyslog.out"));
+    let text = format!(
+        "global(workDirectory=\"{}\")\nmodule(load=\"imtcp\" maxSessions=\"200\")\ninput(type=\"imtcp\" port=\"{port}\" address=\"127.0.0.1\")\n\
+         action(type=\"omfile\" file=\"{}\" ioBufferSize=\"64k\")\n",
+        scratch.display(),
+        out.display()
+    );
+    std::fs::write(&config, text)?;
+    let mut run = Command::new("rsyslogd");
+    run.arg("-n").arg("-f").arg(&config).arg("-i").arg(scratch.join("rsyslog.pid"));
+    let Ok(mut process) = Watched::spawn(&mut run) else {
+        eprintln!("rsyslog is not there, it is left out");
+        return Ok(());
+    };
+    eprintln!("sending {messages} messages to rsyslog");
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        process.must_run()?;
+        ensure!(Instant::now() < deadline, "rsyslog does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let began = Instant::now();
+    let sent = send(port, messages)?;
+    // It has all of it; what is in its queue it writes until the file grows no more.
+    let (mut size, mut since) = (0, Instant::now());
+    while since.elapsed() < Duration::from_millis(500) {
+        let now = out.metadata().map_or(0, |file| file.len());
+        if now != size {
+            (size, since) = (now, Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let took = since.duration_since(began);
+    let taken = process.stop()?;
+    let mut lines = 0;
+    let (mut file, mut buffer) = (File::open(&out)?, vec![0; 1 << 20]);
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        lines += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
+    }
+    ensure!(lines == sent, "rsyslog has {lines} of {sent} messages");
+    std::fs::remove_file(out)?;
+    report.add("rsyslog, imtcp to omfile", "", rate(sent, took));
+    report.add("CPU a message of rsyslog", "", micros_each(taken.cpu, sent));
+    Ok(())
+}
+
+/// Datagrams at a steady rate, a few each millisecond.
+fn udp(report: &mut Report, scratch: &Path, seconds: u32) -> Result<()> {
+    eprintln!("sending {UDP_RATE} datagrams a second for {seconds} s");
+    let port = free_port()?;
+    let mut daemon = Daemon::start(scratch, "udp", &format!("udp://127.0.0.1:{port}"), "")?;
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(("127.0.0.1", port))?;
+    let messages: Vec<String> = (0..10_000).map(|number| message(number % INSTANCES, number)).collect();
+    let of_turn = UDP_RATE / 1000;
+    let (cpu, began) = (own_cpu(), Instant::now());
+    let mut sent = 0u64;
+    let mut next = messages.iter().cycle();
+    for turn in 0..seconds * 1000 {
+        let due = began + Duration::from_millis(turn.into());
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        for message in next.by_ref().take(of_turn as usize) {
+            socket.send(message.trim_end().as_bytes())?;
+            sent += 1;
+        }
+    }
+    let (took, cpu) = (began.elapsed(), own_cpu() - cpu);
+    let (mut received, mut drops, mut quiet) = (0, 0, Instant::now());
+    while received + drops < sent && quiet.elapsed() < Duration::from_secs(5) {
+        let now = daemon.metric("daytable_records_received_total{source=\"syslog\"}")?;
+        drops = daemon.metric("daytable_udp_drops_total{source=\"syslog\"}")?;
+        if now != received {
+            (received, quiet) = (now, Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    daemon.wait_committed(received)?;
+    let taken = daemon.process.stop()?;
+    report.add("syslog over UDP, as it was sent", "200,000 /s", rate(sent, took));
+    report.add("datagrams lost", "0", (sent - received).to_string());
+    report.add("of these, dropped by the kernel", "0", drops.to_string());
+    report.add("CPU a datagram", "", micros_each(taken.cpu, received));
+    report.add("CPU a datagram of the sender", "", micros_each(cpu, sent));
+    Ok(())
+}
+
+/// Connections that are open and say nothing.
+fn idle(report: &mut Report, scratch: &Path, connections: u64) -> Result<()> {
+    eprintln!("opening {connections} connections");
+    let port = free_port()?;
+    let more = "connections_max = 20000";
+    let mut daemon = Daemon::start(scratch, "idle", &format!("tcp://127.0.0.1:{port}"), more)?;
+    // One that was used, so that what the first one costs is not counted.
+    TcpStream::connect(("127.0.0.1", port))?.write_all(message(0, 0).as_bytes())?;
+    daemon.wait_committed(1)?;
+    let before = daemon.process.rss()?;
+    let mut open = Vec::new();
+    for _ in 0..connections {
+        open.push(TcpStream::connect(("127.0.0.1", port))?);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while daemon.metric("daytable_connections{source=\"syslog\"}")? < connections {
+        ensure!(Instant::now() < deadline, "not every connection was accepted");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let after = daemon.process.rss()?;
+    report.add(
+        format!("{connections} idle connections, over the empty daemon"),
+        "100.0 MB",
+        megabytes(after.saturating_sub(before)),
+    );
+    drop(open);
+    daemon.process.stop()?;
+    Ok(())
+}
