@@ -350,7 +350,8 @@ impl Push {
         };
         let taken = journal::take(&self.setting, request, std::io::BufReader::new(body), |gathered| {
             settle(&mut under_way, 1)?;
-            let Gathered { batches, newest, tally, .. } = gathered;
+            let Gathered { batches, newest, tally, taken, .. } = gathered;
+            request.credential.charge(taken.into(), 0);
             let told = told.clone();
             let done = Done::awaited(move |is_committed| drop(told.send((tally, is_committed))));
             let epoch = self.intake.epoch();
