@@ -361,3 +361,25 @@ fn a_client_certificate_stands_for_a_credential_where_there_are_no_others() {
     daemon.stop();
     place.wait_for_messages(&["of a friend".into()]);
 }
+
+#[test]
+fn a_peer_with_too_many_connections_leaves_room_for_the_others() {
+    let place = Place::new();
+    let http = "[http]\nlisten = \"127.0.0.1:0\"\nconnections_max = 4\nper_sender = { connections = 2 }\n";
+    let more = "connections_max = 4\nper_sender = { connections = 2 }";
+    let daemon = place.start_with(&(http.to_owned() + &block("tcp", "tcp://127.0.0.1:0", more)));
+    for (source, to) in [("http", daemon.address()), ("tcp", address(&daemon, "tcp"))] {
+        let held: Vec<_> = (0..6).map(|_| connect_from(Ipv4Addr::LOCALHOST, to)).collect();
+        let refused = format!("daytable_connections_refused_total{{reason=\"per_sender\",source=\"{source}\"}}");
+        wait_metric(&daemon, &refused, 4.0);
+        let mut other = connect_from(Ipv4Addr::new(127, 0, 0, 2), to);
+        if source == "http" {
+            assert_eq!(over(other, "GET", "/healthz", "", b"").expect("an answer").status, 200);
+        } else {
+            other.write_all(b"<13>app: of another\n").expect("sent");
+            by_message(&place, "of another");
+        }
+        drop(held);
+    }
+    daemon.stop();
+}
