@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::process::Watched;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -29,6 +30,14 @@ impl Folder {
             "[http]\nlisten = \"off\"\n\n[[tail]]\ninclude = ['{include}']\ninstance = '{instance}'\n\n\
              [[table]]\nname = \"Log\"\nkeep = \"36500d\"\n"
         );
+        std::fs::write(&config, text)?;
+        Ok(Folder { data, config })
+    }
+
+    /// A folder below `scratch`, for a daemon that reads nothing and takes what is pushed to `listen`.
+    pub(crate) fn pushed_to(scratch: &Path, name: &str, listen: SocketAddr) -> Result<Folder> {
+        let (data, config) = (scratch.join(name), scratch.join(format!("{name}.toml")));
+        let text = format!("[http]\nlisten = \"{listen}\"\n\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n");
         std::fs::write(&config, text)?;
         Ok(Folder { data, config })
     }

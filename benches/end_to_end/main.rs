@@ -12,6 +12,7 @@ mod client;
 mod corpus;
 mod daemon;
 mod process;
+mod push;
 mod quiet;
 mod reading;
 mod report;
@@ -93,6 +94,8 @@ fn main() -> Result<()> {
     eprintln!("with {} records", scale.records);
     measure_start(&mut report, &from_ndjson, "this folder", scale.quick)?;
     reads(&mut report, &from_ndjson, scale.quick)?;
+
+    push::measure(&mut report, scratch, scale.records, scale.quick)?;
 
     if let Some(quiet) = scale.quiet {
         measure_quiet(&mut report, &scratch.join("quiet"), quiet)?;

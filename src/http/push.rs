@@ -75,29 +75,33 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(pushes: Pushes, door: Doo
     let of = |endpoint: Endpoint| {
         async move |State(pushes): State<Pushes>, request: HttpRequest| pushes.answer(endpoint, None, request).await
     };
-    // A pattern for an index would overlap with what else is asked.
-    let rest = async |State(pushes): State<Pushes>, Path(rest): Path<String>, request: HttpRequest| {
-        let index = rest.strip_suffix("/_bulk").filter(|index| !index.contains('/'));
-        match index.filter(|_| matches!(*request.method(), Method::POST | Method::PUT)) {
-            Some(index) => pushes.answer(Endpoint::Bulk, Some(index.to_owned()), request).await,
-            None => asked(request).await,
-        }
-    };
     Router::new()
         .route(INGEST, post(of(Endpoint::Ingest)))
         .route(OTLP, post(of(Endpoint::Otlp)))
         .route(LOKI, post(of(Endpoint::Loki)))
-        .route(BULK, post(of(Endpoint::Bulk)).put(of(Endpoint::Bulk)))
         .route(UPLOAD, post(of(Endpoint::Journal)))
-        .route(ELASTIC, any(asked))
-        .route("/elasticsearch/", any(asked))
-        .route(ELASTIC_REST, any(rest))
+        .route(ELASTIC, any(async |request: HttpRequest| asked(&request)))
+        .route("/elasticsearch/", any(async |request: HttpRequest| asked(&request)))
+        .route(ELASTIC_REST, any(elasticsearch))
         .route_layer(from_fn_with_state(door, may_push))
         .with_state(pushes)
 }
 
+/// What is below Elasticsearch's path: `_bulk`, that of an index, or what is asked before.
+async fn elasticsearch(State(pushes): State<Pushes>, Path(rest): Path<String>, request: HttpRequest) -> Response {
+    let is_push = matches!(*request.method(), Method::POST | Method::PUT);
+    match rest.strip_suffix("_bulk").filter(|before| is_push && (before.is_empty() || before.ends_with('/'))) {
+        None => asked(&request),
+        Some(before) => {
+            // Clients before version 8 have a type behind the index.
+            let index = before.split('/').next().filter(|index| !index.is_empty()).map(str::to_owned);
+            pushes.answer(Endpoint::Bulk, index, request).await
+        }
+    }
+}
+
 /// What clients of Elasticsearch ask before they send.
-async fn asked(request: HttpRequest) -> Response {
+fn asked(request: &HttpRequest) -> Response {
     let path = request.uri().path().strip_prefix(ELASTIC).unwrap_or_default();
     let (status, json) = elastic::answer(request.method().as_str(), path)
         .unwrap_or_else(|| (404, elastic::error(404, "resource_not_found_exception", "there is nothing here")));

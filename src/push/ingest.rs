@@ -10,7 +10,7 @@
 //! The instance is `?instance=`, else the field `instance` or `host` (under any of its names), else the sender's address.
 //! Elements of an array are objects, or texts that are read as lines. Empty lines are none.
 
-use super::taking::{RECORD_BYTES_MAX, Taking};
+use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
 use super::{Refusal, essence};
 use crate::parse::{Assembler, Ending, Envelope, Format, RawRecord};
 use memchr::memchr;
@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Fields that name the instance, the first of them first.
-const INSTANCE: [&str; 2] = ["instance", "host"];
+const INSTANCE: Instance<'static> = Instance::Named(&["instance", "host"]);
 /// Why an element of JSON is refused alone.
 const NO_OBJECT: &str = "is no JSON object";
 /// Why a record is.
@@ -106,8 +106,7 @@ fn lines(body: &[u8], taking: &mut Taking<'_>, is_strict: bool) -> Result<(), Re
         }
         let mut record = parsed.record;
         taking.note(parsed.format, *is_invalid, *cut, &mut record);
-        let instance = taking.instance_of(&record, &INSTANCE).into_owned();
-        taking.write(index, &instance, record, None);
+        taking.write(index, INSTANCE, record, None);
     }
     Ok(())
 }
@@ -163,8 +162,7 @@ fn element(written: &str, is_invalid: bool, taking: &mut Taking<'_>) -> Result<(
     let parsed = taking.parse(&text, Envelope::default(), reading);
     let mut record = parsed.record;
     taking.note(parsed.format, is_invalid, 0, &mut record);
-    let instance = taking.instance_of(&record, &INSTANCE).into_owned();
-    taking.write(index, &instance, record, None);
+    taking.write(index, INSTANCE, record, None);
     Ok(())
 }
 

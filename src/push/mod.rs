@@ -51,13 +51,14 @@ use crate::http::Credential;
 use crate::parse::{Format, FormatChoice, Join, Reading};
 use crate::route::Router;
 use crate::rows::{Tally, count, random_identity};
-use crate::store::{Done, Intake, Once, Outcome, Refused, Submission};
+use crate::store::{Done, Intake, Once, Outcome, Submission};
 use crate::time::{self, Ticks};
 use answer::Reply;
 use sha2::{Digest, Sha256};
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use taking::{Gathered, Taking};
@@ -276,7 +277,7 @@ impl Push {
         let identity = once.as_ref().map_or_else(random_identity, identity_of);
         let mut taking = Taking::new(&self.setting, request, identity, time::now());
         let reply = take_body(request, &body, &self.setting, hold, &mut taking)?;
-        let Gathered { batches, newest, tally, taken, refused, reasons } = taking.gather();
+        let Gathered { batches, newest, tally, taken, refused, reasons, .. } = taking.gather();
         let reply = reply(reasons);
         let once = once.map(|once| Once { answer: crate::store::Answer { records: taken, refused }, ..once });
         let bytes = body.len() as u64;
@@ -334,35 +335,52 @@ impl Push {
     /// Why it ended early; what came before may be committed all the same.
     pub fn take_journal(&self, request: &Request, body: impl BufRead) -> Result<Answer, Refusal> {
         let counters = self.counters_of(Endpoint::Journal);
-        let body = reader(body, request.encoding).map_err(|error| Refusal::bad(format!("the body cannot be decoded: {error}")))?;
+        let undecodable = |error| Refusal::bad(format!("the body cannot be decoded: {error}"));
+        let body = Counted { reader: reader(body, request.encoding).map_err(undecodable)?, counter: &counters.bytes };
         // One piece is on its way while the next is read.
-        let (told, hears) = mpsc::channel::<(Tally, bool)>();
+        let (told, hears) = mpsc::channel::<(Gathered, bool)>();
         let mut under_way = 0;
         let settle = |under_way: &mut usize, until: usize| {
             while *under_way > until {
                 *under_way -= 1;
                 match hears.recv() {
-                    Ok((tally, true)) => counters.tally.add(&tally),
+                    Ok((Gathered { tally, taken, bytes, .. }, true)) => {
+                        counters.tally.add(&tally);
+                        request.credential.charge(taken.into(), bytes);
+                    }
                     _ => return Err(Refusal::Busy("the store takes nothing at the moment")),
                 }
             }
             Ok(())
         };
-        let taken = journal::take(&self.setting, request, std::io::BufReader::new(body), |gathered| {
+        let taken = journal::take(&self.setting, request, std::io::BufReader::new(body), |mut gathered| {
             settle(&mut under_way, 1)?;
-            let Gathered { batches, newest, tally, taken, .. } = gathered;
-            request.credential.charge(taken.into(), 0);
+            request.credential.charge(gathered.taken.into(), 0);
+            let (batches, newest) = (std::mem::take(&mut gathered.batches), gathered.newest);
             let told = told.clone();
-            let done = Done::awaited(move |is_committed| drop(told.send((tally, is_committed))));
+            let done = Done::awaited(move |is_committed| drop(told.send((gathered, is_committed))));
             let epoch = self.intake.epoch();
             under_way += 1;
-            match self.intake.submit(Submission { batches, newest, epoch, done, ..Submission::default() }) {
-                // Dropped, so it is told as not committed.
-                Ok(()) | Err(Refused::Stale | Refused::Closed) => Ok(()),
-            }
+            // Whatever is in the way, the submission is dropped, which tells that it is not committed.
+            let _ = self.intake.submit(Submission { batches, newest, epoch, done, ..Submission::default() });
+            Ok(())
         });
         settle(&mut under_way, 0)?;
         taken.map(|_| Reply::Journal.render(0, 0, Duration::ZERO))
+    }
+}
+
+/// A reader whose bytes are counted.
+struct Counted<'c, R> {
+    reader: R,
+    counter: &'c AtomicU64,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        count(self.counter, read as u64);
+        Ok(read)
     }
 }
 

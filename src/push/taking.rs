@@ -31,6 +31,32 @@ pub(crate) struct Taking<'p> {
     reasons: Vec<(usize, Cow<'static, str>)>,
 }
 
+/// Whose a record is.
+#[derive(Clone, Copy)]
+pub(super) enum Instance<'n> {
+    /// This one's.
+    Is(&'n str),
+    /// Whose the request says, else the first of these fields that the record has, else the sender's.
+    Named(&'static [&'static str]),
+}
+
+impl<'n> Instance<'n> {
+    fn name<'r>(self, request: &'r Request, record: &'r Record<'_>) -> Cow<'r, str>
+    where
+        'n: 'r,
+    {
+        let names = match self {
+            Instance::Is(instance) => return Cow::Borrowed(instance),
+            Instance::Named(names) => names,
+        };
+        if let Some(instance) = &request.instance {
+            return Cow::Borrowed(instance);
+        }
+        let named = names.iter().find_map(|name| record.text(name).filter(|value| !value.is_empty()));
+        named.unwrap_or(Cow::Borrowed(&request.peer))
+    }
+}
+
 /// What became of the records of a request.
 pub(crate) struct Gathered {
     pub(super) batches: Vec<Batch>,
@@ -38,6 +64,8 @@ pub(crate) struct Gathered {
     pub(super) tally: Tally,
     pub(super) taken: u32,
     pub(super) refused: u32,
+    /// Of its rows.
+    pub(super) bytes: u64,
     /// The first refused ones: index and reason.
     pub(super) reasons: Vec<(usize, Cow<'static, str>)>,
 }
@@ -129,25 +157,17 @@ impl<'p> Taking<'p> {
         &self.request.peer
     }
 
-    /// The instance of a record: what the request says, else the first of these fields that it has, else who sends it.
-    pub(super) fn instance_of<'r>(&self, record: &'r Record<'_>, names: &[&str]) -> Cow<'r, str>
-    where
-        'p: 'r,
-    {
-        if let Some(instance) = &self.request.instance {
-            return Cow::Borrowed(instance);
-        }
-        let named = names.iter().find_map(|name| record.text(name).filter(|value| !value.is_empty()));
-        named.unwrap_or(Cow::Borrowed(self.request.peer.as_str()))
-    }
-
     /// Writes a record that was begun. `key`: what its row key is made of, where the record has a name of its own.
-    pub(super) fn write(&mut self, index: usize, instance: &str, record: Record<'_>, key: Option<(u64, u64)>) {
+    pub(super) fn write<'a>(&mut self, index: usize, of: Instance<'_>, mut record: Record<'a>, key: Option<(u64, u64)>)
+    where
+        'p: 'a,
+    {
         let (identity, position) = key.unwrap_or((self.identity, index as u64));
-        let origin = Origin { identity, position, source: self.request.endpoint.source() };
-        let mut record = record;
-        self.request.credential.mark(&mut record);
-        self.rows.write(&mut self.lanes, instance, &record, origin, self.now, &self.tally);
+        let request = self.request;
+        let origin = Origin { identity, position, source: request.endpoint.source() };
+        request.credential.mark(&mut record);
+        let instance = of.name(request, &record);
+        self.rows.write(&mut self.lanes, &instance, &record, origin, self.now, &self.tally);
     }
 
     /// Identity and position of a record without a name of its own, for those who are told how it is called.
@@ -162,6 +182,7 @@ impl<'p> Taking<'p> {
 
     /// What there is, and begins anew behind it.
     pub(crate) fn gather(&mut self) -> Gathered {
+        let bytes = self.rows.bytes() as u64;
         let (batches, newest) = self.rows.take();
         let refused = std::mem::take(&mut self.refused);
         let begun = u32::try_from(std::mem::take(&mut self.index)).unwrap_or(u32::MAX);
@@ -171,6 +192,7 @@ impl<'p> Taking<'p> {
             tally: std::mem::take(&mut self.tally),
             taken: begun - refused.min(begun),
             refused,
+            bytes,
             reasons: std::mem::take(&mut self.reasons),
         }
     }

@@ -18,6 +18,7 @@ mod kill;
 mod lifecycle;
 mod multi_line;
 mod once;
+mod push;
 mod readme;
 mod rotation;
 mod service;

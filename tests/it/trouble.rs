@@ -1,6 +1,6 @@
 //! What goes wrong around the daemon: each gets a clear message, and loses nothing.
 
-use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, TAIL, numbered, wait_for};
+use crate::place::{DAYTABLE, Daemon, Lines, PATIENCE, Place, TAIL, numbered, wait_for};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -369,4 +369,43 @@ fn a_newer_format_is_refused() {
         assert_eq!(output.status.code(), Some(69), "{error}");
         assert!(error.contains("format 99") && error.contains("newer daytable"), "{error}");
     }
+}
+
+/// A push that finds no room is told so, and repeats under its key until it is there, once.
+#[test]
+fn a_full_disk_refuses_pushes_and_a_repeat_is_there_once() {
+    let place = Place::new();
+    let Some(disk) = SmallDisk::mount(&place.data(), "3m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let daemon = place.start_with("[[table]]\nname = \"Log\"\n");
+    let to = daemon.address();
+    let lines = lines_of_noise();
+    let push = |number: usize, lines: &[String]| {
+        let stream = std::net::TcpStream::connect(to).expect("connected");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let key = format!("Idempotency-Key: body-{number}\r\nContent-Type: text/plain\r\n");
+        crate::client::over(stream, "POST", "/ingest", &key, lines.concat_lines().as_bytes()).expect("an answer")
+    };
+    let mut refused = 0;
+    for (number, lines) in lines.chunks(1000).enumerate() {
+        wait_for("the body is taken", PATIENCE, || {
+            let answer = push(number, lines);
+            if answer.status == 503 {
+                assert!(answer.head.contains("retry-after:"), "{answer:?}");
+                refused += 1;
+                if refused == 3 {
+                    disk.grow("64m");
+                }
+                return None;
+            }
+            assert_eq!(answer.status, 200, "{answer:?}");
+            Some(())
+        });
+    }
+    assert!(refused >= 3, "the disk was large enough");
+    daemon.stop();
+    place.wait_for_messages(&lines);
+    place.assert_no_key_twice();
 }

@@ -10,7 +10,7 @@
 
 pub mod export;
 
-use super::taking::{Gathered, Taking};
+use super::taking::{Gathered, Instance, Taking};
 use super::{Refusal, Request, Setting, hash};
 use crate::key::POSITION_MAX;
 use crate::parse::{Said, compose};
@@ -100,10 +100,9 @@ fn write(entry: Entry<'_>, number: u64, taking: &mut Taking<'_>) -> Result<(), R
     if is_invalid {
         count(&taking.tally.invalid_utf8, 1);
     }
-    let instance = taking.instance_of(&record, &["host"]).into_owned();
     // Without a cursor it is the number of the entry in this upload.
     let key = key.unwrap_or((taking.key_of(index).0, number & POSITION_MAX));
-    taking.write(index, &instance, record, Some(key));
+    taking.write(index, Instance::Named(&["host"]), record, Some(key));
     Ok(())
 }
 

@@ -13,7 +13,7 @@ mod json;
 mod labels;
 mod proto;
 
-use super::taking::{RECORD_BYTES_MAX, Taking};
+use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
 use super::{Hold, Refusal, Setting, encoding, essence};
 use crate::parse::Envelope;
 use crate::record::{Field, Level, Record, Value};
@@ -94,7 +94,7 @@ impl<'a> Stream<'a> {
         }
         record.level = record.level.or(level).or(self.level);
         record.fields.extend(self.fields.iter().cloned());
-        taking.write(index, &self.instance, record, None);
+        taking.write(index, Instance::Is(&self.instance), record, None);
         Ok(())
     }
 }

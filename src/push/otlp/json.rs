@@ -95,6 +95,10 @@ struct Number(i128);
 /// Takes a document apart.
 pub(super) fn take(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
     let text = String::from_utf8_lossy(body);
+    // serde would take an array for the members of an object in their order.
+    if !is_object(text.trim_ascii_start()) {
+        return Err(Refusal::bad("the body is no export request: it is no JSON object"));
+    }
     let request: Request<'_> = serde_json::from_str(&text).map_err(|error| bad(taking, &error))?;
     for resource in request.resource_logs.into_iter().flatten() {
         let logs: ResourceLogs<'_> = serde_json::from_str(resource.get()).map_err(|error| bad(taking, &error))?;
@@ -114,6 +118,7 @@ pub(super) fn take(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> 
                     continue;
                 }
                 match serde_json::from_str::<LogRecord<'_>>(record.get()) {
+                    Ok(_) if !is_object(record.get()) => taking.refuse(index, "is no JSON object"),
                     Ok(record) => origin.write(index, record.into_log(), taking),
                     Err(error) => taking.refuse(index, error.to_string()),
                 }
@@ -121,6 +126,10 @@ pub(super) fn take(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> 
         }
     }
     Ok(())
+}
+
+fn is_object(text: &str) -> bool {
+    text.starts_with('{')
 }
 
 fn bad(taking: &Taking<'_>, error: &serde_json::Error) -> Refusal {

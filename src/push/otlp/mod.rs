@@ -19,7 +19,7 @@ mod json;
 mod proto;
 mod value;
 
-use super::taking::{RECORD_BYTES_MAX, Taking};
+use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
 use super::wire::{put_bytes, put_number};
 use super::{Refusal, essence};
 use crate::parse::{Envelope, Said, compose, level_of_severity};
@@ -211,7 +211,7 @@ impl<'a> Origin<'a> {
         if let Some(format) = format {
             taking.note(format, false, 0, &mut record);
         }
-        taking.write(index, &self.instance, record, None);
+        taking.write(index, Instance::Is(&self.instance), record, None);
     }
 }
 

@@ -122,12 +122,12 @@ mod schema {
 
 use schema::Value as V;
 
-fn any(value: V) -> schema::AnyValue {
+fn wrapped(value: V) -> schema::AnyValue {
     schema::AnyValue { value: Some(value) }
 }
 
 fn attribute(key: &str, value: V) -> schema::KeyValue {
-    schema::KeyValue { key: key.into(), value: Some(any(value)) }
+    schema::KeyValue { key: key.into(), value: Some(wrapped(value)) }
 }
 
 fn text(text: &str) -> V {
@@ -145,12 +145,12 @@ fn request(record: schema::LogRecord) -> schema::Request {
 
 fn full() -> schema::LogRecord {
     let inner = schema::Object { values: vec![attribute("id", text("x")), attribute("n", V::Int(-7))] };
-    let array = schema::Array { values: vec![any(text("a\"")), any(V::Double(0.5)), any(V::Bytes(vec![1])), schema::AnyValue::default()] };
+    let array = schema::Array { values: vec![wrapped(text("a\"")), wrapped(V::Double(0.5)), wrapped(V::Bytes(vec![1])), schema::AnyValue::default()] };
     schema::LogRecord {
         time_unix_nano: 1_763_596_800_007_000_000,
         severity_number: 18,
         severity_text: "ERROR2".into(),
-        body: Some(any(text("level=info is no header here"))),
+        body: Some(wrapped(text("level=info is no header here"))),
         attributes: vec![
             attribute("text", text("t")),
             attribute("truth", V::Bool(false)),
@@ -208,7 +208,7 @@ fn both_forms_say_the_same_and_all_of_it_is_kept() {
 
 #[test]
 fn a_body_without_a_severity_is_a_line() {
-    let line = |body: V| shown(schema::LogRecord { body: Some(any(body)), observed_time_unix_nano: 1_763_596_801_000_000_000, ..Default::default() });
+    let line = |body: V| shown(schema::LogRecord { body: Some(wrapped(body)), observed_time_unix_nano: 1_763_596_801_000_000_000, ..Default::default() });
     let rest = "scope_name=\"lib\" scope_version=\"1.2\" s=true component=\"api\" host=\"web-17\"";
     let observed = "observed_time=\"2025-11-20T00:00:01Z\"";
     assert_eq!(
@@ -225,12 +225,12 @@ fn a_body_without_a_severity_is_a_line() {
 fn a_record_that_cannot_be_read_is_refused_alone() {
     let mut deep = text("x");
     for _ in 0..40 {
-        deep = V::Array(schema::Array { values: vec![any(deep)] });
+        deep = V::Array(schema::Array { values: vec![wrapped(deep)] });
     }
     let mut request = request(full());
     let records = &mut request.resource_logs[0].scope_logs[0].log_records;
-    records.push(schema::LogRecord { body: Some(any(deep)), ..Default::default() });
-    records.push(schema::LogRecord { body: Some(any(text(&"x".repeat(RECORD_BYTES_MAX)))), ..Default::default() });
+    records.push(schema::LogRecord { body: Some(wrapped(deep)), ..Default::default() });
+    records.push(schema::LogRecord { body: Some(wrapped(text(&"x".repeat(RECORD_BYTES_MAX)))), ..Default::default() });
     records.push(full());
     let taken = export(Form::Protobuf, &request.encode_to_vec()).expect("taken");
     assert_eq!((taken.messages().len(), taken.refused().len()), (2, 2));

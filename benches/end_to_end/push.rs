@@ -1,0 +1,190 @@
+//! Push over loopback: NDJSON in bodies of 1 MiB over a few connections that are kept, of 64 instances, each answered when
+//! it is on disk; and how long one small push takes by itself, beside what two fsyncs take in the same folder.
+//!
+//! Sender and daemon share the machine. The bodies are made before, and the sender does nothing but write them and read
+//! the answers; what CPU that takes it says, too. Its threads are as many as its connections, most of them waiting.
+
+use crate::corpus::{Corpus, SEED};
+use crate::daemon::Folder;
+use crate::process::median;
+use crate::report::{Report, megabytes, micros_each, millis, rate};
+use anyhow::{Context, Result, ensure};
+use rustix::time::{ClockId, clock_gettime};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Connections that push at a time.
+const CONNECTIONS: usize = 4;
+/// Bytes of a body, as near as whole records come to it.
+const BODY_BYTES: usize = 1 << 20;
+/// Different bodies: they are sent in turn, so that making them takes no part of what is measured.
+const BODIES: usize = 64;
+/// Small pushes, and fsyncs, that a median is made of.
+const SINGLES: usize = 500;
+
+/// Measures both on a fresh folder each.
+pub(crate) fn measure(report: &mut Report, scratch: &Path, records: u64, quick: bool) -> Result<()> {
+    let target = target()?;
+    ingest(report, &Folder::pushed_to(scratch, "pushed", target)?, target, records)?;
+    singles(report, &Folder::pushed_to(scratch, "pushed-one", target)?, target, if quick { 5 } else { SINGLES })
+}
+
+/// A port of loopback that is free now.
+fn target() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// Bodies, and how many records each has.
+fn bodies(records: u64) -> Vec<(String, u64)> {
+    let mut bodies = vec![(String::new(), 0)];
+    for sample in Corpus::new(SEED, records) {
+        if let Some((body, count)) = bodies.last_mut() {
+            sample.write_json(body);
+            *count += 1;
+            if body.len() >= BODY_BYTES {
+                bodies.push((String::new(), 0));
+            }
+        }
+        if bodies.len() > BODIES {
+            break;
+        }
+    }
+    bodies.retain(|(_, count)| *count > 0);
+    bodies
+}
+
+fn ingest(report: &mut Report, folder: &Folder, to: SocketAddr, records: u64) -> Result<()> {
+    eprintln!("pushing {records} records");
+    let bodies = bodies(records.min(1_000_000));
+    let mut daemon = folder.start()?;
+    let of_all: u64 = bodies.iter().map(|(_, count)| count).sum();
+    let requests = usize::try_from(records.div_ceil(of_all))? * bodies.len();
+    let next = AtomicUsize::new(0);
+    let (cpu, began) = (own_cpu(), Instant::now());
+    let sent = std::thread::scope(|scope| {
+        let pushing: Vec<_> = (0..CONNECTIONS)
+            .map(|_| {
+                scope.spawn(|| -> Result<u64> {
+                    let (mut connection, mut sent) = (Connection::open(to)?, 0);
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= requests {
+                            return Ok(sent);
+                        }
+                        let (body, count) = &bodies[number % bodies.len()];
+                        connection.push(body)?;
+                        sent += count;
+                    }
+                })
+            })
+            .collect();
+        pushing.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked")))).sum::<Result<u64>>()
+    })?;
+    let (wall, sender) = (began.elapsed(), own_cpu() - cpu);
+    // Everything was answered, so everything is on disk.
+    daemon.wait_for(sent)?;
+    let taken = daemon.process.stop()?;
+    report.add(format!("push of {sent} records, 1 MiB each, {CONNECTIONS} connections"), "500,000 /s", rate(sent, wall));
+    report.add("push: CPU a record, daemon", "", micros_each(taken.cpu, sent));
+    report.add("push: CPU a record, sender", "", micros_each(sender, sent));
+    report.add("push: peak RSS", "", megabytes(taken.peak_rss));
+    Ok(())
+}
+
+fn singles(report: &mut Report, folder: &Folder, to: SocketAddr, count: usize) -> Result<()> {
+    let daemon = folder.start()?;
+    let fsync = fsync(&folder.data, count)?;
+    let mut connection = Connection::open(to)?;
+    let mut took = Vec::new();
+    for number in 0..count {
+        let began = Instant::now();
+        connection.push(&format!("{{\"message\":\"a small one\",\"number\":{number}}}\n"))?;
+        took.push(began.elapsed());
+    }
+    let slow = {
+        let mut sorted = took.clone();
+        sorted.sort_unstable();
+        sorted[sorted.len() * 99 / 100]
+    };
+    let target = 2 * fsync + Duration::from_millis(1);
+    report.add("fsync of 4 KiB in the same folder, median", "", millis(fsync));
+    report.add("one small push, median", &millis(target), millis(median(took)?));
+    report.add("one small push, 99 of 100", "", millis(slow));
+    daemon.process.stop()?;
+    Ok(())
+}
+
+/// What an fsync of a file that grew by a page takes in this folder.
+fn fsync(folder: &Path, count: usize) -> Result<Duration> {
+    let path = folder.join("fsync-probe");
+    let mut file = std::fs::File::create(&path)?;
+    let mut took = Vec::new();
+    for _ in 0..count {
+        file.write_all(&[7; 4096])?;
+        let began = Instant::now();
+        file.sync_data()?;
+        took.push(began.elapsed());
+    }
+    std::fs::remove_file(path)?;
+    median(took)
+}
+
+/// CPU that this process took so far.
+fn own_cpu() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// A connection that is kept.
+struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    fn open(to: SocketAddr) -> Result<Connection> {
+        let stream = TcpStream::connect(to)?;
+        stream.set_nodelay(true)?;
+        Ok(Connection(BufReader::new(stream)))
+    }
+
+    /// Pushes a body and waits for the answer; comes again where the daemon says so.
+    fn push(&mut self, body: &str) -> Result<()> {
+        loop {
+            let head = format!(
+                "POST /ingest HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            // Small ones in one packet.
+            let stream = self.0.get_mut();
+            if body.len() < 1000 {
+                stream.write_all((head + body).as_bytes())?;
+            } else {
+                stream.write_all(head.as_bytes())?;
+                stream.write_all(body.as_bytes())?;
+            }
+            match self.answer()? {
+                200 => return Ok(()),
+                503 => std::thread::sleep(Duration::from_millis(10)),
+                other => anyhow::bail!("answered with {other}"),
+            }
+        }
+    }
+
+    fn answer(&mut self) -> Result<u16> {
+        let (mut line, mut length) = (String::new(), 0);
+        self.0.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).context("no status")?.parse()?;
+        loop {
+            line.clear();
+            ensure!(self.0.read_line(&mut line)? > 0, "the connection was closed");
+            match line.trim_end().to_ascii_lowercase().split_once(": ") {
+                None => break,
+                Some(("content-length", bytes)) => length = bytes.parse()?,
+                Some(_) => {}
+            }
+        }
+        std::io::copy(&mut self.0.by_ref().take(length), &mut std::io::sink())?;
+        Ok(status)
+    }
+}
