@@ -123,11 +123,16 @@ async fn serve(
     let push = Arc::new(push);
     let mut servers = tokio::task::JoinSet::new();
     for (listener, door) in listeners {
-        servers.spawn(http::serve(listener, http::router(shared.clone(), door, Some(push.clone())), limits.clone(), readiness.draining()));
+        servers.spawn(http::serve(
+            listener,
+            http::router(shared.clone(), door, Some(push.clone())),
+            limits.clone(),
+            readiness.draining(),
+        ));
     }
 
     let syslog = syslog::listen(&config.syslogs, &router, &host(), &store.intake())?;
-    observe::fetch(&metrics, &counters, syslog.counters(), push.counters(), store.intake(), &config);
+    observe::fetch(&metrics, &counters, syslog.counters(), push.clone(), store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();
