@@ -14,9 +14,10 @@ mod observe;
 mod watchdog;
 
 use crate::config::{Config, Listen, TableConfig, When};
+use crate::fair::Present;
 use crate::http::{self, BindError, Door, Gate, GateError, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::lifecycle::Lifecycle;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, raise_to};
 use crate::push::Push;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
@@ -105,7 +106,8 @@ async fn serve(
     let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
     let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
 
-    let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
+    let connections = config.http.connections_max.get().into();
+    let limits = Limits { connections, present: Present::new(config.http.per_sender), ..Limits::default() };
     let readers = Readers::new(config.data_dir.clone());
     let api = answers::api(&readers, store, router.clone(), config.reading());
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
@@ -117,6 +119,10 @@ async fn serve(
             listener = listener.with_tls(tls, metrics.clone())?;
         }
         tracing::info!(%address, tls = config.http.tls.is_some(), "listening");
+        let present = limits.present.clone();
+        metrics.on_scrape(Box::new(move |metrics| {
+            raise_to(&metrics.connections_refused.with_label_values(&["http", "per_sender"]), present.refused());
+        }));
         listeners.push((listener, door));
     }
     let push = Push::new(router.clone(), config.reading(), config.http.limits.clone(), host(), store.intake());

@@ -201,6 +201,7 @@ fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp
     raise_to(&metrics.connections_accepted.with_label_values(&[&listener.name]), read(&listener.accepted));
     for (reason, count) in [
         ("connections_max", &listener.too_many),
+        ("per_sender", &listener.too_many_of_peer),
         ("tls", &listener.handshakes_failed),
         ("no_frame", &listener.no_frames),
         ("idle_timeout", &listener.idle),

@@ -58,6 +58,7 @@ pub use ready::Readiness;
 pub use routes::{Door, Shared, router};
 pub use serve::serve;
 
+use crate::fair::{Allowance, Present};
 use std::time::Duration;
 
 /// Bounds of a listener and of what is behind it.
@@ -65,6 +66,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections of one listener; more wait to be accepted.
     pub connections: usize,
+    /// What of them one address has; more than it may are closed.
+    pub present: Present,
     /// Scans that run at a time, over all listeners.
     pub scans: usize,
     /// How long a request waits for its scan to begin before it is answered 503.
@@ -85,6 +88,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 256,
+            present: Present::new(Allowance::default()),
             scans: 8,
             scan_wait: Duration::from_millis(500),
             followers: 32,

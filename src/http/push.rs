@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 pub(super) const INGEST: &str = "/ingest";
 pub(super) const OTLP: &str = "/v1/logs";
@@ -58,6 +58,8 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 20;
 /// When a client that was too much is to come again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How long an upload that is over its rate is left alone at most before it is looked again.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Pieces of an upload that wait to be read.
 const PIECES_WAITING: usize = 2;
 
@@ -131,7 +133,7 @@ impl Pushes {
         let mut body = body.into_data_stream();
         let taken = match self.read_head(endpoint, index, &media, &parts) {
             Err(refusal) => Err(refusal),
-            Ok(request) if endpoint == Endpoint::Journal => self.upload(request, &parts, &mut body).await,
+            Ok(request) if endpoint == Endpoint::Journal => self.upload(request, &mut body).await,
             Ok(request) => self.take(request, &parts, &mut body, since).await,
         };
         let response = match taken {
@@ -139,10 +141,7 @@ impl Pushes {
             Err(refusal) => {
                 self.push.counters_of(endpoint).refuse(&refusal);
                 tracing::debug!(endpoint = endpoint.source(), %refusal, "refused a push");
-                // Who asked whether to send has not begun to.
-                if !parts.headers.contains_key(header::EXPECT) {
-                    linger(&mut body).await;
-                }
+                linger(&parts, &mut body).await;
                 let mut response = respond(push::refused(endpoint, &media, &refusal));
                 match refusal {
                     Refusal::Busy(_) => {
@@ -270,9 +269,9 @@ impl Pushes {
     }
 
     /// The journal's upload, for as long as it has something.
-    async fn upload(&self, request: Request, parts: &Parts, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
+    async fn upload(&self, request: Request, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
         self.is_open()?;
-        if text(parts, header::AUTHORIZATION).is_some_and(|given| given.trim_start().starts_with("HMAC-SHA256")) {
+        if request.credential.is_signed() {
             return Err(Refusal::bad(
                 "a journal is committed before its end, where a signature of its body would show",
             ));
@@ -280,7 +279,7 @@ impl Pushes {
         let place = self.push.uploads().clone().try_acquire_owned();
         let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
         let (pieces, comes) = mpsc::channel(PIECES_WAITING);
-        let push = self.push.clone();
+        let (push, credential) = (self.push.clone(), request.credential.clone());
         let working = spawn_blocking(move || {
             let _place = place;
             push.take_journal(&request, io::BufReader::new(Pieces { comes, piece: Bytes::new(), is_over: false }))
@@ -288,8 +287,15 @@ impl Pushes {
         let patience = self.push.limits().body_timeout;
         let mut draining = self.readiness.draining();
         loop {
+            // Who is over his rate is not read from.
+            let paced = async {
+                while let Some(pause) = credential.pause() {
+                    sleep(pause.min(PAUSE_MAX)).await;
+                }
+                timeout(patience, next(body)).await
+            };
             let piece = tokio::select! {
-                piece = timeout(patience, next(body)) => piece,
+                piece = paced => piece,
                 // What came is committed; the client sends the rest, and that again, to whoever comes after.
                 () = drained(&mut draining) => Ok(Some(Err(axum::Error::new(io::Error::other("the daemon stops"))))),
                 () = pieces.closed() => break,
@@ -297,6 +303,7 @@ impl Pushes {
             let piece = match piece {
                 Ok(Some(Ok(piece))) => {
                     count(&self.push.counters_of(Endpoint::Journal).body_bytes, piece.len() as u64);
+                    credential.charge(0, piece.len() as u64);
                     Piece::More(piece)
                 }
                 Ok(None) => Piece::End,
@@ -352,7 +359,11 @@ impl Read for Pieces {
 }
 
 /// Lets a client that was refused send on for a moment.
-async fn linger(body: &mut BodyDataStream) {
+pub(super) async fn linger(parts: &Parts, body: &mut BodyDataStream) {
+    // Who asked whether to send has not begun to.
+    if parts.headers.contains_key(header::EXPECT) {
+        return;
+    }
     let rest = async {
         let mut passed = 0;
         while let Some(Ok(piece)) = next(body).await {

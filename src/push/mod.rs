@@ -355,6 +355,7 @@ impl Push {
         };
         let taken = journal::take(&self.setting, request, std::io::BufReader::new(body), |mut gathered| {
             settle(&mut under_way, 1)?;
+            request.credential.charge(gathered.taken.into(), 0);
             let (batches, newest) = (std::mem::take(&mut gathered.batches), gathered.newest);
             let told = told.clone();
             let done = Done::awaited(move |is_committed| drop(told.send((gathered, is_committed))));

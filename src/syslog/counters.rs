@@ -19,6 +19,8 @@ pub struct ListenerCounters {
     pub accepted: AtomicU64,
     /// Connections that were closed because there were too many.
     pub too_many: AtomicU64,
+    /// Connections that were closed because their peer had too many.
+    pub too_many_of_peer: AtomicU64,
     /// Connections whose TLS handshake failed or took too long.
     pub handshakes_failed: AtomicU64,
     /// Connections that were closed because they sent no frames.

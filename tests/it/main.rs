@@ -17,6 +17,7 @@ mod http;
 mod kill;
 mod lifecycle;
 mod multi_line;
+mod once;
 mod push;
 mod readme;
 mod rotation;
