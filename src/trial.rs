@@ -1,9 +1,9 @@
 //! What must hold of any bytes at all, as functions that panic where it does not: `fuzz/` calls them with what a fuzzer
 //! makes up, `cargo test` with golden files that were changed at random.
 
-use crate::parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
 use crate::key::{Period, TableName};
 use crate::lifecycle::Window;
+use crate::parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
 use crate::push::{self, Encoding, Endpoint, Limits, Setting};
 use crate::redact::{Redaction, Redactor};
 use crate::route::{Condition, Route, Router};

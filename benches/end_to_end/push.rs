@@ -81,13 +81,20 @@ fn ingest(report: &mut Report, folder: &Folder, to: SocketAddr, records: u64) ->
                 })
             })
             .collect();
-        pushing.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked")))).sum::<Result<u64>>()
+        pushing
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))))
+            .sum::<Result<u64>>()
     })?;
     let (wall, sender) = (began.elapsed(), own_cpu() - cpu);
     // Everything was answered, so everything is on disk.
     daemon.wait_for(sent)?;
     let taken = daemon.process.stop()?;
-    report.add(format!("push of {sent} records, 1 MiB each, {CONNECTIONS} connections"), "500,000 /s", rate(sent, wall));
+    report.add(
+        format!("push of {sent} records, 1 MiB each, {CONNECTIONS} connections"),
+        "500,000 /s",
+        rate(sent, wall),
+    );
     report.add("push: CPU a record, daemon", "", micros_each(taken.cpu, sent));
     report.add("push: CPU a record, sender", "", micros_each(sender, sent));
     report.add("push: peak RSS", "", megabytes(taken.peak_rss));

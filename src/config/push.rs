@@ -33,7 +33,9 @@ pub(super) fn read(section: &mut Section<'_>) -> Limits {
     };
     // A body is held as it came and decoded.
     let largest = limits.body_bytes_max.saturating_add(limits.decoded_bytes_max);
-    if limits.bodies_bytes_max < largest && (section.has("bodies_bytes_max") || section.has("decoded_bytes_max") || section.has("body_bytes_max")) {
+    if limits.bodies_bytes_max < largest
+        && (section.has("bodies_bytes_max") || section.has("decoded_bytes_max") || section.has("body_bytes_max"))
+    {
         section.problem("`bodies_bytes_max` must be at least `body_bytes_max` and `decoded_bytes_max` together");
     }
     limits

@@ -14,9 +14,9 @@ mod observe;
 mod watchdog;
 
 use crate::config::{Config, Listen, TableConfig, When};
+use crate::fair::Present;
 use crate::http::{self, BindError, Door, Gate, GateError, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::lifecycle::Lifecycle;
-use crate::fair::Present;
 use crate::metrics::{Metrics, raise_to};
 use crate::push::Push;
 use crate::route::{Condition, Route, Router};
@@ -129,11 +129,16 @@ async fn serve(
     let push = Arc::new(push);
     let mut servers = tokio::task::JoinSet::new();
     for (listener, door) in listeners {
-        servers.spawn(http::serve(listener, http::router(shared.clone(), door, Some(push.clone())), limits.clone(), readiness.draining()));
+        servers.spawn(http::serve(
+            listener,
+            http::router(shared.clone(), door, Some(push.clone())),
+            limits.clone(),
+            readiness.draining(),
+        ));
     }
 
     let syslog = syslog::listen(&config.syslogs, &router, &host(), &store.intake())?;
-    observe::fetch(&metrics, &counters, syslog.counters(), push.counters(), store.intake(), &config);
+    observe::fetch(&metrics, &counters, syslog.counters(), push.clone(), store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
     readiness.listeners_bound();
     let (lifecycle_stop, stopped) = mpsc::channel::<()>();

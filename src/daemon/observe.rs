@@ -7,7 +7,7 @@ use crate::http::Readiness;
 use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
-use crate::push::EndpointCounters;
+use crate::push::{EndpointCounters, Push};
 use crate::redact::{Redaction, Redactor};
 use crate::store::{Intake, Options, Reader};
 use crate::syslog;
@@ -74,7 +74,7 @@ pub(super) fn fetch(
     metrics: &Metrics,
     counters: &Arc<TailCounters>,
     listeners: Arc<syslog::Counters>,
-    push: Arc<[EndpointCounters; 5]>,
+    push: Arc<Push>,
     intake: Intake,
     config: &Config,
 ) {
@@ -121,11 +121,14 @@ pub(super) fn fetch(
         for (number, listener) in taken.iter().enumerate() {
             fetch_listener(metrics, listener, listeners.is_udp(number));
         }
-        for endpoint in &*push {
+        metrics.push_held_bytes.set(size(push.bodies().held()));
+        for endpoint in push.counters() {
             fetch_endpoint(metrics, endpoint);
         }
         // Of what came over sockets.
-        let tallies = || taken.iter().map(|listener| &listener.tally).chain(push.iter().map(|endpoint| &endpoint.tally));
+        let tallies = || {
+            taken.iter().map(|listener| &listener.tally).chain(push.counters().iter().map(|endpoint| &endpoint.tally))
+        };
         for tally in tallies() {
             for (table, misplaced) in tally.misplaced().iter() {
                 let of_table = late_early.entry(table.clone()).or_insert([0; 2]);

@@ -181,7 +181,8 @@ impl Pushes {
                 _ => return Err(Refusal::bad("the idempotency-key is empty, longer than 255 bytes, or not of ASCII")),
             },
         };
-        let peer = parts.extensions.get::<Peer>().map_or_else(|| self.push.host().to_owned(), |peer| peer.0.to_string());
+        let peer =
+            parts.extensions.get::<Peer>().map_or_else(|| self.push.host().to_owned(), |peer| peer.0.to_string());
         Ok(Request {
             endpoint,
             media: media.to_owned(),
@@ -236,7 +237,11 @@ impl Pushes {
     }
 
     fn is_open(&self) -> Result<(), Refusal> {
-        if self.readiness.takes_records() { Ok(()) } else { Err(Refusal::Busy("the store takes nothing at the moment")) }
+        if self.readiness.takes_records() {
+            Ok(())
+        } else {
+            Err(Refusal::Busy("the store takes nothing at the moment"))
+        }
     }
 
     /// A body, as it came.
@@ -267,7 +272,9 @@ impl Pushes {
     async fn upload(&self, request: Request, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
         self.is_open()?;
         if request.credential.is_signed() {
-            return Err(Refusal::bad("a journal is committed before its end, where a signature of its body would show"));
+            return Err(Refusal::bad(
+                "a journal is committed before its end, where a signature of its body would show",
+            ));
         }
         let place = self.push.uploads().clone().try_acquire_owned();
         let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;

@@ -111,11 +111,18 @@ fn key_of(index: &str, id: &str) -> (u64, u64) {
 }
 
 impl Items {
-    fn refuse(&mut self, taking: &mut Taking<'_>, number: usize, of: (&str, &Target<'_>, Option<&str>), reason: &'static str) {
+    fn refuse(
+        &mut self,
+        taking: &mut Taking<'_>,
+        number: usize,
+        of: (&str, &Target<'_>, Option<&str>),
+        reason: &'static str,
+    ) {
         let (name, target, index) = of;
         self.has_errors = true;
         self.put(name, target, index, 400, taking.key_of(number), |json| {
-            let _ = write!(json, ",\"error\":{{\"type\":\"document_parsing_exception\",\"reason\":{}}}", quoted(reason));
+            let _ =
+                write!(json, ",\"error\":{{\"type\":\"document_parsing_exception\",\"reason\":{}}}", quoted(reason));
         });
         taking.refuse(number, reason);
     }
@@ -221,7 +228,10 @@ mod tests {
         assert!(seen[0].starts_with("create \"logs\" \"") && seen[0].ends_with(" 201"), "{}", seen[0]);
         assert_eq!(seen[1], "index \"by-path\" \"7\" 201");
         assert!(seen[2].ends_with(" 400") && items[2]["create"]["error"]["reason"] == "the document is no JSON object");
-        assert_eq!(seen[3..], ["delete \"by-path\" \"7\" 400", "update \"by-path\" \"7\" 400", "index \"by-path\" \"9\" 201"]);
+        assert_eq!(
+            seen[3..],
+            ["delete \"by-path\" \"7\" 400", "update \"by-path\" \"7\" 400", "index \"by-path\" \"9\" 201"]
+        );
         let refused: Vec<_> = taken.refused().iter().map(|(index, _)| *index).collect();
         assert_eq!(refused, [2, 3, 4]);
     }

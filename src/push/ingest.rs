@@ -38,8 +38,13 @@ enum Kind {
 impl Kind {
     fn read(media: &str) -> Kind {
         match &*essence(media) {
-            "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/x-jsonl"
-            | "application/jsonlines" | "application/x-jsonlines" | "application/json-lines" => Kind::Objects,
+            "application/x-ndjson"
+            | "application/ndjson"
+            | "application/jsonl"
+            | "application/x-jsonl"
+            | "application/jsonlines"
+            | "application/x-jsonlines"
+            | "application/json-lines" => Kind::Objects,
             "application/json" | "text/json" => Kind::Json,
             "text/plain" => Kind::Lines,
             other if other.ends_with("+json") => Kind::Json,
@@ -62,7 +67,11 @@ impl Kind {
             (Kind::Unsaid, _) => Kind::Lines,
             // Nearly all that is called JSON and is not an array has an object a line.
             (Kind::Json, [b'{', .., b'}'] | [b'{', .., b'}', b'\r']) if first.len() < body.len() => {
-                if serde_json::from_slice::<&RawValue>(first).is_ok() { Kind::Objects } else { Kind::Json }
+                if serde_json::from_slice::<&RawValue>(first).is_ok() {
+                    Kind::Objects
+                } else {
+                    Kind::Json
+                }
             }
             _ => self,
         }
@@ -220,7 +229,10 @@ mod tests {
     #[test]
     fn what_people_have() {
         for media in ANY {
-            assert_eq!(messages(media, "{\"message\":\"a\"}\n\n{\"message\":\"b\"}\r\n{\"message\":\"c\"}"), ["a", "b", "c"]);
+            assert_eq!(
+                messages(media, "{\"message\":\"a\"}\n\n{\"message\":\"b\"}\r\n{\"message\":\"c\"}"),
+                ["a", "b", "c"]
+            );
         }
         for (media, body, expected) in [
             ("application/json", " [ {\"message\":\"a\"},\n{\"msg\":\"b\"}, \"c\" ] ", &["a", "b", "c"][..]),
@@ -233,7 +245,11 @@ mod tests {
             ("application/x-www-form-urlencoded", "[2026-11-20 00:05:45] up", &["up"]),
             ("", "one\ntwo\n{\"message\":\"three\"}\n", &["one", "two", "three"]),
             ("text/plain", "[{\"message\":\"a\"}]", &["[{\"message\":\"a\"}]"]),
-            ("text/plain; charset=utf-8", "2026-11-20 00:05:45 ERROR no\n\tat x\n2026-11-20 00:05:46 up", &["no\n\tat x", "up"]),
+            (
+                "text/plain; charset=utf-8",
+                "2026-11-20 00:05:45 ERROR no\n\tat x\n2026-11-20 00:05:46 up",
+                &["no\n\tat x", "up"],
+            ),
         ] {
             assert_eq!(messages(media, body), expected, "{media:?} {body:?}");
         }
@@ -241,7 +257,9 @@ mod tests {
 
     #[test]
     fn a_bad_record_is_refused_alone_where_lines_are_records() {
-        let taken = ingest("application/x-ndjson", "{\"message\":\"a\"}\nnot json\n[1]\n{\"message\":\"b\"}\n{\"cut\":").expect("taken");
+        let taken =
+            ingest("application/x-ndjson", "{\"message\":\"a\"}\nnot json\n[1]\n{\"message\":\"b\"}\n{\"cut\":")
+                .expect("taken");
         assert_eq!(taken.messages(), ["a", "b"]);
         assert_eq!(taken.refused(), [(1, NO_OBJECT), (2, NO_OBJECT), (4, NO_OBJECT)]);
         let taken = ingest("application/json", "[{\"message\":\"a\"}, 7, null, {\"message\":\"b\"}]").expect("taken");
@@ -285,7 +303,9 @@ mod tests {
         let taken = ingest("text/plain", &format!("a\n{long}\nb")).expect("taken");
         assert_eq!(taken.messages().iter().map(String::len).collect::<Vec<_>>(), [1, RECORD_BYTES_MAX, 1]);
         let object = format!("{{\"message\":\"{long}\"}}");
-        for (media, body) in [("application/x-ndjson", format!("{object}\n{{}}")), ("application/json", format!("[{object},{{}}]"))] {
+        for (media, body) in
+            [("application/x-ndjson", format!("{object}\n{{}}")), ("application/json", format!("[{object},{{}}]"))]
+        {
             let taken = ingest(media, &body).expect("taken");
             assert_eq!((taken.refused(), taken.messages().len()), (vec![(0, TOO_LONG)], 1));
         }

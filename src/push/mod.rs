@@ -181,7 +181,7 @@ pub struct Push {
     bodies: Bodies,
     turns: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
-    counters: Arc<[EndpointCounters; 5]>,
+    counters: [EndpointCounters; 5],
 }
 
 /// A request that was taken apart, and is not committed yet.
@@ -227,7 +227,7 @@ impl Push {
             setting: Setting::new(router, reading, limits),
             intake,
             host,
-            counters: Arc::new(Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source()))),
+            counters: Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source())),
         }
     }
 
@@ -257,8 +257,8 @@ impl Push {
     }
 
     /// What each endpoint counts.
-    pub fn counters(&self) -> Arc<[EndpointCounters; 5]> {
-        self.counters.clone()
+    pub fn counters(&self) -> &[EndpointCounters] {
+        &self.counters
     }
 
     /// What an endpoint counts.
@@ -449,7 +449,13 @@ fn essence(media: &str) -> String {
 }
 
 /// Takes any bytes apart as each endpoint would, for tests and fuzzers: how many records there are.
-pub(crate) fn trial(endpoint: Endpoint, media: &str, encoding: Encoding, bytes: &[u8], setting: &Setting) -> Result<usize, Refusal> {
+pub(crate) fn trial(
+    endpoint: Endpoint,
+    media: &str,
+    encoding: Encoding,
+    bytes: &[u8],
+    setting: &Setting,
+) -> Result<usize, Refusal> {
     let request = Request {
         endpoint,
         media: media.into(),

@@ -141,8 +141,8 @@ fn put_varint(message: &mut Vec<u8>, mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prost::Message;
     use proptest::prelude::*;
+    use prost::Message;
 
     #[derive(Clone, PartialEq, Message)]
     struct Sample {

@@ -2,12 +2,13 @@
 //! taken is said and counted, and holds nobody else.
 
 use crate::client::{Answer, over};
-use crate::place::{Daemon, PATIENCE, Place, numbered, wait_for};
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, numbered, wait_for};
 use prost::Message;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const INGEST: &str = "/ingest";
@@ -46,12 +47,12 @@ fn said(answer: &Answer) -> Value {
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory")
 }
 
 fn deflate(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory")
 }
 
@@ -134,7 +135,9 @@ fn every_protocol_in_every_encoding_is_on_disk_when_it_is_answered() {
         (LOKI, "application/json", 204, |m| {
             json!({ "streams": [{ "stream": {}, "values": [["1763596800000000000", m]] }] }).to_string().into_bytes()
         }),
-        (BULK, "application/x-ndjson", 200, |m| format!("{{\"create\":{{}}}}\n{}\n", json!({ "message": m })).into_bytes()),
+        (BULK, "application/x-ndjson", 200, |m| {
+            format!("{{\"create\":{{}}}}\n{}\n", json!({ "message": m })).into_bytes()
+        }),
         (UPLOAD, "application/vnd.fdo.journal", 200, |m| journal(&[m])),
     ];
     for (target, kind, status, body) in bodies {
@@ -152,7 +155,9 @@ fn every_protocol_in_every_encoding_is_on_disk_when_it_is_answered() {
     }
     let messages: BTreeSet<_> = place.messages().into_keys().collect();
     assert_eq!(messages, expected);
-    for (source, records) in [("ingest", 15.0), ("otlp", 10.0), ("loki", 10.0), ("elasticsearch", 5.0), ("journal", 4.0)] {
+    for (source, records) in
+        [("ingest", 15.0), ("otlp", 10.0), ("loki", 10.0), ("elasticsearch", 5.0), ("journal", 4.0)]
+    {
         let metric = format!("daytable_records_received_total{{source=\"http/{source}\"}}");
         assert_eq!(daemon.metric(&metric), Some(records), "{metric}");
     }
@@ -164,20 +169,36 @@ fn each_protocol_answers_in_its_own_words() {
     let place = Place::new();
     let daemon = place.start_with(&http(""));
     let to = daemon.address();
-    let answer = post(to, "/ingest?instance=web-17", &media("application/x-ndjson"), b"{\"msg\":\"a\"}\nwords\n{\"msg\":\"b\"}\n");
+    let answer = post(
+        to,
+        "/ingest?instance=web-17",
+        &media("application/x-ndjson"),
+        b"{\"msg\":\"a\"}\nwords\n{\"msg\":\"b\"}\n",
+    );
     assert_eq!(answer.status, 200);
-    assert_eq!(said(&answer), json!({ "accepted": 2, "refused": 1, "errors": [{ "index": 1, "reason": "is no JSON object" }] }));
+    assert_eq!(
+        said(&answer),
+        json!({ "accepted": 2, "refused": 1, "errors": [{ "index": 1, "reason": "is no JSON object" }] })
+    );
     let answer = post(to, INGEST, &media("application/x-ndjson"), b"words");
     assert_eq!((answer.status, &said(&answer)["refused"]), (400, &json!(1)), "{answer:?}");
     let answer = post(to, INGEST, &media("application/json"), b"[{},{},");
     assert_eq!((answer.status, &said(&answer)["index"]), (400, &json!(2)), "{answer:?}");
 
-    let whole = json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": [{ "body": { "stringValue": "c" } }, 7] }] }] });
+    let whole =
+        json!({ "resourceLogs": [{ "scopeLogs": [{ "logRecords": [{ "body": { "stringValue": "c" } }, 7] }] }] });
     let answer = post(to, OTLP, &media("application/json"), whole.to_string().as_bytes());
-    assert_eq!((answer.status, &said(&answer)["partialSuccess"]["rejectedLogRecords"]), (200, &json!("1")), "{answer:?}");
+    assert_eq!(
+        (answer.status, &said(&answer)["partialSuccess"]["rejectedLogRecords"]),
+        (200, &json!("1")),
+        "{answer:?}"
+    );
     assert!(answer.head.contains("content-type: application/json"), "{}", answer.head);
     let answer = post(to, OTLP, &media("application/x-protobuf"), &otlp(&["d"]));
-    assert!(answer.status == 200 && answer.body.is_empty() && answer.head.contains("application/x-protobuf"), "{answer:?}");
+    assert!(
+        answer.status == 200 && answer.body.is_empty() && answer.head.contains("application/x-protobuf"),
+        "{answer:?}"
+    );
     let answer = post(to, OTLP, &media("application/x-protobuf"), b"\x0a\xff");
     assert!(answer.status == 400 && answer.head.contains("application/x-protobuf"), "{answer:?}");
     assert_eq!(post(to, OTLP, &media("text/plain"), b"d").status, 415);
@@ -186,7 +207,10 @@ fn each_protocol_answers_in_its_own_words() {
     let answer = post(to, "/elasticsearch/logs/_bulk", &media("application/x-ndjson"), bulk);
     let items = said(&answer);
     assert_eq!((answer.status, &items["errors"]), (200, &json!(true)), "{answer:?}");
-    assert_eq!((&items["items"][0]["index"]["status"], &items["items"][1]["delete"]["status"]), (&json!(201), &json!(400)));
+    assert_eq!(
+        (&items["items"][0]["index"]["status"], &items["items"][1]["delete"]["status"]),
+        (&json!(201), &json!(400))
+    );
     assert!(answer.head.contains("x-elastic-product: elasticsearch"), "{}", answer.head);
     for (method, target, status) in [
         ("GET", "/elasticsearch/", 200),
@@ -246,7 +270,10 @@ fn a_repeat_with_its_key_changes_nothing_also_after_a_kill() {
 
 /// A request in chunks, so that its length is not known.
 fn chunked(target: &str, headers: &str, pieces: &[&[u8]]) -> Vec<u8> {
-    let mut bytes = format!("POST {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n{headers}\r\n").into_bytes();
+    let mut bytes = format!(
+        "POST {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n{headers}\r\n"
+    )
+    .into_bytes();
     for piece in pieces {
         bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
         bytes.extend_from_slice(piece);
@@ -266,7 +293,8 @@ fn status(mut stream: &TcpStream) -> Option<u16> {
 #[test]
 fn what_is_over_a_limit_is_said_and_the_daemon_goes_on() {
     let place = Place::new();
-    let limits = "body_bytes_max = \"64KiB\"\ndecoded_bytes_max = \"1MiB\"\nbodies_bytes_max = \"4MiB\"\nrecords_max = 100\n";
+    let limits =
+        "body_bytes_max = \"64KiB\"\ndecoded_bytes_max = \"1MiB\"\nbodies_bytes_max = \"4MiB\"\nrecords_max = 100\n";
     let daemon = place.start_with(&http(limits));
     let to = daemon.address();
     let large = vec![b'x'; 65 << 10];
@@ -277,10 +305,13 @@ fn what_is_over_a_limit_is_said_and_the_daemon_goes_on() {
     assert_eq!(status(&stream), Some(413));
     // Who asks first is told before he has sent anything.
     let stream = connect(to);
-    write!(&stream, "POST {INGEST} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n").expect("sent");
+    write!(&stream, "POST {INGEST} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n")
+        .expect("sent");
     assert_eq!(status(&stream), Some(413));
     let bomb = vec![b'a'; 32 << 20];
-    for (name, bomb) in [("gzip", gzip(&bomb)), ("zstd", zstd::encode_all(&*bomb, 1).expect("memory")), ("deflate", deflate(&bomb))] {
+    for (name, bomb) in
+        [("gzip", gzip(&bomb)), ("zstd", zstd::encode_all(&*bomb, 1).expect("memory")), ("deflate", deflate(&bomb))]
+    {
         assert!(bomb.len() < 64 << 10, "{name} is {} bytes", bomb.len());
         let answer = post(to, INGEST, &format!("Content-Encoding: {name}\r\n"), &bomb);
         assert_eq!(answer.status, 413, "{name}: {answer:?}");
@@ -320,10 +351,11 @@ fn a_request_that_is_cut_at_any_byte_leaves_nothing_behind() {
     let to = daemon.address();
     let body = "{\"message\":\"whole\"}";
     let length = body.len();
-    let plain = format!("POST {INGEST} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    let plain =
+        format!("POST {INGEST} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
     let chunked = chunked(INGEST, "", &[&body.as_bytes()[..7], &body.as_bytes()[7..]]);
     let journal = self::chunked(UPLOAD, "", &[&journal(&["entry"])]);
-    let mut expected = BTreeMap::from([("whole".to_owned(), 2), ("entry".to_owned(), 1)]);
+    let expected = BTreeMap::from([("whole".to_owned(), 2), ("entry".to_owned(), 1)]);
     for request in [plain.as_bytes(), &chunked, &journal] {
         for cut in 0..request.len() {
             let mut stream = connect(to);
@@ -342,7 +374,6 @@ fn a_request_that_is_cut_at_any_byte_leaves_nothing_behind() {
         assert_eq!(status(&stream), Some(200));
     }
     assert_eq!(place.messages(), expected);
-    expected.clear();
     daemon.stop();
 }
 
@@ -383,15 +414,17 @@ fn where_there_is_no_room_a_client_is_sent_away_and_comes_again() {
     let holding: Vec<TcpStream> = (0..2)
         .map(|_| {
             let mut stream = connect(to);
-            write!(stream, "POST {INGEST} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", half.len() + 1).expect("sent");
+            write!(stream, "POST {INGEST} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", half.len() + 1)
+                .expect("sent");
             stream.write_all(&half).expect("sent");
             stream
         })
         .collect();
-    let refused = wait_for("the room is used up", PATIENCE, || {
-        let answer = post(to, INGEST, "", &vec![b'y'; 30 << 10]);
-        (answer.status == 503).then_some(answer)
+    wait_for("the room is used up", PATIENCE, || {
+        (daemon.metric("daytable_push_held_bytes")? >= f64::from(120 << 10)).then_some(())
     });
+    let refused = post(to, INGEST, "", &vec![b'y'; 30 << 10]);
+    assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
     let busy = post(to, BULK, "", &vec![b'y'; 30 << 10]);
     assert_eq!((busy.status, &said(&busy)["error"]["type"]), (503, &json!("es_rejected_execution_exception")));
@@ -422,7 +455,8 @@ fn what_was_answered_is_there_once_whenever_the_daemon_is_killed() {
                                 break;
                             }
                             let messages = numbered(&format!("round {round} sender {sender} request {n} record"), 5);
-                            let body: String = messages.iter().map(|m| format!("{}\n", json!({ "message": m }))).collect();
+                            let body: String =
+                                messages.iter().map(|m| format!("{}\n", json!({ "message": m }))).collect();
                             sent.extend(messages.clone());
                             match try_post(to, INGEST, "", body.as_bytes()) {
                                 Ok(answer) if answer.status == 200 => answered.extend(messages),
@@ -434,7 +468,9 @@ fn what_was_answered_is_there_once_whenever_the_daemon_is_killed() {
                     })
                 })
                 .collect();
-            wait_for("requests are under way", PATIENCE, || (count.load(Ordering::Relaxed) > 20 + 30 * round).then_some(()));
+            wait_for("requests are under way", PATIENCE, || {
+                (count.load(Ordering::Relaxed) > 20 + 30 * round).then_some(())
+            });
             daemon.kill();
             over.store(true, Ordering::Release);
             pushing.into_iter().map(|thread| thread.join().expect("no panic")).collect()
@@ -502,7 +538,8 @@ fn a_stop_answers_what_is_under_way() {
     write!(stream, "POST {INGEST} HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nthe ").expect("sent");
     let mut upload = connect(to);
     let entry = journal(&["uploaded"]);
-    write!(upload, "POST {UPLOAD} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n", entry.len()).expect("sent");
+    write!(upload, "POST {UPLOAD} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n", entry.len())
+        .expect("sent");
     upload.write_all(&[&entry, &b"\r\n"[..]].concat()).expect("sent");
     wait_for("the upload has begun", PATIENCE, || {
         (daemon.metric("daytable_push_body_bytes_total{source=\"http/journal\"}")? > 0.0).then_some(())
@@ -519,7 +556,8 @@ fn a_stop_answers_what_is_under_way() {
 fn a_credential_bound_to_tables_pushes_to_these() {
     let place = Place::new();
     let path = place.path("credentials.toml");
-    let text = "[[credential]]\nname = \"web\"\ntoken = \"0123456789abcdef\"\ntables = [\"Audit\"]\ntenant = \"acme\"\n";
+    let text =
+        "[[credential]]\nname = \"web\"\ntoken = \"0123456789abcdef\"\ntables = [\"Audit\"]\ntenant = \"acme\"\n";
     std::fs::write(&path, text).expect("written");
     let config = http(&format!("credentials_file = \"{}\"", path.display()))
         + "[[table]]\nname = \"Audit\"\nwhen = { level_at_least = \"fatal\" }\n[[table]]\nname = \"Log\"\n";
@@ -537,7 +575,13 @@ fn a_credential_bound_to_tables_pushes_to_these() {
 #[test]
 fn secrets_are_replaced_whatever_they_are_pushed_in() {
     let place = Place::new();
-    let daemon = place.start_with(&format!("redact = [\"email\"]\n{}", http("")));
+    let config = place.configure(&http(""));
+    let text = std::fs::read_to_string(&config).expect("a configuration");
+    std::fs::write(&config, format!("redact = [\"email\"]\n{text}")).expect("written");
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(config);
+    let daemon = place.spawn_command(command);
+    daemon.wait_ready();
     let to = daemon.address();
     let secret = "of ann@example.com";
     let json = json!({ "message": secret, "host": "ann@example.com" }).to_string();

@@ -200,7 +200,8 @@ mod tests {
         loop {
             match entries.next() {
                 Ok(Read::Entry(Entry { fields, cut })) => {
-                    let own = |(name, value): &(&[u8], &[u8])| (String::from_utf8_lossy(name).into_owned(), value.to_vec());
+                    let own =
+                        |(name, value): &(&[u8], &[u8])| (String::from_utf8_lossy(name).into_owned(), value.to_vec());
                     all.push((fields.iter().map(own).collect(), cut));
                 }
                 Ok(Read::End) => return (all, None),
@@ -240,7 +241,11 @@ mod tests {
             (b"A=1", 0, "the body ends within an entry"),
         ] {
             let (all, error) = all(bytes);
-            assert_eq!((all.len(), error.map(|error| error.to_string()).as_deref()), (entries, Some(said)), "{bytes:?}");
+            assert_eq!(
+                (all.len(), error.map(|error| error.to_string()).as_deref()),
+                (entries, Some(said)),
+                "{bytes:?}"
+            );
         }
         assert_eq!(all(b"\n\n\nA=1\n\n\n\nB=\n").0.len(), 2);
     }

@@ -65,7 +65,9 @@ pub(super) fn take(
     }
     match ended {
         Ok(()) => Ok(total),
-        Err(ExportError::Read(error)) if error.kind() == std::io::ErrorKind::TimedOut => Err(Refusal::Slow(setting.limits.body_timeout.as_secs())),
+        Err(ExportError::Read(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
+            Err(Refusal::Slow(setting.limits.body_timeout.as_secs()))
+        }
         Err(error) => Err(Refusal::Bad { reason: error.to_string().into(), index: usize::try_from(total).ok() }),
     }
 }

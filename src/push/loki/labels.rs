@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn labels_as_go_writes_them() {
-        let pairs = |text: &str| parse(text).map(|labels| labels.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>());
+        let pairs =
+            |text: &str| parse(text).map(|labels| labels.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>());
         for (text, expected) in [
             ("{}", Some(&[][..])),
             ("{job=\"api\", host=\"web-17\"}", Some(&["job=api", "host=web-17"])),
@@ -91,9 +92,25 @@ mod tests {
             ("{a=`raw \\n`}", Some(&["a=raw \\n"])),
             ("{a=\"é, b=c\"}", Some(&["a=é, b=c"])),
         ] {
-            assert_eq!(pairs(text).as_deref().map(|found| found.iter().map(String::as_str).collect::<Vec<_>>()), expected.map(<[&str]>::to_vec), "{text}");
+            assert_eq!(
+                pairs(text).as_deref().map(|found| found.iter().map(String::as_str).collect::<Vec<_>>()),
+                expected.map(<[&str]>::to_vec),
+                "{text}"
+            );
         }
-        for text in ["", "{", "job=\"a\"", "{job}", "{job=a}", "{job=\"a\"", "{=\"a\"}", "{a=\"b\" c=\"d\"}", "{a=\"\\q\"}", "{a=\"\\u12\"}", "{a=\"\\"] {
+        for text in [
+            "",
+            "{",
+            "job=\"a\"",
+            "{job}",
+            "{job=a}",
+            "{job=\"a\"",
+            "{=\"a\"}",
+            "{a=\"b\" c=\"d\"}",
+            "{a=\"\\q\"}",
+            "{a=\"\\u12\"}",
+            "{a=\"\\",
+        ] {
             assert_eq!(pairs(text), None, "{text}");
         }
     }

@@ -26,7 +26,13 @@ const INSTANCE: [&str; 7] = ["instance", "host", "hostname", "pod", "node_name",
 const LEVEL: [&str; 3] = ["level", "detected_level", "severity"];
 
 /// Takes a decoded body apart.
-pub(super) fn take(body: &[u8], media: &str, setting: &Setting, hold: &mut Hold, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+pub(super) fn take(
+    body: &[u8],
+    media: &str,
+    setting: &Setting,
+    hold: &mut Hold,
+    taking: &mut Taking<'_>,
+) -> Result<(), Refusal> {
     let is_json = match &*essence(media) {
         "application/json" => true,
         "application/x-protobuf" | "application/protobuf" | "" => false,
@@ -56,7 +62,8 @@ struct Entry<'a> {
 
 impl<'a> Stream<'a> {
     fn new(labels: Vec<(Cow<'a, str>, Cow<'a, str>)>, taking: &Taking<'_>) -> Stream<'a> {
-        let labels: Vec<_> = labels.into_iter().map(|(name, value)| (taking.clean(name), taking.clean(value))).collect();
+        let labels: Vec<_> =
+            labels.into_iter().map(|(name, value)| (taking.clean(name), taking.clean(value))).collect();
         let of = |name: &str| labels.iter().find(|(label, value)| label == name && !value.is_empty());
         let instance = INSTANCE.iter().find_map(|name| of(name)).map(|(_, value)| value.clone());
         let level = LEVEL.iter().find_map(|name| of(name).and_then(|(_, value)| Level::from_word(value)));

@@ -3,8 +3,8 @@
 use super::super::tests::{Taken, taken, with_setting};
 use super::*;
 use crate::push::{Bodies, Endpoint};
-use prost::Message;
 use proptest::prelude::*;
+use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
 struct PushRequest {
@@ -68,7 +68,8 @@ fn one(labels: &str, seconds: i64, line: &str) -> PushRequest {
 #[test]
 fn both_forms_say_the_same() {
     let line = "level=warn msg=\"a b\" n=7";
-    let proto = push("application/x-protobuf", &proto(&one("{job=\"api\", host=\"web-17\"}", 1_763_596_800, line))).expect("taken");
+    let proto = push("application/x-protobuf", &proto(&one("{job=\"api\", host=\"web-17\"}", 1_763_596_800, line)))
+        .expect("taken");
     let json = serde_json::json!({"streams": [{
         "stream": {"job": "api", "host": "web-17"},
         "values": [["1763596800007000000", line, {"trace_id": "0af7"}]],

@@ -50,7 +50,9 @@ impl Form {
         match &*essence(media) {
             "application/x-protobuf" | "application/protobuf" => Ok(Form::Protobuf),
             "application/json" => Ok(Form::Json),
-            other => Err(Refusal::Media(other.chars().take(64).collect(), "application/x-protobuf and application/json are")),
+            other => {
+                Err(Refusal::Media(other.chars().take(64).collect(), "application/x-protobuf and application/json are"))
+            }
         }
     }
 

@@ -20,7 +20,9 @@ type Attributes<'a> = Vec<(Cow<'a, str>, Any<'a>)>;
 
 /// Takes a message apart.
 pub(super) fn take(message: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let bad = |index: usize| move |error: WireError| Refusal::bad_at(index, format!("the body is no export request: {error}"));
+    let bad = |index: usize| {
+        move |error: WireError| Refusal::bad_at(index, format!("the body is no export request: {error}"))
+    };
     for field in fields(message) {
         let (number, value) = field.map_err(bad(taking.index()))?;
         if number == 1 {

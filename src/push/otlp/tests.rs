@@ -3,8 +3,8 @@
 use super::super::tests::{Taken, taken};
 use super::*;
 use crate::push::Endpoint;
-use prost::Message;
 use proptest::prelude::*;
+use prost::Message;
 
 mod schema {
     //! The messages as prost knows them, to write what a client would.
@@ -138,14 +138,25 @@ fn request(record: schema::LogRecord) -> schema::Request {
     let resource = Some(schema::Resource {
         attributes: vec![attribute("service.name", text("api")), attribute("host.name", text("web-17"))],
     });
-    let scope = Some(schema::Scope { name: "lib".into(), version: "1.2".into(), attributes: vec![attribute("s", V::Bool(true))] });
+    let scope = Some(schema::Scope {
+        name: "lib".into(),
+        version: "1.2".into(),
+        attributes: vec![attribute("s", V::Bool(true))],
+    });
     let scope_logs = vec![schema::ScopeLogs { scope, log_records: vec![record] }];
     schema::Request { resource_logs: vec![schema::ResourceLogs { resource, scope_logs, schema_url: "x".into() }] }
 }
 
 fn full() -> schema::LogRecord {
     let inner = schema::Object { values: vec![attribute("id", text("x")), attribute("n", V::Int(-7))] };
-    let array = schema::Array { values: vec![wrapped(text("a\"")), wrapped(V::Double(0.5)), wrapped(V::Bytes(vec![1])), schema::AnyValue::default()] };
+    let array = schema::Array {
+        values: vec![
+            wrapped(text("a\"")),
+            wrapped(V::Double(0.5)),
+            wrapped(V::Bytes(vec![1])),
+            schema::AnyValue::default(),
+        ],
+    };
     schema::LogRecord {
         time_unix_nano: 1_763_596_800_007_000_000,
         severity_number: 18,
@@ -208,7 +219,13 @@ fn both_forms_say_the_same_and_all_of_it_is_kept() {
 
 #[test]
 fn a_body_without_a_severity_is_a_line() {
-    let line = |body: V| shown(schema::LogRecord { body: Some(wrapped(body)), observed_time_unix_nano: 1_763_596_801_000_000_000, ..Default::default() });
+    let line = |body: V| {
+        shown(schema::LogRecord {
+            body: Some(wrapped(body)),
+            observed_time_unix_nano: 1_763_596_801_000_000_000,
+            ..Default::default()
+        })
+    };
     let rest = "scope_name=\"lib\" scope_version=\"1.2\" s=true component=\"api\" host=\"web-17\"";
     let observed = "observed_time=\"2025-11-20T00:00:01Z\"";
     assert_eq!(
@@ -216,7 +233,9 @@ fn a_body_without_a_severity_is_a_line() {
         format!("web-17 2025-11-20T00:00:00Z warn \"no room left\" {observed} {rest}")
     );
     assert_eq!(line(text("words")), format!("web-17 2025-11-20T00:00:01Z - \"words\" {rest}"));
-    let object = schema::Object { values: vec![attribute("msg", text("up")), attribute("level", text("error")), attribute("n", V::Int(1))] };
+    let object = schema::Object {
+        values: vec![attribute("msg", text("up")), attribute("level", text("error")), attribute("n", V::Int(1))],
+    };
     assert_eq!(line(V::Object(object)), format!("web-17 2025-11-20T00:00:01Z error \"up\" n=1 {rest}"));
     assert_eq!(line(V::Bytes(b"raw \xff".to_vec())), format!("web-17 2025-11-20T00:00:01Z - \"raw \u{fffd}\" {rest}"));
 }
@@ -239,7 +258,8 @@ fn a_record_that_cannot_be_read_is_refused_alone() {
     let taken = export(Form::Json, json.as_bytes()).expect("taken");
     assert_eq!((taken.messages().len(), taken.refused().len()), (1, 2));
     let nested = "{\"arrayValue\":{\"values\":[".repeat(10_000);
-    let json = FULL_JSON.replace("\"logRecords\":[", &format!("\"logRecords\":[{{\"body\":{nested}{}}},", "]}}".repeat(10_000)));
+    let json = FULL_JSON
+        .replace("\"logRecords\":[", &format!("\"logRecords\":[{{\"body\":{nested}{}}},", "]}}".repeat(10_000)));
     assert_eq!(export(Form::Json, json.as_bytes()).expect("taken").refused().len(), 1);
 }
 
