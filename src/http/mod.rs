@@ -5,6 +5,7 @@
 //! | `GET /metrics` | both, open | Prometheus text |
 //! | `GET /healthz` | both, open | 200 while the process answers |
 //! | `GET /readyz` | both, open | 200, or 503 with the reason |
+//! | `POST /ingest`, `/v1/logs`, `/loki/api/v1/push`, `/elasticsearch/_bulk`, `/upload` | both | [`crate::push`] |
 //! | `GET /api/query` | both | newest records first, NDJSON |
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
@@ -27,7 +28,7 @@
 //! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, [`gate`] asks who pushes
 //! (`known` are the credentials of a file, `signature` is for those who sign), [`credential`] is who it is, `routes` says what is
 //! where, `params` reads parameters, `answer` carries lines from a blocking scan to the client, `follow` keeps such
-//! an answer open, `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
+//! an answer open, `push` and `upload` read bodies for [`crate::push`], `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
 //! opens no store.
 
 pub mod api;
@@ -46,6 +47,7 @@ mod push;
 mod routes;
 mod signature;
 mod stall;
+mod upload;
 
 #[cfg(test)]
 mod tests;

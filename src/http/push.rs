@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Nothing of a body is decoded before all of it is there, so a client that sends slowly holds its bytes and nothing
-//! else. The journal's upload is the exception: it has a thread, of which there are few, that reads it as it comes.
+//! else. The journal's upload is the exception: see `upload`.
 //!
 //! What is refused is answered once the client had a moment to send the rest, because many do not look for an answer
 //! before they have.
@@ -16,7 +16,7 @@
 use super::answer::retry_after;
 use super::credential::{Credential, may_push};
 use super::params;
-use super::ready::{Readiness, drained};
+use super::ready::Readiness;
 use super::routes::Door;
 use super::serve::Peer;
 use crate::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, elastic};
@@ -32,13 +32,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use futures_core::Stream;
 use std::future::poll_fn;
-use std::io::{self, Read};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 pub(super) const INGEST: &str = "/ingest";
 pub(super) const OTLP: &str = "/v1/logs";
@@ -58,10 +57,6 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 20;
 /// When a client that was too much is to come again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How long an upload that is over its rate is left alone at most before it is looked again.
-const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Pieces of an upload that wait to be read.
-const PIECES_WAITING: usize = 2;
 
 /// What pushes are taken with.
 #[derive(Clone)]
@@ -236,7 +231,7 @@ impl Pushes {
         Ok(answer)
     }
 
-    fn is_open(&self) -> Result<(), Refusal> {
+    pub(super) fn is_open(&self) -> Result<(), Refusal> {
         if self.readiness.takes_records() {
             Ok(())
         } else {
@@ -267,95 +262,6 @@ impl Pushes {
             }
         }
     }
-
-    /// The journal's upload, for as long as it has something.
-    async fn upload(&self, request: Request, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
-        self.is_open()?;
-        if request.credential.is_signed() {
-            return Err(Refusal::bad(
-                "a journal is committed before its end, where a signature of its body would show",
-            ));
-        }
-        let place = self.push.uploads().clone().try_acquire_owned();
-        let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
-        let (pieces, comes) = mpsc::channel(PIECES_WAITING);
-        let (push, credential) = (self.push.clone(), request.credential.clone());
-        let working = spawn_blocking(move || {
-            let _place = place;
-            push.take_journal(&request, io::BufReader::new(Pieces { comes, piece: Bytes::new(), is_over: false }))
-        });
-        let patience = self.push.limits().body_timeout;
-        let mut draining = self.readiness.draining();
-        loop {
-            // Who is over his rate is not read from.
-            let paced = async {
-                while let Some(pause) = credential.pause() {
-                    sleep(pause.min(PAUSE_MAX)).await;
-                }
-                timeout(patience, next(body)).await
-            };
-            let piece = tokio::select! {
-                piece = paced => piece,
-                // What came is committed; the client sends the rest, and that again, to whoever comes after.
-                () = drained(&mut draining) => Ok(Some(Err(axum::Error::new(io::Error::other("the daemon stops"))))),
-                () = pieces.closed() => break,
-            };
-            let piece = match piece {
-                Ok(Some(Ok(piece))) => {
-                    count(&self.push.counters_of(Endpoint::Journal).body_bytes, piece.len() as u64);
-                    credential.charge(0, piece.len() as u64);
-                    Piece::More(piece)
-                }
-                Ok(None) => Piece::End,
-                Ok(Some(Err(error))) => Piece::Broken(io::Error::other(error)),
-                Err(_) => Piece::Broken(io::ErrorKind::TimedOut.into()),
-            };
-            let is_last = !matches!(piece, Piece::More(_));
-            // Nobody listens once there is something wrong with it.
-            if pieces.send(piece).await.is_err() || is_last {
-                break;
-            }
-        }
-        drop(pieces);
-        match working.await {
-            Ok(Err(_)) if *draining.borrow() => Err(Refusal::Busy("the daemon stops")),
-            Ok(answer) => answer,
-            Err(error) => {
-                tracing::error!(%error, "an upload failed by a fault of its own");
-                Err(Refusal::Fault)
-            }
-        }
-    }
-}
-
-/// What comes of a body. One that just stops coming has not ended.
-enum Piece {
-    More(Bytes),
-    End,
-    Broken(io::Error),
-}
-
-/// What comes of a body, for a thread that waits for it.
-struct Pieces {
-    comes: mpsc::Receiver<Piece>,
-    piece: Bytes,
-    is_over: bool,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.piece.is_empty() && !self.is_over {
-            match self.comes.blocking_recv() {
-                Some(Piece::More(piece)) => self.piece = piece,
-                Some(Piece::End) => self.is_over = true,
-                Some(Piece::Broken(error)) => return Err(error),
-                None => return Err(io::ErrorKind::ConnectionAborted.into()),
-            }
-        }
-        let length = buffer.len().min(self.piece.len());
-        buffer[..length].copy_from_slice(&self.piece.split_to(length));
-        Ok(length)
-    }
 }
 
 /// Lets a client that was refused send on for a moment.
@@ -377,7 +283,7 @@ pub(super) async fn linger(parts: &Parts, body: &mut BodyDataStream) {
     let _ = timeout(LINGER, rest).await;
 }
 
-async fn next(body: &mut BodyDataStream) -> Option<Result<Bytes, axum::Error>> {
+pub(super) async fn next(body: &mut BodyDataStream) -> Option<Result<Bytes, axum::Error>> {
     poll_fn(|context| Pin::new(&mut *body).poll_next(context)).await
 }
 

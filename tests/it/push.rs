@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 const INGEST: &str = "/ingest";
 const OTLP: &str = "/v1/logs";
@@ -391,6 +392,17 @@ fn slow_clients_are_told_and_hold_nobody() {
         .collect();
     let mut upload = connect(to);
     write!(upload, "POST {UPLOAD} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nA\r\n").expect("sent");
+    // One that sends a byte now and then is as slow.
+    let trickling = std::thread::spawn(move || {
+        let mut stream = connect(to);
+        write!(stream, "POST {UPLOAD} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n").expect("sent");
+        stream.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+        wait_for("it is sent away", PATIENCE, || {
+            // It may be gone already.
+            let _ = stream.write_all(b"1\r\nA\r\n");
+            status(&stream)
+        })
+    });
     let messages = numbered("meanwhile", 50);
     for message in &messages {
         assert_eq!(post(to, INGEST, "", message.as_bytes()).status, 200);
@@ -398,6 +410,7 @@ fn slow_clients_are_told_and_hold_nobody() {
     for stream in slow.iter().chain([&upload]) {
         assert_eq!(status(stream), Some(408));
     }
+    assert_eq!(trickling.join().expect("no panic"), 408);
     let slow = "daytable_push_bodies_refused_total{reason=\"slow\",source=\"http/ingest\"}";
     assert_eq!(daemon.metric(slow), Some(100.0));
     daemon.stop();

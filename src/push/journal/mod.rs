@@ -11,7 +11,7 @@
 pub mod export;
 
 use super::taking::{Gathered, Instance, Taking};
-use super::{Refusal, Request, Setting, hash};
+use super::{Refusal, Request, Setting};
 use crate::key::POSITION_MAX;
 use crate::parse::{Said, compose};
 use crate::property::BINARY_BYTES_MAX;
@@ -80,7 +80,7 @@ fn write(entry: Entry<'_>, number: u64, taking: &mut Taking<'_>) -> Result<(), R
     for (name, bytes) in &entry.fields {
         let name = String::from_utf8_lossy(name);
         if name == CURSOR {
-            key = Some(key_of(bytes));
+            key = Some(taking.key_of_name(&[bytes]));
             continue;
         }
         let value = match std::str::from_utf8(bytes) {
@@ -106,12 +106,6 @@ fn write(entry: Entry<'_>, number: u64, taking: &mut Taking<'_>) -> Result<(), R
     let key = key.unwrap_or((taking.key_of(index).0, number & POSITION_MAX));
     taking.write(index, Instance::Named(&["host"]), record, Some(key));
     Ok(())
-}
-
-fn key_of(cursor: &[u8]) -> (u64, u64) {
-    let hash = hash(&[b"journal", cursor]);
-    let word = |at: usize| hash[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    (word(0), word(8) & POSITION_MAX)
 }
 
 #[cfg(test)]
