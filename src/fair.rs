@@ -15,6 +15,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How far ahead of its rate a sender may be.
@@ -36,12 +38,14 @@ pub struct Allowance {
     pub bytes_per_s: Option<NonZeroU64>,
     /// Bytes a day, which begins at midnight UTC.
     pub bytes_per_day: Option<NonZeroU64>,
+    /// Connections at one time.
+    pub connections: Option<NonZeroU32>,
 }
 
 impl Allowance {
-    /// Whether there is none.
-    pub fn are_none(&self) -> bool {
-        *self == Allowance::default()
+    /// Whether a sender may send as much as it likes.
+    fn is_unlimited(&self) -> bool {
+        self.records_per_s.is_none() && self.bytes_per_s.is_none() && self.bytes_per_day.is_none()
     }
 }
 
@@ -181,7 +185,7 @@ impl<K: Hash + Eq> Accounts<K> {
     ///
     /// How long he has to wait, and why.
     pub fn admit(&mut self, sender: &K, now: Now) -> Result<(), Over> {
-        if self.limits.are_none() {
+        if self.limits.is_unlimited() {
             return Ok(());
         }
         if let Some(account) = self.accounts.get(sender) {
@@ -193,7 +197,7 @@ impl<K: Hash + Eq> Accounts<K> {
 
     /// Notes what `sender` has sent.
     pub fn charge(&mut self, sender: K, records: u64, bytes: u64, now: Now) {
-        if self.limits.are_none() {
+        if self.limits.is_unlimited() {
             return;
         }
         let has_room = self.accounts.contains_key(&sender) || self.has_room(now);
@@ -218,6 +222,56 @@ impl<K: Hash + Eq> Accounts<K> {
     }
 }
 
+/// How many connections each peer has. Cheap to clone; there are as many peers in it as have one at least.
+#[derive(Clone, Debug)]
+pub struct Present {
+    most: Option<NonZeroU32>,
+    peers: Arc<Mutex<HashMap<IpAddr, u32, foldhash::quality::RandomState>>>,
+    refused: Arc<AtomicU64>,
+}
+
+/// A connection that is counted until this is dropped.
+#[derive(Debug)]
+pub struct Counted {
+    present: Present,
+    peer: IpAddr,
+}
+
+impl Present {
+    /// Nobody yet, each of whom may have what the allowance says.
+    pub fn new(allowance: Allowance) -> Present {
+        Present { most: allowance.connections, peers: Arc::default(), refused: Arc::default() }
+    }
+
+    /// Counts a connection of this peer; none where it has as many as it may.
+    pub fn enter(&self, peer: IpAddr) -> Option<Counted> {
+        let peer = network_of(peer);
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = peers.get(&peer).copied().unwrap_or(0);
+        if self.most.is_some_and(|most| count >= most.get()) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        peers.insert(peer, count + 1);
+        Some(Counted { present: self.clone(), peer })
+    }
+
+    /// How often a peer had as many as it may.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut peers = self.present.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        match peers.get_mut(&self.peer) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(peers.remove(&self.peer)),
+        }
+    }
+}
+
 /// What stands for a peer: its address, or the network that an IPv6 host can draw addresses from as it likes.
 pub fn network_of(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
@@ -231,13 +285,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const NONE: Allowance = Allowance { records_per_s: None, bytes_per_s: None, bytes_per_day: None };
+    const NONE: Allowance =
+        Allowance { records_per_s: None, bytes_per_s: None, bytes_per_day: None, connections: NonZeroU32::new(2) };
 
     fn limits(records: u32, bytes: u64, quota: u64) -> Allowance {
         Allowance {
             records_per_s: NonZeroU32::new(records),
             bytes_per_s: NonZeroU64::new(bytes),
             bytes_per_day: NonZeroU64::new(quota),
+            connections: None,
         }
     }
 
@@ -285,6 +341,19 @@ mod tests {
         assert_eq!(accounts.admit(&5000, at(start, 2500)), Ok(()));
         assert!(accounts.admit(&0, at(start, 2500)).is_err());
         assert_eq!(accounts.accounts.len(), 1);
+    }
+
+    #[test]
+    fn connections_are_counted_by_peer_and_until_they_end() {
+        let (present, address) = (Present::new(NONE), |text: &str| text.parse().expect("an address"));
+        let first = present.enter(address("192.0.2.7")).expect("the first");
+        let _second = present.enter(address("::ffff:192.0.2.7")).expect("the second");
+        assert!(present.enter(address("192.0.2.7")).is_none());
+        assert_eq!(present.refused(), 1);
+        drop(present.enter(address("192.0.2.8")).expect("another peer"));
+        drop(first);
+        let _third = present.enter(address("192.0.2.7")).expect("one has ended");
+        assert_eq!(present.peers.lock().expect("no panic").len(), 1, "who has none is forgotten");
     }
 
     #[test]

@@ -97,14 +97,14 @@ pub struct Metrics {
     pub pushes_refused: IntCounterVec,
     /// Senders that were not read from for a while, because they were over their rate or quota, by `source` and `reason`.
     pub senders_paced: IntCounterVec,
+    /// Bytes of bodies, as they came and decoded, that are in memory.
+    pub push_held_bytes: IntGauge,
     /// Bytes of bodies as they came, by `source`.
     pub push_body_bytes: IntCounterVec,
     /// Pushes that were refused as a whole once their head was read, by `source` and `reason`.
     pub push_bodies_refused: IntCounterVec,
     /// Pushes that repeated one of the same idempotency key, by `source`.
     pub pushes_repeated: IntCounterVec,
-    /// Idempotency keys that are known.
-    pub keys: IntGauge,
     /// Idempotency keys that went before their time, because there were too many.
     pub keys_dropped: IntCounter,
     sources: BySource,
@@ -245,6 +245,7 @@ impl Metrics {
                 "Times that a sender was not read from because it was over its rate or quota.",
                 &["source", "reason"],
             ),
+            push_held_bytes: all.gauge("push_held_bytes", "Bytes of pushed bodies that are in memory."),
             push_body_bytes: all.counters("push_body_bytes_total", "Bytes of bodies as they came.", &["source"]),
             push_bodies_refused: all.counters(
                 "push_bodies_refused_total",
@@ -256,7 +257,6 @@ impl Metrics {
                 "Pushes that repeated one of the same idempotency key.",
                 &["source"],
             ),
-            keys: all.gauge("idempotency_keys", "Idempotency keys that are known."),
             keys_dropped: all.counter(
                 "idempotency_keys_dropped_total",
                 "Idempotency keys that went before their time, because there were too many.",

@@ -14,6 +14,7 @@ pub(super) fn read(mut section: Section<'_>) -> Allowance {
     };
     let (bytes_per_s, bytes_per_day) = (size("bytes_per_s", 1 << 10), size("bytes_per_day", 1 << 20));
     let records_per_s = section.whole("records_per_s", 1..=1_000_000_000).and_then(NonZeroU32::new);
+    let connections = section.whole("connections", 1..=65_535).and_then(NonZeroU32::new);
     section.finish();
-    Allowance { records_per_s, bytes_per_s, bytes_per_day }
+    Allowance { records_per_s, bytes_per_s, bytes_per_day, connections }
 }

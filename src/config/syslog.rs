@@ -224,6 +224,9 @@ impl SyslogConfig {
     /// A key that changes nothing is a mistake: whoever wrote it believes that it does.
     fn refuse_what_has_no_meaning(&self, section: &Section<'_>) {
         let is_datagram = matches!(self.listen, Endpoint::Udp(_) | Endpoint::UnixDatagram(_));
+        if is_datagram && self.per_sender.connections.is_some() {
+            section.problem("`per_sender.connections` belongs to listeners with connections");
+        }
         let is_unix = matches!(self.listen, Endpoint::UnixDatagram(_) | Endpoint::UnixStream(_));
         for (key, has_meaning, belongs_to) in [
             ("connections_max", !is_datagram, "listeners with connections"),

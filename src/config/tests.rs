@@ -64,6 +64,7 @@ fn the_example_with_every_key_set() {
         records_per_s: NonZeroU32::new(10_000),
         bytes_per_s: NonZeroU64::new(10 << 20),
         bytes_per_day: NonZeroU64::new(10 << 30),
+        connections: NonZeroU32::new(100),
     };
     expected.http.token_file = Some("/run/credentials/daytable.service/token".into());
     expected.http.credentials_file = Some("/etc/daytable/credentials.toml".into());

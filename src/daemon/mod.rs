@@ -20,10 +20,11 @@ mod watchdog;
 
 use crate::activation::ActivationError;
 use crate::config::{Config, TableConfig};
+use crate::fair::Present;
 use crate::http::{self, BindError, Door, Gate, GateError, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::journal::{self, JournalHandle};
 use crate::lifecycle::{Board, Hands, Lifecycle};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, raise_to};
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
@@ -125,7 +126,8 @@ async fn serve(
     let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
     let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
 
-    let limits = Limits { connections: config.http.connections_max.get().into(), ..Limits::default() };
+    let connections = config.http.connections_max.get().into();
+    let limits = Limits { connections, present: Present::new(config.http.per_sender), ..Limits::default() };
     let readers = Readers::new(config.data_dir.clone());
     let board = Arc::new(Board::default());
     let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
@@ -144,6 +146,10 @@ async fn serve(
         if let Some(address) = listener.tcp_address() {
             tracing::info!(%address, tls = config.http.tls.is_some(), "listening");
         }
+        let present = limits.present.clone();
+        metrics.on_scrape(Box::new(move |metrics| {
+            raise_to(&metrics.connections_refused.with_label_values(&["http", "per_sender"]), present.refused());
+        }));
         listeners.push((listener, door));
     }
     let push = Push::new(router.clone(), config.reading(), config.http.limits.clone(), host(), store.intake());
@@ -164,7 +170,7 @@ async fn serve(
         tails: counters.clone(),
         listeners: syslog.counters(),
         journals: journals.counters().to_vec(),
-        push: push.counters(),
+        push: push.clone(),
     };
     observe::fetch(&metrics, counted, store.intake(), &config);
     let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;

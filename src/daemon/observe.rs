@@ -8,7 +8,7 @@ use crate::journal::JournalCounters;
 use crate::lifecycle::Run;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
-use crate::push::EndpointCounters;
+use crate::push::{EndpointCounters, Push};
 use crate::redact::{Redaction, Redactor};
 use crate::store::{Intake, Options};
 use crate::syslog;
@@ -34,9 +34,6 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             }
             metrics.pages_written.inc_by(report.pages);
             metrics.pages_merged.inc_by(report.pages_merged);
-            if let Some(keys) = report.keys {
-                metrics.keys.set(i64::try_from(keys).unwrap_or(i64::MAX));
-            }
             metrics.keys_dropped.inc_by(report.keys_dropped);
             if report.pages > 0 {
                 metrics.page_bytes.observe(report.page_bytes as f64 / report.pages as f64);
@@ -78,7 +75,7 @@ pub(super) struct Counted {
     pub(super) tails: Arc<TailCounters>,
     pub(super) listeners: Arc<syslog::Counters>,
     pub(super) journals: Vec<Arc<JournalCounters>>,
-    pub(super) push: Arc<[EndpointCounters; 5]>,
+    pub(super) push: Arc<Push>,
 }
 
 /// Has the counts of the sources and the state of the store fetched when somebody asks.
@@ -130,13 +127,15 @@ pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config:
         for journal in &journals {
             fetch_journal(metrics, journal, now);
         }
-        for endpoint in &*push {
+        metrics.push_held_bytes.set(size(push.bodies().held()));
+        for endpoint in push.counters() {
             fetch_endpoint(metrics, endpoint);
         }
         // Of what was no file.
         let of_listeners = || taken.iter().map(|listener| &listener.tally);
         let of_journals = || journals.iter().map(|journal| &journal.tally);
-        let tallies = || of_listeners().chain(of_journals()).chain(push.iter().map(|endpoint| &endpoint.tally));
+        let of_push = || push.counters().iter().map(|endpoint| &endpoint.tally);
+        let tallies = || of_listeners().chain(of_journals()).chain(of_push());
         for tally in tallies() {
             for (table, misplaced) in tally.misplaced().iter() {
                 let of_table = late_early.entry(table.clone()).or_insert([0; 2]);

@@ -4,6 +4,7 @@
 //! [`Gate`](super::gate::Gate) says. What was taken is [charged](Credential::charge) to it afterwards.
 
 use super::gate::{Sender, Tabs};
+use super::push::linger;
 use super::routes::Door;
 use super::signature::signed_body;
 use crate::fair::Now;
@@ -13,6 +14,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// Whom a request comes from. Cheap to clone; it holds no secret.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct Credential {
     /// The tables its records go to; none is wherever the configuration says.
     tables: Option<Router>,
     tab: Option<Tab>,
+    /// Whether the end of the body shows if it is the one that was signed.
+    is_signed: bool,
 }
 
 /// Where what a sender sent is noted.
@@ -48,7 +52,7 @@ impl std::fmt::Debug for Tab {
 
 impl Credential {
     pub(super) fn new(name: &str, tables: Option<Router>, tenant: Option<&str>) -> Credential {
-        Credential { name: name.into(), tables, tenant: tenant.map(Arc::from), tab: None }
+        Credential { name: name.into(), tables, tenant: tenant.map(Arc::from), tab: None, is_signed: false }
     }
 
     /// One that may push everything everywhere, under a name that no file can give: it is in brackets.
@@ -62,6 +66,11 @@ impl Credential {
 
     pub(super) fn with_tab(self, tab: Tab) -> Credential {
         Credential { tab: Some(tab), ..self }
+    }
+
+    /// Whether only the end of the body shows that it is the one that was signed: nothing is to be taken of it before.
+    pub fn is_signed(&self) -> bool {
+        self.is_signed
     }
 
     /// The tables its records may go to.
@@ -84,6 +93,13 @@ impl Credential {
             tabs.charge(sender.clone(), records, bytes, Now::read());
         }
     }
+
+    /// How long whoever sends in one long request is not to be read from now, because he is over his rate or quota.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        let Tab { tabs, sender } = self.tab.as_ref()?;
+        let mut tabs = tabs.lock().unwrap_or_else(PoisonError::into_inner);
+        tabs.admit(sender, Now::read()).err().map(|over| over.wait)
+    }
 }
 
 /// Lets a request pass that may push, with its [`Credential`] among its extensions.
@@ -92,13 +108,15 @@ pub(super) async fn may_push(State(door): State<Door>, request: Request, next: N
     let credential = match &door {
         Door::Unix => Credential::unbound("unix"),
         Door::Tcp { pushing, .. } => match pushing.admit(&parts, Now::read()) {
-            Ok((credential, hash)) => {
-                if let Some(hash) = hash {
-                    body = signed_body(body, hash);
-                }
-                credential
+            Ok((credential, None)) => credential,
+            Ok((credential, Some(hash))) => {
+                body = signed_body(body, hash);
+                Credential { is_signed: true, ..credential }
             }
-            Err(why) => return pushing.refuse(why),
+            Err(why) => {
+                linger(&parts, &mut body.into_data_stream()).await;
+                return pushing.refuse(why);
+            }
         },
     };
     parts.extensions.insert(credential);

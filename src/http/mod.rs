@@ -5,6 +5,7 @@
 //! | `GET /metrics` | both, open | Prometheus text |
 //! | `GET /healthz` | both, open | 200 while the process answers |
 //! | `GET /readyz` | both, open | 200, or 503 with the reason |
+//! | `POST /ingest`, `/v1/logs`, `/loki/api/v1/push`, `/elasticsearch/_bulk`, `/upload` | both | [`crate::push`] |
 //! | `GET /api/query` | both | newest records first, NDJSON |
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
@@ -27,9 +28,10 @@
 //! middle of NDJSON is its last line, of the same form; where there is no room for one, the connection is cut so that
 //! nothing half looks whole.
 //!
-//! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, `routes` says what is
+//! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, [`gate`] asks who pushes
+//! (`known` are the credentials of a file, `signature` is for those who sign), [`credential`] is who it is, `routes` says what is
 //! where, `params` reads parameters, `answer` carries lines from a blocking scan to the client, `follow` keeps such
-//! an answer open, `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
+//! an answer open, `push` and `upload` read bodies for [`crate::push`], `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
 //! opens no store.
 
 pub mod api;
@@ -42,11 +44,13 @@ pub mod serve;
 mod answer;
 mod control;
 mod follow;
+mod known;
 mod params;
 mod push;
 mod routes;
 mod signature;
 mod stall;
+mod upload;
 
 #[cfg(test)]
 mod tests;
@@ -61,6 +65,7 @@ pub use ready::Readiness;
 pub use routes::{Door, Shared, router};
 pub use serve::serve;
 
+use crate::fair::{Allowance, Present};
 use std::time::Duration;
 
 /// Bounds of a listener and of what is behind it.
@@ -68,6 +73,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections of one listener; more wait to be accepted.
     pub connections: usize,
+    /// What of them one address has; more than it may are closed.
+    pub present: Present,
     /// Scans that run at a time, over all listeners.
     pub scans: usize,
     /// How long a request waits for its scan to begin before it is answered 503.
@@ -88,6 +95,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 256,
+            present: Present::new(Allowance::default()),
             scans: 8,
             scan_wait: Duration::from_millis(500),
             followers: 32,

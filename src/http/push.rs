@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Nothing of a body is decoded before all of it is there, so a client that sends slowly holds its bytes and nothing
-//! else. The journal's upload is the exception: it has a thread, of which there are few, that reads it as it comes.
+//! else. The journal's upload is the exception: see `upload`.
 //!
 //! What is refused is answered once the client had a moment to send the rest, because many do not look for an answer
 //! before they have.
@@ -16,7 +16,7 @@
 use super::answer::retry_after;
 use super::credential::{Credential, may_push};
 use super::params;
-use super::ready::{Readiness, drained};
+use super::ready::Readiness;
 use super::routes::Door;
 use super::serve::Peer;
 use crate::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, elastic};
@@ -32,11 +32,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use futures_core::Stream;
 use std::future::poll_fn;
-use std::io::{self, Read};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -58,8 +57,6 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 20;
 /// When a client that was too much is to come again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// Pieces of an upload that wait to be read.
-const PIECES_WAITING: usize = 2;
 
 /// What pushes are taken with.
 #[derive(Clone)]
@@ -131,7 +128,7 @@ impl Pushes {
         let mut body = body.into_data_stream();
         let taken = match self.read_head(endpoint, index, &media, &parts) {
             Err(refusal) => Err(refusal),
-            Ok(request) if endpoint == Endpoint::Journal => self.upload(request, &parts, &mut body).await,
+            Ok(request) if endpoint == Endpoint::Journal => self.upload(request, &mut body).await,
             Ok(request) => self.take(request, &parts, &mut body, since).await,
         };
         let response = match taken {
@@ -139,10 +136,7 @@ impl Pushes {
             Err(refusal) => {
                 self.push.counters_of(endpoint).refuse(&refusal);
                 tracing::debug!(endpoint = endpoint.source(), %refusal, "refused a push");
-                // Who asked whether to send has not begun to.
-                if !parts.headers.contains_key(header::EXPECT) {
-                    linger(&mut body).await;
-                }
+                linger(&parts, &mut body).await;
                 let mut response = respond(push::refused(endpoint, &media, &refusal));
                 match refusal {
                     Refusal::Busy(_) => {
@@ -237,7 +231,7 @@ impl Pushes {
         Ok(answer)
     }
 
-    fn is_open(&self) -> Result<(), Refusal> {
+    pub(super) fn is_open(&self) -> Result<(), Refusal> {
         if self.readiness.takes_records() {
             Ok(())
         } else {
@@ -268,91 +262,14 @@ impl Pushes {
             }
         }
     }
-
-    /// The journal's upload, for as long as it has something.
-    async fn upload(&self, request: Request, parts: &Parts, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
-        self.is_open()?;
-        if text(parts, header::AUTHORIZATION).is_some_and(|given| given.trim_start().starts_with("HMAC-SHA256")) {
-            return Err(Refusal::bad(
-                "a journal is committed before its end, where a signature of its body would show",
-            ));
-        }
-        let place = self.push.uploads().clone().try_acquire_owned();
-        let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
-        let (pieces, comes) = mpsc::channel(PIECES_WAITING);
-        let push = self.push.clone();
-        let working = spawn_blocking(move || {
-            let _place = place;
-            push.take_journal(&request, io::BufReader::new(Pieces { comes, piece: Bytes::new(), is_over: false }))
-        });
-        let patience = self.push.limits().body_timeout;
-        let mut draining = self.readiness.draining();
-        loop {
-            let piece = tokio::select! {
-                piece = timeout(patience, next(body)) => piece,
-                // What came is committed; the client sends the rest, and that again, to whoever comes after.
-                () = drained(&mut draining) => Ok(Some(Err(axum::Error::new(io::Error::other("the daemon stops"))))),
-                () = pieces.closed() => break,
-            };
-            let piece = match piece {
-                Ok(Some(Ok(piece))) => {
-                    count(&self.push.counters_of(Endpoint::Journal).body_bytes, piece.len() as u64);
-                    Piece::More(piece)
-                }
-                Ok(None) => Piece::End,
-                Ok(Some(Err(error))) => Piece::Broken(io::Error::other(error)),
-                Err(_) => Piece::Broken(io::ErrorKind::TimedOut.into()),
-            };
-            let is_last = !matches!(piece, Piece::More(_));
-            // Nobody listens once there is something wrong with it.
-            if pieces.send(piece).await.is_err() || is_last {
-                break;
-            }
-        }
-        drop(pieces);
-        match working.await {
-            Ok(Err(_)) if *draining.borrow() => Err(Refusal::Busy("the daemon stops")),
-            Ok(answer) => answer,
-            Err(error) => {
-                tracing::error!(%error, "an upload failed by a fault of its own");
-                Err(Refusal::Fault)
-            }
-        }
-    }
-}
-
-/// What comes of a body. One that just stops coming has not ended.
-enum Piece {
-    More(Bytes),
-    End,
-    Broken(io::Error),
-}
-
-/// What comes of a body, for a thread that waits for it.
-struct Pieces {
-    comes: mpsc::Receiver<Piece>,
-    piece: Bytes,
-    is_over: bool,
-}
-
-impl Read for Pieces {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.piece.is_empty() && !self.is_over {
-            match self.comes.blocking_recv() {
-                Some(Piece::More(piece)) => self.piece = piece,
-                Some(Piece::End) => self.is_over = true,
-                Some(Piece::Broken(error)) => return Err(error),
-                None => return Err(io::ErrorKind::ConnectionAborted.into()),
-            }
-        }
-        let length = buffer.len().min(self.piece.len());
-        buffer[..length].copy_from_slice(&self.piece.split_to(length));
-        Ok(length)
-    }
 }
 
 /// Lets a client that was refused send on for a moment.
-async fn linger(body: &mut BodyDataStream) {
+pub(super) async fn linger(parts: &Parts, body: &mut BodyDataStream) {
+    // Who asked whether to send has not begun to.
+    if parts.headers.contains_key(header::EXPECT) {
+        return;
+    }
     let rest = async {
         let mut passed = 0;
         while let Some(Ok(piece)) = next(body).await {
@@ -366,7 +283,7 @@ async fn linger(body: &mut BodyDataStream) {
     let _ = timeout(LINGER, rest).await;
 }
 
-async fn next(body: &mut BodyDataStream) -> Option<Result<Bytes, axum::Error>> {
+pub(super) async fn next(body: &mut BodyDataStream) -> Option<Result<Bytes, axum::Error>> {
     poll_fn(|context| Pin::new(&mut *body).poll_next(context)).await
 }
 

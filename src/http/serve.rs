@@ -12,6 +12,7 @@ use super::Limits;
 use super::listen::{Listener, Secure};
 use super::ready::drained;
 use super::stall::Stalls;
+use crate::fair::Counted;
 use crate::tls::HANDSHAKE;
 use axum::Router;
 use hyper::Request;
@@ -44,14 +45,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
 
+/// Where a connection comes from, if it comes over TCP, and its place among those of its address.
+type Origin = Option<(Peer, Counted)>;
+
 /// Serves `router` on `listener` until `draining` turns true and what was open then has ended.
 pub async fn serve(listener: Listener, router: Router, limits: Limits, draining: watch::Receiver<bool>) {
-    let stall = limits.write_stall;
+    let (stall, present) = (limits.write_stall, limits.present.clone());
     match listener {
         Listener::Tcp(listener) => {
-            let begin = |(stream, peer)| {
+            let begin = |(stream, peer): (TcpStream, Peer)| {
                 tune(&stream, stall);
-                ready(Some((stream, Some(peer))))
+                ready(present.enter(peer.0).map(|counted| (stream, Some((peer, counted)))))
             };
             accept_all(|context: &mut Context<'_>| accept_tcp(&listener, context), begin, router, &limits, draining)
                 .await;
@@ -61,9 +65,11 @@ pub async fn serve(listener: Listener, router: Router, limits: Limits, draining:
                 tune(&stream, stall);
                 let failed = || metrics.certificate_reloads_failed.with_label_values(&["http"]).inc();
                 let (acceptor, metrics) = (certificates.acceptor(failed), metrics.clone());
+                let counted = present.enter(peer.0);
                 async move {
+                    let counted = counted?;
                     let error = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => return Some((stream, Some(peer))),
+                        Ok(Ok(stream)) => return Some((stream, Some((peer, counted)))),
                         Ok(Err(error)) => error,
                         Err(_) => ErrorKind::TimedOut.into(),
                     };
@@ -106,7 +112,7 @@ async fn accept_all<S, T, F>(
     mut draining: watch::Receiver<bool>,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    F: Future<Output = Option<(T, Option<Peer>)>> + Send + 'static,
+    F: Future<Output = Option<(T, Origin)>> + Send + 'static,
 {
     let places = Arc::new(Semaphore::new(limits.connections));
     let mut http = http1::Builder::new();
@@ -161,7 +167,7 @@ fn is_the_clients(error: &io::Error) -> bool {
 
 async fn connection<T>(
     http: http1::Builder,
-    begun: impl Future<Output = Option<(T, Option<Peer>)>>,
+    begun: impl Future<Output = Option<(T, Origin)>>,
     stall: Duration,
     router: Router,
     mut draining: watch::Receiver<bool>,
@@ -173,7 +179,8 @@ async fn connection<T>(
         begun = begun => begun,
         () = drained(&mut draining) => return,
     };
-    let Some((stream, peer)) = begun else { return };
+    let Some((stream, from)) = begun else { return };
+    let peer = from.as_ref().map(|(peer, _)| *peer);
     let inner = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(peer) = peer {

@@ -11,10 +11,9 @@
 //! the same document of the same time is written over itself. The index stays with the record, as `_index`. The instance
 //! is the field `host`, under any of its names (`host.name`), else the sender's address.
 
+use super::Refusal;
 use super::ingest::TOO_LONG;
 use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
-use super::{Refusal, hash};
-use crate::key::POSITION_MAX;
 use crate::parse::{Envelope, Format};
 use crate::record::{Field, Value};
 use memchr::memchr;
@@ -95,19 +94,14 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
         if let Some(to) = &to {
             record.fields.push(Field { name: "_index".into(), value: Value::String(Cow::Borrowed(to)) });
         }
-        let key = target.id.map(|id| key_of(to.as_deref().unwrap_or_default(), id.get()));
+        let key = target
+            .id
+            .map(|id| taking.key_of_name(&[to.as_deref().unwrap_or_default().as_bytes(), id.get().as_bytes()]));
         let (identity, position) = key.unwrap_or_else(|| taking.key_of(number));
         items.put(name, &target, index, 201, (identity, position), |json| json.push_str(",\"result\":\"created\""));
         taking.write(number, INSTANCE, record, Some((identity, position)));
     }
     Ok(items)
-}
-
-/// What the row key of a document with an id is made of.
-fn key_of(index: &str, id: &str) -> (u64, u64) {
-    let hash = hash(&[b"elasticsearch", index.as_bytes(), id.as_bytes()]);
-    let word = |at: usize| hash[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    (word(0), word(8) & POSITION_MAX)
 }
 
 impl Items {

@@ -10,12 +10,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The room for bodies. Cheap to clone.
 #[derive(Clone)]
-pub struct Bodies(Arc<Semaphore>);
+pub struct Bodies {
+    room: Arc<Semaphore>,
+    bytes: usize,
+}
 
 impl Bodies {
     /// Room for so many bytes.
     pub fn new(bytes: usize) -> Bodies {
-        Bodies(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
+        let bytes = bytes.min(Semaphore::MAX_PERMITS);
+        Bodies { room: Arc::new(Semaphore::new(bytes)), bytes }
+    }
+
+    /// Bytes that are held now.
+    pub fn held(&self) -> usize {
+        self.bytes - self.room.available_permits()
     }
 
     /// Holds nothing yet.
@@ -39,7 +48,7 @@ impl Hold {
     pub fn more(&mut self, bytes: usize) -> Result<(), Refusal> {
         let busy = Refusal::Busy("too many bytes of requests are in memory");
         let Ok(bytes) = u32::try_from(bytes) else { return Err(busy) };
-        let more = self.bodies.0.clone().try_acquire_many_owned(bytes).map_err(|_| busy)?;
+        let more = self.bodies.room.clone().try_acquire_many_owned(bytes).map_err(|_| busy)?;
         match &mut self.held {
             Some(held) => held.merge(more),
             none => *none = Some(more),
@@ -59,7 +68,9 @@ mod tests {
         one.more(60).and_then(|()| one.more(30)).expect("room");
         assert!(matches!(two.more(11), Err(Refusal::Busy(_))));
         two.more(10).expect("the last of it");
+        assert_eq!(bodies.held(), 100);
         drop(one);
+        assert_eq!(bodies.held(), 10);
         two.more(90).expect("given back");
     }
 }

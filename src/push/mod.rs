@@ -34,6 +34,7 @@ pub mod journal;
 mod loki;
 mod otlp;
 mod refusal;
+mod request;
 mod taking;
 #[cfg(test)]
 mod tests;
@@ -44,134 +45,26 @@ pub use counters::EndpointCounters;
 pub use encoding::{Encoding, decode, reader};
 pub use hold::{Bodies, Hold};
 pub use refusal::Refusal;
+pub(crate) use request::Setting;
+pub use request::{Endpoint, Limits, Request};
 pub use taking::RECORD_BYTES_MAX;
 
 use crate::batch::Batch;
 use crate::http::Credential;
-use crate::parse::{Format, FormatChoice, Join, Reading};
+use crate::parse::Reading;
 use crate::route::Router;
 use crate::rows::{Tally, count, random_identity};
 use crate::store::{Done, Intake, Once, Outcome, Submission};
 use crate::time::{self, Ticks};
 use answer::Reply;
-use sha2::{Digest, Sha256};
+use request::{essence, identity_of, once};
 use std::io::{BufRead, Read};
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use taking::{Gathered, Taking};
 use tokio::sync::Semaphore;
-
-/// Where something is pushed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// `/ingest`
-    Ingest,
-    /// `/v1/logs`
-    Otlp,
-    /// `/loki/api/v1/push`
-    Loki,
-    /// `/elasticsearch/_bulk`
-    Bulk,
-    /// `/upload`
-    Journal,
-}
-
-impl Endpoint {
-    /// Every endpoint, by its number.
-    pub const ALL: [Endpoint; 5] =
-        [Endpoint::Ingest, Endpoint::Otlp, Endpoint::Loki, Endpoint::Bulk, Endpoint::Journal];
-
-    /// What its records name as their source, and its name among the metrics.
-    pub const fn source(self) -> &'static str {
-        match self {
-            Endpoint::Ingest => "http/ingest",
-            Endpoint::Otlp => "http/otlp",
-            Endpoint::Loki => "http/loki",
-            Endpoint::Bulk => "http/elasticsearch",
-            Endpoint::Journal => "http/journal",
-        }
-    }
-}
-
-/// What bounds a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of a body as it comes.
-    pub body_bytes_max: usize,
-    /// Bytes of a body decoded.
-    pub decoded_bytes_max: usize,
-    /// Bytes of all bodies that are in memory.
-    pub bodies_bytes_max: usize,
-    /// Records of a request.
-    pub records_max: usize,
-    /// How long a body may be in coming; of the journal's long ones, each next piece.
-    pub body_timeout: Duration,
-    /// How long a body that is there waits until somebody takes it apart.
-    pub turn_wait: Duration,
-    /// Uploads of journals at one time; each has a thread.
-    pub uploads_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            body_bytes_max: 16 << 20,
-            decoded_bytes_max: 64 << 20,
-            bodies_bytes_max: 128 << 20,
-            records_max: 100_000,
-            body_timeout: Duration::from_secs(60),
-            turn_wait: Duration::from_secs(5),
-            uploads_max: 64,
-        }
-    }
-}
-
-/// What requests are read by.
-#[derive(Clone)]
-pub(crate) struct Setting {
-    pub(crate) router: Router,
-    /// Of lines that may be of any format.
-    pub(crate) lines: Reading,
-    /// Of records that have to be JSON objects.
-    pub(crate) objects: Reading,
-    pub(crate) limits: Limits,
-}
-
-impl Setting {
-    pub(crate) fn new(router: Router, lines: Reading, limits: Limits) -> Setting {
-        let objects = Reading {
-            format: FormatChoice::Only(Format::Json),
-            explicit: None,
-            join: Join { lines_max: NonZeroU16::MIN, ..lines.join },
-            ..lines.clone()
-        };
-        Setting { router, lines, objects, limits }
-    }
-}
-
-/// What a request says before its body.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Where to.
-    pub endpoint: Endpoint,
-    /// The content type, as it came.
-    pub media: String,
-    /// How the body is compressed.
-    pub encoding: Encoding,
-    /// The instance of all its records.
-    pub instance: Option<String>,
-    /// Elasticsearch's index, as the path has it.
-    pub index: Option<String>,
-    /// Who sends: the instance of records that name none.
-    pub peer: String,
-    /// By whose leave.
-    pub credential: Credential,
-    /// `Idempotency-Key`
-    pub key: Option<String>,
-}
 
 /// Takes what is pushed. One for all listeners.
 pub struct Push {
@@ -181,7 +74,7 @@ pub struct Push {
     bodies: Bodies,
     turns: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
-    counters: Arc<[EndpointCounters; 5]>,
+    counters: [EndpointCounters; 5],
 }
 
 /// A request that was taken apart, and is not committed yet.
@@ -227,7 +120,7 @@ impl Push {
             setting: Setting::new(router, reading, limits),
             intake,
             host,
-            counters: Arc::new(Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source()))),
+            counters: Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source())),
         }
     }
 
@@ -257,8 +150,8 @@ impl Push {
     }
 
     /// What each endpoint counts.
-    pub fn counters(&self) -> Arc<[EndpointCounters; 5]> {
-        self.counters.clone()
+    pub fn counters(&self) -> &[EndpointCounters] {
+        &self.counters
     }
 
     /// What an endpoint counts.
@@ -344,10 +237,7 @@ impl Push {
             while *under_way > until {
                 *under_way -= 1;
                 match hears.recv() {
-                    Ok((Gathered { tally, taken, bytes, .. }, true)) => {
-                        counters.tally.add(&tally);
-                        request.credential.charge(taken.into(), bytes);
-                    }
+                    Ok((Gathered { tally, .. }, true)) => counters.tally.add(&tally),
                     _ => return Err(Refusal::Busy("the store takes nothing at the moment")),
                 }
             }
@@ -355,6 +245,7 @@ impl Push {
         };
         let taken = journal::take(&self.setting, request, std::io::BufReader::new(body), |mut gathered| {
             settle(&mut under_way, 1)?;
+            request.credential.charge(gathered.taken.into(), 0);
             let (batches, newest) = (std::mem::take(&mut gathered.batches), gathered.newest);
             let told = told.clone();
             let done = Done::awaited(move |is_committed| drop(told.send((gathered, is_committed))));
@@ -415,36 +306,6 @@ fn take_body(
             return Err(Refusal::bad("a journal is read as it comes"));
         }
     })
-}
-
-/// The key and the body of a request that is written once; what a repeat is told is not known yet.
-fn once(request: &Request, key: &str, body: &[u8]) -> Once {
-    let source = request.endpoint.source();
-    Once {
-        key: hash(&[request.credential.name.as_bytes(), source.as_bytes(), key.as_bytes()]),
-        body: Sha256::digest(body).into(),
-        answer: crate::store::Answer::default(),
-    }
-}
-
-/// What the row keys of a request with an idempotency key are made of.
-fn identity_of(once: &Once) -> u64 {
-    once.key[..8].iter().fold(0, |identity, byte| identity << 8 | u64::from(*byte))
-}
-
-/// A SHA-256 of parts, of which none can look like two others.
-fn hash(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    hash.finalize().into()
-}
-
-/// A content type without its parameters, in lower case.
-fn essence(media: &str) -> String {
-    media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// Takes any bytes apart as each endpoint would, for tests and fuzzers: how many records there are.

@@ -1,7 +1,9 @@
 //! One request on its way: its records become rows one by one, what is refused alone is noted with its index.
 
+use super::request::hash;
 use super::{Refusal, Request, Setting};
 use crate::batch::Batch;
+use crate::key::POSITION_MAX;
 use crate::parse::{Envelope, Format, Learned, Parsed, Reading};
 use crate::record::{Field, Record, Value};
 use crate::route::{Lanes, Origin};
@@ -64,8 +66,6 @@ pub(crate) struct Gathered {
     pub(super) tally: Tally,
     pub(super) taken: u32,
     pub(super) refused: u32,
-    /// Of its rows.
-    pub(super) bytes: u64,
     /// The first refused ones: index and reason.
     pub(super) reasons: Vec<(usize, Cow<'static, str>)>,
 }
@@ -176,6 +176,14 @@ impl<'p> Taking<'p> {
         (self.identity, index as u64)
     }
 
+    /// Identity and position of a record that has a name of its own: the same for the same name, whoever else has it.
+    pub(super) fn key_of_name(&self, name: &[&[u8]]) -> (u64, u64) {
+        let Request { credential, endpoint, .. } = self.request;
+        let hash = hash(&[&[credential.name.as_bytes(), endpoint.source().as_bytes()], name].concat());
+        let word = |at: usize| hash[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        (word(0), word(8) & POSITION_MAX)
+    }
+
     /// Bytes of the rows so far.
     pub(super) fn bytes(&self) -> usize {
         self.rows.bytes()
@@ -183,7 +191,6 @@ impl<'p> Taking<'p> {
 
     /// What there is, and begins anew behind it.
     pub(crate) fn gather(&mut self) -> Gathered {
-        let bytes = self.rows.bytes() as u64;
         let (batches, newest) = self.rows.take();
         let refused = std::mem::take(&mut self.refused);
         let begun = u32::try_from(std::mem::take(&mut self.index)).unwrap_or(u32::MAX);
@@ -193,7 +200,6 @@ impl<'p> Taking<'p> {
             tally: std::mem::take(&mut self.tally),
             taken: begun - refused.min(begun),
             refused,
-            bytes,
             reasons: std::mem::take(&mut self.reasons),
         }
     }

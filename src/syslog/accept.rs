@@ -33,7 +33,11 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
                 let begin = |(stream, address): (TcpStream, SocketAddr), place, connections: &mut JoinSet<()>| {
                     tune(&stream);
                     let name = address.ip().to_canonical().to_string();
-                    let peer = Peer { name, network: Some(network_of(address.ip())) };
+                    let Some(counted) = room.present.enter(address.ip()) else {
+                        return count(&room.block.counters.too_many_of_peer, 1);
+                    };
+                    let network = Some(network_of(address.ip()));
+                    let peer = Peer { name, network, counted: Some(counted) };
                     let acceptor = certificates
                         .as_mut()
                         .map(|certificates| certificates.acceptor(|| count(&room.block.counters.reloads_failed, 1)));
@@ -64,7 +68,7 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
             Ok(listener) => {
                 let accept = |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
                 let begin = |stream, place, connections: &mut JoinSet<()>| {
-                    let peer = Peer { name: room.host.clone(), network: None };
+                    let peer = Peer { name: room.host.clone(), network: None, counted: None };
                     connections.spawn_local(connection(stream, peer, room.clone(), place));
                 };
                 accept_all(accept, begin, &room).await;

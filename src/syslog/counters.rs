@@ -23,6 +23,8 @@ pub struct ListenerCounters {
     pub accepted: AtomicU64,
     /// Connections that were closed because there were too many.
     pub too_many: AtomicU64,
+    /// Connections that were closed because their peer had too many.
+    pub too_many_of_peer: AtomicU64,
     /// Connections whose TLS handshake failed or took too long.
     pub handshakes_failed: AtomicU64,
     /// Connections that were closed because they sent no frames.
@@ -46,9 +48,10 @@ impl ListenerCounters {
     }
 
     /// Connections that were closed by this side, by reason.
-    pub fn closed(&self) -> [(&'static str, u64); 4] {
+    pub fn closed(&self) -> [(&'static str, u64); 5] {
         [
             ("connections_max", &self.too_many),
+            ("per_sender", &self.too_many_of_peer),
             ("tls", &self.handshakes_failed),
             ("no_frame", &self.no_frames),
             ("idle_timeout", &self.idle),

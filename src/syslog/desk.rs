@@ -179,16 +179,16 @@ impl Desk {
 }
 
 /// What is counted while something is there.
-pub(super) struct Present<'a>(&'a std::sync::atomic::AtomicU64);
+pub(super) struct Open<'a>(&'a std::sync::atomic::AtomicU64);
 
-impl<'a> Present<'a> {
-    pub(super) fn new(counter: &'a std::sync::atomic::AtomicU64) -> Present<'a> {
+impl<'a> Open<'a> {
+    pub(super) fn new(counter: &'a std::sync::atomic::AtomicU64) -> Open<'a> {
         count(counter, 1);
-        Present(counter)
+        Open(counter)
     }
 }
 
-impl Drop for Present<'_> {
+impl Drop for Open<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

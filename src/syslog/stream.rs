@@ -10,10 +10,10 @@
 use super::accept::{listen, stopped};
 use super::bind::SocketFile;
 use super::counters::ListenerCounters;
-use super::desk::{Block, Desk, HAND_OVER, Present};
+use super::desk::{Block, Desk, HAND_OVER, Open};
 use super::relp;
 use super::session::Session;
-use crate::fair::{Accounts, Now};
+use crate::fair::{Accounts, Counted, Now, Present};
 use crate::route::Lanes;
 use crate::rows::count;
 use crate::tls::Certificates;
@@ -71,6 +71,7 @@ pub(super) struct Room {
     pub(super) block: Arc<Block>,
     lanes: RefCell<Lanes>,
     accounts: RefCell<Accounts<Option<IpAddr>>>,
+    pub(super) present: Present,
     pub(super) shared: Rc<Shared>,
     pub(super) host: String,
 }
@@ -81,6 +82,8 @@ pub(super) struct Peer {
     pub(super) name: String,
     /// Its network; none on a unix socket, whose clients are one sender.
     pub(super) network: Option<IpAddr>,
+    /// Its place among the connections of its network.
+    pub(super) counted: Option<Counted>,
 }
 
 /// Serves all listeners until told to stop, then drains what is open.
@@ -99,6 +102,7 @@ pub(super) fn run(doors: Vec<Door>, desk: Desk, host: String, stop: watch::Recei
         for door in doors {
             let room = Room {
                 accounts: RefCell::new(Accounts::new(door.block.config.per_sender)),
+                present: Present::new(door.block.config.per_sender),
                 block: door.block,
                 lanes: RefCell::default(),
                 shared: shared.clone(),
@@ -169,11 +173,11 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let (block, shared) = (&*room.block, &*room.shared);
     let counters: &ListenerCounters = &block.counters;
-    let _present = Present::new(&counters.connections);
+    let _open = Open::new(&counters.connections);
     let mut session = Session::new(block, peer.name.clone());
     let mut held = Held { all: &shared.held, own: 0 };
     let end = serve(&mut stream, &mut session, &room, peer.network, &mut held).await;
-    let peer = peer.name;
+    let (peer, _counted) = (peer.name, peer.counted);
     session.finish(block, &mut room.lanes.borrow_mut(), &mut shared.desk.borrow_mut());
     let listener = &block.config.name;
     match end {

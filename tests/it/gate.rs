@@ -42,6 +42,12 @@ fn a_listener_beyond_loopback_that_asks_nobody_does_not_start() {
     let mut daemon = place.spawn_command(command);
     assert_eq!(daemon.ended().code(), Some(78), "{}", daemon.said());
     assert!(daemon.said().contains("set `credentials_file`"), "{}", daemon.said());
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(place.configure("")).args(["--listen", "0.0.0.0:0", "--push", "off"]);
+    let daemon = place.spawn_command(command);
+    daemon.wait_ready();
+    assert_eq!(push(&daemon, "", "{}").status, 403);
+    daemon.stop();
     for push in ["open", "off"] {
         place.start_with(&format!("[http]\nlisten = \"0.0.0.0:0\"\npush = \"{push}\"\n")).stop();
     }
@@ -131,5 +137,255 @@ fn a_peer_that_sends_too_much_over_a_connection_is_held_back_and_loses_nothing()
     place.wait_for_messages(&[noisy, vec!["quiet".into()]].concat());
 }
 
-#[allow(dead_code)]
-fn _unused(_: &Daemon) {}
+const CREDENTIALS: &str = "\
+[[credential]]
+name = \"web\"
+token = \"0123456789abcdef-web\"
+tables = [\"Audit\"]
+tenant = \"acme\"
+[[credential]]
+name = \"beat\"
+user = \"beat\"
+password = \"correct horse\"
+[[credential]]
+name = \"edge\"
+hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
+";
+const TABLES: &str = "\
+[[table]]
+name = \"Audit\"
+when = { level_at_least = \"fatal\" }
+[[table]]
+name = \"Log\"
+";
+const WEB: &str = "Authorization: Bearer 0123456789abcdef-web\r\n";
+/// `beat:correct horse`
+const BEAT: &str = "Authorization: Basic YmVhdDpjb3JyZWN0IGhvcnNl\r\n";
+
+/// Has the file of credentials say this, from one moment to the next.
+fn write_credentials(place: &Place, text: &str) {
+    fs::write(place.path("credentials.new"), text).expect("written");
+    fs::rename(place.path("credentials.new"), place.path("credentials.toml")).expect("renamed");
+}
+
+/// A daemon that asks for credentials.
+fn guarded(place: &Place, more: &str) -> Daemon {
+    write_credentials(place, CREDENTIALS);
+    let file = place.path("credentials.toml");
+    let http = format!("[http]\nlisten = \"127.0.0.1:0\"\ncredentials_file = \"{}\"\n{more}\n", file.display());
+    place.start_with(&(http + TABLES))
+}
+
+fn push(daemon: &Daemon, headers: &str, body: &str) -> Answer {
+    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    over(stream, "POST", "/ingest?instance=test", headers, body.as_bytes()).expect("an answer")
+}
+
+/// What `push` comes to, until it is this.
+fn wait_status(daemon: &Daemon, headers: &str, status: u16) {
+    wait_for(&format!("the answer is {status}"), PATIENCE, || {
+        (push(daemon, headers, "{\"message\":\"again\"}\n").status == status).then_some(())
+    });
+}
+
+#[test]
+fn pushing_asks_for_a_credential_and_honours_what_it_is_bound_to() {
+    let place = Place::new();
+    let daemon = guarded(&place, "");
+    for (headers, status) in [
+        ("", 401),
+        ("Authorization: Bearer 0123456789abcdef-we\r\n", 401),
+        ("Authorization: Basic YmVhdDp3cm9uZw==\r\n", 401),
+        ("Authorization: HMAC-SHA256 Credential=edge\r\n", 401),
+    ] {
+        let answer = push(&daemon, headers, "{\"message\":\"never\"}\n");
+        assert_eq!(answer.status, status, "{headers}: {}", answer.body);
+        assert!(answer.head.contains("www-authenticate: bearer") && !answer.body.contains("0123"), "{}", answer.head);
+    }
+    for target in ["/v1/logs", "/loki/api/v1/push", "/elasticsearch/_bulk", "/elasticsearch/", "/upload"] {
+        let stream = TcpStream::connect(daemon.address()).expect("connected");
+        let answer = over(stream, "POST", target, "", b"{}").expect("an answer");
+        assert_eq!(answer.status, 401, "{target}");
+    }
+    // A body that is not what it says is not looked at before its sender is: nothing is unpacked.
+    let answer = push(&daemon, "Content-Encoding: gzip\r\n", "no gzip");
+    assert_eq!(answer.status, 401);
+    let info = "{\"message\":\"of web\",\"level\":\"info\",\"tenant\":\"of another\"}\n";
+    assert_eq!(push(&daemon, WEB, info).status, 200);
+    assert_eq!(push(&daemon, BEAT, "{\"message\":\"of beat\",\"level\":\"info\"}\n").status, 200);
+    let web = by_message(&place, "of web");
+    assert!(web["table"].as_str().is_some_and(|table| table.starts_with("Audit")), "{web}");
+    assert_eq!(web["tenant"], "acme", "{web}");
+    let beat = by_message(&place, "of beat");
+    assert!(beat["table"].as_str().is_some_and(|table| table.starts_with("Log")), "{beat}");
+    let refused = daemon.metric("daytable_pushes_refused_total{reason=\"no_credential\"}");
+    assert_eq!(refused, Some(7.0));
+    for secret in ["0123456789abcdef", "correct horse", "YmVhdDpjb3JyZWN0IGhvcnNl", "MDEyMzQ1Njc4OWFiY2RlZg"] {
+        assert!(!daemon.said().contains(secret), "{secret} is in the log");
+    }
+    // Over the socket nobody is asked.
+    let stream = std::os::unix::net::UnixStream::connect(daemon.socket()).expect("connected");
+    let answer = over(stream, "POST", "/ingest", "", b"{\"message\":\"of root\"}\n").expect("an answer");
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    daemon.stop();
+    assert_eq!(place.records().len(), 3);
+}
+
+#[test]
+fn credentials_are_read_again_and_bad_ones_are_not_used() {
+    let place = Place::new();
+    let daemon = guarded(&place, "");
+    assert_eq!(push(&daemon, WEB, "{\"message\":\"first\"}\n").status, 200);
+    write_credentials(&place, "[[credential]]\nname = \"web\"\ntoken = \"short-secret\"\n");
+    let failed = "daytable_credential_reloads_failed_total";
+    wait_for("what cannot be used is counted", PATIENCE, || {
+        assert_eq!(push(&daemon, WEB, "{\"message\":\"again\"}\n").status, 200, "those before stay in use");
+        (daemon.metric(failed)? >= 1.0).then_some(())
+    });
+    daemon.wait_said("must have 16 characters");
+    assert!(!daemon.said().contains("short-secret"));
+    write_credentials(&place, &CREDENTIALS.replace("0123456789abcdef-web", "0123456789abcdef-new"));
+    wait_status(&daemon, &WEB.replace("-web", "-new"), 200);
+    wait_status(&daemon, WEB, 401);
+    daemon.stop();
+}
+
+/// What the README shows: a request that is signed by a shell and `openssl`. The body that is sent may be another.
+fn signed(daemon: &Daemon, date: &str, body: &str, key: Option<&str>) -> Answer {
+    let script = r#"
+        hash=$(printf %s "$BODY" | openssl dgst -sha256 -binary | base64)
+        signature=$(printf 'POST\n%s\n%s;%s;%s%s' "$TARGET" "$DATE" "$HOST" "$hash" "$VALUES" |
+            openssl dgst -sha256 -hmac 0123456789abcdef -binary | base64)
+        printf 'x-ms-date: %s\r\nx-ms-content-sha256: %s\r\n' "$DATE" "$hash"
+        printf 'Authorization: HMAC-SHA256 Credential=edge&SignedHeaders=%s&Signature=%s\r\n' "$NAMES" "$signature"
+    "#;
+    let names = ["x-ms-date;host;x-ms-content-sha256", if key.is_some() { ";idempotency-key" } else { "" }].concat();
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).env("DATE", date).env("NAMES", names).env("HOST", "localhost");
+    command.env("BODY", "{\"message\":\"signed\"}").env("TARGET", "/ingest?instance=test");
+    command.env("VALUES", key.map(|key| format!(";{key}")).unwrap_or_default());
+    let output = command.output().expect("sh and openssl are there");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut headers = String::from_utf8(output.stdout).expect("text");
+    headers.extend(key.map(|key| format!("Idempotency-Key: {key}\r\n")));
+    push(daemon, &headers, body)
+}
+
+fn http_date(seconds_ago: u32) -> String {
+    let mut date = Command::new("date");
+    date.args(["-u", "-d", &format!("{seconds_ago} seconds ago"), "+%a, %d %b %Y %H:%M:%S GMT"]).env("LC_ALL", "C");
+    String::from_utf8(date.output().expect("date is there").stdout).expect("text").trim_end().to_owned()
+}
+
+#[test]
+fn a_signature_stands_for_a_credential_where_there_is_no_tls() {
+    let place = Place::new();
+    let daemon = guarded(&place, "");
+    let body = "{\"message\":\"signed\"}";
+    let date = http_date(0);
+    let answer = signed(&daemon, &date, body, None);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = signed(&daemon, &date, body, None);
+    assert_eq!((answer.status, answer.body.contains("was made before")), (401, true), "{}", answer.body);
+    let answer = signed(&daemon, &http_date(400), body, None);
+    assert_eq!((answer.status, answer.body.contains("five minutes")), (401, true), "{}", answer.body);
+    // The body is read, and none of it is taken.
+    let answer = signed(&daemon, &http_date(1), "{\"message\":\"sigmed\"}", None);
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    // With a key it may come again.
+    for _ in 0..2 {
+        let answer = signed(&daemon, &http_date(2), body, Some("7"));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    assert_eq!(daemon.metric("daytable_pushes_refused_total{reason=\"replayed\"}"), Some(1.0));
+    assert_eq!(daemon.metric("daytable_pushes_refused_total{reason=\"date\"}"), Some(1.0));
+    daemon.stop();
+    place.wait_for_messages(&["signed".into(), "signed".into()]);
+}
+
+#[test]
+fn who_pushes_too_much_is_told_when_to_come_again_and_the_others_are_served() {
+    let place = Place::new();
+    let daemon = guarded(&place, "per_sender = { records_per_s = 100, bytes_per_day = \"1MiB\" }");
+    let many = "{\"message\":\"one of many\"}\n".repeat(1000);
+    assert_eq!(push(&daemon, WEB, &many).status, 200, "what came is taken");
+    let answer = push(&daemon, WEB, "{\"message\":\"more\"}\n");
+    assert_eq!(answer.status, 429, "{}", answer.body);
+    let seconds = answer.head.split_once("retry-after: ").expect("when to come again").1;
+    let seconds: u64 = seconds.lines().next().expect("a line").parse().expect("seconds");
+    assert!((1..=9).contains(&seconds), "{seconds}");
+    assert_eq!(push(&daemon, BEAT, "{\"message\":\"of beat\"}\n").status, 200);
+    assert_eq!(daemon.metric("daytable_pushes_refused_total{reason=\"rate_limited\"}"), Some(1.0));
+    let large = format!("{{\"message\":\"{}\"}}\n", "x".repeat(600_000));
+    for _ in 0..2 {
+        assert_eq!(push(&daemon, BEAT, &large).status, 200);
+    }
+    let answer = push(&daemon, BEAT, "{\"message\":\"tomorrow\"}\n");
+    assert_eq!((answer.status, answer.body.contains("bytes of the day")), (429, true), "{}", answer.body);
+    assert_eq!(daemon.metric("daytable_pushes_refused_total{reason=\"quota\"}"), Some(1.0));
+    daemon.stop();
+}
+
+#[test]
+fn without_credentials_loopback_is_open_but_not_to_web_pages() {
+    let place = Place::new();
+    let daemon = place.start_with(TABLES);
+    assert_eq!(push(&daemon, "", "{\"message\":\"taken\"}\n").status, 200);
+    // Clients that always send one are not asked for it.
+    assert_eq!(push(&daemon, BEAT, "{\"message\":\"taken as well\"}\n").status, 200);
+    let answer = push(&daemon, "Origin: https://evil.example\r\n", "{\"message\":\"never\"}\n");
+    assert_eq!(answer.status, 403, "{}", answer.body);
+    daemon.stop();
+    let off = place.start_with(&format!("[http]\nlisten = \"127.0.0.1:0\"\npush = \"off\"\n{TABLES}"));
+    assert_eq!(push(&off, "", "{\"message\":\"never\"}\n").status, 403);
+    off.stop();
+    place.wait_for_messages(&["taken".into(), "taken as well".into()]);
+}
+
+#[test]
+fn a_client_certificate_stands_for_a_credential_where_there_are_no_others() {
+    let place = Place::new();
+    let (authority, other) = (Authority::new(), Authority::new());
+    write_pair(&place, &authority.sign("localhost"));
+    fs::write(place.path("ca.pem"), &authority.pem).expect("written");
+    let path = |name: &str| place.path(name).display().to_string();
+    let daemon = place.start_with(&format!(
+        "[http]\nlisten = \"0.0.0.0:0\"\ntls = {{ cert_file = \"{}\", key_file = \"{}\", client_ca_file = \"{}\" }}\n",
+        path("cert.pem"),
+        path("key.pem"),
+        path("ca.pem")
+    ));
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST, daemon.address().port()));
+    let pushed = |client: Option<&(String, String)>, message: &str| {
+        let body = format!("{{\"message\":\"{message}\"}}\n");
+        let answer = over(connect_tls(to, &authority, client), "POST", "/ingest", "", body.as_bytes());
+        answer.map(|answer| answer.status).ok()
+    };
+    assert_eq!(pushed(Some(&authority.sign("web-17")), "of a friend"), Some(200));
+    assert_eq!(pushed(None, "of nobody"), None);
+    assert_eq!(pushed(Some(&other.sign("web-17")), "of a stranger"), None);
+    daemon.stop();
+    place.wait_for_messages(&["of a friend".into()]);
+}
+
+#[test]
+fn a_peer_with_too_many_connections_leaves_room_for_the_others() {
+    let place = Place::new();
+    let http = "[http]\nlisten = \"127.0.0.1:0\"\nconnections_max = 4\nper_sender = { connections = 2 }\n";
+    let more = "connections_max = 4\nper_sender = { connections = 2 }";
+    let daemon = place.start_with(&(http.to_owned() + &block("tcp", "tcp://127.0.0.1:0", more)));
+    for (source, to) in [("http", daemon.address()), ("tcp", address(&daemon, "tcp"))] {
+        let held: Vec<_> = (0..6).map(|_| connect_from(Ipv4Addr::LOCALHOST, to)).collect();
+        let refused = format!("daytable_connections_refused_total{{reason=\"per_sender\",source=\"{source}\"}}");
+        wait_metric(&daemon, &refused, 4.0);
+        let mut other = connect_from(Ipv4Addr::new(127, 0, 0, 2), to);
+        if source == "http" {
+            assert_eq!(over(other, "GET", "/healthz", "", b"").expect("an answer").status, 200);
+        } else {
+            other.write_all(b"<13>app: of another\n").expect("sent");
+            by_message(&place, "of another");
+        }
+        drop(held);
+    }
+    daemon.stop();
+}

@@ -21,6 +21,7 @@ mod kill;
 mod life_of_a_day;
 mod lifecycle;
 mod multi_line;
+mod once;
 mod push;
 mod readme;
 mod rotation;

@@ -2,13 +2,15 @@
 //! taken is said and counted, and holds nobody else.
 
 use crate::client::{Answer, over};
-use crate::place::{Daemon, PATIENCE, Place, numbered, wait_for};
+use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, numbered, wait_for};
 use prost::Message;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 const INGEST: &str = "/ingest";
 const OTLP: &str = "/v1/logs";
@@ -46,12 +48,12 @@ fn said(answer: &Answer) -> Value {
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory")
 }
 
 fn deflate(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory")
 }
 
@@ -354,7 +356,7 @@ fn a_request_that_is_cut_at_any_byte_leaves_nothing_behind() {
         format!("POST {INGEST} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
     let chunked = chunked(INGEST, "", &[&body.as_bytes()[..7], &body.as_bytes()[7..]]);
     let journal = self::chunked(UPLOAD, "", &[&journal(&["entry"])]);
-    let mut expected = BTreeMap::from([("whole".to_owned(), 2), ("entry".to_owned(), 1)]);
+    let expected = BTreeMap::from([("whole".to_owned(), 2), ("entry".to_owned(), 1)]);
     for request in [plain.as_bytes(), &chunked, &journal] {
         for cut in 0..request.len() {
             let mut stream = connect(to);
@@ -373,7 +375,6 @@ fn a_request_that_is_cut_at_any_byte_leaves_nothing_behind() {
         assert_eq!(status(&stream), Some(200));
     }
     assert_eq!(place.messages(), expected);
-    expected.clear();
     daemon.stop();
 }
 
@@ -391,6 +392,17 @@ fn slow_clients_are_told_and_hold_nobody() {
         .collect();
     let mut upload = connect(to);
     write!(upload, "POST {UPLOAD} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nA\r\n").expect("sent");
+    // One that sends a byte now and then is as slow.
+    let trickling = std::thread::spawn(move || {
+        let mut stream = connect(to);
+        write!(stream, "POST {UPLOAD} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n").expect("sent");
+        stream.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+        wait_for("it is sent away", PATIENCE, || {
+            // It may be gone already.
+            let _ = stream.write_all(b"1\r\nA\r\n");
+            status(&stream)
+        })
+    });
     let messages = numbered("meanwhile", 50);
     for message in &messages {
         assert_eq!(post(to, INGEST, "", message.as_bytes()).status, 200);
@@ -398,6 +410,7 @@ fn slow_clients_are_told_and_hold_nobody() {
     for stream in slow.iter().chain([&upload]) {
         assert_eq!(status(stream), Some(408));
     }
+    assert_eq!(trickling.join().expect("no panic"), 408);
     let slow = "daytable_push_bodies_refused_total{reason=\"slow\",source=\"http/ingest\"}";
     assert_eq!(daemon.metric(slow), Some(100.0));
     daemon.stop();
@@ -420,10 +433,11 @@ fn where_there_is_no_room_a_client_is_sent_away_and_comes_again() {
             stream
         })
         .collect();
-    let refused = wait_for("the room is used up", PATIENCE, || {
-        let answer = post(to, INGEST, "", &vec![b'y'; 30 << 10]);
-        (answer.status == 503).then_some(answer)
+    wait_for("the room is used up", PATIENCE, || {
+        (daemon.metric("daytable_push_held_bytes")? >= f64::from(120 << 10)).then_some(())
     });
+    let refused = post(to, INGEST, "", &vec![b'y'; 30 << 10]);
+    assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
     let busy = post(to, BULK, "", &vec![b'y'; 30 << 10]);
     assert_eq!((busy.status, &said(&busy)["error"]["type"]), (503, &json!("es_rejected_execution_exception")));
@@ -574,7 +588,13 @@ fn a_credential_bound_to_tables_pushes_to_these() {
 #[test]
 fn secrets_are_replaced_whatever_they_are_pushed_in() {
     let place = Place::new();
-    let daemon = place.start_with(&format!("redact = [\"email\"]\n{}", http("")));
+    let config = place.configure(&http(""));
+    let text = std::fs::read_to_string(&config).expect("a configuration");
+    std::fs::write(&config, format!("redact = [\"email\"]\n{text}")).expect("written");
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(config);
+    let daemon = place.spawn_command(command);
+    daemon.wait_ready();
     let to = daemon.address();
     let secret = "of ann@example.com";
     let json = json!({ "message": secret, "host": "ann@example.com" }).to_string();

@@ -8,7 +8,7 @@ use daytable::store::Reader;
 use daytable::store::sealed::{Manifest, Sealing, seal};
 use serde_json::Value;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Prints what each reader finds as one line of JSON.

@@ -1,0 +1,126 @@
+//! The journal's upload: a body that is read as it comes, on a thread of its own.
+//!
+//! ```text
+//! runtime                     blocking thread, of which there are few
+//! body ─► channel of 2 ─────► decode, entries, rows ─► committer
+//! ```
+//!
+//! The channel is the back pressure: where the store does not keep up nothing more is read, and the client waits. A client
+//! that is slow by itself is sent away, so that it does not hold its thread.
+
+use super::push::{Pushes, next};
+use super::ready::drained;
+use crate::push::{Answer, Endpoint, Refusal, Request};
+use crate::rows::count;
+use axum::body::{BodyDataStream, Bytes};
+use std::io::{self, Read};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Pieces that wait to be read.
+const PIECES_WAITING: usize = 2;
+/// Bytes that have to come within the time of a body, or its end.
+const UPLOAD_BYTES: usize = 16 << 10;
+/// How long an upload that is over its rate is left alone at most before it is looked again.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+impl Pushes {
+    /// The journal's upload, for as long as it has something.
+    pub(super) async fn upload(&self, request: Request, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
+        self.is_open()?;
+        if request.credential.is_signed() {
+            return Err(Refusal::bad(
+                "a journal is committed before its end, where a signature of its body would show",
+            ));
+        }
+        let place = self.push.uploads().clone().try_acquire_owned();
+        let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
+        let (pieces, comes) = mpsc::channel(PIECES_WAITING);
+        let (push, credential) = (self.push.clone(), request.credential.clone());
+        let working = spawn_blocking(move || {
+            let _place = place;
+            push.take_journal(&request, io::BufReader::new(Pieces { comes, piece: Bytes::new(), is_over: false }))
+        });
+        // What it waits for the store, or for its rate, is not the client's time.
+        let (mut patience, mut came) = (self.push.limits().body_timeout, 0);
+        let mut draining = self.readiness.draining();
+        loop {
+            // Who is over his rate is not read from.
+            let paced = async {
+                while let Some(pause) = credential.pause() {
+                    sleep(pause.min(PAUSE_MAX)).await;
+                }
+                let asked = Instant::now();
+                let piece = timeout(patience, next(body)).await;
+                patience = patience.saturating_sub(asked.elapsed());
+                piece
+            };
+            let piece = tokio::select! {
+                piece = paced => piece,
+                // What came is committed; the client sends the rest, and that again, to whoever comes after.
+                () = drained(&mut draining) => Ok(Some(Err(axum::Error::new(io::Error::other("the daemon stops"))))),
+                () = pieces.closed() => break,
+            };
+            let piece = match piece {
+                Ok(Some(Ok(piece))) => {
+                    count(&self.push.counters_of(Endpoint::Journal).body_bytes, piece.len() as u64);
+                    credential.charge(0, piece.len() as u64);
+                    came += piece.len();
+                    if came >= UPLOAD_BYTES {
+                        (patience, came) = (self.push.limits().body_timeout, 0);
+                    }
+                    Piece::More(piece)
+                }
+                Ok(None) => Piece::End,
+                Ok(Some(Err(error))) => Piece::Broken(io::Error::other(error)),
+                Err(_) => Piece::Broken(io::ErrorKind::TimedOut.into()),
+            };
+            let is_last = !matches!(piece, Piece::More(_));
+            // Nobody listens once there is something wrong with it.
+            if pieces.send(piece).await.is_err() || is_last {
+                break;
+            }
+        }
+        drop(pieces);
+        match working.await {
+            Ok(Err(_)) if *draining.borrow() => Err(Refusal::Busy("the daemon stops")),
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::error!(%error, "an upload failed by a fault of its own");
+                Err(Refusal::Fault)
+            }
+        }
+    }
+}
+
+/// What comes of a body. One that just stops coming has not ended.
+enum Piece {
+    More(Bytes),
+    End,
+    Broken(io::Error),
+}
+
+/// What comes of a body, for a thread that waits for it.
+struct Pieces {
+    comes: mpsc::Receiver<Piece>,
+    piece: Bytes,
+    is_over: bool,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() && !self.is_over {
+            match self.comes.blocking_recv() {
+                Some(Piece::More(piece)) => self.piece = piece,
+                Some(Piece::End) => self.is_over = true,
+                Some(Piece::Broken(error)) => return Err(error),
+                None => return Err(io::ErrorKind::ConnectionAborted.into()),
+            }
+        }
+        let length = buffer.len().min(self.piece.len());
+        buffer[..length].copy_from_slice(&self.piece.split_to(length));
+        Ok(length)
+    }
+}
