@@ -87,8 +87,6 @@ pub struct Metrics {
     pub push_bodies_refused: IntCounterVec,
     /// Pushes that repeated one of the same idempotency key, by `source`.
     pub pushes_repeated: IntCounterVec,
-    /// Idempotency keys that are known.
-    pub keys: IntGauge,
     /// Idempotency keys that went before their time, because there were too many.
     pub keys_dropped: IntCounter,
     sources: BySource,
@@ -228,7 +226,6 @@ impl Metrics {
                 "Pushes that repeated one of the same idempotency key.",
                 &["source"],
             ),
-            keys: all.gauge("idempotency_keys", "Idempotency keys that are known."),
             keys_dropped: all.counter(
                 "idempotency_keys_dropped_total",
                 "Idempotency keys that went before their time, because there were too many.",

@@ -2,7 +2,7 @@
 
 use super::exit::CliError;
 use super::log;
-use crate::config::{Config, Listen, Pattern, TailConfig};
+use crate::config::{Config, Listen, Pattern, Pushing, TailConfig};
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
@@ -23,6 +23,9 @@ pub(super) struct Args {
     /// The address to listen on, in place of the configured one, or off
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
+    /// Who may push records over TCP, in place of the configured: open, credentials or off
+    #[arg(long, value_name = "WHO")]
+    push: Option<Pushing>,
 }
 
 pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError> {
@@ -45,6 +48,7 @@ impl Args {
         if let Some(listen) = self.listen {
             config.http.listen = listen;
         }
+        config.http.push = self.push.or(config.http.push);
         if !self.tail.is_empty() {
             let reading = config.reading();
             config.tails.push(TailConfig { name: BLOCK.into(), include: self.tail, reading, ..TailConfig::default() });
@@ -79,10 +83,22 @@ mod tests {
     #[test]
     fn options_come_before_the_configuration() {
         let config = Config { tails: vec![TailConfig::default()], ..Config::default() };
-        let line = ["run", "--data", "/tmp/d", "--tail", "/var/log/*.log", "--tail", "logs/*", "--listen", "off"];
+        let line = [
+            "run",
+            "--data",
+            "/tmp/d",
+            "--tail",
+            "/var/log/*.log",
+            "--tail",
+            "logs/*",
+            "--listen",
+            "off",
+            "--push",
+            "off",
+        ];
         let applied = Line::parse_from(line).args.applied_to(config.clone());
         assert_eq!((applied.data_dir.to_str(), applied.http.listen), (Some("/tmp/d"), Listen::Off));
-        assert_eq!(applied.tails.len(), 2);
+        assert_eq!((applied.http.push, applied.tails.len()), (Some(Pushing::Off), 2));
         assert_eq!((applied.tails[1].name.as_str(), applied.tails[1].include.len()), (BLOCK, 2));
         let here = std::env::current_dir().expect("a folder");
         assert!(applied.tails[1].include[1].matches(here.join("logs/a")), "{:?}", applied.tails[1].include);

@@ -64,6 +64,17 @@ pub enum Proof {
     Secret(Vec<u8>),
 }
 
+impl Proof {
+    /// Whether whoever shows one shows the other. A signature names its credential.
+    fn is_same(&self, other: &Proof) -> bool {
+        match (self, other) {
+            (Proof::Token(one), Proof::Token(other)) => one == other,
+            (Proof::Password(one, _), Proof::Password(other, _)) => one == other,
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Debug for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -104,6 +115,10 @@ fn parse(text: &str, file_name: &str) -> Result<Vec<CredentialConfig>, ConfigErr
             let Some(credential) = CredentialConfig::read(section) else { continue };
             if credentials.iter().any(|other| other.name == credential.name) {
                 report.add(at, format!("[[credential]]: two are called {:?}", credential.name));
+            }
+            if let Some(other) = credentials.iter().find(|other| other.proof.is_same(&credential.proof)) {
+                let (one, other) = (&credential.name, &other.name);
+                report.add(at, format!("[[credential]]: {one:?} and {other:?} cannot be told apart"));
             }
             credentials.push(credential);
         }
@@ -246,8 +261,10 @@ mod tests {
         assert!(parse("", "f").expect_err("none").to_string().contains("has no [[credential]]"));
         let twice = "[[credential]]\nname = \"a\"\ntoken = \"0123456789abcdef\"\n".repeat(2);
         assert!(parse(&twice, "f").expect_err("twice").to_string().contains("two are called \"a\""));
+        let alike = twice.replacen("\"a\"", "\"b\"", 1);
+        assert!(parse(&alike, "f").expect_err("alike").to_string().contains("\"a\" and \"b\" cannot be told apart"));
         let many: String = (0..=CREDENTIALS_MAX)
-            .map(|n| format!("[[credential]]\nname = \"a{n}\"\ntoken = \"0123456789abcdef\"\n"))
+            .map(|n| format!("[[credential]]\nname = \"a{n}\"\ntoken = \"0123456789abcdef{n}\"\n"))
             .collect();
         assert!(parse(&many, "f").expect_err("many").to_string().contains("more than 1000"));
     }

@@ -79,6 +79,19 @@ impl FromStr for Listen {
     }
 }
 
+impl FromStr for Pushing {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Pushing, &'static str> {
+        match text {
+            "open" => Ok(Pushing::Open),
+            "credentials" => Ok(Pushing::Credentials),
+            "off" => Ok(Pushing::Off),
+            _ => Err("must be one of \"open\", \"credentials\", \"off\""),
+        }
+    }
+}
+
 impl Default for HttpConfig {
     fn default() -> HttpConfig {
         HttpConfig {
@@ -99,21 +112,20 @@ impl HttpConfig {
         let default = HttpConfig::default();
         let tls = section.section("tls", "tls");
         let tls = section.has("tls").then(|| TlsConfig::read_table(tls));
-        let words = [("open", Pushing::Open), ("credentials", Pushing::Credentials), ("off", Pushing::Off)];
-        let push = section.choice("push", Pushing::Off, &words);
         let config = HttpConfig {
             listen: section.text("listen", str::parse).unwrap_or(default.listen),
             token_file: section.text("token_file", absolute),
             connections_max: section.count("connections_max", default.connections_max, u16::MAX),
             per_sender: limits::read(section.section("per_sender", "per_sender")),
-            push: section.has("push").then_some(push),
+            push: section.text("push", str::parse),
             credentials_file: section.text("credentials_file", absolute),
             limits: push_limits::read(&mut section),
             tls: tls.flatten(),
         };
         // What is given and wrong is said already.
         let is_wrong = (section.has("tls") && config.tls.is_none())
-            || (section.has("credentials_file") && config.credentials_file.is_none());
+            || (section.has("credentials_file") && config.credentials_file.is_none())
+            || (section.has("push") && config.push.is_none());
         if let Err(refused) = config.pushing()
             && !is_wrong
         {

@@ -33,9 +33,6 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             }
             metrics.pages_written.inc_by(report.pages);
             metrics.pages_merged.inc_by(report.pages_merged);
-            if let Some(keys) = report.keys {
-                metrics.keys.set(i64::try_from(keys).unwrap_or(i64::MAX));
-            }
             metrics.keys_dropped.inc_by(report.keys_dropped);
             if report.pages > 0 {
                 metrics.page_bytes.observe(report.page_bytes as f64 / report.pages as f64);

@@ -15,23 +15,19 @@
 
 use super::answer::{refusal, retry_after};
 use super::credential::{Credential, Tab};
+use super::known::{Kept, Known, identify};
 use super::serve::Peer;
-use super::signature::{Claim, Seen, Unsigned};
-use crate::config::{ConfigError, CredentialConfig, HttpConfig, Proof, Pushing, http::NobodyIsAsked, load_credentials};
+use super::signature::{Seen, Unsigned};
+use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
 use crate::fair::{Accounts, Now, Over};
-use crate::key::TableName;
 use crate::metrics::Metrics;
 use crate::route::Router;
-use crate::watched::{self, Watched};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use base64::prelude::{BASE64_STANDARD, Engine};
-use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use subtle::ConstantTimeEq;
 
 /// What is asked of those who push, and what is known of them.
 pub struct Gate {
@@ -72,24 +68,6 @@ pub enum GateError {
     },
 }
 
-/// The credentials of a file.
-struct Known {
-    path: PathBuf,
-    watched: Watched,
-    credentials: Arc<[Kept]>,
-}
-
-struct Kept {
-    credential: Credential,
-    proof: Digested,
-}
-
-enum Digested {
-    Bearer([u8; 32]),
-    Basic([u8; 32]),
-    Secret(Vec<u8>),
-}
-
 /// Why a push is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -123,12 +101,13 @@ impl Gate {
 
     /// Who makes this request, and the hash that its body has to have, where it is signed.
     pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<(Credential, Option<[u8; 32]>), Refusal> {
-        let (credential, hash) = match (self.pushing, self.credentials()) {
+        let known = self.credentials();
+        let (credential, signed) = match (self.pushing, known.as_deref()) {
             (Pushing::Off, _) => return Err(Refusal::Off),
             (Pushing::Open, Some(known)) if request.headers.contains_key(header::AUTHORIZATION) => {
-                self.identify(&known, request, now)?
+                identify(known, request, now)?
             }
-            (Pushing::Credentials, Some(known)) => self.identify(&known, request, now)?,
+            (Pushing::Credentials, Some(known)) => identify(known, request, now)?,
             (Pushing::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(Refusal::Browser),
             (Pushing::Open, _) => (Credential::unbound("open"), None),
             (Pushing::Credentials, None) => (Credential::unbound("certificate"), None),
@@ -140,72 +119,22 @@ impl Gate {
             )),
         };
         locked(&self.tabs).admit(&sender, now).map_err(Refusal::Over)?;
+        let hash = signed.map(|(claim, hash)| {
+            // Last, so that who has to wait may come with the same request again.
+            claim.once(request, &mut locked(&self.seen), now.ticks).map(|()| hash)
+        });
+        let hash = hash.transpose().map_err(Refusal::Unsigned)?;
         Ok((credential.with_tab(Tab::new(self.tabs.clone(), sender)), hash))
-    }
-
-    fn identify(&self, known: &[Kept], request: &Parts, now: Now) -> Result<(Credential, Option<[u8; 32]>), Refusal> {
-        let mut given = request.headers.get_all(header::AUTHORIZATION).iter();
-        let (Some(value), None) = (given.next(), given.next()) else {
-            return Err(if request.headers.contains_key(header::AUTHORIZATION) {
-                Refusal::Wrong
-            } else {
-                Refusal::Missing
-            });
-        };
-        let value = value.to_str().map_err(|_| Refusal::Wrong)?;
-        let (scheme, rest) = value.trim().split_once(' ').ok_or(Refusal::Wrong)?;
-        let rest = rest.trim_start();
-        let given = match scheme.to_ascii_lowercase().as_str() {
-            "bearer" => Digested::Bearer(Sha256::digest(rest).into()),
-            "basic" | "apikey" => {
-                let pair = BASE64_STANDARD.decode(rest).map_err(|_| Refusal::Wrong)?;
-                let colon = pair.iter().position(|byte| *byte == b':').ok_or(Refusal::Wrong)?;
-                Digested::Basic(basic(&pair[..colon], &Sha256::digest(&pair[colon + 1..]).into()))
-            }
-            "hmac-sha256" => {
-                let claim = Claim::parse(rest).map_err(Refusal::Unsigned)?;
-                let secret = |kept: &&Kept| {
-                    matches!(kept.proof, Digested::Secret(_)) && *kept.credential.name == *claim.credential
-                };
-                let kept = known.iter().find(secret);
-                let secret = kept.map_or(&[][..], |kept| match &kept.proof {
-                    Digested::Secret(secret) => secret,
-                    _ => &[],
-                });
-                // A name that is not known takes as long as one that is.
-                let hash = claim.verify(request, secret, now.ticks).map_err(Refusal::Unsigned)?;
-                let kept = kept.ok_or(Refusal::Unsigned(Unsigned::Wrong))?;
-                claim.once(request, &mut locked(&self.seen), now.ticks).map_err(Refusal::Unsigned)?;
-                return Ok((kept.credential.clone(), Some(hash)));
-            }
-            _ => return Err(Refusal::Wrong),
-        };
-        let mut found = None;
-        for kept in known {
-            // Not the first that is the same: all of them are compared.
-            if bool::from(kept.proof.is(&given)) {
-                found = Some(kept);
-            }
-        }
-        found.map(|kept| (kept.credential.clone(), None)).ok_or(Refusal::Wrong)
     }
 
     /// The credentials as they are now.
     fn credentials(&self) -> Option<Arc<[Kept]>> {
         let mut known = locked(self.known.as_ref()?);
-        if known.watched.have_changed() {
-            match known.credentials_of_file(&self.routes) {
-                Ok(credentials) => {
-                    tracing::info!(credentials = credentials.len(), "credentials were read again");
-                    known.credentials = credentials;
-                }
-                Err(error) => {
-                    self.metrics.credential_reloads_failed.inc();
-                    tracing::warn!(%error, "the credentials changed and cannot be used, those before stay in use");
-                }
-            }
+        if let Err(error) = known.renew(&self.routes) {
+            self.metrics.credential_reloads_failed.inc();
+            tracing::warn!(%error, "the credentials changed and cannot be used, those before stay in use");
         }
-        Some(known.credentials.clone())
+        Some(known.credentials())
     }
 
     /// The answer to who is refused, which is counted.
@@ -232,51 +161,6 @@ impl Gate {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What a panicking thread left behind is whole: every change is made in one go.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Known {
-    fn read(path: &Path, routes: &Router) -> Result<Known, GateError> {
-        // Before it is read: what changes meanwhile is read again.
-        let watched = Watched::new([path.to_owned()]);
-        let known = Known { path: path.to_owned(), watched, credentials: Arc::new([]) };
-        let credentials = known.credentials_of_file(routes)?;
-        Ok(Known { credentials, ..known })
-    }
-
-    fn credentials_of_file(&self, routes: &Router) -> Result<Arc<[Kept]>, GateError> {
-        let credentials = load_credentials(&self.path)?;
-        watched::warn_if_exposed(&self.path);
-        let keep = |credential: CredentialConfig| {
-            let CredentialConfig { name, proof, tables, tenant } = credential;
-            let only = |tables: Vec<TableName>| routes.only(&tables).ok_or(());
-            let Ok(tables) = tables.map(only).transpose() else {
-                return Err(GateError::Table { path: self.path.clone(), name });
-            };
-            let proof = match proof {
-                Proof::Token(digest) => Digested::Bearer(digest),
-                Proof::Password(user, digest) => Digested::Basic(basic(user.as_bytes(), &digest)),
-                Proof::Secret(secret) => Digested::Secret(secret),
-            };
-            Ok(Kept { credential: Credential::new(&name, tables, tenant.as_deref()), proof })
-        };
-        credentials.into_iter().map(keep).collect()
-    }
-}
-
-/// What stands for a user and his password. Neither has a colon between that could be moved: users have none.
-fn basic(user: &[u8], password: &[u8; 32]) -> [u8; 32] {
-    Sha256::new().chain_update(user).chain_update(b":").chain_update(password).finalize().into()
-}
-
-impl Digested {
-    fn is(&self, given: &Digested) -> subtle::Choice {
-        match (self, given) {
-            (Digested::Bearer(kept), Digested::Bearer(given)) | (Digested::Basic(kept), Digested::Basic(given)) => {
-                kept.ct_eq(given)
-            }
-            _ => 0.into(),
-        }
-    }
 }
 
 impl Refusal {
@@ -325,6 +209,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use axum::http::Request;
+    use base64::prelude::{BASE64_STANDARD, Engine};
     use std::time::{Duration, Instant};
 
     const FILE: &str = "

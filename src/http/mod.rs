@@ -25,7 +25,8 @@
 //! middle of NDJSON is its last line, of the same form; where there is no room for one, the connection is cut so that
 //! nothing half looks whole.
 //!
-//! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, `routes` says what is
+//! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, [`gate`] asks who pushes
+//! (`known` are the credentials of a file, `signature` is for those who sign), [`credential`] is who it is, `routes` says what is
 //! where, `params` reads parameters, `answer` carries lines from a blocking scan to the client, `follow` keeps such
 //! an answer open, `push` and `upload` read bodies for [`crate::push`], `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
 //! opens no store.
@@ -40,6 +41,7 @@ pub mod serve;
 mod answer;
 mod control;
 mod follow;
+mod known;
 mod params;
 mod push;
 mod routes;

@@ -349,9 +349,8 @@ impl Committer {
             self.checkpoints.queue(&Catalogue::path_in(&self.layout.data));
         }
         let pages_merged = self.tidy.take_merged();
-        let (keys, keys_dropped) = (kept.map(|kept| kept.keys), kept.map_or(0, |kept| kept.dropped));
-        let took = start.elapsed();
-        let report = CommitReport { took, days_written, pages_merged, keys, keys_dropped, ..pending.report };
+        let (took, keys_dropped) = (start.elapsed(), kept.map_or(0, |kept| kept.dropped));
+        let report = CommitReport { took, days_written, pages_merged, keys_dropped, ..pending.report };
         (self.options.on_commit)(&report);
         Ok(())
     }

@@ -95,8 +95,6 @@ pub struct CommitReport {
     pub took: Duration,
     /// The part of it in which the days' files were written and synced.
     pub days_written: Duration,
-    /// Idempotency keys that are known, where the commit brought some.
-    pub keys: Option<u64>,
     /// Idempotency keys that went before their time, because there were too many.
     pub keys_dropped: u64,
 }

@@ -42,6 +42,12 @@ fn a_listener_beyond_loopback_that_asks_nobody_does_not_start() {
     let mut daemon = place.spawn_command(command);
     assert_eq!(daemon.ended().code(), Some(78), "{}", daemon.said());
     assert!(daemon.said().contains("set `credentials_file`"), "{}", daemon.said());
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(place.configure("")).args(["--listen", "0.0.0.0:0", "--push", "off"]);
+    let daemon = place.spawn_command(command);
+    daemon.wait_ready();
+    assert_eq!(push(&daemon, "", "{}").status, 403);
+    daemon.stop();
     for push in ["open", "off"] {
         place.start_with(&format!("[http]\nlisten = \"0.0.0.0:0\"\npush = \"{push}\"\n")).stop();
     }

@@ -1,0 +1,146 @@
+//! The credentials of a file, and which of them a request shows.
+//!
+//! Of tokens and passwords there are digests here and nothing else; all of a file are compared, in constant time.
+
+use super::credential::Credential;
+use super::gate::{GateError, Refusal};
+use super::signature::{Claim, Unsigned};
+use crate::config::{CredentialConfig, Proof, load_credentials};
+use crate::fair::Now;
+use crate::key::TableName;
+use crate::route::Router;
+use crate::watched::{self, Watched};
+use axum::http::header;
+use axum::http::request::Parts;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use subtle::ConstantTimeEq;
+
+/// The credentials of a file.
+pub(super) struct Known {
+    path: PathBuf,
+    watched: Watched,
+    credentials: Arc<[Kept]>,
+}
+
+/// A credential, and how it is known again.
+pub(super) struct Kept {
+    credential: Credential,
+    proof: Digested,
+}
+
+enum Digested {
+    Bearer([u8; 32]),
+    Basic([u8; 32]),
+    Secret(Vec<u8>),
+}
+
+impl Known {
+    /// Reads a file; the tables that it names are among `routes`.
+    pub(super) fn read(path: &Path, routes: &Router) -> Result<Known, GateError> {
+        // Before it is read: what changes meanwhile is read again.
+        let watched = Watched::new([path.to_owned()]);
+        let known = Known { path: path.to_owned(), watched, credentials: Arc::new([]) };
+        let credentials = known.read_again(routes)?;
+        Ok(Known { credentials, ..known })
+    }
+
+    /// The credentials as they are now; an error where the file changed and cannot be used, once a change.
+    pub(super) fn renew(&mut self, routes: &Router) -> Result<(), GateError> {
+        if self.watched.have_changed() {
+            self.credentials = self.read_again(routes)?;
+            tracing::info!(credentials = self.credentials.len(), "credentials were read again");
+        }
+        Ok(())
+    }
+
+    pub(super) fn credentials(&self) -> Arc<[Kept]> {
+        self.credentials.clone()
+    }
+
+    fn read_again(&self, routes: &Router) -> Result<Arc<[Kept]>, GateError> {
+        let credentials = load_credentials(&self.path)?;
+        watched::warn_if_exposed(&self.path);
+        let keep = |credential: CredentialConfig| {
+            let CredentialConfig { name, proof, tables, tenant } = credential;
+            let only = |tables: Vec<TableName>| routes.only(&tables).ok_or(());
+            let Ok(tables) = tables.map(only).transpose() else {
+                return Err(GateError::Table { path: self.path.clone(), name });
+            };
+            let proof = match proof {
+                Proof::Token(digest) => Digested::Bearer(digest),
+                Proof::Password(user, digest) => Digested::Basic(basic(user.as_bytes(), &digest)),
+                Proof::Secret(secret) => Digested::Secret(secret),
+            };
+            Ok(Kept { credential: Credential::new(&name, tables, tenant.as_deref()), proof })
+        };
+        credentials.into_iter().map(keep).collect()
+    }
+}
+
+/// What a signed request claims, and the hash that its body has to have.
+pub(super) type Signed<'r> = Option<(Claim<'r>, [u8; 32])>;
+
+/// Which of these made a request.
+pub(super) fn identify<'r>(known: &[Kept], request: &'r Parts, now: Now) -> Result<(Credential, Signed<'r>), Refusal> {
+    let mut given = request.headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (given.next(), given.next()) else {
+        return Err(if request.headers.contains_key(header::AUTHORIZATION) {
+            Refusal::Wrong
+        } else {
+            Refusal::Missing
+        });
+    };
+    let value = value.to_str().map_err(|_| Refusal::Wrong)?;
+    let (scheme, rest) = value.trim().split_once(' ').ok_or(Refusal::Wrong)?;
+    let rest = rest.trim_start();
+    let given = match scheme.to_ascii_lowercase().as_str() {
+        "bearer" => Digested::Bearer(Sha256::digest(rest).into()),
+        "basic" | "apikey" => {
+            let pair = BASE64_STANDARD.decode(rest).map_err(|_| Refusal::Wrong)?;
+            let colon = pair.iter().position(|byte| *byte == b':').ok_or(Refusal::Wrong)?;
+            Digested::Basic(basic(&pair[..colon], &Sha256::digest(&pair[colon + 1..]).into()))
+        }
+        "hmac-sha256" => {
+            let claim = Claim::parse(rest).map_err(Refusal::Unsigned)?;
+            let secret =
+                |kept: &&Kept| matches!(kept.proof, Digested::Secret(_)) && *kept.credential.name == *claim.credential;
+            let kept = known.iter().find(secret);
+            let secret = kept.map_or(&[][..], |kept| match &kept.proof {
+                Digested::Secret(secret) => secret,
+                _ => &[],
+            });
+            // A name that is not known takes as long as one that is.
+            let hash = claim.verify(request, secret, now.ticks).map_err(Refusal::Unsigned)?;
+            let kept = kept.ok_or(Refusal::Unsigned(Unsigned::Wrong))?;
+            return Ok((kept.credential.clone(), Some((claim, hash))));
+        }
+        _ => return Err(Refusal::Wrong),
+    };
+    let mut found = None;
+    for kept in known {
+        // Not the first that is the same: all of them are compared.
+        if bool::from(kept.proof.is(&given)) {
+            found = Some(kept);
+        }
+    }
+    found.map(|kept| (kept.credential.clone(), None)).ok_or(Refusal::Wrong)
+}
+
+/// What stands for a user and his password. Neither has a colon between that could be moved: users have none.
+fn basic(user: &[u8], password: &[u8; 32]) -> [u8; 32] {
+    Sha256::new().chain_update(user).chain_update(b":").chain_update(password).finalize().into()
+}
+
+impl Digested {
+    fn is(&self, given: &Digested) -> subtle::Choice {
+        match (self, given) {
+            (Digested::Bearer(kept), Digested::Bearer(given)) | (Digested::Basic(kept), Digested::Basic(given)) => {
+                kept.ct_eq(given)
+            }
+            _ => 0.into(),
+        }
+    }
+}
