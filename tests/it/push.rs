@@ -255,6 +255,7 @@ fn a_repeat_with_its_key_changes_nothing_also_after_a_kill() {
     let zipped = post(to, INGEST, &(keyed("one") + "Content-Encoding: gzip\r\n"), &gzip(body));
     assert_eq!((zipped.status, &zipped.body), (200, &first.body));
     assert_eq!(post(to, INGEST, &keyed("one"), b"{\"message\":\"c\"}\n").status, 422);
+    assert_eq!(post(to, "/ingest?instance=other", &keyed("one"), body).status, 422);
     assert_eq!(post(to, LOKI, &keyed("one"), &snappy(&loki(&["d"]))).status, 204);
     assert_eq!(post(to, INGEST, "Idempotency-Key: \r\n", b"e").status, 400);
     // Many at once are one.
