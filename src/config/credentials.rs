@@ -208,6 +208,7 @@ fn tenant(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn each_kind_is_read() {
@@ -267,5 +268,16 @@ mod tests {
             .map(|n| format!("[[credential]]\nname = \"a{n}\"\ntoken = \"0123456789abcdef{n}\"\n"))
             .collect();
         assert!(parse(&many, "f").expect_err("many").to_string().contains("more than 1000"));
+    }
+
+    proptest! {
+        /// No text panics, and none that is refused shows what stands between quotes.
+        #[test]
+        fn any_text_is_read_or_refused(key in "[a-z_0-9]{1,14}|token|password|hmac_secret", value in "[A-Z]{6,60}") {
+            let text = format!("[[credential]]\nname = \"a\"\n{key} = \"{value}\"\n");
+            if let Err(error) = parse(&text, "f") {
+                prop_assert!(!error.to_string().contains(&value), "{}", error);
+            }
+        }
     }
 }

@@ -210,6 +210,7 @@ mod tests {
     use crate::config::Config;
     use axum::http::Request;
     use base64::prelude::{BASE64_STANDARD, Engine};
+    use proptest::prelude::*;
     use std::time::{Duration, Instant};
 
     const FILE: &str = "
@@ -386,6 +387,18 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
         assert!(metrics.render().contains("daytable_pushes_refused_total{reason=\"wrong_credential\"} 1"));
         for why in [Refusal::Off, Refusal::Browser, Refusal::Missing, Refusal::Unsigned(Unsigned::Date)] {
             assert!(!why.to_string().is_empty() && !gate.refuse(why).status().is_success());
+        }
+    }
+
+    proptest! {
+        /// Whatever a request claims, it is somebody by a credential or it is refused; and without one it is nobody.
+        #[test]
+        fn no_claim_opens_the_gate(
+            scheme in "(?i:bearer|basic|apikey|hmac-sha256|[a-z]{0,8})", rest in "[ -~]{0,60}|Credential=[a-z]{0,5}&SignedHeaders=[a-z;-]{0,30}&Signature=[A-Za-z0-9+/]{43}=",
+        ) {
+            let Guarded { gate, .. } = guarded("");
+            let headers = [("authorization", &*format!("{scheme} {rest}")), ("host", "x"), ("x-ms-date", "x")];
+            prop_assert!(gate.admit(&request(&headers), now()).is_err());
         }
     }
 }
