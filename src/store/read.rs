@@ -446,6 +446,8 @@ impl Reader {
         }
         let opened = SealedFile::open_local(&self.path_of(file))?;
         let mut kept = self.sealed.borrow_mut();
+        // What was dropped or sealed again is let go, so that its space is free.
+        kept.retain(|name, _| self.catalogue.is_live(name).unwrap_or(false));
         if kept.len() >= SEALED_KEPT {
             kept.clear();
         }

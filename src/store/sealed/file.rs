@@ -9,7 +9,7 @@ use super::block::{Block, Rest, Stored, Values};
 use super::bytes::{Checked, Ranged};
 use super::index::{Index, Run};
 use super::layout::{self, Column, ITEM, LEVEL, Layout, PARTITION, POSITION, PROPERTIES, SOURCE, TICKS, TIME};
-use crate::key::{DayTable, RowKey};
+use crate::key::{DayTable, RowKey, partition_key};
 use crate::property::{Kind, Property};
 use crate::record::Level;
 use crate::store::StoreError;
@@ -39,6 +39,8 @@ const TAIL: &str = "daytable-tail:";
 /// Digits of the checksum in it.
 const SUM_DIGITS: usize = 16;
 const MAGIC: &[u8; 4] = b"PAR1";
+/// Bytes behind the row groups at most: they are held in memory.
+const TAIL_BYTES_MAX: u64 = 1 << 30;
 
 /// What the footer says of the day.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -140,7 +142,7 @@ impl SealedFile {
         let rows = |group: usize| usize::try_from(metadata.row_group(group).num_rows()).ok();
         let same = metadata.num_row_groups() == index.groups.len()
             && index.groups.iter().enumerate().all(|(group, count)| rows(group) == Some(*count))
-            && index.groups.iter().sum::<usize>() as u64 == header.rows;
+            && index.groups.iter().fold(0, |sum: u64, rows| sum.saturating_add(*rows as u64)) == header.rows;
         if !same {
             return Err(damaged(path, "index", "it counts other rows than the footer".into()));
         }
@@ -219,10 +221,16 @@ impl SealedFile {
 
     /// The partitions of an instance: its own, and its buckets'.
     pub fn partitions_of(&self, instance: &str) -> Vec<String> {
-        let filter = crate::query::Filter { instance: Some(instance.into()), ..Default::default() };
+        let key = partition_key(instance, None);
+        // Nothing but a bucket begins with a key and `~`.
+        let is_its = |name: &str| match name.strip_prefix(&*key) {
+            Some("") => true,
+            Some(bucket) => bucket.len() == 3 && bucket.starts_with('~'),
+            None => false,
+        };
         let mut names: Vec<String> = Vec::new();
         for run in self.runs() {
-            if filter.wants_partition(&run.partition) && names.last().is_none_or(|last| **last != *run.partition) {
+            if is_its(&run.partition) && names.last().is_none_or(|last| **last != *run.partition) {
                 names.push(run.partition.to_string());
             }
         }
@@ -549,6 +557,9 @@ fn open_tail(source: Arc<dyn Ranged>, path: &Path) -> Result<(Checked, usize), S
     let footer_start = footer.checked_sub(footer_length).filter(|_| magic == MAGIC);
     let footer_start = footer_start.ok_or_else(|| foreign("it does not end as Parquet does"))?;
     let read = |start: u64| {
+        if length - start > TAIL_BYTES_MAX {
+            return Err(foreign("its footer is larger than any of daytable's"));
+        }
         let length = usize::try_from(length - start).map_err(|_| io::ErrorKind::OutOfMemory.into());
         length.and_then(|length| source.read(start, length)).map_err(io)
     };

@@ -24,6 +24,8 @@ use std::sync::Arc;
 const MINUTES_MAX: usize = 1 << 20;
 /// Bytes of an index at most, before compression.
 const INDEX_BYTES_MAX: usize = 1 << 30;
+/// How many times longer an index may be than its frame.
+const RATIO_MAX: usize = 1 << 14;
 
 /// The rows of one partition in one row group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +127,10 @@ impl Index {
     /// The inverse of [`Index::encode`], for a file whose row groups end at `data_end`.
     pub(super) fn decode(bytes: &[u8], data_end: u64) -> Result<Index, PageError> {
         let mut framed = Bytes::new(bytes);
-        let length = usize::try_from(framed.varint()?).ok().filter(|length| *length <= INDEX_BYTES_MAX);
+        let length = usize::try_from(framed.varint()?).ok();
+        // What is claimed is allocated, so it must be in some proportion to what is there.
+        let most = framed.rest().len().saturating_mul(RATIO_MAX).min(INDEX_BYTES_MAX);
+        let length = length.filter(|length| *length <= most);
         let length = length.ok_or(PageError::Damaged("its index is too long"))?;
         let raw = zstd::bulk::decompress(framed.rest(), length);
         let raw = raw.map_err(|_| PageError::Damaged("its index cannot be decompressed"))?;
@@ -158,7 +163,8 @@ impl Index {
         let sums = (0..count(&mut raw)?).map(|_| raw.array().map(u64::from_le_bytes));
         let sums = sums.collect::<Result<Arc<[u64]>, _>>()?;
         let in_order = runs.is_sorted_by_key(|run| (run.group, run.rows.start));
-        let whole = runs.iter().map(|run| run.rows.len()).sum::<usize>() == groups.iter().sum::<usize>();
+        let sum = |rows: &mut dyn Iterator<Item = usize>| rows.fold(0, usize::saturating_add);
+        let whole = sum(&mut runs.iter().map(|run| run.rows.len())) == sum(&mut groups.iter().copied());
         if !raw.rest().is_empty() || !in_order || !whole || sums.len() as u64 != data_end.div_ceil(BLOCK_BYTES as u64) {
             return Err(PageError::Damaged("its index does not fit its row groups"));
         }

@@ -37,7 +37,7 @@ const FIXED: [&str; PROPERTIES] =
     ["PartitionKey", "Time", "Time:ticks", "RowKey:source", "RowKey:position", "RowKey:item", "Level"];
 const REST: &str = "Properties:rest";
 
-/// zstd's level: 3 takes a twentieth less than 1 and a sealing has the time.
+/// zstd's own default: a sealing is done once, and what it writes is kept for long.
 const ZSTD_LEVEL: i32 = 3;
 /// Bytes of a column's page at most, before compression.
 const PAGE_BYTES: usize = 256 << 10;

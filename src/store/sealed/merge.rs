@@ -33,7 +33,7 @@ pub(super) struct Inputs {
 }
 
 enum Input {
-    Open(OpenDay),
+    Open(Box<OpenDay>),
     Sealed(SealedFile),
 }
 
@@ -71,7 +71,7 @@ impl Inputs {
             if is_sealed(&path.to_string_lossy()) {
                 SealedFile::open_local(path).map(Input::Sealed)
             } else {
-                OpenDay::open(path, committed).map(Input::Open)
+                OpenDay::open(path, committed).map(Box::new).map(Input::Open)
             }
         };
         Ok(Inputs { files: paths.iter().map(open).collect::<Result<_, _>>()? })

@@ -32,6 +32,9 @@ const BATCH_ROWS: ops::RangeInclusive<usize> = if cfg!(test) { 16..=64 } else { 
 /// Bytes of rows that are read at a time, about.
 const BATCH_BYTES: usize = 16 << 20;
 
+/// Told the partition, key and level of rows.
+type EachKey<'a> = &'a mut dyn FnMut(&Arc<str>, RowKey, Option<Level>);
+
 /// A row that is in the window: its key, its run, and its number in the row group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
@@ -120,11 +123,7 @@ impl SealedFile {
     }
 
     /// The partition, key and level of every row of `range`, in the order of the file.
-    pub(in crate::store) fn each_key(
-        &self,
-        range: &Range,
-        each: &mut dyn FnMut(&Arc<str>, RowKey, Option<Level>),
-    ) -> Result<(), StoreError> {
+    pub(in crate::store) fn each_key(&self, range: &Range, each: EachKey<'_>) -> Result<(), StoreError> {
         let runs = runs_in(self, range);
         for runs in runs.chunk_by(|a, b| a.group == b.group) {
             let stretches = stretches(self, runs, range.from, range.to)?;
