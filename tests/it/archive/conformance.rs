@@ -2,6 +2,7 @@
 
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stores::{QUICK, Store};
+use crate::trouble::SmallDisk;
 use daytable::archive::{Access, Archive, ArchiveError, Archived, Remedy};
 use daytable::key::TableName;
 use daytable::store::sealed::Ranged;
@@ -336,4 +337,30 @@ fn a_folder_that_is_cleared_is_no_archive() {
         assert_eq!(opened.is_ok(), is_good, "{folder}");
         assert_eq!(data.path().join(folder).exists(), is_good);
     }
+}
+
+/// A folder that is full, or may not be written: the reason is said, and no half a file keeps its room.
+#[test]
+fn a_full_or_read_only_folder_gets_no_proof_and_keeps_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("archive");
+    let Some(disk) = SmallDisk::mount(&root, "4m") else {
+        eprintln!("NOT SHOWN: a full disk. This process may not mount a tmpfs (CAP_SYS_ADMIN); run the tests as root.");
+        return;
+    };
+    let url = format!("file://{}", root.display()).parse().expect("an address");
+    let archive = Archive::open_to_write(&url, &Access::default(), &QUICK).expect("opened");
+    let sealed = Sealed::new("Log20261120", 1, LARGE);
+    for (options, reason) in [("size=4m", "No space left"), ("ro", "Read-only")] {
+        disk.remount(options);
+        let error = sealed.put(&archive).expect_err("no proof");
+        assert!(error.to_string().contains(reason), "{error}");
+        assert_eq!(error.remedy(), Remedy::Retry);
+        assert_eq!(listed(&archive), (vec![], vec![]));
+        let left = root.join("Log/2026/11");
+        assert_eq!(fs::read_dir(&left).expect("made").count(), 0, "what did not fit is gone");
+    }
+    disk.remount("rw,size=64m");
+    sealed.put(&archive).expect("archived");
+    assert_eq!(fetched(&archive, &archived(&sealed)).expect("fetched"), sealed.bytes);
 }
