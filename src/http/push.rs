@@ -209,7 +209,11 @@ impl Pushes {
         let working = spawn_blocking(move || {
             let _turn = turn;
             let taken = push.take(&request, body, &mut hold, since)?;
-            push.submit(taken, move |pending, outcome| {
+            push.clone().submit(taken, move |pending, outcome| {
+                push.note(&pending, outcome);
+                if outcome == Outcome::Committed {
+                    credential.charge(pending.taken(), pending.bytes());
+                }
                 // Room for as much as it held is there when its rows are on disk. Nobody may hear it: the client is gone.
                 drop(hold);
                 let _ = told.send((pending, outcome));
@@ -224,11 +228,7 @@ impl Pushes {
             }
         }
         let (pending, outcome) = hears.await.map_err(|_| Refusal::Busy("the store takes nothing at the moment"))?;
-        let answer = self.push.settle(&pending, outcome)?;
-        if outcome == Outcome::Committed {
-            credential.charge(pending.taken(), pending.bytes());
-        }
-        Ok(answer)
+        pending.answer(outcome)
     }
 
     pub(super) fn is_open(&self) -> Result<(), Refusal> {

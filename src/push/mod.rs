@@ -106,6 +106,21 @@ impl Pending {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// The answer, once the commit is known.
+    ///
+    /// # Errors
+    ///
+    /// Where it was none.
+    pub fn answer(&self, outcome: Outcome) -> Result<Answer, Refusal> {
+        let (taken, refused) = match outcome {
+            Outcome::NotCommitted => return Err(Refusal::Busy("the store takes nothing at the moment")),
+            Outcome::OtherBody => return Err(Refusal::OtherBody),
+            Outcome::Repeated(first) => (first.records, first.refused),
+            Outcome::Committed => (self.taken, self.refused),
+        };
+        Ok(self.reply.render(taken, refused, self.since.elapsed()))
+    }
 }
 
 impl Push {
@@ -197,28 +212,18 @@ impl Push {
         });
     }
 
-    /// The answer to a request whose commit is known.
-    ///
-    /// # Errors
-    ///
-    /// Where it was none.
-    pub fn settle(&self, pending: &Pending, outcome: Outcome) -> Result<Answer, Refusal> {
+    /// Counts a request whose commit is known, whether anybody still waits for its answer or not.
+    pub fn note(&self, pending: &Pending, outcome: Outcome) {
         let counters = self.counters_of(pending.endpoint);
-        let (taken, refused) = match outcome {
-            Outcome::NotCommitted => return Err(Refusal::Busy("the store takes nothing at the moment")),
-            Outcome::OtherBody => return Err(Refusal::OtherBody),
-            Outcome::Repeated(first) => {
-                count(&counters.repeated, 1);
-                (first.records, first.refused)
-            }
+        match outcome {
             Outcome::Committed => {
                 counters.tally.add(&pending.tally);
                 count(&counters.bytes, pending.bytes);
                 count(&counters.records_refused, pending.refused.into());
-                (pending.taken, pending.refused)
             }
-        };
-        Ok(pending.reply.render(taken, refused, pending.since.elapsed()))
+            Outcome::Repeated(_) => count(&counters.repeated, 1),
+            Outcome::OtherBody | Outcome::NotCommitted => {}
+        }
     }
 
     /// Takes a journal's entries as they come, and returns once all of them are committed.

@@ -69,7 +69,7 @@ impl Refusal {
         Refusal::REASONS[self.number()]
     }
 
-    /// Every [`Refusal::reason`], by [`Refusal::number`].
+    /// Every [`Refusal::reason`].
     pub const REASONS: [&'static str; 7] = ["bad", "slow", "too_large", "media", "other_body", "busy", "fault"];
 
     pub(super) const fn number(&self) -> usize {

@@ -121,9 +121,12 @@ pub struct Request {
 /// The key and the body of a request that is written once; what a repeat is told is not known yet.
 pub(super) fn once(request: &Request, key: &str, body: &[u8]) -> Once {
     let source = request.endpoint.source();
+    let text = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
+    let (instance, index) = (text(&request.instance), text(&request.index));
     Once {
         key: hash(&[request.credential.name.as_bytes(), source.as_bytes(), key.as_bytes()]),
-        body: Sha256::digest(body).into(),
+        // Where its records go is a part of what it says.
+        body: hash(&[&instance, &index, body]),
         answer: crate::store::Answer::default(),
     }
 }

@@ -102,6 +102,11 @@ fn journal(messages: &[&str]) -> Vec<u8> {
     messages.iter().flat_map(entry).collect()
 }
 
+/// A body as it travels.
+type Encode = fn(&[u8]) -> Vec<u8>;
+/// A body with one record of this message.
+type Body = fn(&str) -> Vec<u8>;
+
 #[test]
 fn every_protocol_in_every_encoding_is_on_disk_when_it_is_answered() {
     let place = Place::new();
@@ -116,14 +121,14 @@ fn every_protocol_in_every_encoding_is_on_disk_when_it_is_answered() {
         expected.insert(message.clone());
         message
     };
-    let encodings: [(&str, fn(&[u8]) -> Vec<u8>); 5] = [
+    let encodings: [(&str, Encode); 5] = [
         ("identity", <[u8]>::to_vec),
         ("gzip", gzip),
         ("deflate", deflate),
         ("zstd", |bytes| zstd::encode_all(bytes, 1).expect("memory")),
         ("snappy", snappy),
     ];
-    let bodies: [(&str, &str, u16, fn(&str) -> Vec<u8>); 9] = [
+    let bodies: [(&str, &str, u16, Body); 9] = [
         (INGEST, "application/x-ndjson", 200, |m| json!({ "message": m }).to_string().into_bytes()),
         (INGEST, "application/json", 200, |m| json!([{ "message": m }]).to_string().into_bytes()),
         (INGEST, "text/plain", 200, |m| m.as_bytes().to_vec()),
@@ -250,6 +255,7 @@ fn a_repeat_with_its_key_changes_nothing_also_after_a_kill() {
     let zipped = post(to, INGEST, &(keyed("one") + "Content-Encoding: gzip\r\n"), &gzip(body));
     assert_eq!((zipped.status, &zipped.body), (200, &first.body));
     assert_eq!(post(to, INGEST, &keyed("one"), b"{\"message\":\"c\"}\n").status, 422);
+    assert_eq!(post(to, "/ingest?instance=other", &keyed("one"), body).status, 422);
     assert_eq!(post(to, LOKI, &keyed("one"), &snappy(&loki(&["d"]))).status, 204);
     assert_eq!(post(to, INGEST, "Idempotency-Key: \r\n", b"e").status, 400);
     // Many at once are one.
