@@ -48,6 +48,8 @@ pub(super) struct Follower {
     /// How far it was read, and whether the store knows of the journal at all.
     state: SourceState,
     is_begun: bool,
+    /// The cursor that it began at, where it began in this run.
+    beginning: Option<String>,
     /// Whether `state` is further than what was handed over.
     is_changed: bool,
     lanes: Lanes,
@@ -120,6 +122,7 @@ impl Follower {
             stop,
             state,
             is_begun: false,
+            beginning: None,
             is_changed: false,
             lanes: Lanes::default(),
             oldest: None,
@@ -156,12 +159,20 @@ impl Follower {
         let (epoch, sources) = self.intake.sources();
         self.epoch = epoch;
         let committed = sources.into_iter().find(|source| source.identity == self.state.identity);
-        self.is_begun = committed.is_some();
-        match committed {
-            Some(committed) => self.state = committed,
-            None => (self.state.cursor, self.state.position, self.state.ledger) = Default::default(),
-        }
         self.is_changed = false;
+        match committed {
+            Some(committed) => {
+                self.state = committed;
+                self.is_begun = true;
+            }
+            // Where it was to begin stays, so that what came since then is read.
+            None => {
+                self.state.cursor = self.beginning.clone().unwrap_or_default();
+                (self.state.position, self.state.ledger) = Default::default();
+                self.is_begun = self.beginning.is_some();
+                self.is_changed = self.is_begun;
+            }
+        }
         self.rows.take();
         self.oldest = None;
     }
@@ -187,6 +198,7 @@ impl Follower {
         if self.config.read_from == ReadFrom::End {
             self.state.cursor = self.first_cursor(&self.query.of_all(), Start::Newest)?.unwrap_or_default();
         }
+        self.beginning = Some(self.state.cursor.clone());
         self.is_begun = true;
         self.is_changed = true;
         Ok(self.hand_over()?)
