@@ -1,6 +1,6 @@
 //! Who pushes, and where what he pushes may go.
 //!
-//! [`may_push`] lets a request pass that may push, and gives it its [`Credential`] as an extension; who that is the
+//! `may_push` lets a request pass that may push, and gives it its [`Credential`] as an extension; who that is the
 //! [`Gate`](super::gate::Gate) says. What was taken is [charged](Credential::charge) to it afterwards.
 
 use super::gate::{Sender, Tabs};

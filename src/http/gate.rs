@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `Authorization: Bearer TOKEN` | whoever has this token |
 //! | `Authorization: Basic …`, or `ApiKey …`, which Elasticsearch's clients send in the same form | this user |
-//! | `Authorization: HMAC-SHA256 …` | whoever signed it, see [`super::signature`] |
+//! | `Authorization: HMAC-SHA256 …` | whoever signed it, see `signature` |
 //! | none, and `push` is `"open"` | everybody; unless a browser sent it for a web page |
 //! | none, and only `tls.client_ca_file` is set | whoever has a certificate: without one there is no connection |
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Once`] travels with a submission. Its key is written in the transaction of the catalogue that is the commit point
 //! of its rows, so that both are there or neither is: whatever is killed between a commit and its answer, the repeat finds
-//! the key. The committer alone decides ([`Gathered`], then the table), because it is the only writer: two that arrive at
+//! the key. The committer alone decides (`Gathered`, then the table), because it is the only writer: two that arrive at
 //! once are one commit's first and its repeat, and two that arrive one behind another are a commit's and a repeat of it.
 //!
 //! | the key is | with this body | with another |
@@ -14,7 +14,7 @@
 //! **How long.** Keys are kept for [`KEPT`], and [`KEYS_MAX`] of them at most; the oldest go first. Rows are numbered in
 //! the order of their commits and removed from the lowest number up, so there is no gap between two numbers: how many
 //! there are is the last less the first, and which one is the oldest needs no index. A commit with keys removes twice as
-//! many as it brings and [`REMOVED_MIN`] more at most, so that no commit pays for a week of them.
+//! many as it brings and `REMOVED_MIN` more at most, so that no commit pays for a week of them.
 
 use super::intake::{Done, Outcome};
 use crate::time::Ticks;
