@@ -23,7 +23,7 @@
 //! and type a column holds is said by the footer, not by its name.
 //!
 //! **Integrity.** Every byte is covered by a checksum that is verified before it is used: blocks of 64 KiB of the row
-//! groups by sums in the index, the index and all behind it by a sum in the footer (`bytes`). A wrong byte is an error
+//! groups by sums in the index, the index and all behind it by a sum in the footer (`bytes`, `tail`). A wrong byte is an error
 //! that names the place, never a wrong row.
 //!
 //! **Sealing** ([`seal`]) reads the day's files twice: once to see which columns there are ([`survey`]), once to write
@@ -39,6 +39,7 @@
 
 mod block;
 mod bytes;
+mod columns;
 mod file;
 mod group;
 mod index;
@@ -50,6 +51,7 @@ mod scan;
 mod seal;
 mod sum;
 mod survey;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod text;
