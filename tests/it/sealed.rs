@@ -68,7 +68,7 @@ fn duckdb_pyarrow_and_pandas_read_what_was_sealed() {
     let day = daytable::time::now().to_string()[..10].to_owned();
     let line = |n: usize| {
         let level = ["info", "warn", "error"][n % 3];
-        let kind = if n % 5 == 0 { "7".into() } else { format!("\"k{}\"", n % 7) };
+        let kind = if n.is_multiple_of(5) { "7".into() } else { format!("\"k{}\"", n % 7) };
         // The last lines have a field each that nobody else has: more than there are columns.
         let rare = if n >= 1000 { format!(",\"rare_{n}\":{n}") } else { String::new() };
         format!(

@@ -7,7 +7,8 @@
 //! Per partition each file is a stream of parts (pages, blocks) in the order of their first key, which may overlap. A part
 //! is decoded when its first key may be next; what is given are slices of parts that no other part reaches into.
 
-use super::file::{SealedFile, Wanted};
+use super::columns::Wanted;
+use super::file::SealedFile;
 use super::layout::Layout;
 use super::part::Part;
 use super::{PAGE_ROWS, is_sealed};

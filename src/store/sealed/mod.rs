@@ -23,22 +23,23 @@
 //! and type a column holds is said by the footer, not by its name.
 //!
 //! **Integrity.** Every byte is covered by a checksum that is verified before it is used: blocks of 64 KiB of the row
-//! groups by sums in the index, the index and all behind it by a sum in the footer (`bytes`). A wrong byte is an error
+//! groups by sums in the index, the index and all behind it by a sum in the footer (`bytes`, `tail`). A wrong byte is an error
 //! that names the place, never a wrong row.
 //!
-//! **Sealing** ([`seal`]) reads the day's files twice: once to see which columns there are ([`survey`]), once to write
-//! ([`merge`], [`group`]). What was written is synced, read back and compared with what was read from the open files, by
-//! number and by a checksum over every value ([`sum`]), before it gets its name. It holds one row group and the pages that
+//! **Sealing** ([`seal`]) reads the day's files twice: once to see which columns there are (`survey`), once to write
+//! (`merge`, `group`). What was written is synced, read back and compared with what was read from the open files, by
+//! number and by a checksum over every value (`sum`), before it gets its name. It holds one row group and the pages that
 //! it comes from in memory, whatever the day's size; only the footer, the list of partitions and the counts by minute grow
 //! with the day, by a few dozen bytes a column of a row group and a partition.
 //!
-//! **Reading** ([`file`], [`scan`]) decodes the columns and pages of the row groups that can have what is wanted.
+//! **Reading** (`file`, `columns`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
 //!
 //! What is not done: bloom filters. Files are sorted by partition, so statistics say exactly where one is; and text is
 //! looked for by a part of it, where a filter of whole values says nothing.
 
 mod block;
 mod bytes;
+mod columns;
 mod file;
 mod group;
 mod index;
@@ -50,6 +51,7 @@ mod scan;
 mod seal;
 mod sum;
 mod survey;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod text;

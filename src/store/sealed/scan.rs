@@ -9,7 +9,8 @@
 //! bisection, and only the pages of that stretch are decoded.
 
 use super::block::Block;
-use super::file::{SealedFile, Wanted};
+use super::columns::Wanted;
+use super::file::SealedFile;
 use super::index::Run;
 use crate::key::RowKey;
 use crate::record::Level;

@@ -7,7 +7,8 @@
 //! A kill at any point leaves a `.partial` that the next sealing writes over, or a finished file that the catalogue does
 //! not name yet; neither is data. The inputs are only read.
 
-use super::file::{HEADER_KEY, Header, SealedFile, TAIL_KEY, Wanted, sum_of, sum_place, tail_line};
+use super::columns::Wanted;
+use super::file::{HEADER_KEY, Header, SealedFile};
 use super::group::Group;
 use super::index::{Index, Minutes, Run};
 use super::layout::Layout;
@@ -15,6 +16,7 @@ use super::merge::{Inputs, Slice};
 use super::part::Part;
 use super::sum::{self, Content};
 use super::survey::Survey;
+use super::tail::{TAIL_KEY, sum_of, sum_place, tail_line};
 use super::writer::Sink;
 use super::{FORMAT, Manifest};
 use crate::key::{DayTable, RowKey};

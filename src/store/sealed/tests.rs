@@ -379,7 +379,7 @@ proptest! {
     ) {
         static WHOLE: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| small().0);
         let mut bytes = WHOLE.clone();
-        let place = file::sum_place(&bytes).expect("a checksum");
+        let place = tail::sum_place(&bytes).expect("a checksum");
         let line = std::str::from_utf8(&bytes[place.end + 1..place.end + 21]).expect("digits");
         let data_end: usize = line.parse().expect("a number");
         for (at, byte) in changes {
@@ -387,8 +387,8 @@ proptest! {
             bytes[at] = byte;
         }
         crate::trial::any_sealed(&bytes);
-        if let Some(place) = file::sum_place(&bytes[data_end..]) {
-            let sum = file::sum_of(&bytes[data_end..], place.clone());
+        if let Some(place) = tail::sum_place(&bytes[data_end..]) {
+            let sum = tail::sum_of(&bytes[data_end..], place.clone());
             bytes[data_end + place.start..data_end + place.end].copy_from_slice(format!("{sum:016x}").as_bytes());
         }
         crate::trial::any_sealed(&bytes);

@@ -1,0 +1,327 @@
+//! Columns of a sealed file are read: some rows of a row group, as values or as a [`Block`] of them.
+//!
+//! Rows are named by ranges within their group, in order and apart; pages between them are passed over. What a value must
+//! be is checked where it is read, so a block has nothing that a property cannot be.
+
+use super::block::{Block, Rest, Stored, Values};
+use super::file::{Opened, SealedFile, damaged, guard};
+use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, REST_DEFINED, SOURCE, TICKS, TIME};
+use crate::key::RowKey;
+use crate::property::{Kind, Property};
+use crate::record::Level;
+use crate::store::StoreError;
+use crate::time::{Ticks, UNIX_EPOCH_TICKS};
+use memchr::memmem::Finder;
+use parquet::column::reader::ColumnReaderImpl;
+use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
+use std::ops::Range;
+
+/// Which columns of a block are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Keys alone.
+    Keys,
+    /// Keys and levels.
+    Levels,
+    /// All.
+    All,
+}
+
+impl SealedFile {
+    /// For each of some rows whether the text of any of its String properties may have the needle in it.
+    pub(super) fn may_contain(
+        &self,
+        group: usize,
+        ranges: &[Range<usize>],
+        needle: &Finder<'_>,
+    ) -> Result<Vec<bool>, StoreError> {
+        let rows = ranges.iter().map(Range::len).sum();
+        let mut found = vec![false; rows];
+        for (number, column) in self.opened.layout.columns.iter().enumerate() {
+            let leaf = PROPERTIES + number;
+            // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
+            let spread = matches!((&*column.property, column.kind), ("Items", Kind::Int32) | ("Fields", Kind::String));
+            if column.kind != Kind::String && !spread || self.is_absent(group, leaf) {
+                continue;
+            }
+            if spread {
+                let levels = self.values(group, leaf, column.kind, ranges)?.1;
+                found.iter_mut().zip(levels).for_each(|(found, level)| *found |= level > 0);
+                continue;
+            }
+            let (texts, levels, _) = self.read::<ByteArrayType>(group, leaf, ranges)?;
+            let mut texts = texts.iter();
+            for (found, level) in found.iter_mut().zip(levels) {
+                if level > 0
+                    && let Some(text) = texts.next()
+                {
+                    *found = *found || needle.find(text.data()).is_some();
+                }
+            }
+        }
+        let rest = Block { keys: Vec::new(), levels: Vec::new(), columns: self.rest(group, ranges, rows)? };
+        rest.mark_containing(needle, &mut found);
+        Ok(found)
+    }
+
+    /// Whether a column surely has no value in a group.
+    fn is_absent(&self, group: usize, leaf: usize) -> bool {
+        let column = self.opened.metadata.row_group(group).column(leaf);
+        let nulls = column.statistics().and_then(Statistics::null_count_opt);
+        self.trusts_statistics && nulls.is_some_and(|nulls| Ok(nulls) == u64::try_from(column.num_values()))
+    }
+
+    /// The values of some rows of a column, its definition and its repetition levels where it has any.
+    #[allow(clippy::type_complexity)]
+    fn read<T: DataType>(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+    ) -> Result<(Vec<T::T>, Vec<i16>, Vec<i16>), StoreError> {
+        let Opened { path, bytes, metadata, .. } = &*self.opened;
+        let place = format!("row group {group}, column {leaf}");
+        guard(path, &place, || {
+            let row_group = metadata.row_group(group);
+            let column = row_group.column(leaf);
+            let rows = self.opened.index.groups[group];
+            let pages = metadata.page_index_for_row_group(group).page_locations(leaf).cloned();
+            let pages = SerializedPageReader::new(bytes.clone(), column, rows, pages)?;
+            let descriptor = column.column_descr_ptr();
+            let (has_levels, repeats) = (descriptor.max_def_level() > 0, descriptor.max_rep_level() > 0);
+            let mut reader = ColumnReaderImpl::<T>::new(descriptor, Box::new(pages));
+            let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+            let mut at = 0;
+            for range in ranges {
+                let skip = range.start - at;
+                if skip > 0 && reader.skip_records(skip)? != skip {
+                    return Err(ParquetError::EOF("there are fewer rows than it says".into()));
+                }
+                let defined = has_levels.then_some(&mut defined);
+                let repeated = repeats.then_some(&mut repeated);
+                let (records, _, _) = reader.read_records(range.len(), defined, repeated, &mut values)?;
+                if records != range.len() {
+                    return Err(ParquetError::EOF("there are fewer rows than it says".into()));
+                }
+                at = range.end;
+            }
+            Ok((values, defined, repeated))
+        })
+    }
+
+    fn wrong(&self, group: usize, leaf: usize, what: &str) -> StoreError {
+        damaged(&self.opened.path, &format!("row group {group}, column {leaf}"), what.into())
+    }
+
+    /// A required INT32 column.
+    fn small_numbers(&self, group: usize, leaf: usize, ranges: &[Range<usize>]) -> Result<Vec<i32>, StoreError> {
+        let statistics = self.opened.metadata.row_group(group).column(leaf).statistics();
+        if self.trusts_statistics
+            && let Some(Statistics::Int32(of)) = statistics
+            && let (Some(least), Some(most)) = (of.min_opt(), of.max_opt())
+            && least == most
+        {
+            return Ok(vec![*least; ranges.iter().map(Range::len).sum()]);
+        }
+        Ok(self.read::<Int32Type>(group, leaf, ranges)?.0)
+    }
+
+    /// The times of some rows.
+    pub(super) fn times_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<Ticks>, StoreError> {
+        let (micros, _, _) = self.read::<Int64Type>(group, TIME, ranges)?;
+        let ticks = self.small_numbers(group, TICKS, ranges)?;
+        let time = |(micros, ticks): (i64, i32)| {
+            let above = i64::from(ticks);
+            if !(0..10).contains(&above) {
+                return None;
+            }
+            Ticks::new(micros.checked_mul(10)?.checked_add(UNIX_EPOCH_TICKS)?.checked_add(above)?)
+        };
+        let times: Option<Vec<Ticks>> = micros.into_iter().zip(ticks).map(time).collect();
+        times.ok_or_else(|| self.wrong(group, TIME, "a time is none"))
+    }
+
+    fn sources(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u64>, StoreError> {
+        let parse = |text: &[u8]| {
+            let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 16)?;
+            u64::from_str_radix(text, 16).ok()
+        };
+        let statistics = self.opened.metadata.row_group(group).column(SOURCE).statistics();
+        if self.trusts_statistics
+            && let Some(of @ Statistics::ByteArray(_)) = statistics
+            && let (Some(least), Some(most)) = (of.min_bytes_opt(), of.max_bytes_opt())
+            && least == most
+            && let Some(source) = parse(least)
+        {
+            return Ok(vec![source; ranges.iter().map(Range::len).sum()]);
+        }
+        let (texts, _, _) = self.read::<ByteArrayType>(group, SOURCE, ranges)?;
+        let mut sources = Vec::with_capacity(texts.len());
+        let (mut last, mut known): (&[u8], u64) = (&[], 0);
+        for text in &texts {
+            if text.data() != last {
+                known = parse(text.data()).ok_or_else(|| self.wrong(group, SOURCE, "a source is none"))?;
+                last = text.data();
+            }
+            sources.push(known);
+        }
+        Ok(sources)
+    }
+
+    /// The keys of some rows.
+    pub(super) fn keys_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<RowKey>, StoreError> {
+        let times = self.times_of(group, ranges)?;
+        let sources = self.sources(group, ranges)?;
+        let (positions, _, _) = self.read::<Int64Type>(group, POSITION, ranges)?;
+        let items = self.small_numbers(group, ITEM, ranges)?;
+        let mut keys = Vec::with_capacity(times.len());
+        for (((time, source), position), item) in times.into_iter().zip(sources).zip(positions).zip(items) {
+            let position = u64::try_from(position).ok().filter(|position| *position <= crate::key::POSITION_MAX);
+            let (Some(position), Ok(item)) = (position, u16::try_from(item)) else {
+                return Err(self.wrong(group, POSITION, "a position is none"));
+            };
+            keys.push(RowKey::new(time, source, position).with_item(item));
+        }
+        Ok(keys)
+    }
+
+    /// The levels of some rows, as codes.
+    fn levels_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u8>, StoreError> {
+        let (names, defined, _) = self.read::<ByteArrayType>(group, LEVEL, ranges)?;
+        let mut names = names.iter();
+        let (mut last, mut known): (&[u8], u8) = (&[], 0);
+        let mut levels = Vec::with_capacity(defined.len());
+        for has_one in defined {
+            if has_one == 0 {
+                levels.push(0);
+                continue;
+            }
+            let name = names.next().map(|name| name.data()).unwrap_or_default();
+            if name != last {
+                let level = Level::ALL.into_iter().find(|level| level.name().as_bytes() == name);
+                known = level.ok_or_else(|| self.wrong(group, LEVEL, "a level is none"))?.code();
+                last = name;
+            }
+            levels.push(known);
+        }
+        Ok(levels)
+    }
+
+    /// An error unless the rows of a group belong to the partitions that the index says.
+    pub(super) fn check_partitions(&self, group: usize) -> Result<(), StoreError> {
+        let all = 0..self.opened.index.groups[group];
+        let (names, _, _) = self.read::<ByteArrayType>(group, PARTITION, &[all])?;
+        for run in self.runs_in(group) {
+            let is_its = |name: &parquet::data_type::ByteArray| name.data() == run.partition.as_bytes();
+            if !names.get(run.rows.clone()).is_some_and(|names| names.iter().all(is_its)) {
+                return Err(self.wrong(group, PARTITION, "a row is of another partition than the index says"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Some rows of a group, in their order: `ranges` are in order and apart.
+    pub(super) fn block(&self, group: usize, ranges: &[Range<usize>], wanted: Wanted) -> Result<Block, StoreError> {
+        let keys = self.keys_of(group, ranges)?;
+        let levels = if wanted == Wanted::Keys { vec![0; keys.len()] } else { self.levels_of(group, ranges)? };
+        let mut columns = Vec::new();
+        if wanted == Wanted::All {
+            for (number, column) in self.opened.layout.columns.iter().enumerate() {
+                let leaf = PROPERTIES + number;
+                if self.is_absent(group, leaf) {
+                    continue;
+                }
+                let (stored, levels) = self.values(group, leaf, column.kind, ranges)?;
+                if levels.contains(&1) {
+                    columns.push(Values::new(column.property.as_str().into(), column.kind, Some(&levels), stored));
+                }
+            }
+            columns.extend(self.rest(group, ranges, keys.len())?);
+        }
+        Ok(Block { keys, levels, columns })
+    }
+
+    fn values(
+        &self,
+        group: usize,
+        leaf: usize,
+        kind: Kind,
+        ranges: &[Range<usize>],
+    ) -> Result<(Stored, Vec<i16>), StoreError> {
+        let mut stored = Stored::new(kind);
+        let wrong = || self.wrong(group, leaf, "a value is not of its type");
+        let (fits, levels) = match kind {
+            Kind::String => {
+                let (values, levels, _) = self.read::<ByteArrayType>(group, leaf, ranges)?;
+                let push =
+                    |text: &[u8]| std::str::from_utf8(text).is_ok_and(|text| stored.push(Property::String(text)));
+                (values.iter().map(|value| value.data()).all(push), levels)
+            }
+            Kind::Binary => {
+                let (values, levels, _) = self.read::<ByteArrayType>(group, leaf, ranges)?;
+                (values.iter().all(|value| stored.push(Property::Binary(value.data()))), levels)
+            }
+            Kind::Guid => {
+                let (values, levels, _) = self.read::<FixedLenByteArrayType>(group, leaf, ranges)?;
+                let push = |bytes: &[u8]| bytes.try_into().is_ok_and(|guid| stored.push(Property::Guid(guid)));
+                (values.iter().map(|value| value.data()).all(push), levels)
+            }
+            Kind::Int64 => {
+                let (values, levels, _) = self.read::<Int64Type>(group, leaf, ranges)?;
+                stored = Stored::Ints(values);
+                (true, levels)
+            }
+            Kind::DateTime => {
+                let (values, levels, _) = self.read::<Int64Type>(group, leaf, ranges)?;
+                let ticks = |micros: &i64| Ticks::new(micros.checked_mul(10)?.checked_add(UNIX_EPOCH_TICKS)?);
+                let push = |micros| ticks(micros).is_some_and(|time| stored.push(Property::DateTime(time)));
+                (values.iter().all(push), levels)
+            }
+            Kind::Int32 => {
+                let (values, levels, _) = self.read::<Int32Type>(group, leaf, ranges)?;
+                stored = Stored::Ints(values.into_iter().map(i64::from).collect());
+                (true, levels)
+            }
+            Kind::Boolean => {
+                let (values, levels, _) = self.read::<BoolType>(group, leaf, ranges)?;
+                stored = Stored::Ints(values.into_iter().map(i64::from).collect());
+                (true, levels)
+            }
+            Kind::Double => {
+                let (values, levels, _) = self.read::<DoubleType>(group, leaf, ranges)?;
+                stored = Stored::Doubles(values);
+                (true, levels)
+            }
+        };
+        if fits { Ok((stored, levels)) } else { Err(wrong()) }
+    }
+
+    /// The columns of properties that have none in the file.
+    fn rest(&self, group: usize, ranges: &[Range<usize>], rows: usize) -> Result<Vec<Values>, StoreError> {
+        let leaf = self.opened.layout.rest();
+        if self.is_absent(group, leaf) {
+            return Ok(Vec::new());
+        }
+        let (keys, defined, repeated) = self.read::<ByteArrayType>(group, leaf, ranges)?;
+        let (values, _, _) = self.read::<ByteArrayType>(group, leaf + 1, ranges)?;
+        let (mut rest, mut entries, mut next) = (Rest::default(), keys.iter().zip(&values), 0);
+        for (defined, repeated) in defined.into_iter().zip(repeated) {
+            next += usize::from(repeated == 0);
+            if defined < REST_DEFINED {
+                continue;
+            }
+            let texts = entries.next().and_then(|(key, value)| {
+                Some((std::str::from_utf8(key.data()).ok()?, std::str::from_utf8(value.data()).ok()?))
+            });
+            let row = next.checked_sub(1).filter(|row| *row < rows);
+            let is_pushed = texts.zip(row).is_some_and(|((key, value), row)| rest.push(row, key, value));
+            if !is_pushed {
+                return Err(self.wrong(group, leaf, "an entry of the map is none"));
+            }
+        }
+        Ok(rest.finish(rows).collect())
+    }
+}
