@@ -3,12 +3,15 @@
 
 use crate::parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
 use crate::redact::{Redaction, Redactor};
+use crate::store::sealed::SealedFile;
+use crate::store::{CountBy, Range};
 use crate::syslog::framing::{Framer, Message};
 use crate::syslog::relp::Frames;
 use crate::time::Ticks;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
 
 /// Bytes of a record at most, so few that a made-up file comes to that limit.
 const BYTES_MAX: usize = 4096;
@@ -154,11 +157,24 @@ pub fn any_pattern(bytes: &[u8]) {
     }
 }
 
+/// Any bytes are a sealed day that reads to its end, or an error that says what is wrong with them: never a panic that
+/// leaves the reader.
+pub fn any_sealed(bytes: &[u8]) {
+    let source = Arc::new(bytes::Bytes::copy_from_slice(bytes));
+    let file = match SealedFile::open(source, Path::new("any.parquet")) {
+        Ok(file) => file,
+        Err(error) => return assert!(error.to_string().contains("any.parquet"), "{error}"),
+    };
+    let all = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let rows = file.scan(&all).take_while(Result::is_ok).count() as u64;
+    assert!(rows <= file.rows(), "{rows} rows of {}", file.rows());
+    let _ = file.counts(&all, CountBy::Partition, &mut |_| {});
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::path::Path;
 
     /// Every golden input.
     fn corpus() -> Vec<Vec<u8>> {

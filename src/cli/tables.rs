@@ -49,7 +49,10 @@ fn with_next(tables: Vec<ShownTable>) -> Columns<'static, 8> {
     let next = |table: &ShownTable| match (&table.stays, table.next, &table.next_at) {
         (Some(reason), ..) => format!("stays: {reason}"),
         (None, None, _) => "-".into(),
-        (None, Some(step), at) => format!("{} {}", step.replace('_', " "), at.as_deref().unwrap_or("now")),
+        (None, Some(step), None) => format!("{} at the next run", step.replace('_', " ")),
+        // The column before says when.
+        (None, Some(step), at) if *at == table.expires => step.replace('_', " "),
+        (None, Some(step), Some(at)) => format!("{} at {at}", step.replace('_', " ")),
     };
     let next: Vec<String> = tables.iter().map(next).collect();
     let Columns { heads: [a, b, c, d, e, f, g], right, rows } = columns(tables);
@@ -102,7 +105,10 @@ mod tests {
              Log20261121  open     12  1.5 KiB  2026-11-21T00:00:00Z  -     -"
         );
         let next = ShownTable { next: Some("seal"), next_at: Some("2026-11-22T06:00:00Z".into()), ..table.clone() };
-        assert!(with_next(vec![next]).to_string().ends_with("-     -        seal 2026-11-22T06:00:00Z"));
+        assert!(with_next(vec![next]).to_string().ends_with("-     -        seal at 2026-11-22T06:00:00Z"));
+        let drop = ShownTable { next: Some("drop"), next_at: table.first_time.clone(), ..table.clone() };
+        let drop = ShownTable { expires: table.first_time.clone(), ..drop };
+        assert!(with_next(vec![drop]).to_string().ends_with("-     2026-11-21T00:00:00Z  drop"));
         let stays = ShownTable { next: Some("drop"), stays: Some("it has to".into()), ..table };
         assert!(with_next(vec![stays]).to_string().ends_with("-     -        stays: it has to"));
     }

@@ -40,7 +40,10 @@ fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &Limits, now: Ticks) 
     };
     let archive_before = known.and_then(|known| match (&place, &known.archive) {
         (None, Some(before)) => Some((before.clone(), now.plus(grace))),
-        (None, None) => known.archive_before.clone().filter(|(_, until)| *until > now),
+        (None, None) => {
+            let pending = known.archive_before.clone().filter(|(_, until)| *until > now);
+            pending.map(|(place, until)| (place, until.min(now.plus(grace))))
+        }
         (Some(_), _) => None,
     });
     let archives_since = known.and_then(|known| {
@@ -50,7 +53,11 @@ fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &Limits, now: Ticks) 
             (None, _) => false,
         };
         let pending = known.archives_since.filter(|since| since.plus(grace) > now);
-        if is_shorter { Some(now) } else { pending.filter(|_| rule.keep_archives.is_some()) }
+        if is_shorter {
+            Some(now)
+        } else {
+            pending.filter(|_| rule.keep_archives.is_some()).map(|since| since.min(now))
+        }
     });
     Rule {
         name: rule.name.to_string(),
@@ -68,6 +75,8 @@ fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &Limits, now: Ticks) 
 
 fn shortened(known: &Rule, keep: Duration, now: Ticks, grace: Duration) -> Option<(Ticks, Duration)> {
     let pending = known.shortened.filter(|(since, _)| since.plus(grace) > now);
+    // Noted by a clock that was ahead, it waits from now on, and not from then.
+    let pending = pending.map(|(since, before)| (since.min(now), before));
     let longest = pending.map_or(known.keep, |(_, before)| before.max(known.keep));
     if keep >= longest {
         None
@@ -82,7 +91,7 @@ fn shortened(known: &Rule, keep: Duration, now: Ticks, grace: Duration) -> Optio
 /// drops nothing before the grace time is over.
 pub fn remember_pressure(before: Option<(u64, Ticks)>, bytes_max: Option<u64>, now: Ticks) -> Option<(u64, Ticks)> {
     bytes_max.map(|bytes_max| match before {
-        Some((known, since)) if bytes_max >= known => (bytes_max, since),
+        Some((known, since)) if bytes_max >= known => (bytes_max, since.min(now)),
         _ => (bytes_max, now),
     })
 }
@@ -140,6 +149,7 @@ mod tests {
         assert_eq!(after(Some((7, Some((5, 30)))), 30, 10), None, "taken back");
         assert_eq!(after(Some((7, Some((5, 30)))), 14, 10), Some((5, 30)), "taken back in part");
         assert_eq!(after(Some((7, Some((5, 30)))), 7, 29), None, "the wait is over");
+        assert_eq!(after(Some((7, Some((90_000, 30)))), 7, 10), Some((10, 30)), "noted by a clock that was ahead");
     }
 
     #[test]

@@ -578,3 +578,147 @@ fn packs_of_a_day_that_is_over_are_unpacked() {
         assert_eq!(folder.messages(day(0)), newest_first(0, 2));
     }
 }
+
+/// Makes a sealed file of `inputs` what is live of a day instead of them, in one transaction as the lifecycle does.
+fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
+    let tables = folder.path().join("tables");
+    let name = format!("{}.{generation}.parquet", table(at));
+    let reader = folder.reader();
+    let sealing = sealed::Sealing {
+        table: table(at),
+        generation,
+        inputs: inputs.iter().map(|name| tables.join(name)).collect(),
+        committed: reader.catalogue().committed().expect("read"),
+        out: tables.join(&name),
+    };
+    let manifest = sealed::seal(&sealing, &mut |_| std::ops::ControlFlow::Continue(())).expect("sealed");
+    let times = sealed::SealedFile::open_local(&sealing.out).expect("a file").times();
+    let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
+    let mut catalogue = rusqlite::Connection::open(folder.path().join("catalog.db")).expect("opened");
+    catalogue.busy_timeout(Duration::from_secs(5)).expect("set");
+    let transaction = catalogue.transaction().expect("begun");
+    for input in inputs {
+        assert_eq!(transaction.execute("DELETE FROM file WHERE name = ?1", [input]), Ok(1));
+    }
+    let insert =
+        "INSERT INTO file(name, day, last_seq, entities, writable, oldest, newest) VALUES (?1, ?2, 1, ?3, 0, ?4, ?5)";
+    let rows = i64::try_from(manifest.rows).expect("few");
+    transaction
+        .execute(insert, rusqlite::params![name, table(at).to_string(), rows, oldest, newest])
+        .expect("inserted");
+    transaction.commit().expect("committed");
+    for input in inputs {
+        std::fs::remove_file(tables.join(input)).expect("removed");
+    }
+}
+
+/// Adds a file of late records to a day.
+fn add_late(folder: &Folder, at: Ticks, generation: i64, batches: &[Batch]) {
+    let name = format!("{}.{generation}.db", table(at));
+    let mut file = day::DayFile::open(&folder.path().join("tables").join(&name)).expect("a file");
+    let mut inserts = Vec::new();
+    for batch in batches {
+        let mut builder = page::Builder::new();
+        builder.push_batch(batch);
+        let partition = &batch.partition;
+        let insert = |page| day::Insert { partition: partition.clone(), page, is_alone: false };
+        inserts.extend(builder.build().pages.into_iter().map(insert));
+    }
+    file.insert(1, &inserts).expect("written");
+    file.close().expect("closed");
+    let catalogue = rusqlite::Connection::open(folder.path().join("catalog.db")).expect("opened");
+    let times = batches.iter().flat_map(|batch| batch.rows().map(|row| row.key.time().get()).collect::<Vec<_>>());
+    let (oldest, newest) = (times.clone().min(), times.clone().max());
+    let rows = i64::try_from(times.count()).expect("few");
+    let insert =
+        "INSERT INTO file(name, day, last_seq, entities, writable, oldest, newest) VALUES (?1, ?2, 1, ?3, 1, ?4, ?5)";
+    catalogue.execute(insert, rusqlite::params![name, table(at).to_string(), rows, oldest, newest]).expect("inserted");
+}
+
+/// A sealed day and its late records are one table: merged, counted once, the later row of a key being the row.
+#[test]
+fn late_records_of_a_sealed_day_are_merged_with_it() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 1000);
+    store.close().expect("closed");
+    seal(&folder, day(0), 2, &[format!("{}.1.db", table(day(0)))]);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 1000));
+    // One is new, one is there already and says something else now, one is of another partition.
+    let (at, again) = (day(0).plus(seconds(500)), day(0).plus(seconds(10)));
+    let late = batch(day(0), "web-1", &[(again, 100, "written again"), (at, 7, "late")]);
+    let other = batch(day(0), "web-2", &[(at, 8, "of another")]);
+    add_late(&folder, day(0), 3, &[late, other]);
+
+    let mut want = newest_first(0, 1000);
+    let place = want.iter().position(|message| message == "record 10").expect("there");
+    want[place] = "written again".into();
+    let place = want.iter().position(|message| message == "record 500").expect("there");
+    // Within one tick the latest position comes first.
+    want.splice(place + 1..place + 1, ["of another".to_owned(), "late".to_owned()]);
+    assert_eq!(folder.messages(day(0)), want);
+    let reader = folder.reader();
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    for by in [CountBy::Partition, CountBy::Nothing] {
+        let mut counted = 0;
+        reader.counts_by(&table(day(0)), &range, by, &mut |count| counted += count.records).expect("counted");
+        assert_eq!(counted, 1002, "{by:?}");
+    }
+    let row = reader.row(&table(day(0)), "web-1", RowKey::new(again, SOURCE, 100)).expect("read").expect("a row");
+    assert_eq!(message(&row), "written again");
+    let stale = Range { contains: Some("record 10".into()), ..range.clone() };
+    let found = reader.scan(&table(day(0)), &stale).expect("a table").map(|row| message(&row.expect("a row")));
+    assert!(!found.collect::<Vec<_>>().contains(&"record 10".to_owned()), "the row that was replaced");
+    assert_eq!(reader.partitions_of(&table(day(0)), "web-2").expect("read"), ["web-2"]);
+    let tables = reader.tables().expect("read");
+    assert_eq!((tables.len(), tables[0].rows, tables[0].state), (1, 1003, "open"));
+
+    seal(&folder, day(0), 4, &[format!("{}.2.parquet", table(day(0))), format!("{}.3.db", table(day(0)))]);
+    assert_eq!(folder.messages(day(0)), want);
+    let tables = reader.tables().expect("read");
+    assert_eq!((tables.len(), tables[0].rows, tables[0].state), (1, 1002, "sealed"));
+}
+
+/// Scans that run while their day is sealed under them, again and again, lose nothing and give nothing twice.
+#[test]
+fn a_day_that_is_sealed_under_a_scan_loses_no_row_of_it() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 1500);
+    store.close().expect("closed");
+    let want = newest_first(0, 1500);
+    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let scans: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut scanned = 0;
+                    while scanned == 0 || !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        assert_eq!(folder.messages(day(0)), want);
+                        let mut counted = 0;
+                        let reader = folder.reader();
+                        reader.counts(&table(day(0)), &range, &mut |count| counted += count.records).expect("counted");
+                        assert_eq!(counted, 1500);
+                        scanned += 1;
+                    }
+                })
+            })
+            .collect();
+        // One that began before goes on in what replaced its file.
+        let reader = folder.reader();
+        let mut half = reader.scan(&table(day(0)), &range).expect("a table");
+        let mut found: Vec<_> = half.by_ref().take(700).map(|row| message(&row.expect("a row"))).collect();
+        half.pause();
+        let mut name = format!("{}.1.db", table(day(0)));
+        for generation in 2..6 {
+            seal(&folder, day(0), generation, std::slice::from_ref(&name));
+            name = format!("{}.{generation}.parquet", table(day(0)));
+        }
+        half.renew();
+        found.extend(half.map(|row| message(&row.expect("a row"))));
+        assert_eq!(found, want);
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        scans.into_iter().for_each(|scan| scan.join().expect("no row was lost or given twice"));
+    });
+}

@@ -28,7 +28,10 @@ pub(super) fn relieve<'v>(view: &'v View, standing: &[&'v TableState], drops: &m
             (State::Restored { .. }, _) => None,
             (_, Some(rule)) if is_over(view, state) => match &rule.archive {
                 Archive::At(place) => Some(place),
-                Archive::None => None,
+                Archive::None => {
+                    let before = rule.archive_before.as_ref().filter(|(_, until)| view.clock.now < *until);
+                    before.map(|(place, _)| place)
+                }
             },
             _ => continue,
         };

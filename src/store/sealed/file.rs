@@ -566,8 +566,7 @@ fn open_tail(source: Arc<dyn Ranged>, path: &Path) -> Result<(Checked, usize), S
     }
     let tail: Bytes = read(data_end)?;
     let place = sum_place(&tail).ok_or_else(damaged)?;
-    let noted = std::str::from_utf8(&tail[place.clone()]).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
-    if noted != Some(sum_of(&tail, place)) {
+    if tail[place.clone()] != *format!("{:0SUM_DIGITS$x}", sum_of(&tail, place)).as_bytes() {
         return Err(damaged());
     }
     let index_bytes = usize::try_from(index_bytes).map_err(|_| damaged())?;

@@ -69,11 +69,11 @@ pub const COLUMNS_MAX: usize = 512;
 pub const FORMAT: u32 = 1;
 
 /// Rows of a row group at most; few in unit tests, so that they cross its boundaries. An instance's hour is in one or two of them, and a query decodes only what it needs.
-const GROUP_ROWS: usize = if cfg!(test) { 64 } else { 1 << 16 };
+const GROUP_ROWS: usize = if cfg!(test) { 128 } else { 1 << 16 };
 /// Bytes of a row group's entities at most, before they are encoded. One that is larger alone is a group alone.
 const GROUP_BYTES: usize = 24 << 20;
 /// Rows of a page of a column at most: what is decoded to read one row.
-const PAGE_ROWS: usize = if cfg!(test) { 16 } else { 1 << 13 };
+const PAGE_ROWS: usize = if cfg!(test) { 32 } else { 1 << 13 };
 
 /// The name's end of a sealed file.
 pub const EXTENSION: &str = ".parquet";

@@ -24,11 +24,11 @@ use std::ops;
 use std::sync::Arc;
 
 /// Keys of a window at most; few in unit tests.
-const WINDOW_ROWS_MAX: usize = if cfg!(test) { 50 } else { 1 << 18 };
+const WINDOW_ROWS_MAX: usize = if cfg!(test) { 60 } else { 1 << 18 };
 /// Rows that the first window is meant to have.
-const WINDOW_ROWS_FIRST: usize = if cfg!(test) { 3 } else { 1 << 10 };
+const WINDOW_ROWS_FIRST: usize = if cfg!(test) { 16 } else { 1 << 10 };
 /// Rows that are read at a time: few at first, as most queries want few, then four times as many each time.
-const BATCH_ROWS: ops::RangeInclusive<usize> = if cfg!(test) { 2..=9 } else { 128..=1 << 14 };
+const BATCH_ROWS: ops::RangeInclusive<usize> = if cfg!(test) { 16..=64 } else { 128..=1 << 14 };
 /// Bytes of rows that are read at a time, about.
 const BATCH_BYTES: usize = 16 << 20;
 
@@ -239,7 +239,8 @@ impl SealedScan {
         let from = self.window_start(to);
         self.window_rows = (4 * self.window_rows).min(WINDOW_ROWS_MAX);
         let mut entries: Vec<Entry> = Vec::new();
-        let mut is_cut = false;
+        // The greatest key that is kept, once there were too many.
+        let mut bound = None;
         let mut start = 0;
         for runs in self.runs.chunk_by(|a, b| a.group == b.group) {
             let base = start;
@@ -272,22 +273,23 @@ impl SealedScan {
                     let key = keys[at];
                     let is_wanted = hits.as_ref().is_none_or(|hits| hits[at]);
                     at += 1;
-                    if is_wanted && self.resume.wants(key) && key <= self.last {
+                    if is_wanted && self.resume.wants(key) && key <= bound.unwrap_or(self.last) {
                         entries.push(Entry { key, run, row: u32::try_from(row).unwrap_or(u32::MAX) });
                     }
                 }
             }
             if entries.len() > 2 * WINDOW_ROWS_MAX {
-                entries.select_nth_unstable(WINDOW_ROWS_MAX);
-                entries.truncate(WINDOW_ROWS_MAX);
-                is_cut = true;
+                let (_, greatest, _) = entries.select_nth_unstable(WINDOW_ROWS_MAX);
+                bound = Some(greatest.key);
+                entries.truncate(WINDOW_ROWS_MAX + 1);
             }
         }
         entries.sort_unstable();
-        self.resume = match entries.last() {
-            Some(last) if is_cut => Resume::After(last.key),
-            // Behind everything of this window's times.
-            _ => Resume::After(RowKey::range(from, from).1),
+        // Behind everything of this window's times, or what there was room for.
+        self.resume = match (bound, Ticks::new(from.get() - 1)) {
+            (Some(bound), _) => Resume::After(bound),
+            (None, Some(before)) => Resume::From(RowKey::range(Ticks::MIN, before).0),
+            (None, None) => Resume::After(self.last),
         };
         self.window = entries.into();
         Ok(!self.window.is_empty() || from > oldest)
