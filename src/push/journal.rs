@@ -4,8 +4,8 @@
 //! the last commit. Where it breaks off, what was committed stays, and the client sends all of it again: each entry's key
 //! is made of its `__CURSOR`, so what is there already is written over by itself.
 //!
-//! Entries are read as those of a `[[journal]]` block are ([`crate::journal`]), so that an entry is the same record under
-//! the same key whichever way it came. The instance is `_HOSTNAME`, else the sender's address.
+//! Entries are read as those of a `[[journal]]` block are ([`crate::journal`]), so that an entry is the same record
+//! whichever way it came; its key is one of the sender's own. The instance is `_HOSTNAME`, else the sender's address.
 
 use super::taking::{Gathered, Instance, Taking};
 use super::{Refusal, Request, Setting};
