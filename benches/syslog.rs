@@ -70,7 +70,7 @@ fn main() -> Result<()> {
 /// A daemon that takes syslog in a folder of its own.
 struct Daemon {
     process: Watched,
-    client: Client,
+    data: PathBuf,
 }
 
 impl Daemon {
@@ -86,25 +86,23 @@ impl Daemon {
         run.args(["run", "--log", "warn", "--config"]).arg(&config).arg("--data").arg(&data);
         let mut process = Watched::spawn(run.stdout(log.try_clone()?).stderr(log))?;
         let deadline = Instant::now() + PATIENCE;
-        let client = loop {
-            match Client::connect(&data).and_then(|mut client| client.get("/readyz").map(|_| client)) {
-                Ok(client) => break client,
-                Err(_) => process.must_run()?,
-            }
+        while Client::connect(&data).and_then(|mut client| client.get("/readyz")).is_err() {
+            process.must_run()?;
             ensure!(Instant::now() < deadline, "it does not get ready");
             std::thread::sleep(Duration::from_millis(1));
-        };
-        Ok(Daemon { process, client })
+        }
+        Ok(Daemon { process, data })
     }
 
-    fn metric(&mut self, name: &str) -> Result<u64> {
-        let text = self.client.get("/metrics")?;
+    fn metric(&self, name: &str) -> Result<u64> {
+        // A connection of its own: one that was idle while messages were sent may be closed by now.
+        let text = Client::connect(&self.data)?.get("/metrics")?;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         Ok(value.with_context(|| format!("{name} is not there"))?.parse::<f64>()? as u64)
     }
 
     /// Waits until so many records are on disk.
-    fn wait_committed(&mut self, records: u64) -> Result<()> {
+    fn wait_committed(&self, records: u64) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.metric("daytable_records_committed_total")? < records {
             ensure!(Instant::now() < deadline, "{records} records are not committed");
@@ -179,7 +177,7 @@ fn send(port: u16, messages: u64) -> Result<u64> {
 fn tcp(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
     eprintln!("sending {messages} messages over TCP");
     let port = free_port()?;
-    let mut daemon = Daemon::start(scratch, "tcp", &format!("tcp://127.0.0.1:{port}"), "")?;
+    let daemon = Daemon::start(scratch, "tcp", &format!("tcp://127.0.0.1:{port}"), "")?;
     let (cpu, began) = (own_cpu(), Instant::now());
     let sent = send(port, messages)?;
     daemon.wait_committed(sent)?;
@@ -253,7 +251,7 @@ fn rsyslog(report: &mut Report, scratch: &Path, messages: u64) -> Result<()> {
 fn udp(report: &mut Report, scratch: &Path, seconds: u32) -> Result<()> {
     eprintln!("sending {UDP_RATE} datagrams a second for {seconds} s");
     let port = free_port()?;
-    let mut daemon = Daemon::start(scratch, "udp", &format!("udp://127.0.0.1:{port}"), "")?;
+    let daemon = Daemon::start(scratch, "udp", &format!("udp://127.0.0.1:{port}"), "")?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(("127.0.0.1", port))?;
     let messages: Vec<String> = (0..10_000).map(|number| message(number % INSTANCES, number)).collect();
@@ -294,7 +292,7 @@ fn idle(report: &mut Report, scratch: &Path, connections: u64) -> Result<()> {
     eprintln!("opening {connections} connections");
     let port = free_port()?;
     let more = "connections_max = 20000";
-    let mut daemon = Daemon::start(scratch, "idle", &format!("tcp://127.0.0.1:{port}"), more)?;
+    let daemon = Daemon::start(scratch, "idle", &format!("tcp://127.0.0.1:{port}"), more)?;
     // One that was used, so that what the first one costs is not counted.
     TcpStream::connect(("127.0.0.1", port))?.write_all(message(0, 0).as_bytes())?;
     daemon.wait_committed(1)?;
