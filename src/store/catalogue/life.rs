@@ -568,14 +568,15 @@ fn read_archived(row: &Row<'_>) -> rusqlite::Result<Archived> {
     })
 }
 
-/// SQL that makes a catalogue what it was in format 2.
+/// SQL that makes a catalogue what it was in format 2, but for the number.
 #[cfg(test)]
 pub(super) fn undone() -> String {
     let added = LIFE.lines().filter_map(|line| line.trim().strip_prefix("ALTER TABLE ")).map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("ALTER TABLE {} DROP COLUMN {};", words[0], words[3])
     });
-    added.chain(["making", "archive", "watch", "pressure"].map(|table| format!("DROP TABLE {table};"))).collect()
+    let dropped = ["making", "archive", "watch", "pressure", "once"].map(|table| format!("DROP TABLE {table};"));
+    added.chain(dropped).chain(["ALTER TABLE source DROP COLUMN cursor;".into()]).collect()
 }
 
 #[cfg(test)]
