@@ -83,15 +83,17 @@ fn count_minutes(reader: &Reader, archives: &Archives, filter: &Filter, tally: &
         // A day that is dropped while it is counted, or cannot be read to its end, counts as a whole or not at all.
         let mut of_day = Tally::new(tally.grouping);
         if bounds.stands {
-            let Some(range) = range_of(reader, filter, &bounds)? else { continue };
-            let counted = reader.counts_by(&bounds.table, &range, by, &mut |minute| add(&mut of_day, minute));
+            let counted = range_of(reader, filter, &bounds).and_then(|range| match range {
+                Some(range) => reader.counts_by(&bounds.table, &range, by, &mut |minute| add(&mut of_day, minute)),
+                None => Ok(()),
+            });
             if unless_gone(counted)?.is_some() {
                 tally.take_up(&of_day);
                 continue;
             }
             of_day = Tally::new(tally.grouping);
         }
-        let Some((file, range)) = archived_range(&reading, filter, &bounds) else { continue };
+        let Some((file, range)) = archived_range(reader, &reading, filter, &bounds)? else { continue };
         match file.counts(&range, by, &mut |minute| add(&mut of_day, minute)) {
             Ok(()) => tally.take_up(&of_day),
             Err(error) => reading.unread(&bounds.table, error),

@@ -56,35 +56,68 @@ pub fn select(
 type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + 'a>;
 
 /// The rows that `filter` may want of a table that stands, or of its archive; none where it has nothing of the wanted
-/// instance, or is gone.
+/// instance, or is gone. Of a table that is dropped while it is read, the rest comes from its archive.
 fn rows_of<'a>(
     reader: &'a Reader,
     reading: &'a Reading,
-    filter: &Filter,
+    filter: &'a Filter,
     bounds: &Bounds,
 ) -> Result<Option<Rows<'a>>, StoreError> {
-    if bounds.stands {
-        let Some(range) = range_of(reader, filter, bounds)? else { return Ok(None) };
-        if let Some(scan) = unless_gone(reader.scan(&bounds.table, &range))? {
-            return Ok(Some(Box::new(scan)));
-        }
+    if !bounds.stands {
+        return archived_rows(reader, reading, filter, bounds, None);
     }
-    let Some((file, range)) = archived_range(reading, filter, bounds) else { return Ok(None) };
+    let scan = range_of(reader, filter, bounds)
+        .and_then(|range| range.map(|range| reader.scan(&bounds.table, &range)).transpose());
+    let Some(scan) = unless_gone(scan)? else { return archived_rows(reader, reading, filter, bounds, None) };
+    let (bounds, mut last) = (bounds.clone(), None);
+    let mut rows: Option<Rows<'a>> = scan.map(|scan| Box::new(scan) as Rows<'a>);
+    Ok(Some(Box::new(std::iter::from_fn(move || {
+        let mut next = rows.as_mut()?.next();
+        if let Some(Err(StoreError::TableGone(_))) = next {
+            rows = match archived_rows(reader, reading, filter, &bounds, last) {
+                Ok(rows) => rows,
+                Err(error) => return Some(Err(error)),
+            };
+            next = rows.as_mut()?.next();
+        }
+        if let Some(Ok(row)) = &next {
+            last = Some(row.key());
+        }
+        next
+    }))))
+}
+
+/// The rows behind `last` of a day's archive.
+fn archived_rows<'a>(
+    reader: &Reader,
+    reading: &'a Reading,
+    filter: &Filter,
+    bounds: &Bounds,
+    last: Option<RowKey>,
+) -> Result<Option<Rows<'a>>, StoreError> {
+    let Some((file, mut range)) = archived_range(reader, reading, filter, bounds)? else { return Ok(None) };
+    range.to = last.map_or(range.to, |last| last.time());
     let table = bounds.table.clone();
     // What cannot be read of an archive is said, and ends its rows, not the query.
     let rows = file.scan(&range).map_while(move |row| row.map_err(|error| reading.unread(&table, error)).ok());
-    Ok(Some(Box::new(rows.map(Ok))))
+    Ok(Some(Box::new(rows.filter(move |row| last.is_none_or(|last| row.key() > last)).map(Ok))))
 }
 
 /// The archive of a day and what to read of it; none where it has no archive that can be read, or nothing that is
-/// wanted.
-pub(super) fn archived_range(reading: &Reading, filter: &Filter, bounds: &Bounds) -> Option<(SealedFile, Range)> {
-    let file = reading.open(bounds.archived.as_ref()?)?;
+/// wanted. Of a table that stood when the query began the archive is looked up anew: it may be younger than that.
+pub(super) fn archived_range(
+    reader: &Reader,
+    reading: &Reading,
+    filter: &Filter,
+    bounds: &Bounds,
+) -> Result<Option<(SealedFile, Range)>, StoreError> {
+    let archived = if bounds.stands { reading.latest(reader)?.remove(&bounds.table) } else { bounds.archived.clone() };
+    let Some(file) = archived.and_then(|archived| reading.open(&archived)) else { return Ok(None) };
     let partitions = filter.instance.as_ref().map(|instance| file.partitions_of(instance));
     if partitions.as_ref().is_some_and(Vec::is_empty) {
-        return None;
+        return Ok(None);
     }
-    Some((file, range_within(filter, bounds, partitions)))
+    Ok(Some((file, range_within(filter, bounds, partitions))))
 }
 
 /// One record by its three keys, its items with it; reads the one page that it is in (and those of its items). Where its
@@ -169,13 +202,13 @@ pub(super) fn tables_of(reader: &Reader, reading: &Reading, filter: &Filter) -> 
     Ok(found)
 }
 
-/// What to read of a table; none where it has nothing of the wanted instance.
+/// What to read of a table; none where it has nothing of the wanted instance. [`StoreError::TableGone`] where it is gone.
 pub(super) fn range_of(reader: &Reader, filter: &Filter, bounds: &Bounds) -> Result<Option<Range>, StoreError> {
     let partitions = match &filter.instance {
-        Some(instance) => unless_gone(reader.partitions_of(&bounds.table, instance))?,
+        Some(instance) => Some(reader.partitions_of(&bounds.table, instance)?),
         None => None,
     };
-    if filter.instance.is_some() && partitions.as_ref().is_none_or(Vec::is_empty) {
+    if partitions.as_ref().is_some_and(Vec::is_empty) {
         return Ok(None);
     }
     Ok(Some(range_within(filter, bounds, partitions)))

@@ -3,13 +3,16 @@
 use super::archived::Archives;
 use super::record::Record;
 use super::{Filter, Follower, Grouping, count, one, select};
+use crate::archive::Access;
 use crate::batch::Batch;
 use crate::key::{DayTable, Period, RowKey, TableName, instance_of};
+use crate::lifecycle::Hands;
 use crate::record::{Field, Level, Value};
 use crate::store::{Done, Options, Reader, Store, Submission};
 use crate::time::Ticks;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Records of three days and three partitions, two of them buckets of one instance; one in 50 is too large for an
@@ -237,4 +240,31 @@ fn a_table_that_is_dropped_has_no_more_rows() {
     let mut wanted = expected(&Filter::default());
     wanted.retain(|n| record(*n).0 != first);
     assert_eq!(seen, wanted);
+}
+
+/// A table is listed, then archived and dropped before it is opened: it answers from its archive, and nothing is missing.
+#[test]
+fn a_table_that_is_archived_and_dropped_meanwhile_is_read_from_its_archive() {
+    for instance in [None, Some("db".to_owned())] {
+        let folder = Folder::full();
+        let reader = folder.reader();
+        let (oldest, ..) = record(0);
+        let place = tempfile::tempdir().expect("a folder");
+        let url = format!("file://{}", place.path().display());
+        let filter = Filter { instance, ..Filter::default() };
+        let mut seen = Vec::new();
+        let each = |record: Record| {
+            if seen.is_empty() {
+                let steps = folder.store.steps();
+                let hands = Hands::new(steps, folder.dir.path().into(), Access::default(), Arc::default());
+                hands.archive_now(&oldest, Some(&url), &mut |_| {}).expect("archived");
+                folder.store.steps().drop_table(&oldest).expect("dropped");
+            }
+            seen.push(record.row_key.position());
+            ControlFlow::Continue(())
+        };
+        let told = select(&reader, &Archives::Read(Access::default()), &filter, each).expect("read on");
+        assert_eq!(seen, expected(&filter));
+        assert_eq!(told.archived.into_iter().collect::<Vec<_>>(), [oldest]);
+    }
 }

@@ -1,6 +1,7 @@
 //! What `tables/` holds and the catalogue does not name.
 //!
-//! What was being made when a kill came is removed: it was never data, and it is made again. Files of a dropped day
+//! What was being made when a kill came is removed: it was never data, and it is made again. So is what a day was sealed
+//! from: it is data no more. Files of a dropped day
 //! are moved to `trash/`, an empty one that a crash left behind too. Anything else is left alone and said.
 
 use super::StoreError;
@@ -42,11 +43,14 @@ pub(crate) fn sweep(layout: &Layout, catalogue: &mut Catalogue) -> Result<(), St
     Ok(())
 }
 
-/// Removes what was written of `output`, which never was data.
+/// Removes what was written of `output`, which never was data, or is none any more.
 pub(crate) fn remove_made(layout: &Layout, output: &str) -> Result<(), StoreError> {
-    let manifest = manifest_of(output).unwrap_or_default();
-    let partial = [format!("{output}{PARTIAL}"), format!("{manifest}{PARTIAL}")];
-    for name in [output, &manifest].into_iter().chain(partial.iter().map(String::as_str)) {
+    let beside = match manifest_of(output) {
+        Some(manifest) => vec![format!("{output}{PARTIAL}"), format!("{manifest}{PARTIAL}"), manifest],
+        // A journal goes before its database, as in `discard`.
+        None => vec![format!("{output}-shm"), format!("{output}-wal")],
+    };
+    for name in beside.iter().map(String::as_str).chain([output]) {
         let path = layout.table_file(name);
         match std::fs::remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(path)(e)),

@@ -144,8 +144,16 @@ pub struct MinuteCount {
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
     seq: i64,
-    /// The last page of each file that need not be looked at again; packs are known by their commits.
-    pages: HashMap<String, i64>,
+    /// The files that were looked at, by name.
+    files: HashMap<String, Seen>,
+}
+
+/// A file that a follower looked at.
+#[derive(Clone, Debug)]
+struct Seen {
+    file: LiveFile,
+    /// The last page that need not be looked at again; packs are known by their commits.
+    page: i64,
 }
 
 /// A day-table, and between which times its records lie where it has any.
@@ -315,14 +323,15 @@ impl Reader {
 
     /// Where a follower starts that wants only what is committed from now on.
     pub fn follow_from_now(&self) -> Result<Followed, StoreError> {
-        let mut followed = Followed { seq: self.catalogue.committed()?.seq, pages: HashMap::new() };
+        let mut followed = Followed { seq: self.catalogue.committed()?.seq, files: HashMap::new() };
         self.each_new_page(&mut followed, &mut |_, _, _, _| Ok(()))?;
         Ok(followed)
     }
 
-    /// Rows committed since `followed`, which is moved on. By table, the oldest first, then page by page. What is sealed
-    /// was committed long before: a follower that did not look between a late record's commit and the next sealing of
-    /// its day does not see it.
+    /// Rows committed since `followed`, which is moved on. By table, the oldest first, then page by page. A file that is
+    /// live no more because its day was sealed or dropped is looked at once more, by the connection that was kept: its
+    /// last rows may have come after the last look. Not seen is what came to a file that was made, written to and
+    /// sealed between two looks.
     pub fn follow(&self, followed: &mut Followed, each: &mut dyn FnMut(&DayTable, Row)) -> Result<(), StoreError> {
         self.each_new_page(followed, &mut |day, opened, page, names| {
             let Some(partition) = names(page.partition)? else { return Ok(()) };
@@ -348,16 +357,16 @@ impl Reader {
         // Read before the snapshots: every page up to it is in them.
         let committed = self.catalogue.committed()?;
         let files = self.catalogue.files()?;
-        // What was dropped is let go, so that its space is free.
         let is_live = |name: &String| files.iter().any(|file| file.name == *name);
-        followed.pages.retain(|name, _| is_live(name));
-        self.connections.borrow_mut().retain(|name, _| is_live(name));
-        self.sealed.borrow_mut().retain(|name, _| is_live(name));
-        for file in files.into_iter().filter(|file| !sealed::is_sealed(&file.name)) {
-            if file.last_seq <= followed.seq && followed.pages.contains_key(&file.name) {
+        // Sealed or dropped since the last look: after that they may have got their last rows.
+        let gone = followed.files.values().map(|seen| &seen.file).filter(|file| !is_live(&file.name));
+        let gone: Vec<LiveFile> = gone.cloned().collect();
+        for file in gone.iter().chain(files.iter().filter(|file| !sealed::is_sealed(&file.name))) {
+            let is_gone = !is_live(&file.name);
+            if !is_gone && file.last_seq <= followed.seq && followed.files.contains_key(&file.name) {
                 continue;
             }
-            let opened = match self.take(&file) {
+            let opened = match self.take(file) {
                 Ok(opened) => opened,
                 Err(StoreError::TableGone(_)) => continue,
                 Err(error) => return Err(error),
@@ -369,7 +378,7 @@ impl Reader {
                     statement.query_row([id], |row| row.get::<_, String>(0)).optional()
                 };
                 let names = |id| name_of(id).map(|name| name.map(Arc::from)).map_err(StoreError::sqlite(&opened.path));
-                let after = followed.pages.get(&file.name).copied();
+                let after = followed.files.get(&file.name).map(|seen| seen.page);
                 let pages = (|| {
                     let select = match after {
                         Some(_) => format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 ORDER BY id"),
@@ -397,12 +406,20 @@ impl Reader {
                         each(&file.day, &opened, &page, &names)?;
                     }
                 }
-                followed.pages.insert(file.name.clone(), seen);
+                followed.files.insert(file.name.clone(), Seen { file: file.clone(), page: seen });
                 Ok(())
             })();
             self.give_back(opened);
-            looked?;
+            if let Err(error) = looked
+                && !is_gone
+            {
+                return Err(error);
+            }
         }
+        // What is gone is let go, so that its space is free.
+        followed.files.retain(|name, _| is_live(name));
+        self.connections.borrow_mut().retain(|name, _| is_live(name));
+        self.sealed.borrow_mut().retain(|name, _| is_live(name));
         followed.seq = committed.seq;
         Ok(())
     }

@@ -137,8 +137,8 @@ struct Found {
 }
 
 /// The files of each day that are data: those that the catalogue noted and that are there, and those that came after
-/// them; where it noted none, the last sealed file and the files after it, else the last file. Others are left alone
-/// and said.
+/// them; where it noted none, the last sealed file and the files after it, else all of them: one that was being sealed
+/// and one that took records meanwhile. Others are left alone and said.
 fn live_files(
     layout: &Layout,
     noted: &HashMap<String, LiveFile>,
@@ -164,8 +164,7 @@ fn live_files(
         files.sort_by_key(|found| found.generation);
         let known = files.iter().filter(|found| noted.contains_key(&found.name)).map(|found| found.generation).max();
         let sealed = files.iter().filter(|found| found.seal.is_some()).map(|found| found.generation).max();
-        let last = files.last().map(|found| found.generation);
-        let from = known.or(sealed).or(last).unwrap_or(0);
+        let from = known.or(sealed).unwrap_or(0);
         let mut role = Role::Open;
         for mut found in files.into_iter().rev() {
             let is_known = noted.get(&found.name);

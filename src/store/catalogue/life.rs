@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Each change is one transaction. A file that is being made stands in `making` from before its first byte until it is
-//! live: whatever has such a name when the folder is opened is what a kill left, and goes.
+//! live: whatever has such a name when the folder is opened is what a kill left, and goes. So do the files that a day was
+//! sealed from, until they are in the trash.
 //!
 //! **The permit.** [`Catalogue::drop_day`] alone takes a day's files out of the live ones, and looks for the proof in
 //! the same transaction: every row of the day lies in its sealed file, and an archive with that file's length, SHA-256
@@ -42,7 +43,7 @@ pub(super) const LIFE: &str = "
     ALTER TABLE rule ADD COLUMN seal_after INTEGER; -- seconds
     ALTER TABLE rule ADD COLUMN period TEXT;        -- 'hour', 'day' or 'month'
     ALTER TABLE rule ADD COLUMN removed INTEGER NOT NULL DEFAULT 0; -- whether it is configured no more
-    CREATE TABLE making(                            -- files that are being made: no data yet
+    CREATE TABLE making(                            -- files that are no data: not yet, or no more
         name TEXT PRIMARY KEY,                      -- below tables/
         day TEXT NOT NULL
     ) WITHOUT ROWID;
@@ -235,7 +236,7 @@ impl Catalogue {
         self.change(|transaction| make(transaction, day, generation, output))
     }
 
-    /// Files that were being made.
+    /// Files that were being made, or are to go.
     pub(crate) fn making(&self) -> Result<Vec<String>, StoreError> {
         self.all("SELECT name FROM making", |row| row.get(0))
     }
@@ -274,8 +275,8 @@ impl Catalogue {
         self.change(|transaction| transaction.execute("DELETE FROM making WHERE name = ?1", [output]).map(drop))
     }
 
-    /// Makes `output` the one that is live in place of `inputs`, from which it was sealed. Refused where any of these
-    /// is not what it was: the day was dropped meanwhile.
+    /// Makes `output` the one that is live in place of `inputs`, from which it was sealed, and notes these as files that
+    /// are to go. Refused where any of them is not what it was: the day was dropped meanwhile.
     pub(crate) fn end_seal(
         &mut self,
         day: &DayTable,
@@ -292,6 +293,7 @@ impl Catalogue {
                     // Nothing of it is committed.
                     return Err(rusqlite::Error::StatementChangedRows(0));
                 }
+                transaction.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", [&input.name, &name])?;
                 last_seq = last_seq.max(input.last_seq);
             }
             made(transaction, output)?;

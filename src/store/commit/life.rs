@@ -82,6 +82,7 @@ impl Committer {
         crate::failpoint!("seal-live");
         for input in &sealing.inputs {
             open::discard(&self.layout, &input.name)?;
+            self.catalogue.forget_making(&input.name)?;
         }
         self.checkpoints.sweep(self.layout.trash());
         Ok(())

@@ -80,6 +80,69 @@ fn a_folder_that_was_opened_anew_ends_a_sealing() {
     store.close().expect("closed");
 }
 
+/// A kill between the transaction that makes a sealed file the table and the removal of what it was made of.
+#[test]
+fn what_a_day_was_sealed_from_goes_at_the_next_start() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 50);
+    let (sealing, sealed) = write_sealed(&store, day(0));
+    store.close().expect("closed");
+    let mut catalogue = catalogue::Catalogue::open_to_write(&folder.path()).expect("opened");
+    catalogue.end_seal(&sealing.table, &sealing.inputs, &sealing.output, &sealed).expect("ended");
+    catalogue.close().expect("closed");
+    assert_eq!(files(&folder).len(), 3);
+    folder.open().close().expect("closed");
+    assert_eq!(files(&folder), ["Log20261101.2.manifest.json", "Log20261101.2.parquet"]);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 50));
+}
+
+#[test]
+fn a_follower_sees_what_came_just_before_its_day_was_sealed_or_dropped() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 5);
+    write(&store, day(1), 0, 5);
+    let reader = folder.reader();
+    let mut followed = reader.follow_from_now().expect("begun");
+    let mut look = || {
+        let mut seen = Vec::new();
+        reader.follow(&mut followed, &mut |_, row| seen.push(message(&row))).expect("followed");
+        seen.sort();
+        seen
+    };
+    write(&store, day(0), 5, 7);
+    write(&store, day(1), 7, 8);
+    seal(&store, day(0));
+    store.steps().drop_table(&table(day(1))).expect("dropped");
+    assert_eq!(look(), ["record 5", "record 6", "record 7"]);
+    assert_eq!(look(), [""; 0]);
+    write(&store, day(0), 8, 9);
+    assert_eq!(look(), ["record 8"]);
+    seal(&store, day(0));
+    assert_eq!(look(), [""; 0]);
+}
+
+/// The day was being sealed, and took a record meanwhile.
+#[test]
+fn repair_without_a_catalogue_keeps_what_was_being_sealed() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 50);
+    let (sealing, _) = write_sealed(&store, day(0));
+    write(&store, day(0), 50, 51);
+    store.close().expect("closed");
+    std::fs::remove_file(&sealing.path).expect("not written yet");
+    std::fs::remove_file(catalogue::Catalogue::path_in(&folder.path())).expect("removed");
+    let said = repair(&folder.path()).expect("repaired").join("\n");
+    assert_eq!(folder.messages(day(0)), newest_first(0, 51), "{said}");
+    let store = folder.open();
+    write(&store, day(0), 51, 52);
+    seal(&store, day(0));
+    assert_eq!(folder.messages(day(0)), newest_first(0, 52));
+    store.close().expect("closed");
+}
+
 #[test]
 fn repair_keeps_sealed_and_late_rows() {
     for with_catalogue in [true, false] {
