@@ -110,7 +110,11 @@ pub(super) struct Comes<B> {
 
 impl<B: Body<Data = Bytes>> Comes<B> {
     pub(super) fn new(body: B, waiting: Arc<Waiting>) -> Comes<B> {
-        if body.is_end_stream() { waiting.answers() } else { waiting.waits() }
+        if body.is_end_stream() {
+            waiting.answers()
+        } else {
+            waiting.waits()
+        }
         Comes { body, waiting, came: 0 }
     }
 }

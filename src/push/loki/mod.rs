@@ -86,7 +86,9 @@ impl<'a> Stream<'a> {
         let index = taking.begin()?;
         // Only the line can be cut, and labels are a part of every entry.
         if self.bytes + bytes_of(&entry.metadata) > RECORD_BYTES_MAX {
-            return Err(Refusal::TooLarge(format!("{RECORD_BYTES_MAX} bytes of labels and metadata, at entry {index}")));
+            return Err(Refusal::TooLarge(format!(
+                "{RECORD_BYTES_MAX} bytes of labels and metadata, at entry {index}"
+            )));
         }
         let is_invalid = entry.line.contains(char::REPLACEMENT_CHARACTER) && matches!(entry.line, Cow::Owned(_));
         let text = entry.line.trim_end_matches(['\n', '\r']);

@@ -110,7 +110,9 @@ fn labels_count_for_each_entry() {
         push("", &proto(&request))
     };
     assert_eq!(entries(RECORD_BYTES_MAX / 2, 7, 5).expect("few").messages().len(), 5);
-    for (labels, metadata, count) in [(RECORD_BYTES_MAX, 7, 1), (7, RECORD_BYTES_MAX, 1), (RECORD_BYTES_MAX / 2, 7, 1000)] {
+    for (labels, metadata, count) in
+        [(RECORD_BYTES_MAX, 7, 1), (7, RECORD_BYTES_MAX, 1), (RECORD_BYTES_MAX / 2, 7, 1000)]
+    {
         assert!(matches!(entries(labels, metadata, count), Err(Refusal::TooLarge(_))), "{labels} {metadata} {count}");
     }
 }
