@@ -146,9 +146,11 @@ async fn serve(
         if let Some(address) = listener.tcp_address() {
             tracing::info!(%address, tls = config.http.tls.is_some(), "listening");
         }
-        let present = limits.present.clone();
+        let (present, cut) = (limits.present.clone(), limits.cut.clone());
         metrics.on_scrape(Box::new(move |metrics| {
-            raise_to(&metrics.connections_refused.with_label_values(&["http", "per_sender"]), present.refused());
+            let refused = |reason| metrics.connections_refused.with_label_values(&["http", reason]);
+            raise_to(&refused("per_sender"), present.refused());
+            raise_to(&refused("slow"), cut.load(std::sync::atomic::Ordering::Relaxed));
         }));
         listeners.push((listener, door));
     }

@@ -46,6 +46,7 @@ mod control;
 mod follow;
 mod known;
 mod params;
+mod places;
 mod push;
 mod routes;
 mod signature;
@@ -66,13 +67,17 @@ pub use routes::{Door, Shared, router};
 pub use serve::serve;
 
 use crate::fair::{Allowance, Present};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Bounds of a listener and of what is behind it.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections of one listener; more wait to be accepted.
+    /// Connections of one listener; more wait, and have one cut that has kept the daemon waiting for long.
     pub connections: usize,
+    /// How many were cut for others.
+    pub cut: Arc<AtomicU64>,
     /// What of them one address has; more than it may are closed.
     pub present: Present,
     /// Scans that run at a time, over all listeners.
@@ -95,6 +100,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 256,
+            cut: Arc::default(),
             present: Present::new(Allowance::default()),
             scans: 8,
             scan_wait: Duration::from_millis(500),

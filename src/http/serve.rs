@@ -1,8 +1,8 @@
 //! Accepting, bounded, until told to drain.
 //!
 //! `axum::serve` has no bound on connections and no timeout for a request's head, so the loop is our own, over
-//! hyper's HTTP/1 connection. A place is taken before a connection is accepted: what is too many waits in the
-//! kernel's queue. A failure to accept (no file descriptors left) is said once, tried again after a pause, and never
+//! hyper's HTTP/1 connection. One connection more than there are places is accepted, and waits for one (see `places`);
+//! what is more waits in the kernel's queue. A failure to accept (no file descriptors left) is said once, tried again after a pause, and never
 //! ends the loop. A TLS handshake has its time and is the task of its own connection.
 //!
 //! Draining: the listener closes, idle connections close, open requests go on for [`Limits::drain`] at most; whatever
@@ -10,11 +10,13 @@
 
 use super::Limits;
 use super::listen::{Listener, Secure};
+use super::places::{Comes, Goes, Place, Places};
 use super::ready::drained;
 use super::stall::Stalls;
 use crate::fair::Counted;
 use crate::tls::HANDSHAKE;
 use axum::Router;
+use axum::body::Body;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,12 +27,11 @@ use std::future::{poll_fn, ready};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -114,22 +115,28 @@ async fn accept_all<S, T, F>(
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Option<(T, Origin)>> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let places = Places::new(limits.connections, limits.cut.clone());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new());
     http.header_read_timeout(limits.header_read).max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
     let mut connections = JoinSet::new();
     let mut failing = false;
+    // Accepted, and without a place.
+    let mut waits = None;
     loop {
         tokio::select! {
             biased;
             () = drained(&mut draining) => break,
             Some(_) = connections.join_next() => {}
-            (place, accepted) = next(&places, &mut accept) => match accepted {
+            place = places.take(), if waits.is_some() => {
+                let Some(stream) = waits.take() else { continue };
+                let (begun, stall) = (begin(stream), limits.write_stall);
+                connections.spawn(connection(http.clone(), begun, stall, router.clone(), draining.clone(), place));
+            }
+            accepted = poll_fn(&mut accept), if waits.is_none() => match accepted {
                 Ok(stream) => {
                     failing = false;
-                    let (begun, stall) = (begin(stream), limits.write_stall);
-                    connections.spawn(connection(http.clone(), begun, stall, router.clone(), draining.clone(), place));
+                    waits = Some(stream);
                 }
                 Err(error) if is_the_clients(&error) => {}
                 Err(error) => {
@@ -150,16 +157,6 @@ async fn accept_all<S, T, F>(
     }
 }
 
-/// The next connection, once there is a place for it.
-async fn next<S>(
-    places: &Arc<Semaphore>,
-    accept: &mut impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
-) -> (Option<OwnedSemaphorePermit>, io::Result<S>) {
-    // The semaphore is never closed, so there is always a place in the end.
-    let place = places.clone().acquire_owned().await.ok();
-    (place, poll_fn(accept).await)
-}
-
 /// Whether the client gave up before it was accepted.
 fn is_the_clients(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted)
@@ -171,26 +168,34 @@ async fn connection<T>(
     stall: Duration,
     router: Router,
     mut draining: watch::Receiver<bool>,
-    _place: Option<OwnedSemaphorePermit>,
+    place: Place,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let begun = tokio::select! {
         begun = begun => begun,
+        () = place.waiting.cut() => return,
         () = drained(&mut draining) => return,
     };
     let Some((stream, from)) = begun else { return };
     let peer = from.as_ref().map(|(peer, _)| *peer);
     let inner = TowerToHyperService::new(router);
+    let waiting = place.waiting.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
         }
-        inner.call(request)
+        let waiting = waiting.clone();
+        let answer = inner.call(request.map(|body| Comes::new(body, waiting.clone())));
+        async move { answer.await.map(|response| response.map(|body| Body::new(Goes::new(body, waiting)))) }
     });
     let mut served = pin!(http.serve_connection(TokioIo::new(Stalls::new(stream, stall)), service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
+        () = place.waiting.cut() => {
+            tracing::debug!(peer = ?peer.map(|peer| peer.0), "cut a slow connection: another waits for its place");
+            return;
+        }
         () = drained(&mut draining) => {
             served.as_mut().graceful_shutdown();
             served.await
@@ -204,7 +209,7 @@ async fn connection<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::routing::get;
+    use axum::routing::{get, post};
     use std::collections::VecDeque;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
@@ -232,5 +237,66 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("here"), "{answer}");
         drain.send_replace(true);
         serving.await.expect("no panic");
+    }
+
+    /// Serves these clients one after another, with a place for one.
+    fn serve_in_turn(clients: impl IntoIterator<Item = DuplexStream>, limits: &Limits) -> watch::Sender<bool> {
+        let mut clients: VecDeque<_> = clients.into_iter().collect();
+        let limits = Limits { connections: 1, header_read: Duration::from_secs(600), ..limits.clone() };
+        let drain = watch::Sender::new(false);
+        let draining = drain.subscribe();
+        tokio::spawn(async move {
+            let accept =
+                move |_: &mut Context<'_>| clients.pop_front().map_or(Poll::Pending, |client| Poll::Ready(Ok(client)));
+            let late = async |body: String| {
+                sleep(Duration::from_secs(60)).await;
+                body
+            };
+            let router = Router::new().route("/", get(async || "here")).route("/late", post(late));
+            let begin = |stream| ready(Some((stream, None)));
+            accept_all(accept, begin, router, &limits, draining).await;
+        });
+        drain
+    }
+
+    async fn answer_of(client: &mut DuplexStream) -> String {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.expect("answered, or cut");
+        answer
+    }
+
+    const ASKS: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_slow_gives_his_place_up_to_whoever_waits_for_it() {
+        for sends in [
+            &b""[..],
+            b"GET / HTTP/1.1\r\nho",
+            b"POST /late HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nab",
+            b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        ] {
+            let ((mut slow, of_slow), (mut other, of_other)) = (duplex(1 << 10), duplex(1 << 10));
+            let limits = Limits::default();
+            let _drain = serve_in_turn([of_slow, of_other], &limits);
+            slow.write_all(sends).await.expect("written");
+            other.write_all(ASKS).await.expect("written");
+            assert!(answer_of(&mut other).await.ends_with("here"));
+            let is_answered = sends.ends_with(b"\r\n\r\n");
+            assert_eq!(answer_of(&mut slow).await.ends_with("here"), is_answered);
+            assert_eq!(limits.cut.load(std::sync::atomic::Ordering::Relaxed), 1);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whose_request_is_here_is_answered_whoever_waits() {
+        let ((mut first, of_first), (mut other, of_other)) = (duplex(1 << 10), duplex(1 << 10));
+        let limits = Limits::default();
+        let _drain = serve_in_turn([of_first, of_other], &limits);
+        let post = b"POST /late HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nconnection: close\r\n\r\nab";
+        first.write_all(post).await.expect("written");
+        other.write_all(ASKS).await.expect("written");
+        assert!(answer_of(&mut first).await.ends_with("ab"));
+        assert!(answer_of(&mut other).await.ends_with("here"));
+        assert_eq!(limits.cut.load(std::sync::atomic::Ordering::Relaxed), 0);
     }
 }

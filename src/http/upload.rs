@@ -66,7 +66,6 @@ impl Pushes {
             let piece = match piece {
                 Ok(Some(Ok(piece))) => {
                     count(&self.push.counters_of(Endpoint::Journal).body_bytes, piece.len() as u64);
-                    credential.charge(0, piece.len() as u64);
                     came += piece.len();
                     if came >= UPLOAD_BYTES {
                         (patience, came) = (self.push.limits().body_timeout, 0);

@@ -25,6 +25,11 @@ use std::fmt::Write;
 /// Fields that name the instance.
 const INSTANCE: Instance<'static> = Instance::Named(&["host", "host.name", "host.hostname"]);
 
+/// Bytes of an index's name at most, as Elasticsearch has it.
+const INDEX_BYTES_MAX: usize = 255;
+/// Bytes of a document's id at most, as Elasticsearch has it; as it is written, quotes and escapes with it.
+const ID_BYTES_MAX: usize = 512 * 6 + 2;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Action<'a> {
@@ -37,6 +42,9 @@ enum Action<'a> {
     #[serde(borrow)]
     Delete(Target<'a>),
 }
+
+/// Why a body is refused with a name that no index or document has.
+const NO_INDEX: &str = "an index has a name of at most 255 bytes, a document an id of at most 512";
 
 #[derive(Deserialize)]
 struct Target<'a> {
@@ -58,6 +66,11 @@ pub(super) struct Items {
 pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) -> Result<Items, Refusal> {
     let mut items = Items::default();
     let mut lines = Lines(body);
+    let is_index = |index: Option<&str>| index.is_none_or(|index| index.len() <= INDEX_BYTES_MAX);
+    // That of the path is a part of every record and every answer.
+    if !is_index(index) {
+        return Err(Refusal::bad(NO_INDEX));
+    }
     while let Some(line) = lines.next_full() {
         let number = taking.begin()?;
         let action: Action<'_> = serde_json::from_slice(line)
@@ -76,6 +89,10 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
             }
         };
         let document = lines.next().ok_or_else(|| Refusal::bad_at(number, "an action has no document"))?;
+        if !is_index(target.index.as_deref()) || target.id.is_some_and(|id| id.get().len() > ID_BYTES_MAX) {
+            items.refuse(taking, number, (name, &target, index), NO_INDEX);
+            continue;
+        }
         let text = String::from_utf8_lossy(document);
         if text.len() > RECORD_BYTES_MAX {
             items.refuse(taking, number, (name, &target, index), TOO_LONG);
@@ -237,6 +254,19 @@ mod tests {
         assert_eq!(keys(body), keys(body));
         assert_ne!(keys(body), keys(&body.replace("\"7\"", "\"8\"")));
         assert_ne!(keys(body), keys(&body.replace("\"i\"", "\"j\"")));
+    }
+
+    #[test]
+    fn names_that_elasticsearch_would_not_take_are_refused() {
+        let long = "x".repeat(INDEX_BYTES_MAX + 1);
+        let body = format!(
+            "{{\"index\":{{\"_index\":{long:?}}}}}\n{{}}\n{{\"create\":{{}}}}\n{{}}\n{{\"create\":{{\"_id\":{:?}}}}}\n{{}}\n",
+            "x".repeat(ID_BYTES_MAX)
+        );
+        let (taken, _) = bulk(Some("by-path"), &body).expect("the others are taken");
+        assert_eq!(taken.refused().iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 2]);
+        // It would be written with each record, and said in each answer.
+        assert!(matches!(bulk(Some(&long), "{\"create\":{}}\n{}\n"), Err(Refusal::Bad { .. })));
     }
 
     #[test]

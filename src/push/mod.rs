@@ -234,7 +234,8 @@ impl Push {
     pub fn take_journal(&self, request: &Request, body: impl BufRead) -> Result<Answer, Refusal> {
         let counters = self.counters_of(Endpoint::Journal);
         let undecodable = |error| Refusal::bad(format!("the body cannot be decoded: {error}"));
-        let body = Counted { reader: reader(body, request.encoding).map_err(undecodable)?, counter: &counters.bytes };
+        let reader = reader(body, request.encoding).map_err(undecodable)?;
+        let body = Counted { reader, counter: &counters.bytes, credential: &request.credential };
         // One piece is on its way while the next is read.
         let (told, hears) = mpsc::channel::<(Gathered, bool)>();
         let mut under_way = 0;
@@ -265,16 +266,18 @@ impl Push {
     }
 }
 
-/// A reader whose bytes are counted.
+/// A reader whose bytes are counted, and charged to who sends them: those that come out, however few came in.
 struct Counted<'c, R> {
     reader: R,
     counter: &'c AtomicU64,
+    credential: &'c Credential,
 }
 
 impl<R: Read> Read for Counted<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.reader.read(buffer)?;
         count(self.counter, read as u64);
+        self.credential.charge(0, read as u64);
         Ok(read)
     }
 }

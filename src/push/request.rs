@@ -60,6 +60,14 @@ pub struct Limits {
     pub uploads_max: usize,
 }
 
+impl Limits {
+    /// Bytes of the rows of a request. A few bytes of a body may stand for many in each of its rows: what a resource, a
+    /// stream or the request itself says is a part of every record. Twice the decoded body is room for what is usual.
+    pub const fn rows_bytes_max(&self) -> usize {
+        self.decoded_bytes_max.saturating_mul(2)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

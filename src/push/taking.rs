@@ -94,6 +94,10 @@ impl<'p> Taking<'p> {
         if self.index >= self.setting.limits.records_max {
             return Err(Refusal::TooLarge(format!("{} records in a request", self.setting.limits.records_max)));
         }
+        if self.rows.bytes() > self.setting.limits.rows_bytes_max() {
+            let most = self.setting.limits.rows_bytes_max();
+            return Err(Refusal::TooLarge(format!("{most} bytes in the rows of a request")));
+        }
         self.index += 1;
         Ok(self.index - 1)
     }

@@ -326,6 +326,25 @@ fn who_pushes_too_much_is_told_when_to_come_again_and_the_others_are_served() {
     daemon.stop();
 }
 
+/// Most of an upload is packed: what counts is what comes out of it, as it does of any other push.
+#[test]
+fn an_upload_is_charged_by_what_is_in_it() {
+    let place = Place::new();
+    let daemon = guarded(&place, "per_sender = { bytes_per_day = \"1MiB\" }");
+    let entry = format!("__REALTIME_TIMESTAMP=1763712345678901\nMESSAGE={}\n\n", "x".repeat(600_000));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(entry.repeat(2).as_bytes()).expect("memory");
+    let packed = gzip.finish().expect("memory");
+    assert!(packed.len() < 20_000);
+    let head = format!("{WEB}Content-Type: application/vnd.fdo.journal\r\nContent-Encoding: gzip\r\n");
+    let stream = TcpStream::connect(daemon.address()).expect("connected");
+    let answer = over(stream, "POST", "/upload", &head, &packed).expect("an answer");
+    assert_eq!(answer.status, 200, "what came is taken: {}", answer.body);
+    let answer = push(&daemon, WEB, "{\"message\":\"tomorrow\"}\n");
+    assert_eq!((answer.status, answer.body.contains("bytes of the day")), (429, true), "{}", answer.body);
+    daemon.stop();
+}
+
 #[test]
 fn without_credentials_loopback_is_open_but_not_to_web_pages() {
     let place = Place::new();

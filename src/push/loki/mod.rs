@@ -51,6 +51,8 @@ struct Stream<'a> {
     fields: Vec<Field<'a>>,
     instance: Cow<'a, str>,
     level: Option<Level>,
+    /// Bytes of the labels.
+    bytes: usize,
 }
 
 /// An entry of a stream.
@@ -58,6 +60,11 @@ struct Entry<'a> {
     time: Option<Ticks>,
     line: Cow<'a, str>,
     metadata: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+/// Bytes of names and values.
+fn bytes_of(labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> usize {
+    labels.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
 impl<'a> Stream<'a> {
@@ -68,6 +75,7 @@ impl<'a> Stream<'a> {
         let instance = INSTANCE.iter().find_map(|name| of(name)).map(|(_, value)| value.clone());
         let level = LEVEL.iter().find_map(|name| of(name).and_then(|(_, value)| Level::from_word(value)));
         Stream {
+            bytes: bytes_of(&labels),
             instance: instance.unwrap_or_else(|| Cow::Owned(taking.peer().to_owned())),
             level,
             fields: labels.into_iter().map(|(name, value)| Field { name, value: Value::String(value) }).collect(),
@@ -76,6 +84,12 @@ impl<'a> Stream<'a> {
 
     fn write(&self, entry: Entry<'_>, taking: &mut Taking<'_>) -> Result<(), Refusal> {
         let index = taking.begin()?;
+        // Only the line can be cut, and labels are a part of every entry.
+        if self.bytes + bytes_of(&entry.metadata) > RECORD_BYTES_MAX {
+            return Err(Refusal::TooLarge(format!(
+                "{RECORD_BYTES_MAX} bytes of labels and metadata, at entry {index}"
+            )));
+        }
         let is_invalid = entry.line.contains(char::REPLACEMENT_CHARACTER) && matches!(entry.line, Cow::Owned(_));
         let text = entry.line.trim_end_matches(['\n', '\r']);
         let (reading, _) = taking.readings();

@@ -101,6 +101,23 @@ fn labels_that_cannot_be_read_stay_as_they_are_written() {
 }
 
 #[test]
+fn labels_count_for_each_entry() {
+    let entries = |labels: usize, metadata: usize, count: usize| {
+        let mut request = one(&format!("{{job=\"{}\"}}", "x".repeat(labels)), 1, "up");
+        let entries = &mut request.streams[0].entries;
+        entries[0].metadata[0].value = "x".repeat(metadata);
+        *entries = vec![entries[0].clone(); count];
+        push("", &proto(&request))
+    };
+    assert_eq!(entries(RECORD_BYTES_MAX / 2, 7, 5).expect("few").messages().len(), 5);
+    for (labels, metadata, count) in
+        [(RECORD_BYTES_MAX, 7, 1), (7, RECORD_BYTES_MAX, 1), (RECORD_BYTES_MAX / 2, 7, 1000)]
+    {
+        assert!(matches!(entries(labels, metadata, count), Err(Refusal::TooLarge(_))), "{labels} {metadata} {count}");
+    }
+}
+
+#[test]
 fn what_is_no_push_request_is_refused() {
     for (media, body) in [
         ("application/json", &b"{\"streams\":[{\"values\":[[\"1\"]]}]}"[..]),

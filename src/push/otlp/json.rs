@@ -3,7 +3,7 @@
 
 use super::super::taking::Taking;
 use super::value::Any;
-use super::{Log, Origin, Refusal, fits};
+use super::{Log, Origin, Refusal};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -114,7 +114,7 @@ pub(super) fn take(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> 
             }
             for record in logs.log_records.into_iter().flatten() {
                 let index = taking.begin()?;
-                if !fits(record.get().len(), index, taking) {
+                if !origin.fits(record.get().len(), index, taking) {
                     continue;
                 }
                 match serde_json::from_str::<LogRecord<'_>>(record.get()) {

@@ -26,7 +26,7 @@ use crate::parse::{Envelope, Said, compose, level_of_severity};
 use crate::record::{Level, Record, Value};
 use crate::time::Ticks;
 use std::borrow::Cow;
-use value::{Any, Members, flatten};
+use value::{Any, Members, bytes_of, flatten};
 
 /// Attributes of a resource that name the instance, the first of them first.
 const INSTANCE: [&str; 4] = ["k8s.pod.name", "host.name", "service.instance.id", "service.name"];
@@ -130,6 +130,8 @@ struct Origin<'a> {
     instance: Cow<'a, str>,
     resource: Members<'a>,
     scope: Members<'a>,
+    /// Bytes of both.
+    bytes: usize,
 }
 
 impl<'a> Origin<'a> {
@@ -143,7 +145,8 @@ impl<'a> Origin<'a> {
             })
         };
         let instance = INSTANCE.iter().find_map(named).map(|name| taking.clean(name));
-        Origin { instance: instance.unwrap_or_else(|| taking.peer().to_owned().into()), resource, scope: Vec::new() }
+        let instance = instance.unwrap_or_else(|| taking.peer().to_owned().into());
+        Origin { instance, bytes: bytes_of(&resource), resource, scope: Vec::new() }
     }
 
     fn set_scope(&mut self, name: Cow<'a, str>, version: Cow<'a, str>, attributes: Vec<(Cow<'a, str>, Any<'a>)>) {
@@ -154,6 +157,17 @@ impl<'a> Origin<'a> {
             }
         }
         flatten(attributes, &mut self.scope);
+        self.bytes = bytes_of(&self.resource) + bytes_of(&self.scope);
+    }
+
+    /// The first step of a record of so many bytes: whether it is one that can be read at all. What its resource and scope
+    /// say is a part of it, and of every other one.
+    fn fits(&self, bytes: usize, index: usize, taking: &mut Taking<'_>) -> bool {
+        let fits = self.bytes.saturating_add(bytes) <= RECORD_BYTES_MAX;
+        if !fits {
+            taking.refuse(index, super::ingest::TOO_LONG);
+        }
+        fits
     }
 
     /// Writes a record that was begun.
@@ -215,15 +229,6 @@ impl<'a> Origin<'a> {
         }
         taking.write(index, Instance::Is(&self.instance), record, None);
     }
-}
-
-/// The first step of a record: whether it is one that can be read at all.
-fn fits(bytes: usize, index: usize, taking: &mut Taking<'_>) -> bool {
-    let fits = bytes <= RECORD_BYTES_MAX;
-    if !fits {
-        taking.refuse(index, super::ingest::TOO_LONG);
-    }
-    fits
 }
 
 /// Nanoseconds since the epoch; zero is not known.

@@ -13,7 +13,7 @@
 use super::super::taking::Taking;
 use super::super::wire::{Wire, WireError, fields};
 use super::value::{Any, DEPTH_MAX};
-use super::{Log, Origin, Refusal, fits, hex};
+use super::{Log, Origin, Refusal, hex};
 use std::borrow::Cow;
 
 type Attributes<'a> = Vec<(Cow<'a, str>, Any<'a>)>;
@@ -82,7 +82,7 @@ fn of_scope<'a>(message: &'a [u8], origin: &mut Origin<'a>, taking: &mut Taking<
         let (2, value) = walk!(field) else { continue };
         let index = taking.begin()?;
         let record = walk!(value.bytes());
-        if !fits(record.len(), index, taking) {
+        if !origin.fits(record.len(), index, taking) {
             continue;
         }
         match log(record) {

@@ -264,6 +264,23 @@ fn a_record_that_cannot_be_read_is_refused_alone() {
 }
 
 #[test]
+fn what_all_records_have_in_common_counts_for_each_of_them() {
+    let records = |bytes: usize, count: usize| {
+        let mut request = request(schema::LogRecord::default());
+        let logs = &mut request.resource_logs[0];
+        logs.scope_logs[0].log_records = vec![schema::LogRecord::default(); count];
+        let attributes = &mut logs.resource.as_mut().expect("a resource").attributes;
+        attributes.push(attribute("long", text(&"x".repeat(bytes))));
+        export(Form::Protobuf, &request.encode_to_vec())
+    };
+    let taken = records(RECORD_BYTES_MAX, 3).expect("taken");
+    assert_eq!((taken.messages().len(), taken.refused().len()), (0, 3));
+    // 128 MiB of rows are the most: two bytes each would otherwise become 100,000 of half a MiB.
+    assert_eq!(records(RECORD_BYTES_MAX / 2, 5).expect("few").messages().len(), 5);
+    assert!(matches!(records(RECORD_BYTES_MAX / 2, 1000), Err(Refusal::TooLarge(_))));
+}
+
+#[test]
 fn what_is_no_request_is_refused_and_an_empty_one_is_none() {
     let whole = request(full()).encode_to_vec();
     for cut in 1..whole.len() {

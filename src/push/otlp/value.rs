@@ -29,6 +29,16 @@ pub(super) enum Any<'a> {
     Object(Vec<(Cow<'a, str>, Any<'a>)>),
 }
 
+/// Bytes of names and values.
+pub(super) fn bytes_of(members: &[(Cow<'_, str>, Value<'_>)]) -> usize {
+    let of_value = |value: &Value<'_>| match value {
+        Value::String(text) => text.len(),
+        Value::Binary(bytes) => bytes.len(),
+        _ => size_of::<u64>(),
+    };
+    members.iter().map(|(name, value)| name.len() + of_value(value)).sum()
+}
+
 /// Adds attributes as fields: what lies in an object under the name of both, with a dot between them.
 pub(super) fn flatten<'a>(attributes: Vec<(Cow<'a, str>, Any<'a>)>, members: &mut Members<'a>) {
     for (name, any) in attributes {
