@@ -199,6 +199,23 @@ impl Block {
         column.stored.value(column.kind, column.index(row)?)
     }
 
+    /// Gives what `read` makes of a column's values to `each`, row by row. A text that many rows share is read once.
+    pub(super) fn each_value<T: Copy>(
+        &self,
+        column: usize,
+        mut read: impl FnMut(Property<'_>) -> T,
+        mut each: impl FnMut(usize, T),
+    ) {
+        let Some(column) = self.columns.get(column) else { return };
+        let known = (0..column.stored.len()).map(|index| column.stored.value(column.kind, index).map(&mut read));
+        let known: Vec<Option<T>> = known.collect();
+        for row in 0..self.len() {
+            if let Some(value) = column.index(row).and_then(|index| *known.get(index)?) {
+                each(row, value);
+            }
+        }
+    }
+
     /// Bytes of its values and keys, about; of a text that many rows share, as often as they do.
     pub(super) fn bytes(&self) -> usize {
         let of = |column: &Values| match &column.stored {
