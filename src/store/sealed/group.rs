@@ -80,26 +80,34 @@ impl Group {
             let mut at = 0;
             next(&mut group, |writer| {
                 for Slice { mapped, rows, .. } in &self.slices {
-                    let place = mapped.place(number);
-                    for row in rows.clone() {
+                    let (place, mut rows) = (mapped.place(number), rows.clone());
+                    while !rows.is_empty() {
+                        let some = rows.start..rows.end.min(rows.start + GATHERED_ROWS - levels.len());
+                        rows.start = some.end;
+                        match place {
+                            None => levels.resize(levels.len() + some.len(), 0),
+                            Some(place) => {
+                                for (at, row) in (at..).zip(some.clone()) {
+                                    let Some(value) = mapped.part.value(place, row) else {
+                                        levels.push(0);
+                                        continue;
+                                    };
+                                    sums[at] = sums[at].wrapping_add(sum::of_value(property, value));
+                                    let is_taken = gathered.push(value);
+                                    levels.push(i16::from(is_taken));
+                                    values += usize::from(is_taken);
+                                    if !is_taken {
+                                        let entry = (text::key(&column.property, column.kind), text::of(value));
+                                        rest.entry(at).or_default().push(entry);
+                                    }
+                                }
+                            }
+                        }
+                        at += some.len();
                         if levels.len() == GATHERED_ROWS {
                             gathered.write(writer, Some(&levels))?;
                             levels.clear();
                         }
-                        let value = place.and_then(|place| mapped.part.value(place, row));
-                        let is_taken = value.is_some_and(|value| {
-                            sums[at] = sums[at].wrapping_add(sum::of_value(property, value));
-                            gathered.push(value)
-                        });
-                        if let Some(value) = value
-                            && !is_taken
-                        {
-                            let entry = (text::key(&column.property, column.kind), text::of(value));
-                            rest.entry(at).or_default().push(entry);
-                        }
-                        values += usize::from(is_taken);
-                        levels.push(i16::from(is_taken));
-                        at += 1;
                     }
                 }
                 gathered.write(writer, Some(&levels))

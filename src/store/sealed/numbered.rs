@@ -12,7 +12,6 @@
 //!
 //! Levels and indices are decoded by Parquet's reader as ever. A page that does not come out even is an error.
 
-use super::bytes::Checked;
 use crate::store::page::Bytes as Cursor;
 use ::bytes::Bytes;
 use parquet::basic::{Encoding, Type as Physical};
@@ -20,7 +19,6 @@ use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::Int32Type;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, ColumnPath, Type};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -112,14 +110,14 @@ impl Kept {
 }
 
 /// A page reader of texts that gives their numbers: see the module's head.
-pub(super) struct Numbered {
-    pages: SerializedPageReader<Checked>,
+pub(super) struct Numbered<P> {
+    pages: P,
     descriptor: ColumnDescPtr,
     kept: Shared,
 }
 
-impl Numbered {
-    pub(super) fn new(pages: SerializedPageReader<Checked>, descriptor: ColumnDescPtr, kept: Shared) -> Numbered {
+impl<P: PageReader> Numbered<P> {
+    pub(super) fn new(pages: P, descriptor: ColumnDescPtr, kept: Shared) -> Numbered<P> {
         Numbered { pages, descriptor, kept }
     }
 
@@ -206,7 +204,7 @@ fn uneven() -> ParquetError {
     ParquetError::General("a page of texts does not come out even".into())
 }
 
-impl Iterator for Numbered {
+impl<P: PageReader> Iterator for Numbered<P> {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Result<Page>> {
@@ -214,7 +212,7 @@ impl Iterator for Numbered {
     }
 }
 
-impl PageReader for Numbered {
+impl<P: PageReader> PageReader for Numbered<P> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         let Some(page) = self.pages.get_next_page()? else { return Ok(None) };
         Ok(Some(match page {
@@ -277,5 +275,116 @@ impl PageReader for Single {
     fn skip_next_page(&mut self) -> Result<()> {
         self.0 = None;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::basic::Repetition;
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::file::writer::SerializedFileWriter;
+    use proptest::prelude::*;
+
+    /// An optional column of texts, three rows a page.
+    fn file(rows: &[Option<String>], encoding: Encoding, dictionary_bytes: usize) -> Bytes {
+        let text = Type::primitive_type_builder("t", Physical::BYTE_ARRAY).with_repetition(Repetition::OPTIONAL);
+        let fields = vec![Arc::new(text.build().expect("a type"))];
+        let schema = Type::group_type_builder("s").with_fields(fields).build().expect("a schema");
+        let properties = WriterProperties::builder()
+            .set_dictionary_enabled(dictionary_bytes > 0)
+            .set_dictionary_page_size_limit(dictionary_bytes.max(1))
+            .set_encoding(encoding)
+            .set_data_page_row_count_limit(3)
+            .set_write_batch_size(1);
+        let mut out = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties.build()));
+        let out = out.as_mut().expect("a writer");
+        let mut group = out.next_row_group().expect("a group");
+        let mut column = group.next_column().expect("a column").expect("one");
+        let levels: Vec<i16> = rows.iter().map(|row| i16::from(row.is_some())).collect();
+        let texts: Vec<ByteArray> = rows.iter().flatten().map(|text| ByteArray::from(text.as_str())).collect();
+        column.typed::<ByteArrayType>().write_batch(&texts, Some(&levels), None).expect("written");
+        column.close().expect("closed");
+        group.close().expect("closed");
+        out.finish().expect("finished");
+        std::mem::take(out.inner_mut()).into()
+    }
+
+    fn read(file: Bytes, skip: usize) -> Vec<Option<String>> {
+        let file = SerializedFileReader::new(file).expect("a file");
+        let group = file.get_row_group(0).expect("a group");
+        let (pages, rows) = (group.get_column_page_reader(0).expect("pages"), group.metadata().num_rows() as usize);
+        let (kept, descriptor) = (Shared::default(), group.metadata().column(0).column_descr_ptr());
+        let numbered = Numbered::new(Boxed(pages), descriptor.clone(), kept.clone());
+        let mut reader = ColumnReaderImpl::<Int32Type>::new(descriptor, Box::new(numbered));
+        let (mut levels, mut numbers) = (Vec::new(), Vec::new());
+        assert_eq!(reader.skip_records(skip).expect("skipped"), skip);
+        reader.read_records(rows - skip, Some(&mut levels), None, &mut numbers).expect("read");
+        let texts = Texts::new(&kept, numbers).expect("texts");
+        let again = texts.read(|text| Some(text.len())).expect("lengths");
+        assert!(texts.iter().map(<[u8]>::len).eq(again));
+        let mut texts = texts.iter().map(|text| String::from_utf8(text.to_vec()).expect("text"));
+        levels.into_iter().map(|level| if level > 0 { texts.next() } else { None }).collect()
+    }
+
+    struct Boxed(Box<dyn PageReader>);
+
+    impl Iterator for Boxed {
+        type Item = Result<Page>;
+
+        fn next(&mut self) -> Option<Result<Page>> {
+            self.0.next()
+        }
+    }
+
+    impl PageReader for Boxed {
+        fn get_next_page(&mut self) -> Result<Option<Page>> {
+            self.0.get_next_page()
+        }
+
+        fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+            self.0.peek_next_page()
+        }
+
+        fn skip_next_page(&mut self) -> Result<()> {
+            self.0.skip_next_page()
+        }
+    }
+
+    proptest! {
+        /// Texts come out as they were, whichever way they lie in the pages, from any row on.
+        #[test]
+        fn texts_come_out_of_every_encoding(
+            rows in prop::collection::vec(prop::option::of("[ab\u{e4}]{0,3}"), 1..40),
+            skip in 0usize..40,
+        ) {
+            let skip = skip.min(rows.len() - 1);
+            // All by dictionary; some, until it is full; none.
+            for dictionary_bytes in [1 << 20, 16, 0] {
+                for encoding in [Encoding::PLAIN, Encoding::DELTA_LENGTH_BYTE_ARRAY] {
+                    prop_assert_eq!(read(file(&rows, encoding, dictionary_bytes), skip), &rows[skip..]);
+                }
+            }
+        }
+
+        /// Rubbish is an error, or texts that lie within it.
+        #[test]
+        fn rubbish_does_not_come_out_even(bytes in prop::collection::vec(0u8..6, 0..40)) {
+            let page = Bytes::from(bytes);
+            let mut kept = Kept::default();
+            if kept.keep(page.clone(), plain(&page, 0)).is_ok() {
+                let texts: usize = kept.places.iter().map(|place| (place.end - place.start) as usize + 4).sum();
+                prop_assert_eq!(texts, page.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_without_a_text_is_none() {
+        assert!(Texts::new(&Shared::default(), vec![0]).is_none());
+        assert!(Texts::new(&Shared::default(), vec![-1]).is_none());
+        assert!(lengths(Bytes::from_static(&[0x80])).is_err());
     }
 }
