@@ -84,7 +84,7 @@ impl Stored {
         true
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Stored::Strings(_, ends) | Stored::Binaries(_, ends) => ends.len(),
             Stored::Ints(all) => all.len(),
@@ -117,20 +117,31 @@ impl Stored {
 }
 
 impl Values {
-    /// For rows of which those have a value that `levels` says (1 or 0); all where it says nothing.
-    pub(super) fn new(name: Arc<str>, kind: Kind, levels: Option<&[i16]>, stored: Stored) -> Values {
-        let count = stored.len();
-        let index = levels.filter(|levels| levels.contains(&0)).map(|levels| {
-            let mut next = 0;
-            let number = |level: &i16| {
-                if *level == 0 {
-                    return NONE;
-                }
-                next += 1;
-                next - 1
-            };
-            levels.iter().map(number).collect()
-        });
+    /// For rows of which those have a value that `levels` says (1 or 0); all where it says nothing. The values are those of
+    /// `stored` that `which` says; all in their order where it says nothing.
+    pub(super) fn new(
+        name: Arc<str>,
+        kind: Kind,
+        levels: Option<&[i16]>,
+        which: Option<Vec<u32>>,
+        stored: Stored,
+    ) -> Values {
+        let count = which.as_ref().map_or(stored.len(), Vec::len);
+        let Some(levels) = levels.filter(|levels| levels.contains(&0)) else {
+            return Values { name, kind, index: which, stored, count };
+        };
+        let mut next = 0;
+        let number = |level: &i16| {
+            if *level == 0 {
+                return NONE;
+            }
+            next += 1;
+            match &which {
+                None => next - 1,
+                Some(which) => which.get(next as usize - 1).copied().unwrap_or(NONE),
+            }
+        };
+        let index = Some(levels.iter().map(number).collect());
         Values { name, kind, index, stored, count }
     }
 
@@ -188,11 +199,34 @@ impl Block {
         column.stored.value(column.kind, column.index(row)?)
     }
 
-    /// Bytes of its values and keys, about.
+    /// Gives what `read` makes of a column's values to `each`, row by row. A text that many rows share is read once.
+    pub(super) fn each_value<T: Copy>(
+        &self,
+        column: usize,
+        mut read: impl FnMut(Property<'_>) -> T,
+        mut each: impl FnMut(usize, T),
+    ) {
+        let Some(column) = self.columns.get(column) else { return };
+        let known = (0..column.stored.len()).map(|index| column.stored.value(column.kind, index).map(&mut read));
+        let known: Vec<Option<T>> = known.collect();
+        for row in 0..self.len() {
+            if let Some(value) = column.index(row).and_then(|index| *known.get(index)?) {
+                each(row, value);
+            }
+        }
+    }
+
+    /// Bytes of its values and keys, about; of a text that many rows share, as often as they do.
     pub(super) fn bytes(&self) -> usize {
         let of = |column: &Values| match &column.stored {
-            Stored::Strings(all, ends) => all.len() + 4 * ends.len(),
-            Stored::Binaries(all, ends) => all.len() + 4 * ends.len(),
+            Stored::Strings(_, ends) | Stored::Binaries(_, ends) => {
+                let length = |row| {
+                    let index = column.index(row)?;
+                    let start = if index == 0 { 0 } else { *ends.get(index - 1)? };
+                    Some((*ends.get(index)? - start) as usize + 4)
+                };
+                (0..self.len()).filter_map(length).sum()
+            }
             Stored::Guids(all) => 16 * all.len(),
             other => 8 * other.len(),
         };
@@ -249,7 +283,7 @@ impl Rest {
     pub(super) fn finish(self, rows: usize) -> impl Iterator<Item = Values> {
         self.columns.into_iter().map(move |(name, kind, mut levels, stored)| {
             levels.resize(rows, 0);
-            Values::new(name, kind, Some(&levels), stored)
+            Values::new(name, kind, Some(&levels), None, stored)
         })
     }
 }

@@ -4,20 +4,27 @@
 //! be is checked where it is read, so a block has nothing that a property cannot be.
 
 use super::block::{Block, Rest, Stored, Values};
+use super::bytes::Checked;
 use super::file::{Opened, SealedFile, damaged, guard};
 use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, REST_DEFINED, SOURCE, TICKS, TIME};
+use super::numbered::{self, Numbered, Texts};
 use crate::key::RowKey;
 use crate::property::{Kind, Property};
 use crate::record::Level;
 use crate::store::StoreError;
 use crate::time::{Ticks, UNIX_EPOCH_TICKS};
 use memchr::memmem::Finder;
+use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
-use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
 use std::ops::Range;
+
+/// Values, definition and repetition levels.
+type Read<T> = (Vec<T>, Vec<i16>, Vec<i16>);
 
 /// Which columns of a block are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +59,14 @@ impl SealedFile {
                 found.iter_mut().zip(levels).for_each(|(found, level)| *found |= level > 0);
                 continue;
             }
-            let (texts, levels, _) = self.read::<ByteArrayType>(group, leaf, ranges)?;
-            let mut texts = texts.iter();
+            let (texts, levels, _) = self.texts(group, leaf, ranges)?;
+            let hits = texts.read(|text| Some(needle.find(text).is_some())).unwrap_or_default();
+            if !hits.contains(&true) {
+                continue;
+            }
+            let mut hits = hits.into_iter();
             for (found, level) in found.iter_mut().zip(levels) {
-                if level > 0
-                    && let Some(text) = texts.next()
-                {
-                    *found = *found || needle.find(text.data()).is_some();
-                }
+                *found |= level > 0 && hits.next() == Some(true);
             }
         }
         let rest = Block { keys: Vec::new(), levels: Vec::new(), columns: self.rest(group, ranges, rows)? };
@@ -75,13 +82,32 @@ impl SealedFile {
     }
 
     /// The values of some rows of a column, its definition and its repetition levels where it has any.
-    #[allow(clippy::type_complexity)]
-    fn read<T: DataType>(
+    fn read<T: DataType>(&self, group: usize, leaf: usize, ranges: &[Range<usize>]) -> Result<Read<T::T>, StoreError> {
+        self.read_pages::<T>(group, leaf, ranges, |pages, _| Box::new(pages))
+    }
+
+    /// The same for a column of texts.
+    fn texts(
         &self,
         group: usize,
         leaf: usize,
         ranges: &[Range<usize>],
-    ) -> Result<(Vec<T::T>, Vec<i16>, Vec<i16>), StoreError> {
+    ) -> Result<(Texts, Vec<i16>, Vec<i16>), StoreError> {
+        let kept = numbered::Shared::default();
+        let (numbers, defined, repeated) = self.read_pages::<Int32Type>(group, leaf, ranges, |pages, descriptor| {
+            Box::new(Numbered::new(pages, descriptor, kept.clone()))
+        })?;
+        let texts = Texts::new(&kept, numbers).ok_or_else(|| self.wrong(group, leaf, "a text is not there"))?;
+        Ok((texts, defined, repeated))
+    }
+
+    fn read_pages<T: DataType>(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+        through: impl FnOnce(SerializedPageReader<Checked>, ColumnDescPtr) -> Box<dyn PageReader>,
+    ) -> Result<Read<T::T>, StoreError> {
         let Opened { path, bytes, metadata, .. } = &*self.opened;
         let place = format!("row group {group}, column {leaf}");
         guard(path, &place, || {
@@ -92,7 +118,7 @@ impl SealedFile {
             let pages = SerializedPageReader::new(bytes.clone(), column, rows, pages)?;
             let descriptor = column.column_descr_ptr();
             let (has_levels, repeats) = (descriptor.max_def_level() > 0, descriptor.max_rep_level() > 0);
-            let mut reader = ColumnReaderImpl::<T>::new(descriptor, Box::new(pages));
+            let mut reader = ColumnReaderImpl::<T>::new(descriptor.clone(), through(pages, descriptor));
             let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
             let mut at = 0;
             for range in ranges {
@@ -158,17 +184,8 @@ impl SealedFile {
         {
             return Ok(vec![source; ranges.iter().map(Range::len).sum()]);
         }
-        let (texts, _, _) = self.read::<ByteArrayType>(group, SOURCE, ranges)?;
-        let mut sources = Vec::with_capacity(texts.len());
-        let (mut last, mut known): (&[u8], u64) = (&[], 0);
-        for text in &texts {
-            if text.data() != last {
-                known = parse(text.data()).ok_or_else(|| self.wrong(group, SOURCE, "a source is none"))?;
-                last = text.data();
-            }
-            sources.push(known);
-        }
-        Ok(sources)
+        let (texts, _, _) = self.texts(group, SOURCE, ranges)?;
+        texts.read(parse).ok_or_else(|| self.wrong(group, SOURCE, "a source is none"))
     }
 
     /// The keys of some rows.
@@ -190,33 +207,32 @@ impl SealedFile {
 
     /// The levels of some rows, as codes.
     fn levels_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u8>, StoreError> {
-        let (names, defined, _) = self.read::<ByteArrayType>(group, LEVEL, ranges)?;
-        let mut names = names.iter();
-        let (mut last, mut known): (&[u8], u8) = (&[], 0);
-        let mut levels = Vec::with_capacity(defined.len());
-        for has_one in defined {
-            if has_one == 0 {
-                levels.push(0);
-                continue;
-            }
-            let name = names.next().map(|name| name.data()).unwrap_or_default();
-            if name != last {
-                let level = Level::ALL.into_iter().find(|level| level.name().as_bytes() == name);
-                known = level.ok_or_else(|| self.wrong(group, LEVEL, "a level is none"))?.code();
-                last = name;
-            }
-            levels.push(known);
-        }
-        Ok(levels)
+        let (names, defined, _) = self.texts(group, LEVEL, ranges)?;
+        let code = |name: &[u8]| {
+            let level = Level::ALL.into_iter().find(|level| level.name().as_bytes() == name);
+            level.map(Level::code)
+        };
+        let wrong = || self.wrong(group, LEVEL, "a level is none");
+        let mut codes = names.read(code).ok_or_else(wrong)?.into_iter();
+        let level = |has_one| if has_one == 0 { Some(0) } else { codes.next() };
+        defined.into_iter().map(level).collect::<Option<_>>().ok_or_else(wrong)
     }
 
     /// An error unless the rows of a group belong to the partitions that the index says.
     pub(super) fn check_partitions(&self, group: usize) -> Result<(), StoreError> {
         let all = 0..self.opened.index.groups[group];
-        let (names, _, _) = self.read::<ByteArrayType>(group, PARTITION, &[all])?;
+        let (names, _, _) = self.texts(group, PARTITION, &[all])?;
+        let mut numbers = names.numbers();
         for run in self.runs_in(group) {
-            let is_its = |name: &parquet::data_type::ByteArray| name.data() == run.partition.as_bytes();
-            if !names.get(run.rows.clone()).is_some_and(|names| names.iter().all(is_its)) {
+            let mut last = None;
+            let mut is_its = |number: usize| {
+                let is_its = last == Some(number) || names.text(number) == run.partition.as_bytes();
+                last = Some(number);
+                is_its
+            };
+            // The runs of a group lie one behind the other.
+            let mut of_run = numbers.by_ref().take(run.rows.len());
+            if of_run.len() != run.rows.len() || !of_run.all(&mut is_its) {
                 return Err(self.wrong(group, PARTITION, "a row is of another partition than the index says"));
             }
         }
@@ -234,9 +250,10 @@ impl SealedFile {
                 if self.is_absent(group, leaf) {
                     continue;
                 }
-                let (stored, levels) = self.values(group, leaf, column.kind, ranges)?;
+                let (stored, levels, which) = self.values(group, leaf, column.kind, ranges)?;
                 if levels.contains(&1) {
-                    columns.push(Values::new(column.property.as_str().into(), column.kind, Some(&levels), stored));
+                    let name = column.property.as_str().into();
+                    columns.push(Values::new(name, column.kind, Some(&levels), which, stored));
                 }
             }
             columns.extend(self.rest(group, ranges, keys.len())?);
@@ -244,25 +261,33 @@ impl SealedFile {
         Ok(Block { keys, levels, columns })
     }
 
+    /// The values of some rows of a property's column, its levels, and which value is whose where not each is its own.
+    #[allow(clippy::type_complexity)]
     fn values(
         &self,
         group: usize,
         leaf: usize,
         kind: Kind,
         ranges: &[Range<usize>],
-    ) -> Result<(Stored, Vec<i16>), StoreError> {
+    ) -> Result<(Stored, Vec<i16>, Option<Vec<u32>>), StoreError> {
         let mut stored = Stored::new(kind);
         let wrong = || self.wrong(group, leaf, "a value is not of its type");
         let (fits, levels) = match kind {
-            Kind::String => {
-                let (values, levels, _) = self.read::<ByteArrayType>(group, leaf, ranges)?;
-                let push =
-                    |text: &[u8]| std::str::from_utf8(text).is_ok_and(|text| stored.push(Property::String(text)));
-                (values.iter().map(|value| value.data()).all(push), levels)
-            }
-            Kind::Binary => {
-                let (values, levels, _) = self.read::<ByteArrayType>(group, leaf, ranges)?;
-                (values.iter().all(|value| stored.push(Property::Binary(value.data()))), levels)
+            Kind::String | Kind::Binary => {
+                let (texts, levels, _) = self.texts(group, leaf, ranges)?;
+                // A text that many rows share is kept once, and one of the dictionary that none has is not.
+                let mut next = 0;
+                let number = |text: &[u8]| {
+                    let is_pushed = match kind {
+                        Kind::String => std::str::from_utf8(text).is_ok_and(|text| stored.push(Property::String(text))),
+                        _ => stored.push(Property::Binary(text)),
+                    };
+                    next += 1;
+                    is_pushed.then_some(next - 1)
+                };
+                let which = texts.read(number).ok_or_else(wrong)?;
+                let which = (which.len() != stored.len()).then_some(which);
+                return Ok((stored, levels, which));
             }
             Kind::Guid => {
                 let (values, levels, _) = self.read::<FixedLenByteArrayType>(group, leaf, ranges)?;
@@ -296,7 +321,7 @@ impl SealedFile {
                 (true, levels)
             }
         };
-        if fits { Ok((stored, levels)) } else { Err(wrong()) }
+        if fits { Ok((stored, levels, None)) } else { Err(wrong()) }
     }
 
     /// The columns of properties that have none in the file.
@@ -305,17 +330,17 @@ impl SealedFile {
         if self.is_absent(group, leaf) {
             return Ok(Vec::new());
         }
-        let (keys, defined, repeated) = self.read::<ByteArrayType>(group, leaf, ranges)?;
-        let (values, _, _) = self.read::<ByteArrayType>(group, leaf + 1, ranges)?;
-        let (mut rest, mut entries, mut next) = (Rest::default(), keys.iter().zip(&values), 0);
+        let (keys, defined, repeated) = self.texts(group, leaf, ranges)?;
+        let (values, _, _) = self.texts(group, leaf + 1, ranges)?;
+        let (mut rest, mut entries, mut next) = (Rest::default(), keys.iter().zip(values.iter()), 0);
         for (defined, repeated) in defined.into_iter().zip(repeated) {
             next += usize::from(repeated == 0);
             if defined < REST_DEFINED {
                 continue;
             }
-            let texts = entries.next().and_then(|(key, value)| {
-                Some((std::str::from_utf8(key.data()).ok()?, std::str::from_utf8(value.data()).ok()?))
-            });
+            let texts = entries
+                .next()
+                .and_then(|(key, value)| Some((std::str::from_utf8(key).ok()?, std::str::from_utf8(value).ok()?)));
             let row = next.checked_sub(1).filter(|row| *row < rows);
             let is_pushed = texts.zip(row).is_some_and(|((key, value), row)| rest.push(row, key, value));
             if !is_pushed {

@@ -1,6 +1,6 @@
 //! A row group: slices of parts, gathered column by column and written.
 //!
-//! One column is in memory at a time, beside the parts that the rows come from. What is written is hashed as it is
+//! One column's page is in memory at a time, beside the parts that the rows come from. What is written is hashed as it is
 //! gathered, so the checksum is that of the parts, not of what became of them.
 
 use super::layout::{Layout, REST_DEFINED};
@@ -8,7 +8,7 @@ use super::merge::Slice;
 use super::sum::{self, Content};
 use super::text;
 use super::writer::Sink;
-use super::{GROUP_BYTES, GROUP_ROWS};
+use super::{GROUP_BYTES, GROUP_ROWS, PAGE_ROWS};
 use crate::key::RowKey;
 use crate::property::{Kind, Property};
 use crate::time::UNIX_EPOCH_TICKS;
@@ -18,6 +18,9 @@ use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use std::collections::BTreeMap;
+
+/// Rows of a property that are gathered before they are written.
+const GATHERED_ROWS: usize = PAGE_ROWS;
 
 /// The rows of the group that is next.
 #[derive(Default)]
@@ -73,28 +76,42 @@ impl Group {
         let mut rest: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
         for (number, column) in layout.columns.iter().enumerate() {
             let property = sum::of_property(&column.property, column.kind);
-            let (mut gathered, mut levels) = (Gathered::new(column.kind), Vec::with_capacity(self.rows));
-            for Slice { mapped, rows, .. } in &self.slices {
-                let Some(place) = mapped.place(number) else {
-                    levels.resize(levels.len() + rows.len(), 0);
-                    continue;
-                };
-                for row in rows.clone() {
-                    let Some(value) = mapped.part.value(place, row) else {
-                        levels.push(0);
-                        continue;
-                    };
-                    let at = levels.len();
-                    sums[at] = sums[at].wrapping_add(sum::of_value(property, value));
-                    let is_taken = gathered.push(value);
-                    levels.push(i16::from(is_taken));
-                    if !is_taken {
-                        rest.entry(at).or_default().push((text::key(&column.property, column.kind), text::of(value)));
+            let (mut gathered, mut levels) = (Gathered::new(column.kind), Vec::with_capacity(GATHERED_ROWS));
+            let mut at = 0;
+            next(&mut group, |writer| {
+                for Slice { mapped, rows, .. } in &self.slices {
+                    let (place, mut rows) = (mapped.place(number), rows.clone());
+                    while !rows.is_empty() {
+                        let some = rows.start..rows.end.min(rows.start + GATHERED_ROWS - levels.len());
+                        rows.start = some.end;
+                        match place {
+                            None => levels.resize(levels.len() + some.len(), 0),
+                            Some(place) => {
+                                for (at, row) in (at..).zip(some.clone()) {
+                                    let Some(value) = mapped.part.value(place, row) else {
+                                        levels.push(0);
+                                        continue;
+                                    };
+                                    sums[at] = sums[at].wrapping_add(sum::of_value(property, value));
+                                    let is_taken = gathered.push(value);
+                                    levels.push(i16::from(is_taken));
+                                    values += usize::from(is_taken);
+                                    if !is_taken {
+                                        let entry = (text::key(&column.property, column.kind), text::of(value));
+                                        rest.entry(at).or_default().push(entry);
+                                    }
+                                }
+                            }
+                        }
+                        at += some.len();
+                        if levels.len() == GATHERED_ROWS {
+                            gathered.write(writer, Some(&levels))?;
+                            levels.clear();
+                        }
                     }
                 }
-            }
-            values += levels.iter().filter(|level| **level > 0).count();
-            next(&mut group, |writer| gathered.write(writer, Some(&levels)))?;
+                gathered.write(writer, Some(&levels))
+            })?;
         }
         self.gather_rest(&mut rest, &mut sums);
         values += rest.values().map(Vec::len).sum::<usize>();
@@ -108,9 +125,15 @@ impl Group {
         let above_epoch = |key: &RowKey| key.time().get() - UNIX_EPOCH_TICKS;
         next(group, |writer| {
             let ColumnWriter::ByteArrayColumnWriter(writer) = writer else { return Err(unlike()) };
-            for Slice { partition, rows, .. } in &self.slices {
-                let name = ByteArray::from(Bytes::copy_from_slice(partition.as_bytes()));
-                writer.write_batch(&vec![name; rows.len()], None, None)?;
+            for slices in self.slices.chunk_by(|a, b| a.partition == b.partition) {
+                let mut left: usize = slices.iter().map(|slice| slice.rows.len()).sum();
+                let name = ByteArray::from(Bytes::copy_from_slice(slices[0].partition.as_bytes()));
+                let names = vec![name; left.min(GATHERED_ROWS)];
+                while left > 0 {
+                    let some = left.min(names.len());
+                    writer.write_batch(&names[..some], None, None)?;
+                    left -= some;
+                }
             }
             Ok(())
         })?;
@@ -222,33 +245,49 @@ impl Gathered {
         true
     }
 
-    fn write(self, writer: &mut ColumnWriter<'_>, levels: Option<&[i16]>) -> Result<()> {
-        match (self, writer) {
+    /// Writes what was gathered, and begins again.
+    fn write(&mut self, writer: &mut ColumnWriter<'_>, levels: Option<&[i16]>) -> Result<()> {
+        match (&mut *self, writer) {
             (Gathered::Bytes(all, ends), ColumnWriter::ByteArrayColumnWriter(writer)) => {
-                let values = slices(all, &ends);
+                let values = slices(std::mem::take(all), ends);
                 writer.write_batch(&values, levels, None)
             }
             (Gathered::Int64(values), ColumnWriter::Int64ColumnWriter(writer)) => {
-                writer.write_batch(&values, levels, None)
+                writer.write_batch(values, levels, None)
             }
             (Gathered::Int32(values), ColumnWriter::Int32ColumnWriter(writer)) => {
-                writer.write_batch(&values, levels, None)
+                writer.write_batch(values, levels, None)
             }
             (Gathered::Double(values), ColumnWriter::DoubleColumnWriter(writer)) => {
-                writer.write_batch(&values, levels, None)
+                writer.write_batch(values, levels, None)
             }
             (Gathered::Boolean(values), ColumnWriter::BoolColumnWriter(writer)) => {
-                writer.write_batch(&values, levels, None)
+                writer.write_batch(values, levels, None)
             }
             (Gathered::Guid(values), ColumnWriter::FixedLenByteArrayColumnWriter(writer)) => {
                 let ends: Vec<usize> = (1..=values.len()).map(|count| 16 * count).collect();
-                let values = slices(values.into_flattened(), &ends);
+                let values = slices(std::mem::take(values).into_flattened(), &ends);
                 let values: Vec<FixedLenByteArray> = values.into_iter().map(FixedLenByteArray::from).collect();
                 writer.write_batch(&values, levels, None)
             }
             _ => Err(unlike()),
+        }?;
+        self.clear();
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Gathered::Bytes(all, ends) => {
+                all.clear();
+                ends.clear();
+            }
+            Gathered::Int64(all) => all.clear(),
+            Gathered::Int32(all) => all.clear(),
+            Gathered::Double(all) => all.clear(),
+            Gathered::Boolean(all) => all.clear(),
+            Gathered::Guid(all) => all.clear(),
         }
-        .map(drop)
     }
 }
 

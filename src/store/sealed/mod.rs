@@ -32,7 +32,7 @@
 //! it comes from in memory, whatever the day's size; only the footer, the list of partitions and the counts by minute grow
 //! with the day, by a few dozen bytes a column of a row group and a partition.
 //!
-//! **Reading** (`file`, `columns`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
+//! **Reading** (`file`, `columns`, `numbered`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
 //!
 //! What is not done: bloom filters. Files are sorted by partition, so statistics say exactly where one is; and text is
 //! looked for by a part of it, where a filter of whole values says nothing.
@@ -46,6 +46,7 @@ mod index;
 mod layout;
 mod manifest;
 mod merge;
+mod numbered;
 mod part;
 mod scan;
 mod seal;

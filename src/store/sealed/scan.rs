@@ -29,7 +29,9 @@ const WINDOW_ROWS_MAX: usize = if cfg!(test) { 60 } else { 1 << 18 };
 /// Rows that the first window is meant to have.
 const WINDOW_ROWS_FIRST: usize = if cfg!(test) { 16 } else { 1 << 10 };
 /// Rows that are read at a time: few at first, as most queries want few, then four times as many each time.
-const BATCH_ROWS: ops::RangeInclusive<usize> = if cfg!(test) { 16..=64 } else { 128..=1 << 14 };
+const BATCH_ROWS: ops::RangeInclusive<usize> = if cfg!(test) { 16..=64 } else { 128..=1 << 16 };
+/// Times of a run that are read first, to see whether the window ends among them; then sixteen times as many.
+const TIMES_FIRST: usize = if cfg!(test) { 4 } else { 1 << 10 };
 /// Bytes of rows that are read at a time, about.
 const BATCH_BYTES: usize = 16 << 20;
 
@@ -170,17 +172,34 @@ fn stretches(
     to: Ticks,
 ) -> Result<Vec<(usize, ops::Range<usize>)>, StoreError> {
     let is_cut = |run: &&Run| run.oldest < from || to < run.newest;
-    let ranges: Vec<_> = runs.iter().filter(is_cut).map(|run| run.rows.clone()).collect();
-    let times = match runs.first() {
-        Some(run) if !ranges.is_empty() => file.times_of(run.group, &ranges)?,
-        _ => Vec::new(),
-    };
+    // The newest rows of a run are often enough.
+    let is_newest = runs.iter().filter(is_cut).all(|run| run.newest <= to);
+    let mut first = if is_newest { TIMES_FIRST } else { usize::MAX };
+    let mut times;
+    loop {
+        let range = |run: &Run| run.rows.start..run.rows.end.min(run.rows.start.saturating_add(first));
+        let ranges: Vec<_> = runs.iter().filter(is_cut).map(range).collect();
+        times = match runs.first() {
+            Some(run) if !ranges.is_empty() => file.times_of(run.group, &ranges)?,
+            _ => Vec::new(),
+        };
+        let mut at = 0;
+        let is_enough = runs.iter().filter(is_cut).zip(&ranges).all(|(run, range)| {
+            at += range.len();
+            range.end == run.rows.end || at > 0 && times[at - 1] < from
+        });
+        if is_enough {
+            break;
+        }
+        first = first.saturating_mul(16);
+    }
     let (mut all, mut at) = (Vec::with_capacity(runs.len()), 0);
     for (number, run) in runs.iter().enumerate() {
         let mut rows = run.rows.clone();
         if is_cut(&run) {
-            let within = cut(&times[at..at + run.rows.len()], from, to);
-            at += run.rows.len();
+            let read = run.rows.len().min(first);
+            let within = cut(&times[at..at + read], from, to);
+            at += read;
             rows = rows.start + within.start..rows.start + within.end;
         }
         if !rows.is_empty() {
@@ -237,7 +256,8 @@ impl SealedScan {
             return Ok(false);
         }
         let from = self.window_start(to);
-        self.window_rows = (4 * self.window_rows).min(WINDOW_ROWS_MAX);
+        let mut looked_at = 0usize;
+        let mut wanted = 0usize;
         let mut entries: Vec<Entry> = Vec::new();
         // The greatest key that is kept, once there were too many.
         let mut bound = None;
@@ -261,11 +281,15 @@ impl SealedScan {
             if ranges.is_empty() {
                 continue;
             }
-            let keys = self.file.keys_of(group, &ranges)?;
             let hits = match &self.needle {
                 Some(needle) => Some(self.file.may_contain(group, &ranges, needle)?),
                 None => None,
             };
+            looked_at += ranges.iter().map(ops::Range::len).sum::<usize>();
+            if hits.as_ref().is_some_and(|hits| !hits.contains(&true)) {
+                continue;
+            }
+            let keys = self.file.keys_of(group, &ranges)?;
             let mut at = 0;
             for (run, rows) in stretches {
                 let run = u32::try_from(numbers[run]).unwrap_or(u32::MAX);
@@ -274,6 +298,7 @@ impl SealedScan {
                     let is_wanted = hits.as_ref().is_none_or(|hits| hits[at]);
                     at += 1;
                     if is_wanted && self.resume.wants(key) && key <= bound.unwrap_or(self.last) {
+                        wanted += 1;
                         entries.push(Entry { key, run, row: u32::try_from(row).unwrap_or(u32::MAX) });
                     }
                 }
@@ -285,6 +310,9 @@ impl SealedScan {
             }
         }
         entries.sort_unstable();
+        // A window may be as long as its hits are few: every window decodes again the pages that it cuts.
+        let rows_a_hit = if self.needle.is_some() { (looked_at / wanted.max(1)).max(1) } else { 1 };
+        self.window_rows = (4 * self.window_rows).min(WINDOW_ROWS_MAX.saturating_mul(rows_a_hit));
         // Behind everything of this window's times, or what there was room for.
         self.resume = match (bound, Ticks::new(from.get() - 1)) {
             (Some(bound), _) => Resume::After(bound),

@@ -13,13 +13,13 @@ use super::group::Group;
 use super::index::{Index, Minutes, Run};
 use super::layout::Layout;
 use super::merge::{Inputs, Slice};
-use super::part::Part;
 use super::sum::{self, Content};
 use super::survey::Survey;
 use super::tail::{TAIL_KEY, sum_of, sum_place, tail_line};
 use super::writer::Sink;
 use super::{FORMAT, Manifest};
 use crate::key::{DayTable, RowKey};
+use crate::property::Property;
 use crate::record::Level;
 use crate::store::StoreError;
 use crate::store::catalogue::Committed;
@@ -301,21 +301,18 @@ fn verify(sealed: &SealedFile, written: &Tally, progress: OnProgress<'_>) -> Res
     for (group, rows) in sealed.index().groups.iter().enumerate() {
         doubting.check_partitions(group)?;
         let all = 0..*rows;
-        let part = Part::Block(doubting.block(group, &[all], Wanted::All)?);
-        let mut sums = vec![0u64; part.len()];
-        for column in 0..part.width() {
-            let (name, kind) = part.name(column);
+        let block = doubting.block(group, &[all], Wanted::All)?;
+        let mut sums = vec![0u64; block.len()];
+        for column in 0..block.width() {
+            let (name, kind) = block.name(column);
             let property = sum::of_property(name, kind);
-            for (row, sum) in sums.iter_mut().enumerate() {
-                if let Some(value) = part.value(column, row) {
-                    *sum = sum.wrapping_add(sum::of_value(property, value));
-                }
-            }
+            let of_value = |value: Property<'_>| sum::of_value(property, value);
+            block.each_value(column, of_value, |row, value| sums[row] = sums[row].wrapping_add(value));
         }
         for run in sealed.runs_in(group) {
             let partition = sum::of_partition(&run.partition);
             for row in run.rows.clone() {
-                let (key, level) = (part.keys()[row], part.level(row));
+                let (key, level) = (block.key(row), block.level(row));
                 let is_behind = match &read.last {
                     Some((last, last_key)) => (&**last, *last_key) < (&*run.partition, key),
                     None => true,
