@@ -33,7 +33,9 @@ pub(crate) fn measure(report: &mut Report, folder: &Folder, scratch: &Path, reco
     let folder = folder.archiving(&place)?;
     let archived = run(&folder, &["archive", &table])?;
     report.add("archived in a folder and read back", "", rate(records, archived.wall));
-    run(&folder, &["drop", &table])?;
+    let daemon = folder.start()?;
+    daemon.connect()?.post(&format!("/-/drop?table={table}"))?;
+    daemon.process.stop()?;
     ask(report, &folder, "archived", &[(&HOUR_OF_ONE, "50 ms"), (&reading::NEWEST_OF_ONE, "")], quick)?;
     let restored = run(&folder, &["restore", "--keep", "30d", &table])?;
     report.add("restored", "300,000 /s", rate(records, restored.wall));

@@ -187,8 +187,6 @@ fn a_catalogue_of_the_format_before_is_read_and_goes_on() {
     let table = day("Log20261120");
     let (dir, catalogue) = catalogue(&table);
     catalogue.connection().execute_batch(&undone()).expect("made old");
-    let back = "DROP TABLE once; ALTER TABLE source DROP COLUMN cursor";
-    catalogue.connection().execute_batch(back).expect("made old");
     catalogue.connection().pragma_update(None, "user_version", 2).expect("made old");
     drop(catalogue);
     let reader = Catalogue::open_to_read(dir.path()).expect("opened");
