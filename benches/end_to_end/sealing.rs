@@ -63,7 +63,9 @@ fn count_in_duckdb(report: &mut Report, folder: &Folder, quick: bool) {
     let script = r#"
 import duckdb, glob, statistics, sys, time
 file = glob.glob(sys.argv[1] + "/tables/*.parquet")[0]
-query = f"SELECT \"Level\", date_trunc('hour', \"Time\"), count(*) FROM '{file}' GROUP BY 1, 2"
+groups = f"SELECT \"Level\", date_trunc('hour', \"Time\"), count(*) AS n FROM '{file}' GROUP BY 1, 2"
+# Python's hours would need another package.
+query = f"SELECT count(*), sum(n) FROM ({groups})"
 took = []
 for _ in range(int(sys.argv[2])):
     start = time.perf_counter()
