@@ -208,10 +208,7 @@ impl<'a> Section<'a> {
         read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let value = self.take(key)?;
-        let result = match value.get_ref() {
-            DeValue::String(text) => read(text).map_err(|error| error.to_string()),
-            _ => Err("must be a text in quotes".into()),
-        };
+        let result = read_text(value.get_ref(), read);
         self.settle(key, value, result)
     }
 
@@ -222,10 +219,7 @@ impl<'a> Section<'a> {
         read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         let value = self.take(key)?;
-        let result = match value.get_ref() {
-            DeValue::String(text) => read(text).map_err(|error| error.to_string()),
-            _ => Err("must be a text in quotes".into()),
-        };
+        let result = read_text(value.get_ref(), read);
         result.map_err(|text| self.report.add(value.span().start, format!("{key}: {text}"))).ok()
     }
 
@@ -434,5 +428,13 @@ impl<'a> Section<'a> {
 
     fn fault(&self, key: &str, value: &Spanned<DeValue<'_>>, text: String) {
         self.report.add(value.span().start, format!("{key} = {}: {text}", self.report.quote(value)));
+    }
+}
+
+/// What `read` makes of a value that has to be a text.
+fn read_text<T, E: Display>(value: &DeValue<'_>, read: impl FnOnce(&str) -> Result<T, E>) -> Result<T, String> {
+    match value {
+        DeValue::String(text) => read(text).map_err(|error| error.to_string()),
+        _ => Err("must be a text in quotes".into()),
     }
 }
