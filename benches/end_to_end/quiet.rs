@@ -89,7 +89,7 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
             let slot = batcher.slot(&day, &names[*instance]);
             batcher.push(slot, key, "/var/log/pods/app.log", &parsed.record);
             submission.newest = submission.newest.max(Some(time));
-            submission.advances.push(source);
+            submission.advances.push(source.into());
         }
         submission.batches = batcher.take();
         let (told, committed) = std::sync::mpsc::sync_channel(1);

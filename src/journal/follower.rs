@@ -162,7 +162,7 @@ impl Follower {
         self.is_changed = false;
         match committed {
             Some(committed) => {
-                self.state = committed;
+                self.state = SourceState::clone(&committed);
                 self.is_begun = true;
             }
             // Where it was to begin stays, so that what came since then is read.
@@ -369,7 +369,7 @@ impl Follower {
         let (batches, newest) = self.rows.take();
         self.intake.submit(Submission {
             batches,
-            advances: vec![self.state.clone()],
+            advances: vec![self.state.clone().into()],
             newest,
             epoch: self.epoch,
             ..Submission::default()

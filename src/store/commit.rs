@@ -76,7 +76,7 @@ struct OpenDay {
 struct Pending {
     waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
     pages: HashMap<DayTable, Vec<Insert>>,
-    sources: HashMap<u64, SourceState>,
+    sources: HashMap<u64, Arc<SourceState>>,
     done: Vec<Done>,
     keys: Gathered,
     /// Whether somebody waits for this commit.
@@ -329,12 +329,12 @@ impl Committer {
         crate::failpoint!("commit-between");
         let noted = touched.iter().map(|(file, entities, times)| Touched { file, entities: *entities, times: *times });
         let touched: Vec<_> = noted.collect();
-        let (sources, keys) = (pending.sources.values(), pending.keys.keys());
+        let (sources, keys) = (pending.sources.values().map(Arc::as_ref), pending.keys.keys());
         let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest)?;
         self.seq = seq;
         crate::failpoint!("commit-after");
 
-        self.intake.committed(pending.sources.into_values().collect());
+        self.intake.committed(pending.sources.into_values());
         for done in pending.done.drain(..) {
             done.tell(Outcome::Committed);
         }
@@ -420,7 +420,7 @@ impl Committer {
             });
             match opened {
                 Ok(sources) => {
-                    self.intake.committed(sources);
+                    self.intake.committed(sources.into_iter().map(Arc::new));
                     (self.options.on_reopened)();
                     tracing::info!("the store was opened again");
                     break;

@@ -103,7 +103,7 @@ impl Drop for Done {
 }
 
 /// A source's state as it is to be when the submission is committed.
-pub type Advance = SourceState;
+pub type Advance = Arc<SourceState>;
 
 /// Why a submission was not taken.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -146,7 +146,7 @@ struct State {
     /// Submissions that were taken out and are not committed yet count as well.
     closed: bool,
     /// What is committed of each source, brought up to date before `done` is called.
-    sources: std::collections::HashMap<u64, SourceState>,
+    sources: std::collections::HashMap<u64, Arc<SourceState>>,
 }
 
 impl Submission {
@@ -164,7 +164,8 @@ impl Submission {
 
 impl Intake {
     pub(crate) fn new(sources: Vec<SourceState>) -> Intake {
-        let state = State { sources: sources.into_iter().map(|s| (s.identity, s)).collect(), ..State::default() };
+        let state =
+            State { sources: sources.into_iter().map(|s| (s.identity, Arc::new(s))).collect(), ..State::default() };
         let beats = AtomicU64::new(0);
         let ended = AtomicBool::new(false);
         Intake { queue: Arc::new(Queue { state: Mutex::new(state), changed: Condvar::new(), beats, ended }) }
@@ -217,7 +218,7 @@ impl Intake {
     }
 
     /// Every source as it is committed, with the epoch in which that is so.
-    pub fn sources(&self) -> (u64, Vec<SourceState>) {
+    pub fn sources(&self) -> (u64, Vec<Arc<SourceState>>) {
         let state = self.lock();
         (state.epoch, state.sources.values().cloned().collect())
     }
@@ -294,7 +295,7 @@ impl Intake {
     }
 
     /// Notes what is committed now.
-    pub(crate) fn committed(&self, sources: Vec<SourceState>) {
+    pub(crate) fn committed(&self, sources: impl IntoIterator<Item = Arc<SourceState>>) {
         let mut state = self.lock();
         for source in sources {
             state.sources.insert(source.identity, source);
@@ -361,7 +362,7 @@ mod tests {
     fn rows(epoch: u64, bytes: usize) -> Submission {
         // An advance counts 512 bytes.
         let state = super::super::source::tests_state(1);
-        Submission { advances: vec![state; bytes / 512], epoch, ..Submission::default() }
+        Submission { advances: vec![state.into(); bytes / 512], epoch, ..Submission::default() }
     }
 
     #[test]

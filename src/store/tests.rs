@@ -90,7 +90,7 @@ fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
     let state = SourceState { identity: SOURCE, position, ..source::tests_state(SOURCE) };
     let submission = Submission {
         batches,
-        advances: vec![state],
+        advances: vec![state.into()],
         epoch: intake.epoch(),
         done: Done::new(move |committed| told.send(committed).expect("heard")),
         ..Submission::default()

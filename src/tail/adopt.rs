@@ -13,6 +13,7 @@ use crate::config::ReadFrom;
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What is expected of a file that is examined.
@@ -106,10 +107,10 @@ impl Follower {
             return Ok(());
         }
         for identity in self.known.of_file(facts.device, facts.inode) {
-            let Some(state) = self.known.source(identity).filter(|_| self.files.file(identity).is_none()).cloned()
-            else {
+            let Some(state) = self.known.source(identity).filter(|_| self.files.file(identity).is_none()) else {
                 continue;
             };
+            let state = SourceState::clone(state);
             if compare(&mut content, &state)? == Likeness::Same {
                 self.follow(state, block, path, content, facts);
                 return Ok(());
@@ -218,11 +219,12 @@ impl Follower {
 
     pub(super) fn follow_cursor(&mut self, cursor: Cursor, block: usize, path: PathBuf, facts: Facts) {
         self.parked.remove(&path);
-        self.known.put(cursor.state.clone());
-        self.files.insert(Followed::new(cursor, block, path, facts, Instant::now(), &self.pace));
+        let begun = Arc::new(cursor.state.clone());
+        self.known.put(begun.clone());
+        self.files.insert(Followed::new(cursor, block, path, facts, begun, Instant::now(), &self.pace));
     }
 
     pub(super) fn state_of(&self, identity: u64) -> Option<&SourceState> {
-        self.files.file(identity).map(Followed::state).or_else(|| self.known.source(identity))
+        self.files.file(identity).map(Followed::state).or_else(|| self.known.source(identity).map(Arc::as_ref))
     }
 }

@@ -8,7 +8,8 @@ use std::path::Path;
 
 /// Every file that is followed, by the identity of its source.
 pub(super) struct Files {
-    followed: BTreeMap<u64, Followed>,
+    /// Boxed: a map of large values has much room between them.
+    followed: BTreeMap<u64, Box<Followed>>,
     by_file: HashMap<(u64, u64), u64>,
     /// Those that may hold a descriptor, the next to lose it first.
     holders: VecDeque<u64>,
@@ -31,11 +32,11 @@ impl Files {
         let identity = file.state().identity;
         self.by_file.insert((file.facts.device, file.facts.inode), identity);
         self.holders.push_back(identity);
-        self.followed.insert(identity, file);
+        self.followed.insert(identity, Box::new(file));
     }
 
     /// Follows it no longer.
-    pub(super) fn remove(&mut self, identity: u64) -> Option<Followed> {
+    pub(super) fn remove(&mut self, identity: u64) -> Option<Box<Followed>> {
         let file = self.followed.remove(&identity)?;
         self.release(identity, &file.facts);
         Some(file)
@@ -61,19 +62,19 @@ impl Files {
     }
 
     pub(super) fn file(&self, identity: u64) -> Option<&Followed> {
-        self.followed.get(&identity)
+        self.followed.get(&identity).map(Box::as_ref)
     }
 
     pub(super) fn file_mut(&mut self, identity: u64) -> Option<&mut Followed> {
-        self.followed.get_mut(&identity)
+        self.followed.get_mut(&identity).map(Box::as_mut)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Followed> {
-        self.followed.values()
+        self.followed.values().map(Box::as_ref)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Followed> {
-        self.followed.values_mut()
+        self.followed.values_mut().map(Box::as_mut)
     }
 
     pub(super) fn len(&self) -> usize {

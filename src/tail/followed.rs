@@ -8,6 +8,7 @@ use crate::store::{SourceState, SourceStatus};
 use crate::time::Ticks;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A source with a file.
@@ -35,8 +36,8 @@ pub(super) struct Followed {
     pub(super) is_in_use: bool,
     /// The trouble that was reported already.
     pub(super) failed: Option<io::ErrorKind>,
-    /// As it was when it was begun or found again: where it goes back to when nothing newer is committed.
-    begun: SourceState,
+    /// As it was when it was begun or found again: where it goes back to as long as nothing of it is committed.
+    begun: Option<Arc<SourceState>>,
 }
 
 /// What leads to a file.
@@ -100,10 +101,10 @@ impl Followed {
         block: usize,
         path: PathBuf,
         facts: Facts,
+        begun: Arc<SourceState>,
         now: Instant,
         pace: &Pace,
     ) -> Followed {
-        let begun = cursor.state.clone();
         Followed {
             cursor,
             block,
@@ -118,7 +119,7 @@ impl Followed {
             submitted: 0,
             is_in_use: true,
             failed: None,
-            begun,
+            begun: Some(begun),
         }
     }
 
@@ -159,9 +160,18 @@ impl Followed {
         }
     }
 
+    /// Something of it is committed: it goes back to that.
+    pub(super) fn was_committed(&mut self, number: u64) {
+        if self.submitted > 0 && self.submitted <= number {
+            self.begun = None;
+        }
+    }
+
     /// A commit failed: reads again from what is committed of it, if anything is.
-    pub(super) fn rewind(&mut self, committed: Option<SourceState>, now: Instant) {
-        self.cursor.rewind(committed.unwrap_or_else(|| self.begun.clone()));
+    pub(super) fn rewind(&mut self, committed: Option<&Arc<SourceState>>, now: Instant) {
+        if let Some(state) = committed.or(self.begun.as_ref()) {
+            self.cursor.rewind(SourceState::clone(state));
+        }
         // What was found out about its file is still so.
         (self.cursor.state.device, self.cursor.state.inode) = (self.facts.device, self.facts.inode);
         self.has_more = true;

@@ -91,7 +91,7 @@ impl Follower {
             pace,
             discovery: Discovery::new(patterns, hints.clone(), with_events),
             hints,
-            known: Known::new(sources.into_iter().filter(is_tailed).collect()),
+            known: Known::new(sources.into_iter().filter(is_tailed)),
             files: Files::new(open_max),
             parked: HashMap::new(),
             loose: Vec::new(),
@@ -303,12 +303,14 @@ impl Follower {
     fn hand_over(&mut self) -> Result<(), Refused> {
         let number = self.submitted + 1;
         let seen = crate::time::now();
-        let mut advances = std::mem::take(&mut self.loose);
+        let mut advances: Vec<_> = self.loose.drain(..).map(Arc::new).collect();
         for file in self.files.iter_mut().filter(|file| file.is_changed) {
             file.is_changed = false;
             file.submitted = number;
             file.cursor.state.seen = seen;
-            advances.push(file.state().clone());
+            let state = Arc::new(file.state().clone());
+            self.known.put(state.clone());
+            advances.push(state);
         }
         self.oldest = None;
         if advances.is_empty() {
@@ -341,15 +343,14 @@ impl Follower {
         self.loose.clear();
         self.oldest = None;
         self.parked.clear();
-        let mut committed: HashMap<u64, SourceState> =
+        let mut committed: HashMap<u64, Arc<SourceState>> =
             sources.into_iter().filter(is_tailed).map(|state| (state.identity, state)).collect();
         let now = Instant::now();
         for file in self.files.iter_mut() {
-            let state = committed.get(&file.state().identity).cloned();
-            file.rewind(state, now);
-            committed.insert(file.state().identity, file.state().clone());
+            file.rewind(committed.get(&file.state().identity), now);
+            committed.insert(file.state().identity, Arc::new(file.state().clone()));
         }
-        self.known = Known::new(committed.into_values().collect());
+        self.known = Known::new(committed.into_values());
         self.resume_all();
     }
 
@@ -372,7 +373,11 @@ impl Follower {
         }
         self.gauged = Some(Instant::now());
         let now = crate::time::now();
-        self.files.iter_mut().for_each(|file| file.note_lag(now));
+        let committed = self.committed.load(Ordering::Acquire);
+        for file in self.files.iter_mut() {
+            file.note_lag(now);
+            file.was_committed(committed);
+        }
         for (number, block) in self.counters.blocks.iter().enumerate() {
             let files = || self.files.iter().filter(|file| file.block == number);
             let bytes = files().map(|file| file.unread()).max();
@@ -390,7 +395,7 @@ impl Follower {
     }
 }
 
-fn is_tailed(state: &SourceState) -> bool {
+fn is_tailed(state: &Arc<SourceState>) -> bool {
     state.kind == SourceKind::Tail
 }
 

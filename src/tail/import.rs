@@ -95,7 +95,7 @@ pub fn import(
         host,
         intake,
         epoch,
-        known: Known::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import).collect()),
+        known: Known::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import)),
         batcher: Batcher::default(),
         newest: None,
         buffer: Vec::new(),
@@ -212,7 +212,7 @@ impl Import<'_> {
         for identity in same_file.into_iter().chain(beside) {
             let Some(state) = self.known.source(identity) else { continue };
             if compare(content, state)? == Likeness::Same {
-                let state = SourceState { device: facts.device, inode: facts.inode, ..state.clone() };
+                let state = SourceState { device: facts.device, inode: facts.inode, ..SourceState::clone(state) };
                 return Ok(Some(state));
             }
         }
@@ -252,7 +252,7 @@ impl Import<'_> {
             let _ = told.send(is_committed);
         });
         let (batches, epoch) = (self.batcher.take(), self.epoch);
-        let (advances, newest) = (vec![state], self.newest.take());
+        let (advances, newest) = (vec![state.into()], self.newest.take());
         self.intake.submit(Submission { batches, advances, newest, epoch, done, ..Submission::default() })?;
         self.waiting += 1;
         Ok(())

@@ -139,8 +139,8 @@ impl Follower {
                 self.look(identity);
             }
             Kinship::Continues => {
-                if let Some(state) = self.known.source(identity).cloned() {
-                    self.follow(state, block, path, content, facts);
+                if let Some(state) = self.known.source(identity) {
+                    self.follow(SourceState::clone(state), block, path, content, facts);
                 }
             }
             Kinship::Copy => self.park(path, block, facts, Why::Copy, None),

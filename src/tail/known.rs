@@ -4,17 +4,23 @@
 
 use super::identity::identity_of;
 use crate::store::SourceState;
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::Arc;
 
-/// Every source that is known, by identity, by its file, its first line and its path. Of those that are followed, the position
-/// and what follows from it may be old here.
+/// Every source that is known, by identity, by its file, its first line and its path. Of those that are followed, the
+/// position and what follows from it are those of the last submission.
+///
+/// There may be tens of thousands, so a state is shared with whoever else keeps it, and an index costs a few words.
 #[derive(Default)]
 pub(super) struct Known {
-    sources: HashMap<u64, SourceState>,
-    by_file: HashMap<(u64, u64), Vec<u64>>,
-    by_head: HashMap<u64, Vec<u64>>,
-    by_path: HashMap<PathBuf, Vec<u64>>,
+    sources: HashMap<u64, Arc<SourceState>>,
+    by_file: BTreeSet<(u64, u64, u64)>,
+    by_head: BTreeSet<(u64, u64)>,
+    /// By the hash of the path: who looks one up compares.
+    by_path: BTreeSet<(u64, u64)>,
+    hasher: RandomState,
 }
 
 /// The inode of a source whose file was truncated or removed: no file has it.
@@ -22,53 +28,61 @@ pub(super) const NO_INODE: u64 = 0;
 
 impl Known {
     /// What is committed.
-    pub(super) fn new(sources: Vec<SourceState>) -> Known {
+    pub(super) fn new(sources: impl IntoIterator<Item = Arc<SourceState>>) -> Known {
         let mut known = Known::default();
         sources.into_iter().for_each(|state| known.put(state));
         known
     }
 
     /// Adds a source, or replaces what was known of it.
-    pub(super) fn put(&mut self, state: SourceState) {
-        if let Some(old) = self.sources.remove(&state.identity) {
-            let forget = |index: Option<&mut Vec<u64>>| {
-                if let Some(identities) = index {
-                    identities.retain(|identity| *identity != state.identity);
-                }
-            };
-            forget(self.by_file.get_mut(&(old.device, old.inode)));
-            forget(self.by_head.get_mut(&old.head.hash));
-            forget(self.by_path.get_mut(&old.path));
+    pub(super) fn put(&mut self, state: impl Into<Arc<SourceState>>) {
+        let state = state.into();
+        let identity = state.identity;
+        let is_found_alike = |old: &SourceState| {
+            (old.device, old.inode, old.head.hash, &old.path)
+                == (state.device, state.inode, state.head.hash, &state.path)
+        };
+        match self.sources.insert(identity, state.clone()) {
+            Some(old) if is_found_alike(&old) => return,
+            Some(old) => {
+                let path = self.hasher.hash_one(&old.path);
+                self.by_file.remove(&(old.device, old.inode, identity));
+                self.by_head.remove(&(old.head.hash, identity));
+                self.by_path.remove(&(path, identity));
+            }
+            None => {}
         }
-        self.by_file.entry((state.device, state.inode)).or_default().push(state.identity);
-        self.by_head.entry(state.head.hash).or_default().push(state.identity);
-        self.by_path.entry(state.path.clone()).or_default().push(state.identity);
-        self.sources.insert(state.identity, state);
+        self.by_file.insert((state.device, state.inode, identity));
+        self.by_head.insert((state.head.hash, identity));
+        self.by_path.insert((self.hasher.hash_one(&state.path), identity));
     }
 
     /// A source by its identity.
-    pub(super) fn source(&self, identity: u64) -> Option<&SourceState> {
+    pub(super) fn source(&self, identity: u64) -> Option<&Arc<SourceState>> {
         self.sources.get(&identity)
     }
 
     /// Every source.
-    pub(super) fn sources(&self) -> impl Iterator<Item = &SourceState> {
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Arc<SourceState>> {
         self.sources.values()
     }
 
     /// The sources whose file had this device and inode.
     pub(super) fn of_file(&self, device: u64, inode: u64) -> Vec<u64> {
-        self.by_file.get(&(device, inode)).cloned().unwrap_or_default()
+        let found = self.by_file.range((device, inode, 0)..=(device, inode, u64::MAX));
+        found.map(|(.., identity)| *identity).collect()
     }
 
     /// The sources that begin with a line of this hash.
     pub(super) fn of_head(&self, hash: u64) -> Vec<u64> {
-        self.by_head.get(&hash).cloned().unwrap_or_default()
+        self.by_head.range((hash, 0)..=(hash, u64::MAX)).map(|(_, identity)| *identity).collect()
     }
 
     /// The sources that were at this path first.
     pub(super) fn of_path(&self, path: &Path) -> Vec<u64> {
-        self.by_path.get(path).cloned().unwrap_or_default()
+        let hash = self.hasher.hash_one(path);
+        let found = self.by_path.range((hash, 0)..=(hash, u64::MAX)).map(|(_, identity)| *identity);
+        found.filter(|identity| self.source(*identity).is_some_and(|state| state.path == path)).collect()
     }
 
     /// The generation and identity of a new source: the first that no known one has.

@@ -20,7 +20,7 @@ impl Follower {
             .known
             .sources()
             .filter(|state| state.status != SourceStatus::Ended && self.files.file(state.identity).is_none())
-            .cloned()
+            .map(|state| SourceState::clone(state))
             .collect();
         // Those whose own file is as it was take it before others look for a copy of theirs.
         open.sort_by_key(|state| (!self.is_in_place(state), state.identity));

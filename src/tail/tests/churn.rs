@@ -112,7 +112,7 @@ fn churn(seed: u64, includes_rotated: bool) {
     }
     if bench.messages() != expected {
         let sources = bench.intake.sources().1;
-        let source = |state: SourceState| {
+        let source = |state: Arc<SourceState>| {
             format!(
                 "{:016x} {:?} {:?} inode {} at {}",
                 state.identity, state.path, state.status, state.inode, state.position

@@ -24,7 +24,8 @@ fn run(
         }
         thread.join().expect("no panic")
     });
-    (imported, rows, intake.sources().1)
+    let sources = intake.sources().1.iter().map(|state| SourceState::clone(state)).collect();
+    (imported, rows, sources)
 }
 
 fn messages(rows: &[Row]) -> Vec<&str> {

@@ -146,7 +146,7 @@ impl Bench {
         self.stop();
         meanwhile(self);
         let (_, sources) = self.intake.sources();
-        (self.intake, self.sink) = Sink::new(sources);
+        (self.intake, self.sink) = Sink::new(sources.iter().map(|state| SourceState::clone(state)).collect());
         self.start();
     }
 
@@ -215,7 +215,8 @@ impl Bench {
     fn source_of(&self, message: &str) -> SourceState {
         let identity = self.record(message).identity;
         let (_, sources) = self.intake.sources();
-        sources.into_iter().find(|state| state.identity == identity).expect("committed")
+        let state = sources.into_iter().find(|state| state.identity == identity).expect("committed");
+        SourceState::clone(&state)
     }
 }
 
