@@ -4,7 +4,7 @@
 //! ten seconds, as some file systems keep no such times. A symbolic link to a file is a file; one to a folder is not
 //! followed, except in the part of a pattern that is no pattern: so there are no loops.
 
-use super::hints::{FolderEvents, Hints};
+use super::hints::{FolderEvents, Heard, Hints};
 use super::names::homes_of;
 use super::options::Pace;
 use super::patterns::Patterns;
@@ -29,12 +29,13 @@ pub(super) struct Listed {
     pub(super) found: Vec<Found>,
     /// Others with names that rotation makes.
     pub(super) rotated: Vec<PathBuf>,
+    /// The folders themselves, but for a walk through all.
+    pub(super) folders: Vec<PathBuf>,
 }
 
 /// The folders that are listed, and when they changed.
 pub(super) struct Discovery {
     patterns: Vec<Patterns>,
-    hints: Hints,
     events: FolderEvents,
     folders: HashMap<PathBuf, Folder>,
     looked: Option<Instant>,
@@ -55,9 +56,9 @@ const TIME_GRAIN: Duration = Duration::from_millis(50);
 
 impl Discovery {
     /// Nothing is listed yet.
-    pub(super) fn new(patterns: Vec<Patterns>, hints: Hints, with_events: bool) -> Discovery {
-        let events = FolderEvents::new(&hints, with_events);
-        Discovery { patterns, hints, events, folders: HashMap::new(), looked: None, walked: None, errors: 0 }
+    pub(super) fn new(patterns: Vec<Patterns>, hints: &Hints, with_events: bool) -> Discovery {
+        let events = FolderEvents::new(hints, with_events);
+        Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, errors: 0 }
     }
 
     /// The first block that follows a path.
@@ -76,12 +77,11 @@ impl Discovery {
     }
 
     /// The files of each folder that changed since; all of them the first time, and every `pace.rescan`.
-    pub(super) fn look(&mut self, now: Instant, pace: &Pace) -> Listed {
+    pub(super) fn look(&mut self, heard: &Heard, now: Instant, pace: &Pace) -> Listed {
         let is_walk = self.walked.is_none_or(|walked| now.duration_since(walked) >= pace.rescan);
         let is_poll = self.is_due(now, pace);
-        let (hinted, is_all) = self.hints.take();
-        let mut found = BTreeMap::new();
-        if is_walk || is_all {
+        let (mut found, mut changed) = (BTreeMap::new(), Vec::new());
+        if is_walk || heard.is_all {
             self.walked = Some(now);
             self.looked = Some(now);
             let roots: Vec<PathBuf> = self.patterns.iter().flat_map(|patterns| patterns.roots.clone()).collect();
@@ -89,7 +89,7 @@ impl Discovery {
                 self.list(&root, true, now, &mut found);
             }
         } else {
-            let changed: Vec<PathBuf> = if is_poll {
+            changed = if is_poll {
                 self.looked = Some(now);
                 self.folders
                     .iter()
@@ -97,13 +97,13 @@ impl Discovery {
                     .map(|(path, _)| path.clone())
                     .collect()
             } else {
-                hinted.into_iter().filter(|folder| self.folders.contains_key(folder)).collect()
+                heard.folders.iter().filter(|folder| self.folders.contains_key(*folder)).cloned().collect()
             };
-            for folder in changed {
-                self.list(&folder, false, now, &mut found);
+            for folder in &changed {
+                self.list(folder, false, now, &mut found);
             }
         }
-        let mut listed = Listed::default();
+        let mut listed = Listed { folders: changed, ..Listed::default() };
         for (path, block) in found {
             match block {
                 Some(block) => listed.found.push(Found { path, block }),
@@ -188,7 +188,7 @@ mod tests {
 
     fn discovery(include: &Path) -> Discovery {
         let options = TailOptions::new("t", vec![include.to_string_lossy().into_owned()]);
-        Discovery::new(vec![Patterns::new(&options).expect("patterns")], Hints::default(), false)
+        Discovery::new(vec![Patterns::new(&options).expect("patterns")], &Hints::default(), false)
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         let mut discovery = discovery(&path("**/*.log"));
         let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
         let mut look = || -> Vec<PathBuf> {
-            discovery.look(Instant::now(), &pace).found.into_iter().map(|found| found.path).collect()
+            discovery.look(&Heard::default(), Instant::now(), &pace).found.into_iter().map(|found| found.path).collect()
         };
         assert_eq!(look(), [path("a/b/two.log"), path("a/one.log"), path("c/three.log")]);
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -229,11 +229,11 @@ mod tests {
         let late = root.path().join("late");
         let mut discovery = discovery(&late.join("**/*.log"));
         let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
-        assert!(discovery.look(Instant::now(), &pace).found.is_empty());
+        assert!(discovery.look(&Heard::default(), Instant::now(), &pace).found.is_empty());
         fs::create_dir(&late).expect("created");
         std::os::unix::fs::symlink(&late, late.join("loop")).expect("linked");
         fs::write(late.join("a.log"), "").expect("written");
-        let found = discovery.look(Instant::now(), &pace).found;
+        let found = discovery.look(&Heard::default(), Instant::now(), &pace).found;
         assert_eq!(found.into_iter().map(|found| found.path).collect::<Vec<_>>(), [late.join("a.log")]);
     }
 }

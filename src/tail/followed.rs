@@ -32,6 +32,8 @@ pub(super) struct Followed {
     pub(super) is_changed: bool,
     /// The last submission that has something of it.
     pub(super) submitted: u64,
+    /// Whether the kernel tells when it is written to.
+    pub(super) is_drowsy: bool,
     /// Whether it was read since descriptors ran short last.
     pub(super) is_in_use: bool,
     /// The trouble that was reported already.
@@ -117,6 +119,7 @@ impl Followed {
             is_final: false,
             is_changed: true,
             submitted: 0,
+            is_drowsy: false,
             is_in_use: true,
             failed: None,
             begun: Some(begun),

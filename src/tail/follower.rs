@@ -10,6 +10,7 @@ use super::content::Facts;
 use super::counters::{BlockCounters, TailCounters, count};
 use super::cursor::{Desk, Rest, Turn};
 use super::discover::Discovery;
+use super::drowsy::Drowsy;
 use super::files::Files;
 use super::followed::Hold;
 use super::hints::Hints;
@@ -39,6 +40,7 @@ pub(super) struct Follower {
     pub(super) pace: Pace,
     pub(super) hints: Hints,
     pub(super) discovery: Discovery,
+    pub(super) drowsy: Drowsy,
     pub(super) known: Known,
     pub(super) files: Files,
     /// Paths that were found and are no source, or none yet.
@@ -89,7 +91,8 @@ impl Follower {
             is_first_run: blocks.iter().map(is_new).collect(),
             counters,
             pace,
-            discovery: Discovery::new(patterns, hints.clone(), with_events),
+            discovery: Discovery::new(patterns, &hints, with_events),
+            drowsy: Drowsy::default(),
             hints,
             known: Known::new(sources.into_iter().filter(is_tailed)),
             files: Files::new(open_max),
@@ -173,7 +176,9 @@ impl Follower {
         let now = Instant::now();
         let errors = self.discovery.errors();
         let is_poll = self.discovery.is_due(now, &self.pace);
-        let listed = self.discovery.look(now, &self.pace);
+        let heard = self.hints.take();
+        let listed = self.discovery.look(&heard, now, &self.pace);
+        self.stir_all(&heard, &listed.folders);
         for found in listed.found {
             self.meet(found);
         }
@@ -211,10 +216,14 @@ impl Follower {
                 }
                 file.is_final = false;
                 file.look.after_change(now, &self.pace);
+                self.stir(identity);
                 self.turn(identity, Rest::Waits, unread);
             }
             Err(error) if !is_gone(&error) => self.fail(identity, error),
-            _ => self.missed(identity, unread),
+            _ => {
+                self.stir(identity);
+                self.missed(identity, unread);
+            }
         }
     }
 
@@ -230,7 +239,7 @@ impl Follower {
             file.look.next = file.look.next.min(now + wait - quiet);
         }
         if file.status() == SourceStatus::Live {
-            return;
+            return self.doze(identity, now);
         }
         if quiet < self.pace.line_final {
             // A second of rest must not make five seconds of quiet six.

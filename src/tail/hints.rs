@@ -14,10 +14,25 @@ pub(super) struct Hints(Arc<(Mutex<Noted>, Condvar)>);
 
 #[derive(Default)]
 struct Noted {
-    folders: HashSet<PathBuf>,
-    /// Events were lost: everything may have changed.
-    is_all: bool,
+    heard: Heard,
     is_stopping: bool,
+}
+
+/// What events said since they were asked for last.
+#[derive(Default)]
+pub(super) struct Heard {
+    /// Folders in which something was created, removed or renamed.
+    pub(super) folders: HashSet<PathBuf>,
+    /// Files that were written to, of those whose events were asked for.
+    pub(super) files: HashSet<PathBuf>,
+    /// Events were lost: everything may have changed.
+    pub(super) is_all: bool,
+}
+
+impl Heard {
+    fn is_empty(&self) -> bool {
+        self.folders.is_empty() && self.files.is_empty() && !self.is_all
+    }
 }
 
 impl Hints {
@@ -36,26 +51,34 @@ impl Hints {
         self.lock().is_stopping
     }
 
-    /// The folders that changed, and whether all of them may have.
-    pub(super) fn take(&self) -> (HashSet<PathBuf>, bool) {
-        let mut noted = self.lock();
-        (std::mem::take(&mut noted.folders), std::mem::take(&mut noted.is_all))
+    /// What was heard since the last time.
+    pub(super) fn take(&self) -> Heard {
+        std::mem::take(&mut self.lock().heard)
     }
 
     /// Waits for something to be noted, at most for `timeout`.
     pub(super) fn wait(&self, timeout: Duration) {
         let noted = self.lock();
-        let quiet = |noted: &mut Noted| noted.folders.is_empty() && !noted.is_all && !noted.is_stopping;
+        let quiet = |noted: &mut Noted| noted.heard.is_empty() && !noted.is_stopping;
         drop(self.0.1.wait_timeout_while(noted, timeout, quiet));
     }
 
     fn heard(&self, event: notify::Result<Event>) {
+        self.note(event, |heard, paths| {
+            heard.folders.extend(paths.iter().filter_map(|path| path.parent()).map(Path::to_path_buf));
+        });
+    }
+
+    /// A file was written to.
+    pub(super) fn heard_of_file(&self, event: notify::Result<Event>) {
+        self.note(event, |heard, paths| heard.files.extend(paths));
+    }
+
+    fn note(&self, event: notify::Result<Event>, of: impl FnOnce(&mut Heard, Vec<PathBuf>)) {
         let mut noted = self.lock();
         match event {
-            Ok(event) if !event.need_rescan() => {
-                noted.folders.extend(event.paths.iter().filter_map(|path| path.parent()).map(Path::to_path_buf));
-            }
-            _ => noted.is_all = true,
+            Ok(event) if !event.need_rescan() => of(&mut noted.heard, event.paths),
+            _ => noted.heard.is_all = true,
         }
         drop(noted);
         self.0.1.notify_all();

@@ -5,7 +5,7 @@
 //!
 //! * `options`, `counters`: what it is told, what it counts.
 //! * `follower`: the loop. `files`, `followed`: what is followed, and how many descriptors that takes.
-//! * `discover`, `patterns`, `hints`: which files there are.
+//! * `discover`, `patterns`, `hints`: which files there are. `drowsy`: those that nothing is written to.
 //! * `adopt`, `kin`: what a file that was found is. `resume`, `rotation`: what became of one that was followed, while the
 //!   daemon was down and while it runs. They get their facts from `search` and `content`, and their decisions from
 //!   `identity` and `names`, which touch no file.
@@ -18,6 +18,7 @@ mod content;
 mod counters;
 mod cursor;
 mod discover;
+mod drowsy;
 mod files;
 mod follower;
 mod followed;

@@ -86,6 +86,10 @@ pub(super) struct Pace {
     pub(super) copy_final: Duration,
     /// Quiet after which a rotated file is no longer watched.
     pub(super) rotated: Duration,
+    /// Quiet after which the kernel is asked to tell of a file.
+    pub(super) drowsy_after: Duration,
+    /// Between two looks at a file of which the kernel tells.
+    pub(super) drowsy_look: Duration,
     /// Age at which rows are handed over, whatever their number.
     pub(super) hand_over: Duration,
 }
@@ -100,6 +104,8 @@ impl Default for Pace {
             line_final: Duration::from_secs(5),
             copy_final: Duration::from_secs(60),
             rotated: Duration::from_secs(3600),
+            drowsy_after: Duration::from_secs(60),
+            drowsy_look: Duration::from_secs(30),
             hand_over: Duration::from_millis(100),
         }
     }

@@ -57,6 +57,7 @@ impl Follower {
     }
 
     fn rotated(&mut self, identity: u64) {
+        self.stir(identity);
         let Some(file) = self.files.file_mut(identity) else { return };
         if file.status() == SourceStatus::Live {
             file.set_status(SourceStatus::Rotated);

@@ -36,6 +36,9 @@ fn pace() -> Pace {
         line_final: ms(150),
         copy_final: ms(400),
         rotated: Duration::from_secs(3600),
+        // Whatever is not told of a drowsy file comes too late for every test.
+        drowsy_after: ms(20),
+        drowsy_look: Duration::from_secs(3600),
         hand_over: ms(10),
     }
 }
