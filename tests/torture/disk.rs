@@ -1,0 +1,324 @@
+//! What lies on the disk, and what of it is sure to: every change that a program makes below a folder, and every sync.
+//!
+//! A sync makes durable what was written before it was called. Whatever else was written may be there after a power cut
+//! or not, each write for itself, and the last of them torn. Names are durable with a sync of their folder, and not
+//! before. That is what POSIX promises; file systems promise more, and a program that trusts them finds out elsewhere.
+
+use crate::random::Random;
+use crate::tracer::{Call, Player, Verdict};
+use nix::libc;
+use nix::unistd::Pid;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A file, whatever it is called.
+type Inode = usize;
+
+/// One change.
+#[derive(Debug)]
+enum Change {
+    /// A name for a file.
+    Name {
+        path: PathBuf,
+        inode: Inode,
+    },
+    /// A folder is made.
+    Folder {
+        path: PathBuf,
+    },
+    /// A name goes.
+    Gone {
+        path: PathBuf,
+    },
+    /// A name becomes another one.
+    Renamed {
+        from: PathBuf,
+        to: PathBuf,
+        inode: Option<Inode>,
+    },
+    Write {
+        inode: Inode,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Size {
+        inode: Inode,
+        size: u64,
+    },
+    /// Of a file, the changes before `before` are durable.
+    Synced {
+        inode: Inode,
+        before: usize,
+    },
+    /// Of a folder, the names that were changed before `before` are.
+    FolderSynced {
+        path: PathBuf,
+        before: usize,
+    },
+}
+
+/// Everything that was done below a folder.
+pub(crate) struct Disk {
+    root: PathBuf,
+    changes: Vec<Change>,
+    inodes: HashMap<(u64, u64), Inode>,
+    count: usize,
+    /// What each thread is about to do.
+    begun: HashMap<Pid, Begun>,
+}
+
+struct Begun {
+    call: Call,
+    /// The paths that it names.
+    paths: Vec<PathBuf>,
+    /// Whether the first of them is there before it.
+    is_there: bool,
+    /// How many changes there were.
+    before: usize,
+}
+
+impl Disk {
+    /// Nothing was done yet below `root`, which is empty or not there.
+    pub(crate) fn new(root: &Path) -> Disk {
+        Disk { root: root.into(), changes: Vec::new(), inodes: HashMap::new(), count: 0, begun: HashMap::new() }
+    }
+
+    /// How many changes there are to cut between.
+    pub(crate) fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    fn is_below(&self, path: &Path) -> bool {
+        path.starts_with(&self.root) && !path.to_string_lossy().ends_with("-shm")
+    }
+
+    /// The file behind a descriptor, if it is one of ours.
+    fn inode_of(&mut self, process: Pid, descriptor: u64) -> Option<(Inode, PathBuf)> {
+        let link = PathBuf::from(format!("/proc/{process}/fd/{descriptor}"));
+        let path = fs::read_link(&link).ok()?;
+        if !self.is_below(&path) {
+            return None;
+        }
+        let metadata = fs::metadata(&link).ok()?;
+        let inode = *self.inodes.get(&(metadata.dev(), metadata.ino()))?;
+        metadata.is_file().then_some((inode, link))
+    }
+
+    fn make(&mut self, path: PathBuf) {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { return };
+        if metadata.is_file() {
+            let inode = self.count;
+            self.count += 1;
+            self.inodes.insert((metadata.dev(), metadata.ino()), inode);
+            self.changes.push(Change::Name { path, inode });
+        }
+    }
+
+    fn write(&mut self, call: &Call, offset: Option<u64>, descriptor: u64, length: u64) {
+        let Some((inode, link)) = self.inode_of(call.process, descriptor) else { return };
+        let offset = offset.or_else(|| position(call.process, descriptor)?.checked_sub(length));
+        let (Some(offset), Ok(length)) = (offset, usize::try_from(length)) else { return };
+        let mut bytes = vec![0; length];
+        let read = File::open(link).and_then(|file| file.read_exact_at(&mut bytes, offset));
+        if read.is_ok() {
+            self.changes.push(Change::Write { inode, offset, bytes });
+        }
+    }
+
+    /// Writes below `root`, which is empty, what is there after a power cut before change `at`.
+    pub(crate) fn after_cut(&self, at: usize, random: &mut Random) -> io::Result<()> {
+        let happened = &self.changes[..at.min(self.changes.len())];
+        let (mut synced, mut folders) = (HashMap::new(), HashMap::new());
+        for change in happened {
+            match change {
+                Change::Synced { inode, before } => drop(synced.insert(*inode, *before)),
+                Change::FolderSynced { path, before } => drop(folders.insert(path.clone(), *before)),
+                _ => {}
+            }
+        }
+        let is_sure = |number: usize, path: &Path| {
+            path.parent().and_then(|parent| folders.get(parent)).is_some_and(|before| number < *before)
+        };
+        // Names that are not sure are there up to some moment.
+        let until = at.saturating_sub(random.below(40) as usize * random.below(2) as usize);
+        let mut names: BTreeMap<PathBuf, Inode> = BTreeMap::new();
+        let mut made: Vec<PathBuf> = Vec::new();
+        let mut contents: HashMap<Inode, Vec<u8>> = HashMap::new();
+        for (number, change) in happened.iter().enumerate() {
+            match change {
+                Change::Name { path, inode } if number < until || is_sure(number, path) => {
+                    names.insert(path.clone(), *inode);
+                }
+                Change::Folder { path } if number < until || is_sure(number, path) => made.push(path.clone()),
+                Change::Gone { path } if number < until || is_sure(number, path) => {
+                    names.remove(path);
+                    made.retain(|folder| folder != path);
+                }
+                Change::Renamed { from, to, inode } if number < until || is_sure(number, to) => {
+                    names.remove(from);
+                    if let Some(inode) = inode {
+                        names.insert(to.clone(), *inode);
+                    }
+                }
+                Change::Write { inode, offset, bytes } => {
+                    let is_sure = synced.get(inode).is_some_and(|before| number < *before);
+                    let kept = match random.below(4) {
+                        _ if is_sure => bytes.len(),
+                        0 => 0,
+                        // Torn at the end of a sector.
+                        1 => random.below(bytes.len() as u64 / 512 + 1) as usize * 512,
+                        _ => bytes.len(),
+                    };
+                    let content = contents.entry(*inode).or_default();
+                    let (start, end) = (*offset as usize, *offset as usize + kept);
+                    if content.len() < end {
+                        content.resize(end, 0);
+                    }
+                    content[start..end].copy_from_slice(&bytes[..kept]);
+                }
+                Change::Size { inode, size } => {
+                    let is_sure = synced.get(inode).is_some_and(|before| number < *before);
+                    if is_sure || !random.one_in(3) {
+                        contents.entry(*inode).or_default().resize(*size as usize, 0);
+                    }
+                }
+                _ => {}
+            }
+        }
+        made.iter().try_for_each(fs::create_dir_all)?;
+        for (path, inode) in names {
+            // Its folder may not have made it.
+            if path.parent().is_some_and(Path::is_dir) {
+                fs::write(path, contents.get(&inode).map_or(&[][..], Vec::as_slice))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Player for Disk {
+    fn before(&mut self, call: &Call) -> Verdict {
+        let kind = i64::try_from(call.kind).unwrap_or(-1);
+        let [a, b, c, d, ..] = call.arguments;
+        let at = |folder: u64, path: u64| path_of(call.process, folder, path);
+        const HERE: u64 = libc::AT_FDCWD as u64;
+        let paths: Vec<PathBuf> = match kind {
+            libc::SYS_open | libc::SYS_creat | libc::SYS_unlink | libc::SYS_rmdir | libc::SYS_mkdir => {
+                at(HERE, a).into_iter().collect()
+            }
+            libc::SYS_openat | libc::SYS_unlinkat | libc::SYS_mkdirat => at(a, b).into_iter().collect(),
+            libc::SYS_rename | libc::SYS_link => at(HERE, a).into_iter().chain(at(HERE, b)).collect(),
+            libc::SYS_renameat | libc::SYS_renameat2 | libc::SYS_linkat => {
+                at(a, b).into_iter().chain(at(c, d)).collect()
+            }
+            libc::SYS_write
+            | libc::SYS_pwrite64
+            | libc::SYS_writev
+            | libc::SYS_pwritev
+            | libc::SYS_ftruncate
+            | libc::SYS_fallocate
+            | libc::SYS_copy_file_range
+            | libc::SYS_fsync
+            | libc::SYS_fdatasync => Vec::new(),
+            _ => return Verdict::Go,
+        };
+        let is_there = paths.first().is_some_and(|path| path.symlink_metadata().is_ok());
+        self.begun.insert(call.thread, Begun { call: *call, paths, is_there, before: self.changes.len() });
+        Verdict::Go
+    }
+
+    fn after(&mut self, thread: Pid, result: i64) {
+        let (Some(Begun { call, paths, is_there, before }), Ok(result)) =
+            (self.begun.remove(&thread), u64::try_from(result))
+        else {
+            return;
+        };
+        let mut paths = paths.into_iter().filter(|path| self.is_below(path)).collect::<Vec<_>>().into_iter();
+        let [a, b, c, d, ..] = call.arguments;
+        match i64::try_from(call.kind).unwrap_or(-1) {
+            libc::SYS_open | libc::SYS_openat | libc::SYS_creat => {
+                let Some(path) = paths.next() else { return };
+                let flags = if i64::try_from(call.kind) == Ok(libc::SYS_openat) { c } else { b };
+                if !is_there {
+                    self.make(path);
+                } else if flags & libc::O_TRUNC as u64 != 0
+                    && let Some((inode, _)) = self.inode_of(call.process, result)
+                {
+                    self.changes.push(Change::Size { inode, size: 0 });
+                }
+            }
+            libc::SYS_unlink | libc::SYS_unlinkat | libc::SYS_rmdir => {
+                self.changes.extend(paths.next().map(|path| Change::Gone { path }));
+            }
+            libc::SYS_mkdir | libc::SYS_mkdirat => {
+                self.changes.extend(paths.next().map(|path| Change::Folder { path }))
+            }
+            libc::SYS_rename | libc::SYS_renameat | libc::SYS_renameat2 => {
+                let (Some(from), Some(to)) = (paths.next(), paths.next()) else { return };
+                let metadata = fs::symlink_metadata(&to).ok();
+                let inode = metadata.and_then(|found| self.inodes.get(&(found.dev(), found.ino())).copied());
+                self.changes.push(Change::Renamed { from, to, inode });
+            }
+            libc::SYS_link | libc::SYS_linkat => {
+                let Some(path) = paths.nth(1) else { return };
+                let metadata = fs::symlink_metadata(&path).ok();
+                let inode = metadata.and_then(|found| self.inodes.get(&(found.dev(), found.ino())).copied());
+                self.changes.extend(inode.map(|inode| Change::Name { path, inode }));
+            }
+            libc::SYS_write | libc::SYS_writev => self.write(&call, None, a, result),
+            libc::SYS_pwrite64 | libc::SYS_pwritev => self.write(&call, Some(d), a, result),
+            libc::SYS_copy_file_range => self.write(&call, None, c, result),
+            libc::SYS_ftruncate => {
+                let inode = self.inode_of(call.process, a);
+                self.changes.extend(inode.map(|(inode, _)| Change::Size { inode, size: b }));
+            }
+            libc::SYS_fallocate => {
+                let Some((inode, link)) = self.inode_of(call.process, a) else { return };
+                if let Ok(metadata) = fs::metadata(link) {
+                    self.changes.push(Change::Size { inode, size: metadata.len() });
+                }
+            }
+            _ => {
+                let link = fs::read_link(format!("/proc/{}/fd/{a}", call.process));
+                if let Some((inode, _)) = self.inode_of(call.process, a) {
+                    self.changes.push(Change::Synced { inode, before });
+                } else if let Ok(path) = link
+                    && path.is_dir()
+                {
+                    self.changes.push(Change::FolderSynced { path, before });
+                }
+            }
+        }
+    }
+}
+
+/// Where a descriptor stands.
+fn position(process: Pid, descriptor: u64) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/fdinfo/{descriptor}")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("pos:")?.trim().parse().ok())
+}
+
+/// A path that a call names, made absolute.
+fn path_of(process: Pid, folder: u64, address: u64) -> Option<PathBuf> {
+    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
+    let mut bytes = [0; 4096];
+    // A page may end behind the path.
+    let in_page = 4096 - (address % 4096) as usize;
+    let mut length = memory.read_at(&mut bytes[..in_page], address).ok()?;
+    if !bytes[..length].contains(&0) {
+        length += memory.read_at(&mut bytes[in_page..], address + in_page as u64).unwrap_or(0);
+    }
+    let end = bytes[..length].iter().position(|byte| *byte == 0)?;
+    let path = Path::new(OsStr::from_bytes(&bytes[..end]));
+    // The kernel takes a descriptor as 32 bits.
+    let base = match folder as i32 {
+        libc::AT_FDCWD => fs::read_link(format!("/proc/{process}/cwd")).ok()?,
+        folder => fs::read_link(format!("/proc/{process}/fd/{folder}")).ok()?,
+    };
+    Some(base.join(path))
+}
