@@ -31,4 +31,5 @@ mod senders;
 mod service;
 mod syslog;
 mod tidy;
+mod told;
 mod trouble;
