@@ -3,11 +3,13 @@
 //! A process that only lives is not enough. The watchdog is fed when the committer answered since the last time: one
 //! that hangs in a system call, or ended, starves it.
 
+use super::observe::Counted;
+use crate::live::Live;
 use crate::store::Intake;
-use crate::tail::TailCounters;
+
 use sd_notify::NotifyState;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -23,7 +25,7 @@ pub(super) struct Watchdog {
 }
 
 /// Tells the service manager that the daemon is ready, and begins to watch.
-pub(super) fn start(intake: Intake, counters: Arc<TailCounters>) -> std::io::Result<Watchdog> {
+pub(super) fn start(intake: Intake, counted: Live<Counted>) -> std::io::Result<Watchdog> {
     let pace = sd_notify::watchdog_enabled().map_or(PACE, |limit| limit / 3);
     let (told, died) = watch::channel(false);
     let (stop, stopped) = mpsc::channel();
@@ -39,6 +41,7 @@ pub(super) fn start(intake: Intake, counters: Arc<TailCounters>) -> std::io::Res
             if quiet < pace || intake.beats() == beats {
                 continue;
             }
+            let counters = counted.now().tails.clone();
             let now: u64 = counters.blocks.iter().map(|block| block.records.load(Ordering::Relaxed)).sum();
             let rate = now.saturating_sub(records) / quiet.as_secs().max(1);
             let files = counters.followed_files.load(Ordering::Relaxed);
@@ -63,6 +66,19 @@ impl Watchdog {
         notify(&[NotifyState::Stopping]);
         drop(self.stop);
     }
+}
+
+/// Tells the service manager that the configuration is being read again.
+pub(super) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(_) => notify(&[NotifyState::Reloading]),
+    }
+}
+
+/// Tells it that this is over, whatever came of it.
+pub(super) fn reloaded() {
+    notify(&[NotifyState::Ready]);
 }
 
 /// Where no service manager listens this does nothing.

@@ -24,6 +24,7 @@ mod multi_line;
 mod once;
 mod push;
 mod readme;
+mod reload;
 mod rotation;
 mod routing;
 mod sealed;

@@ -21,7 +21,10 @@ fn systemd_analyze(args: &[&str]) -> String {
 fn the_units_are_verified_without_a_word() {
     let place = Place::new();
     let unit = std::fs::read_to_string(UNIT).expect("the unit");
-    assert!(unit.contains("ExecStart=/usr/bin/daytable "), "the unit starts /usr/bin/daytable");
+    assert!(
+        unit.contains("ExecStart=/usr/bin/daytable ") && unit.contains("ExecReload=/usr/bin/daytable "),
+        "the unit runs /usr/bin/daytable"
+    );
     let path = place.path("daytable.service");
     std::fs::write(&path, unit.replace("/usr/bin/daytable", DAYTABLE)).expect("written");
     // With every socket that it tells of.
