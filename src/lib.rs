@@ -20,6 +20,7 @@
 //! * [`fair`]: what one sender may send.
 //! * [`tls`]: certificates of listeners.
 //! * [`live`]: a value that a reload replaces.
+//! * [`memory`]: how much there is, and what is made smaller where that is little.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
 //! * [`lifecycle`]: the life of a day: created ahead, sealed, archived, dropped, restored: a pure plan, and what takes its steps.
@@ -55,6 +56,7 @@ pub mod route;
 pub mod fair;
 mod watched;
 pub mod live;
+pub mod memory;
 pub mod log;
 pub mod tls;
 pub mod store;

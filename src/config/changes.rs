@@ -35,6 +35,7 @@ impl Changes {
             Config {
                 data_dir,
                 drain_timeout,
+                memory_max,
                 redact,
                 http,
                 tails,
@@ -51,7 +52,7 @@ impl Changes {
         );
         for key in keys {
             match key {
-                "data_dir" => changes.at_restart.push(key.into()),
+                "data_dir" | "memory_max" => changes.at_restart.push(key.into()),
                 "store" => changes.at_restart.push("[store]".into()),
                 "http" => changes.section(key, http(&before.http, &now.http)),
                 "archives" => changes.section(key, archives(&before.archives, &now.archives)),

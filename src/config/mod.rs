@@ -69,6 +69,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// How long a stop may take: what is not committed by then is read again, or sent again.
     pub drain_timeout: Duration,
+    /// How much memory there is to take; none is what the control group says.
+    pub memory_max: Option<ByteSize>,
     /// The secrets that are replaced whatever a record came from; those of the blocks come besides.
     pub redact: Vec<Redaction>,
     /// `[http]`
@@ -141,6 +143,7 @@ impl Default for Config {
         Config {
             data_dir: "/var/lib/daytable".into(),
             drain_timeout: Duration::from_secs(25),
+            memory_max: None,
             redact: Vec::new(),
             http: HttpConfig::default(),
             tails: Vec::new(),
@@ -216,6 +219,7 @@ impl Config {
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
             drain_timeout,
+            memory_max: file.text("memory_max", size_or_auto).flatten(),
             http: HttpConfig::read(file.section("http", "[http]")),
             journals,
             syslogs,
@@ -299,6 +303,18 @@ fn bytes_or_off(text: &str) -> Result<Option<u64>, String> {
         Ok(size) if size.get() >= 1 << 20 => Ok(Some(size.get())),
         Ok(_) => Err("must be at least \"1MiB\", or \"off\"".into()),
         Err(error) => Err(format!("{error}, or \"off\"")),
+    }
+}
+
+/// A size of at least 16 MiB, or "auto", which is none.
+fn size_or_auto(text: &str) -> Result<Option<ByteSize>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.get() >= 16 << 20 => Ok(Some(size)),
+        Ok(_) => Err("must be at least \"16MiB\", or \"auto\"".into()),
+        Err(error) => Err(format!("{error}, or \"auto\"")),
     }
 }
 

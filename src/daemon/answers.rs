@@ -28,9 +28,6 @@ use tokio::sync::mpsc;
 /// How often a follower looks for what was committed.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
-/// Readers that wait for a query at most; after a burst of clients the others close.
-const IDLE_MAX: usize = 8;
-
 /// What the answers go by besides the folder.
 #[derive(Clone)]
 pub(super) struct Ways {
@@ -125,6 +122,7 @@ fn with_lives<P: 'static>(lives: &Lives, answer: fn(&Lives, &P, &mut Out) -> Res
 pub(super) struct Readers {
     data_dir: PathBuf,
     idle: Mutex<Idle>,
+    idle_max: usize,
 }
 
 #[derive(Default)]
@@ -135,9 +133,10 @@ struct Idle {
 }
 
 impl Readers {
-    /// None yet, over the data folder at `data_dir`.
-    pub(super) fn new(data_dir: PathBuf) -> Arc<Readers> {
-        Arc::new(Readers { data_dir, idle: Mutex::default() })
+    /// None yet, over the data folder at `data_dir`. So many wait for a query at most; after a burst of clients the others
+    /// close.
+    pub(super) fn new(data_dir: PathBuf, idle_max: usize) -> Arc<Readers> {
+        Arc::new(Readers { data_dir, idle: Mutex::default(), idle_max })
     }
 
     /// Lets every reader go: one that has a dropped day open keeps the space of its files taken.
@@ -162,7 +161,7 @@ impl Readers {
         };
         let answered = answer(&reader);
         let mut idle = self.idle();
-        if idle.drops == drops && idle.readers.len() < IDLE_MAX {
+        if idle.drops == drops && idle.readers.len() < self.idle_max {
             idle.readers.push(reader);
         }
         answered

@@ -24,17 +24,19 @@ mod watchdog;
 pub use reload::Reloaded;
 
 use crate::activation::{ActivationError, Inherited};
-use crate::config::{Config, ConfigError, TableConfig};
+use crate::config::units::show_duration;
+use crate::config::{ByteSize, Config, ConfigError, TableConfig};
 use crate::fair::Present;
 use crate::http::{self, BindError, Door, GateError, Limits, Listener, Readiness, Shared, TokenError};
 use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::live::Live;
+use crate::memory::{self, Budget};
 use crate::metrics::Metrics;
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
-use crate::syslog::ListenError;
+use crate::syslog::{HeldBytes, ListenError};
 use crate::tls::TlsError;
 use answers::{Readers, Ways};
 use front::Front;
@@ -46,11 +48,15 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::watch;
+use watchdog::Watched;
 
 /// How often it is looked whether the sources are still there.
 const LOOK: Duration = Duration::from_secs(1);
+/// What the process ends with where a stop is cut short: `EX_TEMPFAIL`.
+const EXIT_CUT_SHORT: i32 = 75;
 /// How long a stop waits for the step of a day's life that is under way.
 const LIFECYCLE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -138,12 +144,16 @@ async fn serve(
     readiness: Arc<Readiness>,
     store: &Store,
 ) -> Result<(), DaemonError> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    let drain_timeout = Live::new(config.drain_timeout);
+    let mut stopping = stops(signals, drain_timeout.clone());
     let mut hang_up = signal(SignalKind::hangup())?;
     let (orders, mut ordered) = unbounded_channel::<Order>();
     let Bound { port, listeners, mut front } = bound;
+    let budget = Budget::within(config.memory_max.map(ByteSize::get).or_else(memory::limit));
+    store.intake().bound(budget.waiting_bytes);
 
-    let readers = Readers::new(config.data_dir.clone());
+    let readers = Readers::new(config.data_dir.clone(), budget.scans);
     let board = Arc::new(Board::default());
     let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
     let hands = Arc::new(hands);
@@ -153,9 +163,10 @@ async fn serve(
     let counted = Live::new(Counted::default());
     let ways = Ways { reading: reading.clone(), archives: archives.clone(), counted: counted.clone() };
     let api = answers::api(&readers, lives.clone(), store, router.clone(), ways, orders);
-    let limits = front.limits();
+    let limits = Limits { scans: budget.scans, ..front.limits() };
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
-    let push = Arc::new(Push::new(router.clone(), config.reading(), config.http.limits, host(), store.intake()));
+    let push =
+        Arc::new(Push::new(router.clone(), config.reading(), budget.push(config.http.limits), host(), store.intake()));
 
     let mut servers = tokio::task::JoinSet::new();
     let control = Listener::unix(&control_socket(&config.data_dir))?;
@@ -164,7 +175,8 @@ async fn serve(
     front.serve(port, &shared, &push, &mut servers)?;
 
     let (host, intake, steps) = (host(), store.intake(), store.steps());
-    let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone() };
+    let held = HeldBytes::new(budget.held_bytes);
+    let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone(), held };
     let sources = Arc::new(Mutex::new(Sources::start(ground, &config, listeners)?));
     observe::fetch(&metrics, counted.clone(), push.clone(), store.intake());
     readiness.listeners_bound();
@@ -176,11 +188,13 @@ async fn serve(
         on_run: observe::on_run(&metrics, readers),
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(settings))?;
-    let watchdog = watchdog::start(store.intake(), counted)?;
+    let watched = Watched { intake: store.intake(), counted, metrics: metrics.clone(), board };
+    let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.display(), "ready");
 
     let mut running = Running {
         config,
+        budget,
         router,
         reading,
         archives,
@@ -191,12 +205,12 @@ async fn serve(
         push,
         sources: sources.clone(),
         metrics,
+        drain_timeout,
     };
     let again = Arc::new(again);
     let died = loop {
         let order = tokio::select! {
-            _ = terminate.recv() => break false,
-            _ = interrupt.recv() => break false,
+            _ = stopping.wait_for(|stops| *stops) => break false,
             () = watchdog.died() => break true,
             () = ended(&sources) => break true,
             _ = hang_up.recv() => None,
@@ -230,6 +244,33 @@ async fn serve(
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
     if died { Err(DaemonError::Died) } else { Ok(()) }
+}
+
+/// Turns true when a signal asks the daemon to stop. From then on it has `drain_timeout`: what is not committed when that is
+/// over is not acknowledged, and is read or sent again, as after a kill.
+fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Live<Duration>) -> watch::Receiver<bool> {
+    let (told, stops) = watch::channel(false);
+    // A task of its own: the time runs also while a reload waits for the disk.
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        let patience = *drain_timeout.now();
+        let waiting = std::thread::Builder::new().name("deadline".into()).spawn(move || {
+            std::thread::sleep(patience);
+            tracing::error!(
+                drain_timeout = show_duration(patience),
+                "the stop took too long and is cut short: what is not committed is read or sent again"
+            );
+            std::process::exit(EXIT_CUT_SHORT);
+        });
+        if let Err(error) = waiting {
+            tracing::warn!(%error, "the stop has no time limit");
+        }
+        told.send_replace(true);
+    });
+    stops
 }
 
 /// Returns once a source has ended, which they do by themselves only by a fault of their own.

@@ -14,6 +14,7 @@ use crate::config::{Changes, Config, ConfigError};
 use crate::http::Shared;
 use crate::lifecycle::Settings;
 use crate::live::Live;
+use crate::memory::Budget;
 use crate::metrics::Metrics;
 use crate::parse::Reading;
 use crate::push::Push;
@@ -22,6 +23,7 @@ use crate::route::Router;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
@@ -71,6 +73,7 @@ impl Order {
 /// Everything of a running daemon that goes by the configuration.
 pub(super) struct Running {
     pub(super) config: Config,
+    pub(super) budget: Budget,
     pub(super) router: Router,
     pub(super) reading: Live<Reading>,
     pub(super) archives: Live<Archives>,
@@ -82,6 +85,7 @@ pub(super) struct Running {
     /// On other threads while it changes.
     pub(super) sources: Arc<Mutex<Sources>>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) drain_timeout: Live<Duration>,
 }
 
 /// The sources; what a panic left behind is stopped as well as it goes.
@@ -133,6 +137,7 @@ impl Running {
         // What stays as it is is told again the next time.
         config.data_dir.clone_from(&self.config.data_dir);
         config.store = self.config.store.clone();
+        config.memory_max = self.config.memory_max;
         let prepared = self.prepare(&config)?;
         self.take_over(config, prepared, servers).await.map_err(ReloadError::Halfway)?;
         Ok(Reloaded { changed: changes.live, needs_restart: changes.at_restart })
@@ -151,6 +156,7 @@ impl Running {
         prepared: Prepared,
         servers: &mut JoinSet<()>,
     ) -> Result<(), DaemonError> {
+        self.drain_timeout.set(config.drain_timeout);
         crate::log::set_level(config.log.level);
         crate::log::set_format(config.log.format);
         if config.tables != self.config.tables {
@@ -164,7 +170,7 @@ impl Running {
             let _ = self.lifecycle.send(settings(&config));
         }
         self.reading.set(config.reading());
-        self.push.change(config.reading(), config.http.limits);
+        self.push.change(config.reading(), self.budget.push(config.http.limits));
         self.front.change(&config.http, prepared.front, &self.shared, &self.push, servers);
         let (sources, all) = (self.sources.clone(), config.clone());
         let changed = tokio::task::spawn_blocking(move || locked(&sources).change(&all, prepared.sources)).await;

@@ -31,6 +31,7 @@ pub(super) struct Ground {
     pub(super) intake: Intake,
     pub(super) steps: Steps,
     pub(super) counted: Live<Counted>,
+    pub(super) held: HeldBytes,
 }
 
 /// Sources that run.
@@ -41,7 +42,6 @@ pub(super) struct Sources {
     journals: Vec<(JournalConfig, JournalHandle)>,
     /// Listeners whose sockets others have, and whose connections go on.
     leaving: Vec<SyslogHandle>,
-    held: HeldBytes,
 }
 
 /// Listeners of a configuration, of which those that are new or others than before are bound.
@@ -64,7 +64,7 @@ impl Sources {
         let tailer = Tailer::spawn(tails, router.clone(), host.clone(), intake.clone(), counters.clone())?;
         ground.counted.set(Counted { tails: counters, ..Counted::default() });
         let (listeners, journals, leaving) = (Vec::new(), Vec::new(), Vec::new());
-        let mut sources = Sources { ground, tailer, listeners, journals, leaving, held: HeldBytes::default() };
+        let mut sources = Sources { ground, tailer, listeners, journals, leaving };
         sources.listen(prepared)?;
         sources.read_journals(&config.journals)?;
         sources.count(config);
@@ -121,10 +121,10 @@ impl Sources {
     fn listen(&mut self, Prepared(prepared): Prepared) -> Result<(), DaemonError> {
         let mut before = std::mem::take(&mut self.listeners);
         let all: Vec<SyslogConfig> = prepared.iter().map(|(config, _)| config.clone()).collect();
-        let Ground { router, host, intake, .. } = &self.ground;
+        let Ground { router, host, intake, held, .. } = &self.ground;
         for (config, bound) in prepared {
             let handle = match bound {
-                Some(bound) => bound.serve(router, host, intake, &self.held)?,
+                Some(bound) => bound.serve(router, host, intake, held)?,
                 None => match before.iter().position(|(known, _)| *known == config) {
                     Some(at) => before.swap_remove(at).1,
                     None => continue,

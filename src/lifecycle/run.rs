@@ -8,7 +8,7 @@
 
 use super::board::Failed;
 use super::hands::{Hands, StepError};
-use super::plan::{Limits, Plan, Planned, Step, TableRule, View, plan};
+use super::plan::{Limits, Next, Plan, Planned, Step, TableRule, View, next, plan};
 use super::remember::{remember, remember_pressure};
 use super::retry::Retries;
 use super::schedule::Schedule;
@@ -269,7 +269,20 @@ impl Lifecycle {
             tracing::error!(%error, "failed to note that the lifecycle ran");
             run.failed.push("note");
         }
+        self.show_next(run.at);
         (self.on_run)(&run);
+    }
+
+    /// Shows which step is next, and when: what is due waits for the next run.
+    fn show_next(&self, now: Ticks) {
+        let Ok(view) = self.view() else { return };
+        let at_run = self.settings.schedule.next_after(now);
+        let due = |state| {
+            let Next { step, at } = next(&view, state)?;
+            Some((at.or(at_run)?, step, &state.table))
+        };
+        let first = view.tables.iter().filter_map(due).min_by_key(|(at, ..)| *at);
+        self.hands.board().next(first.map(|(at, step, table)| format!("{step} {table} at {at}")));
     }
 
     /// Says, once a reason and not once a run, why days stay; forgets failures of steps that are planned no more.

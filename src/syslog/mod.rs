@@ -56,8 +56,30 @@ pub struct SyslogHandle {
     counters: Arc<Counters>,
 }
 
-/// Bytes of messages that are not whole, over all listeners.
-pub type HeldBytes = Arc<AtomicUsize>;
+/// Bytes of messages that are not whole, over all listeners. Cheap to clone.
+#[derive(Clone)]
+pub struct HeldBytes {
+    held: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl HeldBytes {
+    /// None yet, and so many at most.
+    pub fn new(most: usize) -> HeldBytes {
+        HeldBytes { held: Arc::default(), most }
+    }
+
+    /// How many more there may be.
+    fn left(&self) -> usize {
+        self.most.saturating_sub(self.held.load(Ordering::Relaxed))
+    }
+
+    /// A connection holds so many in place of what it held.
+    fn change(&self, before: usize, now: usize) {
+        self.held.fetch_add(now, Ordering::Relaxed);
+        self.held.fetch_sub(before, Ordering::Relaxed);
+    }
+}
 
 /// What a listener counts.
 pub struct Counters {

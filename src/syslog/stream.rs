@@ -11,8 +11,8 @@ use super::accept::{listen, stopped};
 use super::bind::SocketFile;
 use super::counters::ListenerCounters;
 use super::desk::{Block, Desk, HAND_OVER, Open};
-use super::relp;
 use super::session::Session;
+use super::{HeldBytes, relp};
 use crate::fair::{Accounts, Counted, Now, Present};
 use crate::route::Lanes;
 use crate::rows::count;
@@ -24,7 +24,6 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -34,8 +33,6 @@ use tokio::time::{sleep, timeout};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
-/// Bytes that all connections hold of messages that are not whole.
-const HELD_BYTES_MAX: usize = 32 << 20;
 /// How long a client may leave an answer unread.
 const WRITE_STALL: Duration = Duration::from_secs(30);
 /// How long nothing comes until a connection is taken for drained, when the daemon stops.
@@ -61,7 +58,7 @@ pub(super) enum Socket {
 pub(super) struct Shared {
     desk: RefCell<Desk>,
     buffer: RefCell<Vec<u8>>,
-    held: Arc<AtomicUsize>,
+    held: HeldBytes,
     /// Somebody waits for a commit of what was taken.
     awaited: Notify,
     pub(super) stop: watch::Receiver<bool>,
@@ -99,7 +96,7 @@ pub(super) struct Peer {
 
 /// Serves a listener until told to stop, then drains what is open. `held` is what all connections, of other listeners as
 /// well, hold of messages that are not whole.
-pub(super) fn run(door: Door, desk: Desk, host: String, held: Arc<AtomicUsize>, signals: Signals) -> io::Result<()> {
+pub(super) fn run(door: Door, desk: Desk, host: String, held: HeldBytes, signals: Signals) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = Rc::new(Shared {
         desk: RefCell::new(desk),
@@ -140,20 +137,19 @@ async fn hand_over(shared: Rc<Shared>) {
 
 /// What a connection holds of a message that is not whole counts with what the others hold.
 struct Held<'a> {
-    all: &'a AtomicUsize,
+    all: &'a HeldBytes,
     own: usize,
 }
 
 impl Held<'_> {
     /// How long a message may get now.
     fn limit(&self, block: &Block) -> usize {
-        block.limit.min(self.own + HELD_BYTES_MAX.saturating_sub(self.all.load(Ordering::Relaxed)))
+        block.limit.min(self.own + self.all.left())
     }
 
     fn set(&mut self, held: usize) {
         if held != self.own {
-            self.all.fetch_add(held, Ordering::Relaxed);
-            self.all.fetch_sub(self.own, Ordering::Relaxed);
+            self.all.change(self.own, held);
         }
         self.own = held;
     }
@@ -358,7 +354,7 @@ mod tests {
         let door = Door { block, socket: Socket::Tcp(listener), certificates: None };
         let (leave, stopping) = (watch::Sender::new(false), stop.subscribe());
         let signals = Signals { stop: stopping, leave: leave.subscribe() };
-        let serving = std::thread::spawn(move || run(door, desk, "host".into(), Arc::default(), signals));
+        let serving = std::thread::spawn(move || run(door, desk, "host".into(), HeldBytes::new(32 << 20), signals));
         let mut before = 0;
         loop {
             let submission = sink.take(Duration::from_secs(60)).expect("a submission");
