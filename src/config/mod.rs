@@ -12,12 +12,15 @@
 //! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
 //! * [`units`], [`template`] and [`glob`] are the kinds of values.
 //!
-//! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
+//! * [`environment`]: a variable a key. [`reference`]: every key, as documentation.
+//!
+//! It knows nothing of the command line: whoever takes options sets the fields.
 
 mod archives;
 pub mod changes;
 mod condition;
 pub mod credentials;
+pub mod environment;
 pub mod error;
 pub mod glob;
 pub mod http;
@@ -25,6 +28,7 @@ pub mod journal;
 mod limits;
 mod push;
 mod reading;
+pub mod reference;
 mod section;
 pub mod syslog;
 pub mod table;
@@ -34,6 +38,7 @@ pub mod units;
 
 pub use changes::Changes;
 pub use credentials::{CredentialConfig, Proof, load_credentials};
+pub use environment::Variable;
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen, Pushing};
@@ -48,6 +53,7 @@ use crate::archive::Access;
 use crate::lifecycle::{Limits, Schedule};
 use crate::parse::Reading;
 use crate::redact::{Redaction, Redactor};
+use environment::Appended;
 use error::line_and_column;
 use section::{Report, Section};
 use std::io::Read;
@@ -171,14 +177,25 @@ impl Default for LogConfig {
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads a file, and what `variables` lay over it; without a file, these alone.
     ///
     /// # Errors
     ///
     /// [`ConfigError::Read`] where the file cannot be read or is larger than 1 MiB, [`ConfigError::Invalid`] for what
-    /// it says.
+    /// it says, or a variable.
+    pub fn load_with(path: Option<&Path>, variables: &[Variable]) -> Result<Config, ConfigError> {
+        let text = path.map(read_file).transpose()?;
+        let name = path.map_or_else(|| "the environment".into(), |path| path.display().to_string());
+        Config::parse_with(text.as_deref().unwrap_or_default(), &name, variables)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load_with`].
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        Config::parse(&read_file(path)?, &path.display().to_string())
+        Config::load_with(Some(path), &[])
     }
 
     /// Reads the text of a file; `file_name` is what problems call it.
@@ -188,17 +205,34 @@ impl Config {
     /// [`ConfigError::Invalid`] with every problem that was found. Where the text is no TOML that is all that is said:
     /// what is left of it may not mean what was meant.
     pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
-        let report = Report::new(text);
-        let (file, errors) = DeTable::parse_recoverable(text);
+        Config::parse_with(text, file_name, &[])
+    }
+
+    /// The same, and what `variables` lay over it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::parse`].
+    pub fn parse_with(text: &str, file_name: &str, variables: &[Variable]) -> Result<Config, ConfigError> {
+        let appended = Appended::new(text, variables);
+        let report = Report::with_variables(&appended.text, text.len());
+        let (mut file, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
             report.add(error.span().map_or(0, |span| span.start), error.message());
         }
         let config = if errors.is_empty() {
+            appended.lay_over(file.get_mut(), |at, text| report.add(at, text));
             Config::read(Section::root(file.get_ref(), &report), &report)
         } else {
             Config::default()
         };
-        let problems = report.into_problems(file_name);
+        let mut problems = report.into_problems(file_name);
+        for (at, problem) in &mut problems {
+            if let Some((variable, _)) = appended.at(*at) {
+                (problem.file, problem.line, problem.column) = (variable.into(), 0, 0);
+            }
+        }
+        let problems: Vec<Problem> = problems.into_iter().map(|(_, problem)| problem).collect();
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
