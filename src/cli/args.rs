@@ -1,14 +1,14 @@
 //! Options that several commands take.
 
 use super::exit::CliError;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, environment};
 use crate::parse::Reading;
 use crate::query::{Archives, Filter, Told, When};
 use crate::record::Level;
 use crate::store::{Reader, StoreError};
 use crate::time::Ticks;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the data is.
@@ -24,6 +24,11 @@ impl Data {
     pub(super) fn open(&self) -> Result<Reader, StoreError> {
         Reader::open(&self.dir)
     }
+}
+
+/// The configuration that was named, or the defaults, and what the environment lays over it.
+pub(super) fn configured(path: Option<&Path>) -> Result<Config, ConfigError> {
+    Config::load_with(path, &environment::variables())
 }
 
 /// What of the archives is read.

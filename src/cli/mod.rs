@@ -3,42 +3,50 @@
 //! * `args`: what several commands take: the data folder, the filter.
 //! * [`exit`]: what goes wrong, and the exit code it ends in.
 //! * `output`: standard output: records, JSON, tables; what it does on a terminal and in a pipe.
-//! * `log`: what the program says of itself, on standard error.
+//! * `version`: what `--version` says.
 //! * `working`: what commands share that have a day sealed, archived or restored.
 //! * `control`: the socket of a running daemon, for commands that write.
 //!
 //! Commands that read open the data folder themselves, whether a daemon runs on it or not. Commands that write ask the
 //! daemon where one runs, and take the folder's lock where none does.
 
+mod adopt;
 mod archive;
 mod args;
 mod check;
+mod completions;
+mod config;
 mod control;
 mod count;
 mod drop;
 pub mod exit;
+mod healthcheck;
 mod import;
-mod log;
+mod man;
 mod output;
 mod parse;
 mod plan;
 mod query;
+mod reload;
 mod repair;
 mod restore;
 mod run;
 mod sources;
 mod tables;
 mod tail;
+mod version;
 mod working;
 
 pub use exit::{CliError, Exit};
 
+use crate::config::LogFormat;
+use crate::log;
 use clap::{Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 
 /// Takes log records in, keeps each day in a table of its own, and lets a day go with one drop.
 #[derive(Debug, Parser)]
-#[command(name = "daytable", version, max_term_width = 100)]
+#[command(name = "daytable", version, long_version = version::LONG, max_term_width = 100)]
 pub struct Cli {
     /// What is logged to standard error: off, error, warn, info, debug or trace
     #[arg(long, global = true, value_name = "LEVEL")]
@@ -51,12 +59,18 @@ pub struct Cli {
 enum Command {
     /// Run the daemon until it is told to stop
     Run(run::Args),
+    /// Have the running daemon read its configuration again
+    Reload(reload::Args),
     /// Say what is wrong with a configuration, with the line
     Check(check::Args),
+    /// Print every key of the configuration with its default
+    Config(config::Args),
     /// Show the records of files as NDJSON, to try a format
     Parse(parse::Args),
     /// Load whole files; what is there already is not loaded again
     Import(import::Args),
+    /// Begin where another collector stopped: Promtail, Alloy, Filebeat, Vector, Fluent Bit
+    Adopt(adopt::Args),
     /// Show records, newest first
     Query(query::Args),
     /// Show records as they are committed
@@ -77,6 +91,12 @@ enum Command {
     Drop(drop::Args),
     /// Rebuild the catalogue from the files of the data folder
     Repair(repair::Args),
+    /// Ask the running daemon whether it is ready; exit 0 if it is
+    Healthcheck(healthcheck::Args),
+    /// Write the manual pages to a folder
+    Man(man::Args),
+    /// Print what a shell completes
+    Completions(completions::Args),
 }
 
 impl Cli {
@@ -88,13 +108,16 @@ impl Cli {
     pub fn run(self) -> Result<(), CliError> {
         // The daemon's level may stand in its configuration.
         if !matches!(self.command, Command::Run(_)) {
-            log::init(self.log.unwrap_or(LevelFilter::WARN));
+            log::init(self.log.unwrap_or(LevelFilter::WARN), LogFormat::Auto);
         }
         match self.command {
             Command::Run(args) => run::run(args, self.log),
+            Command::Reload(args) => reload::run(args),
             Command::Check(args) => check::run(&args),
+            Command::Config(args) => config::run(&args),
             Command::Parse(args) => parse::run(&args),
             Command::Import(args) => import::run(&args),
+            Command::Adopt(args) => adopt::run(&args),
             Command::Query(args) => query::run(args),
             Command::Tail(args) => tail::run(args),
             Command::Count(args) => count::run(args),
@@ -105,6 +128,9 @@ impl Cli {
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
             Command::Repair(args) => repair::run(&args),
+            Command::Healthcheck(args) => healthcheck::run(&args),
+            Command::Man(args) => man::run(&args),
+            Command::Completions(args) => completions::run(&args),
         }
     }
 }
@@ -126,6 +152,7 @@ mod tests {
             "query --level loud",
             "query -n few",
             "query --key Log20261121/web",
+            "adopt --dry-run",
             "count --every 5",
             "count --by colour",
             "drop Log",
@@ -147,8 +174,10 @@ mod tests {
         for line in [
             "run --config /etc/daytable.toml --data /tmp/d --tail /var/log/*.log --tail /srv/*.log --listen 127.0.0.1:0",
             "check --config daytable.toml",
+            "config --reference",
             "parse a.log b.log",
             "import --data /tmp/d a.log",
+            "adopt --data /tmp/d --promtail p.yaml --filebeat registry --vector c.json --fluent-bit flb.db --dry-run",
             "query --data /tmp/d --instance web --since 2h --until now --level warn --contains disk -n 100 --json",
             "query --key Log20261121/web/2516070815998769999-0000000000001f3a-fffffffffff8",
             "tail --data /tmp/d --level error",
@@ -161,6 +190,10 @@ mod tests {
             "restore --data /tmp/d --as Incident --keep 7d Log20261121",
             "plan --data /tmp/d --json",
             "repair --data /tmp/d",
+            "healthcheck --live --timeout 500ms --address 127.0.0.1:7878",
+            "reload --data /tmp/d --json",
+            "man /tmp/man",
+            "completions zsh",
         ] {
             let parsed = Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' ')));
             assert!(parsed.is_ok(), "{line}: {parsed:?}");

@@ -1,18 +1,19 @@
 //! `daytable run`: the configuration, what the options change of it, and the daemon.
 
+use super::args::configured;
 use super::exit::CliError;
-use super::log;
 use crate::config::{Config, Listen, Pattern, Pushing, TailConfig};
+use crate::log;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
 /// The name of the block that `--tail` makes.
 const BLOCK: &str = "command-line";
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// The configuration; without one, the defaults
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
     /// The data folder, in place of the configured one
     #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
@@ -29,13 +30,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError> {
-    let config = match &args.config {
-        Some(path) => Config::load(path)?,
-        None => Config::default(),
+    // A reload reads the same file, and lays the same options over it.
+    let read = move || {
+        let mut config = args.clone().applied_to(configured(args.config.as_deref())?);
+        config.log.level = level.unwrap_or(config.log.level);
+        Ok(config)
     };
-    let config = args.applied_to(config);
-    log::init(level.unwrap_or(config.log.level));
-    Ok(crate::daemon::run(config)?)
+    let config = read()?;
+    log::init(config.log.level, config.log.format);
+    Ok(crate::daemon::run(config, Box::new(read))?)
 }
 
 impl Args {

@@ -8,14 +8,19 @@
 //!   of their own; [`credentials`] is a file of its own for users, too.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
+//! * [`changes`] says what differs between two of them.
 //! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
 //! * [`units`], [`template`] and [`glob`] are the kinds of values.
 //!
-//! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
+//! * [`environment`]: a variable a key. [`reference`]: every key, as documentation.
+//!
+//! It knows nothing of the command line: whoever takes options sets the fields.
 
 mod archives;
+pub mod changes;
 mod condition;
 pub mod credentials;
+pub mod environment;
 pub mod error;
 pub mod glob;
 pub mod http;
@@ -23,6 +28,7 @@ pub mod journal;
 mod limits;
 mod push;
 mod reading;
+pub mod reference;
 mod section;
 pub mod syslog;
 pub mod table;
@@ -30,7 +36,9 @@ pub mod tail;
 pub mod template;
 pub mod units;
 
+pub use changes::Changes;
 pub use credentials::{CredentialConfig, Proof, load_credentials};
+pub use environment::Variable;
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen, Pushing};
@@ -45,6 +53,7 @@ use crate::archive::Access;
 use crate::lifecycle::{Limits, Schedule};
 use crate::parse::Reading;
 use crate::redact::{Redaction, Redactor};
+use environment::Appended;
 use error::line_and_column;
 use section::{Report, Section};
 use std::io::Read;
@@ -56,11 +65,18 @@ use tracing::level_filters::LevelFilter;
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// The least lets what was taken be committed on any disk that works, the most is what nobody waits for.
+const DRAIN_TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+
 /// Everything that can be set. `Default` is what an empty file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The folder that holds all that is kept.
     pub data_dir: PathBuf,
+    /// How long a stop may take: what is not committed by then is read again, or sent again.
+    pub drain_timeout: Duration,
+    /// How much memory there is to take; none is what the control group says.
+    pub memory_max: Option<ByteSize>,
     /// The secrets that are replaced whatever a record came from; those of the blocks come besides.
     pub redact: Vec<Redaction>,
     /// `[http]`
@@ -114,12 +130,26 @@ pub enum StoreKind {
 pub struct LogConfig {
     /// How much.
     pub level: LevelFilter,
+    /// In what form.
+    pub format: LogFormat,
+}
+
+/// The form of what the program says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A text a line; with priorities where the journal takes it, with a time elsewhere.
+    #[default]
+    Auto,
+    /// A JSON object a line.
+    Json,
 }
 
 impl Default for Config {
     fn default() -> Config {
         Config {
             data_dir: "/var/lib/daytable".into(),
+            drain_timeout: Duration::from_secs(25),
+            memory_max: None,
             redact: Vec::new(),
             http: HttpConfig::default(),
             tails: Vec::new(),
@@ -142,19 +172,30 @@ impl Default for StoreConfig {
 
 impl Default for LogConfig {
     fn default() -> LogConfig {
-        LogConfig { level: LevelFilter::INFO }
+        LogConfig { level: LevelFilter::INFO, format: LogFormat::Auto }
     }
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads a file, and what `variables` lay over it; without a file, these alone.
     ///
     /// # Errors
     ///
     /// [`ConfigError::Read`] where the file cannot be read or is larger than 1 MiB, [`ConfigError::Invalid`] for what
-    /// it says.
+    /// it says, or a variable.
+    pub fn load_with(path: Option<&Path>, variables: &[Variable]) -> Result<Config, ConfigError> {
+        let text = path.map(read_file).transpose()?;
+        let name = path.map_or_else(|| "the environment".into(), |path| path.display().to_string());
+        Config::parse_with(text.as_deref().unwrap_or_default(), &name, variables)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load_with`].
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        Config::parse(&read_file(path)?, &path.display().to_string())
+        Config::load_with(Some(path), &[])
     }
 
     /// Reads the text of a file; `file_name` is what problems call it.
@@ -164,17 +205,34 @@ impl Config {
     /// [`ConfigError::Invalid`] with every problem that was found. Where the text is no TOML that is all that is said:
     /// what is left of it may not mean what was meant.
     pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
-        let report = Report::new(text);
-        let (file, errors) = DeTable::parse_recoverable(text);
+        Config::parse_with(text, file_name, &[])
+    }
+
+    /// The same, and what `variables` lay over it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::parse`].
+    pub fn parse_with(text: &str, file_name: &str, variables: &[Variable]) -> Result<Config, ConfigError> {
+        let appended = Appended::new(text, variables);
+        let report = Report::with_variables(&appended.text, text.len());
+        let (mut file, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
             report.add(error.span().map_or(0, |span| span.start), error.message());
         }
         let config = if errors.is_empty() {
+            appended.lay_over(file.get_mut(), |at, text| report.add(at, text));
             Config::read(Section::root(file.get_ref(), &report), &report)
         } else {
             Config::default()
         };
-        let problems = report.into_problems(file_name);
+        let mut problems = report.into_problems(file_name);
+        for (at, problem) in &mut problems {
+            if let Some((variable, _)) = appended.at(*at) {
+                (problem.file, problem.line, problem.column) = (variable.into(), 0, 0);
+            }
+        }
+        let problems: Vec<Problem> = problems.into_iter().map(|(_, problem)| problem).collect();
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
@@ -185,6 +243,7 @@ impl Config {
 
     fn read<'a>(mut file: Section<'a>, report: &'a Report<'a>) -> Config {
         let data_dir = file.text("data_dir", absolute);
+        let drain_timeout = file.duration("drain_timeout", Config::default().drain_timeout, DRAIN_TIMEOUT);
         let redact = reading::read_redact(&mut file, 0);
         let tails = TailConfig::read_all(file.sections("tail", "[[tail]]"), report, &redact);
         let syslogs = SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails);
@@ -193,6 +252,8 @@ impl Config {
         let journals = JournalConfig::read_all(file.sections("journal", "[[journal]]"), report, &redact, &names);
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
+            drain_timeout,
+            memory_max: file.text("memory_max", size_or_auto).flatten(),
             http: HttpConfig::read(file.section("http", "[http]")),
             journals,
             syslogs,
@@ -256,7 +317,12 @@ impl LogConfig {
             ("debug", LevelFilter::DEBUG),
             ("trace", LevelFilter::TRACE),
         ];
-        let config = LogConfig { level: section.choice("level", LogConfig::default().level, &levels) };
+        let default = LogConfig::default();
+        let formats = [("auto", LogFormat::Auto), ("json", LogFormat::Json)];
+        let config = LogConfig {
+            level: section.choice("level", default.level, &levels),
+            format: section.choice("format", default.format, &formats),
+        };
         section.finish();
         config
     }
@@ -271,6 +337,18 @@ fn bytes_or_off(text: &str) -> Result<Option<u64>, String> {
         Ok(size) if size.get() >= 1 << 20 => Ok(Some(size.get())),
         Ok(_) => Err("must be at least \"1MiB\", or \"off\"".into()),
         Err(error) => Err(format!("{error}, or \"off\"")),
+    }
+}
+
+/// A size of at least 16 MiB, or "auto", which is none.
+fn size_or_auto(text: &str) -> Result<Option<ByteSize>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.get() >= 16 << 20 => Ok(Some(size)),
+        Ok(_) => Err("must be at least \"16MiB\", or \"auto\"".into()),
+        Err(error) => Err(format!("{error}, or \"auto\"")),
     }
 }
 

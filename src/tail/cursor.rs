@@ -15,7 +15,8 @@ use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
 use crate::lifecycle::Admission;
-use crate::parse::{Assembler, Ending, Learned, RawRecord, cut_record};
+use crate::log::own;
+use crate::parse::{Assembler, Ending, Format, Learned, RawRecord, cut_record};
 use crate::record::{Field, Record, Value};
 use crate::route::{self, Lane, Origin, Router};
 use crate::store::{Mark, SourceState};
@@ -96,6 +97,11 @@ impl Cursor {
         self.state = state;
         self.passed = None;
         self.open = None;
+    }
+
+    /// Forgets where its records go: the configuration has other tables or another name for the instance.
+    pub(super) fn forget_lanes(&mut self) {
+        self.lanes = Lanes::default();
     }
 
     /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
@@ -207,6 +213,9 @@ impl Cursor {
     fn record(&mut self, raw: RawRecord<'_>, desk: &mut Desk<'_>) {
         let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
         let (mut record, format) = (parsed.record, parsed.format);
+        if format == Format::Syslog && own::is_record(&record) {
+            return own::pass_over(&self.source);
+        }
         let ledger = &mut self.state.ledger;
         ledger.records += 1;
         count(&desk.counters.records, 1);

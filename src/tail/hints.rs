@@ -1,4 +1,5 @@
-//! What wakes the tailer before its time: the file system's events, and the wish that it stops.
+//! What wakes the tailer before its time: the file system's events, the wish that it stops, and what
+//! else it is told.
 //!
 //! Events only say where to look. One that is lost costs half a second: folders are looked at anyway.
 
@@ -16,6 +17,8 @@ pub(super) struct Hints(Arc<(Mutex<Noted>, Condvar)>);
 struct Noted {
     heard: Heard,
     is_stopping: bool,
+    /// Somebody has something to say to the tailer.
+    is_called: bool,
 }
 
 /// What events said since they were asked for last.
@@ -46,6 +49,17 @@ impl Hints {
         self.0.1.notify_all();
     }
 
+    /// Has the tailer look for what it is told.
+    pub(super) fn call(&self) {
+        self.lock().is_called = true;
+        self.0.1.notify_all();
+    }
+
+    /// Whether somebody called since the last time this was asked.
+    pub(super) fn was_called(&self) -> bool {
+        std::mem::take(&mut self.lock().is_called)
+    }
+
     /// Whether it was asked to.
     pub(super) fn is_stopping(&self) -> bool {
         self.lock().is_stopping
@@ -59,7 +73,7 @@ impl Hints {
     /// Waits for something to be noted, at most for `timeout`.
     pub(super) fn wait(&self, timeout: Duration) {
         let noted = self.lock();
-        let quiet = |noted: &mut Noted| noted.heard.is_empty() && !noted.is_stopping;
+        let quiet = |noted: &mut Noted| noted.heard.is_empty() && !noted.is_stopping && !noted.is_called;
         drop(self.0.1.wait_timeout_while(noted, timeout, quiet));
     }
 
