@@ -14,7 +14,9 @@ use crate::store::{Intake, Options};
 use crate::syslog;
 use crate::tail::TailCounters;
 use crate::time::Ticks;
+use crate::tls;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -98,6 +100,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config:
             }
             by_name
         });
+    let certificates = certificates(config);
     metrics.on_scrape(Box::new(move |metrics| {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |of: fn(&crate::tail::BlockCounters) -> &AtomicU64| {
@@ -166,7 +169,20 @@ pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config:
         metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
+        for (source, path) in &certificates {
+            // What cannot be read now is what `certificate_reloads_failed` tells of.
+            if let Some(ends) = tls::expiry(path) {
+                metrics.certificate_expiry.with_label_values(&[source]).set(ends.unix_seconds() as f64);
+            }
+        }
     }));
+}
+
+/// The listeners that have a certificate, and the file of each.
+fn certificates(config: &Config) -> Vec<(String, PathBuf)> {
+    let syslogs = config.syslogs.iter().map(|syslog| (syslog.name.as_str(), syslog.tls.as_ref()));
+    let listeners = syslogs.chain([("http", config.http.tls.as_ref())]);
+    listeners.filter_map(|(source, tls)| Some((source.to_owned(), tls?.cert_file.clone()))).collect()
 }
 
 /// What the reader of a journal counts.
