@@ -9,7 +9,7 @@
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
 //! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
-//! * [`units`], [`template`] and [`glob`] are the kinds of values.
+//! * [`units`], [`template`], [`path_fields`] and [`glob`] are the kinds of values.
 //!
 //! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
 
@@ -21,6 +21,7 @@ pub mod glob;
 pub mod http;
 pub mod journal;
 mod limits;
+pub mod path_fields;
 mod push;
 mod reading;
 mod section;
@@ -35,6 +36,7 @@ pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen, Pushing};
 pub use journal::JournalConfig;
+pub use path_fields::PathFields;
 pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
 pub use table::TableConfig;
 pub use tail::{ReadFrom, TailConfig, Watch};

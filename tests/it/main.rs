@@ -22,6 +22,7 @@ mod life_of_a_day;
 mod lifecycle;
 mod multi_line;
 mod once;
+mod path_fields;
 mod prometheus;
 mod push;
 mod readme;
