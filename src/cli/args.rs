@@ -8,7 +8,7 @@ use crate::record::Level;
 use crate::store::{Reader, StoreError};
 use crate::time::Ticks;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the data is.
@@ -24,6 +24,11 @@ impl Data {
     pub(super) fn open(&self) -> Result<Reader, StoreError> {
         Reader::open(&self.dir)
     }
+}
+
+/// The configuration that was named; without one, the defaults.
+pub(super) fn configured(path: Option<&Path>) -> Result<Config, ConfigError> {
+    path.map_or_else(|| Ok(Config::default()), Config::load)
 }
 
 /// What of the archives is read.

@@ -63,6 +63,15 @@ pub enum CliError {
         #[source]
         source: io::Error,
     },
+    /// A file or folder cannot be written.
+    #[error("failed to write {path}: {source}")]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// There is no such record.
     #[error("{0} is not there")]
     NotFound(String),
@@ -103,7 +112,7 @@ impl CliError {
         match self {
             CliError::OutputClosed => Exit::Ok,
             CliError::Output(_) => Exit::Io,
-            CliError::Input { source, .. } => of_io(source),
+            CliError::Input { source, .. } | CliError::Write { source, .. } => of_io(source),
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
             CliError::Unavailable(_) => Exit::Unavailable,

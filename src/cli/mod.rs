@@ -4,6 +4,7 @@
 //! * [`exit`]: what goes wrong, and the exit code it ends in.
 //! * `output`: standard output: records, JSON, tables; what it does on a terminal and in a pipe.
 //! * `log`: what the program says of itself, on standard error.
+//! * `version`: what `--version` says.
 //! * `working`: what commands share that have a day sealed, archived or restored.
 //! * `control`: the socket of a running daemon, for commands that write.
 //!
@@ -13,12 +14,15 @@
 mod archive;
 mod args;
 mod check;
+mod completions;
 mod control;
 mod count;
 mod drop;
 pub mod exit;
+mod healthcheck;
 mod import;
 mod log;
+mod man;
 mod output;
 mod parse;
 mod plan;
@@ -29,6 +33,7 @@ mod run;
 mod sources;
 mod tables;
 mod tail;
+mod version;
 mod working;
 
 pub use exit::{CliError, Exit};
@@ -38,7 +43,7 @@ use tracing::level_filters::LevelFilter;
 
 /// Takes log records in, keeps each day in a table of its own, and lets a day go with one drop.
 #[derive(Debug, Parser)]
-#[command(name = "daytable", version, max_term_width = 100)]
+#[command(name = "daytable", version, long_version = version::LONG, max_term_width = 100)]
 pub struct Cli {
     /// What is logged to standard error: off, error, warn, info, debug or trace
     #[arg(long, global = true, value_name = "LEVEL")]
@@ -77,6 +82,12 @@ enum Command {
     Drop(drop::Args),
     /// Rebuild the catalogue from the files of the data folder
     Repair(repair::Args),
+    /// Ask the running daemon whether it is ready; exit 0 if it is
+    Healthcheck(healthcheck::Args),
+    /// Write the manual pages to a folder
+    Man(man::Args),
+    /// Print what a shell completes
+    Completions(completions::Args),
 }
 
 impl Cli {
@@ -105,6 +116,9 @@ impl Cli {
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
             Command::Repair(args) => repair::run(&args),
+            Command::Healthcheck(args) => healthcheck::run(&args),
+            Command::Man(args) => man::run(&args),
+            Command::Completions(args) => completions::run(&args),
         }
     }
 }
@@ -161,6 +175,9 @@ mod tests {
             "restore --data /tmp/d --as Incident --keep 7d Log20261121",
             "plan --data /tmp/d --json",
             "repair --data /tmp/d",
+            "healthcheck --live --timeout 500ms --address 127.0.0.1:7878",
+            "man /tmp/man",
+            "completions zsh",
         ] {
             let parsed = Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' ')));
             assert!(parsed.is_ok(), "{line}: {parsed:?}");

@@ -1,5 +1,6 @@
 //! `daytable run`: the configuration, what the options change of it, and the daemon.
 
+use super::args::configured;
 use super::exit::CliError;
 use super::log;
 use crate::config::{Config, Listen, Pattern, Pushing, TailConfig};
@@ -12,7 +13,7 @@ const BLOCK: &str = "command-line";
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The configuration; without one, the defaults
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
     config: Option<PathBuf>,
     /// The data folder, in place of the configured one
     #[arg(long = "data", value_name = "DIR", env = "DAYTABLE_DATA")]
@@ -29,10 +30,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError> {
-    let config = match &args.config {
-        Some(path) => Config::load(path)?,
-        None => Config::default(),
-    };
+    let config = configured(args.config.as_deref())?;
     let config = args.applied_to(config);
     log::init(level.unwrap_or(config.log.level));
     Ok(crate::daemon::run(config)?)

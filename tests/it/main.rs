@@ -33,4 +33,5 @@ mod senders;
 mod service;
 mod syslog;
 mod tidy;
+mod told;
 mod trouble;
