@@ -6,12 +6,17 @@
 //! (`FileDescriptorName=`) are not asked for; all sockets of a unit have one.
 //!
 //! A socket that no listener takes is an error: it would accept what nobody ever reads.
+//!
+//! When the configuration is read again, the sockets of listeners that are to be changed are handed over in the same way,
+//! from one listener to the next: what waits in the kernel's queue stays there, and nobody is refused in between.
 
+use crate::syslog::SocketFile;
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why the sockets that were handed over cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +41,35 @@ pub struct Inherited {
     udp: Vec<(SocketAddr, UdpSocket)>,
     streams: Vec<(PathBuf, UnixListener)>,
     datagrams: Vec<(PathBuf, UnixDatagram)>,
+    files: Vec<(PathBuf, Arc<SocketFile>)>,
+}
+
+/// A socket that one listener leaves to the next.
+pub(crate) enum Heirloom {
+    /// With the address that its `listen` has: the port may have been left to the system.
+    Tcp(SocketAddr, TcpListener),
+    /// The same.
+    Udp(SocketAddr, UdpSocket),
+    /// With its file, where that is not the service manager's.
+    UnixStream(PathBuf, UnixListener, Option<Arc<SocketFile>>),
+    /// The same.
+    UnixDatagram(PathBuf, UnixDatagram, Option<Arc<SocketFile>>),
+}
+
+impl Heirloom {
+    /// The same socket by another descriptor; none where there is none to be had.
+    pub(crate) fn try_clone(&self) -> Option<Heirloom> {
+        Some(match self {
+            Heirloom::Tcp(at, listener) => Heirloom::Tcp(*at, listener.try_clone().ok()?),
+            Heirloom::Udp(at, socket) => Heirloom::Udp(*at, socket.try_clone().ok()?),
+            Heirloom::UnixStream(at, listener, file) => {
+                Heirloom::UnixStream(at.clone(), listener.try_clone().ok()?, file.clone())
+            }
+            Heirloom::UnixDatagram(at, socket, file) => {
+                Heirloom::UnixDatagram(at.clone(), socket.try_clone().ok()?, file.clone())
+            }
+        })
+    }
 }
 
 impl Inherited {
@@ -75,6 +109,30 @@ impl Inherited {
             self.datagrams.push((path, socket));
         }
         Ok(())
+    }
+
+    /// Adds what another listener leaves.
+    pub(crate) fn leave(&mut self, heirloom: Heirloom) {
+        let mut keep = |path: &PathBuf, file: Option<Arc<SocketFile>>| {
+            self.files.extend(file.map(|file| (path.clone(), file)));
+        };
+        match heirloom {
+            Heirloom::Tcp(address, listener) => self.tcp.push((address, listener)),
+            Heirloom::Udp(address, socket) => self.udp.push((address, socket)),
+            Heirloom::UnixStream(path, listener, file) => {
+                keep(&path, file);
+                self.streams.push((path, listener));
+            }
+            Heirloom::UnixDatagram(path, socket, file) => {
+                keep(&path, file);
+                self.datagrams.push((path, socket));
+            }
+        }
+    }
+
+    /// The file of a unix socket that was taken, where a listener left it.
+    pub(crate) fn file(&mut self, path: &Path) -> Option<Arc<SocketFile>> {
+        take(&mut self.files, |at| at == path)
     }
 
     /// The listener on this port.

@@ -243,6 +243,11 @@ impl Present {
         Present { most: allowance.connections, peers: Arc::default(), refused: Arc::default() }
     }
 
+    /// The same where each may have what another allowance says: who is counted stays counted.
+    pub fn changed(&self, allowance: Allowance) -> Present {
+        Present { most: allowance.connections, ..self.clone() }
+    }
+
     /// Counts a connection of this peer; none where it has as many as it may.
     pub fn enter(&self, peer: IpAddr) -> Option<Counted> {
         let peer = network_of(peer);

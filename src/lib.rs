@@ -19,10 +19,13 @@
 //! * [`route`]: which configured table, and which of its days, takes a record.
 //! * [`fair`]: what one sender may send.
 //! * [`tls`]: certificates of listeners.
+//! * [`live`]: a value that a reload replaces.
+//! * [`memory`]: how much there is, and what is made smaller where that is little.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
 //! * [`lifecycle`]: the life of a day: created ahead, sealed, archived, dropped, restored: a pure plan, and what takes its steps.
 //! * [`query`]: rows become records again: newest first, counted, followed live.
+//! * [`log`]: what the program says of itself, and that it does not read it again.
 //! * [`metrics`]: everything that is counted, by its Prometheus name.
 //! * [`http`]: the listeners: metrics, health, the reading API, the control socket.
 //! * [`config`]: the file, its defaults, its errors.
@@ -52,6 +55,9 @@ pub mod batcher;
 pub mod route;
 pub mod fair;
 mod watched;
+pub mod live;
+pub mod memory;
+pub mod log;
 pub mod tls;
 pub mod store;
 pub mod archive;

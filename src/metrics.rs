@@ -59,6 +59,8 @@ pub struct Metrics {
     pub store_bytes: IntGauge,
     /// That bound; zero where there is none.
     pub store_bytes_max: IntGauge,
+    /// Readings of the configuration while the daemon runs, by `result`: `success` or `failure`.
+    pub config_reloads: IntCounterVec,
     /// Bytes that are free on the disk of the data folder.
     pub store_free_bytes: IntGauge,
     /// Bytes that the lifecycle has sealed, archived, read back, restored, by `step`.
@@ -207,6 +209,13 @@ impl Metrics {
             tables_archived: all.counter("tables_archived_total", "Days that were archived and read back."),
             store_bytes: all.gauge("store_bytes", "Bytes of the days in the data folder."),
             store_bytes_max: all.gauge("store_bytes_max", "Bytes above which the oldest days go; 0 is no bound."),
+            config_reloads: {
+                let reloads =
+                    all.counters("config_reloads_total", "Times the configuration was read again.", &["result"]);
+                // A rate needs both ends.
+                ["success", "failure"].iter().for_each(|result| drop(reloads.with_label_values(&[result])));
+                reloads
+            },
             store_free_bytes: all.gauge("store_free_bytes", "Bytes free on the disk of the data folder."),
             lifecycle_bytes: all.counters("lifecycle_bytes_total", "Bytes sealed, archived, restored.", &["step"]),
             lifecycle_waiting: all.gauges("lifecycle_steps_waiting", "Steps that failed and wait.", &["step"]),

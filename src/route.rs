@@ -21,7 +21,8 @@ use condition::Reduced;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One configured table and what it takes.
 #[derive(Clone, Debug)]
@@ -36,16 +37,57 @@ pub struct Route {
     pub when: Condition,
 }
 
-/// The configured tables, in their order.
+/// The configured tables, in their order. All clones of one hear of it when the configuration has other tables, and each
+/// goes by them from its next [`renew`](Router::renew) on.
 #[derive(Clone, Debug)]
 pub struct Router {
     routes: Arc<[Route]>,
+    version: u64,
+    newest: Arc<Newest>,
+}
+
+/// The routes as they are now, for all clones of a router.
+#[derive(Debug)]
+struct Newest {
+    version: AtomicU64,
+    routes: Mutex<Arc<[Route]>>,
 }
 
 impl Router {
     /// Routes in their order, one at least; the last takes the rest, whatever its condition says.
     pub fn new(routes: Vec<Route>) -> Router {
-        Router { routes: routes.into() }
+        let routes: Arc<[Route]> = routes.into();
+        let newest = Newest { version: AtomicU64::new(0), routes: Mutex::new(routes.clone()) };
+        Router { routes, version: 0, newest: Arc::new(newest) }
+    }
+
+    /// One that goes by these routes already, which [`replace`](Router::replace) is to bring to all others.
+    pub fn proposing(&self, routes: Vec<Route>) -> Router {
+        let version = self.newest.version.load(Ordering::Acquire) + 1;
+        Router { routes: routes.into(), version, newest: self.newest.clone() }
+    }
+
+    /// Brings the routes of this one, which was [proposed](Router::proposing), to all clones.
+    pub fn replace(&self) {
+        let mut routes = self.newest.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        *routes = self.routes.clone();
+        self.newest.version.store(self.version, Ordering::Release);
+    }
+
+    /// Goes by the newest routes from now on. Costs next to nothing where nothing has changed.
+    pub fn renew(&mut self) {
+        let version = self.newest.version.load(Ordering::Acquire);
+        if version != self.version {
+            let routes = self.newest.routes.lock().unwrap_or_else(PoisonError::into_inner);
+            self.routes = routes.clone();
+            // Under the lock: the version and the routes are those of one replacement.
+            self.version = self.newest.version.load(Ordering::Acquire);
+        }
+    }
+
+    /// Goes up with every replacement: what was made of older routes is made anew.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// These tables alone, in their configured order; the last of them takes the rest. None where one is not configured.
@@ -205,6 +247,8 @@ const LANES_MAX: usize = 4096;
 /// The lanes of one source whose records name their instances.
 #[derive(Default)]
 pub struct Lanes {
+    /// Of the routes that they were made of.
+    version: u64,
     numbers: HashMap<Box<str>, usize, foldhash::quality::RandomState>,
     lanes: Vec<Lane>,
 }
@@ -212,6 +256,9 @@ pub struct Lanes {
 impl Lanes {
     /// The lane of an instance; `source` is the same each time.
     pub fn of(&mut self, router: &Router, instance: &str, source: &str) -> &mut Lane {
+        if self.version != router.version() {
+            *self = Lanes { version: router.version(), ..Lanes::default() };
+        }
         let number = match self.numbers.get(instance) {
             Some(&number) => number,
             None => {
@@ -269,6 +316,24 @@ mod tests {
     ) -> Admission {
         let origin = Origin { identity: 7, position: n, source: "/var/log/app.log", tenant: None };
         lane.push(router, batcher, &Record { level, ..Record::default() }, time, origin, at(21))
+    }
+
+    #[test]
+    fn all_clones_go_by_new_routes_once_they_were_replaced() {
+        let router = Router::new(vec![route("Log", Condition::Always)]);
+        let (mut other, mut batcher, mut lanes) = (router.clone(), Batcher::default(), Lanes::default());
+        let mut table = |router: &Router| {
+            let lane = lanes.of(router, "web", "s");
+            push(router, lane, &mut batcher, None, at(21), 0);
+            lane.table().to_owned()
+        };
+        assert_eq!(table(&other), "Log");
+        let proposed = router.proposing(vec![route("Other", Condition::Always)]);
+        other.renew();
+        assert_eq!(table(&other), "Log");
+        proposed.replace();
+        other.renew();
+        assert_eq!((table(&other).as_str(), other.version()), ("Other", proposed.version()));
     }
 
     #[test]

@@ -101,6 +101,7 @@ impl Rows {
         now: Ticks,
         tally: &Tally,
     ) {
+        self.router.renew();
         let time = record.time.unwrap_or(now);
         let lane = lanes.of(&self.router, instance, origin.source);
         let admission = lane.push(&self.router, &mut self.batcher, record, time, origin, now);

@@ -4,8 +4,8 @@
 //! the configured listener. One answer within a short time, or it is not healthy: it exits with 0 or 69, so that it can
 //! stand behind `HEALTHCHECK`, an exec probe or `ExecStartPost=` as it is.
 
-use super::exit::CliError;
 use super::args::configured;
+use super::exit::CliError;
 use crate::config::{Config, Listen};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};

@@ -3,7 +3,6 @@
 //! * `args`: what several commands take: the data folder, the filter.
 //! * [`exit`]: what goes wrong, and the exit code it ends in.
 //! * `output`: standard output: records, JSON, tables; what it does on a terminal and in a pipe.
-//! * `log`: what the program says of itself, on standard error.
 //! * `version`: what `--version` says.
 //! * `working`: what commands share that have a day sealed, archived or restored.
 //! * `control`: the socket of a running daemon, for commands that write.
@@ -13,6 +12,7 @@
 
 mod archive;
 mod args;
+mod backup;
 mod check;
 mod completions;
 mod control;
@@ -21,12 +21,12 @@ mod drop;
 pub mod exit;
 mod healthcheck;
 mod import;
-mod log;
 mod man;
 mod output;
 mod parse;
 mod plan;
 mod query;
+mod reload;
 mod repair;
 mod restore;
 mod run;
@@ -38,6 +38,8 @@ mod working;
 
 pub use exit::{CliError, Exit};
 
+use crate::config::LogFormat;
+use crate::log;
 use clap::{Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 
@@ -56,6 +58,8 @@ pub struct Cli {
 enum Command {
     /// Run the daemon until it is told to stop
     Run(run::Args),
+    /// Have the running daemon read its configuration again
+    Reload(reload::Args),
     /// Say what is wrong with a configuration, with the line
     Check(check::Args),
     /// Show the records of files as NDJSON, to try a format
@@ -80,6 +84,8 @@ enum Command {
     Restore(restore::Args),
     /// Drop a day-table
     Drop(drop::Args),
+    /// Copy the data folder as it is at one moment, while the daemon runs or when it does not
+    Backup(backup::Args),
     /// Rebuild the catalogue from the files of the data folder
     Repair(repair::Args),
     /// Ask the running daemon whether it is ready; exit 0 if it is
@@ -99,10 +105,11 @@ impl Cli {
     pub fn run(self) -> Result<(), CliError> {
         // The daemon's level may stand in its configuration.
         if !matches!(self.command, Command::Run(_)) {
-            log::init(self.log.unwrap_or(LevelFilter::WARN));
+            log::init(self.log.unwrap_or(LevelFilter::WARN), LogFormat::Auto);
         }
         match self.command {
             Command::Run(args) => run::run(args, self.log),
+            Command::Reload(args) => reload::run(args),
             Command::Check(args) => check::run(&args),
             Command::Parse(args) => parse::run(&args),
             Command::Import(args) => import::run(&args),
@@ -115,6 +122,7 @@ impl Cli {
             Command::Archive(args) => archive::run(&args),
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
+            Command::Backup(args) => backup::run(&args),
             Command::Repair(args) => repair::run(&args),
             Command::Healthcheck(args) => healthcheck::run(&args),
             Command::Man(args) => man::run(&args),
@@ -174,8 +182,10 @@ mod tests {
             "archive --data /tmp/d Log20261121",
             "restore --data /tmp/d --as Incident --keep 7d Log20261121",
             "plan --data /tmp/d --json",
+            "backup --data /tmp/d --copy /tmp/b",
             "repair --data /tmp/d",
             "healthcheck --live --timeout 500ms --address 127.0.0.1:7878",
+            "reload --data /tmp/d --json",
             "man /tmp/man",
             "completions zsh",
         ] {

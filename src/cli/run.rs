@@ -2,15 +2,15 @@
 
 use super::args::configured;
 use super::exit::CliError;
-use super::log;
 use crate::config::{Config, Listen, Pattern, Pushing, TailConfig};
+use crate::log;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
 /// The name of the block that `--tail` makes.
 const BLOCK: &str = "command-line";
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// The configuration; without one, the defaults
     #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
@@ -30,10 +30,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError> {
-    let config = configured(args.config.as_deref())?;
-    let config = args.applied_to(config);
-    log::init(level.unwrap_or(config.log.level));
-    Ok(crate::daemon::run(config)?)
+    // A reload reads the same file, and lays the same options over it.
+    let read = move || {
+        let mut config = args.clone().applied_to(configured(args.config.as_deref())?);
+        config.log.level = level.unwrap_or(config.log.level);
+        Ok(config)
+    };
+    let config = read()?;
+    log::init(config.log.level, config.log.format);
+    Ok(crate::daemon::run(config, Box::new(read))?)
 }
 
 impl Args {

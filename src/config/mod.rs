@@ -8,12 +8,14 @@
 //!   of their own; [`credentials`] is a file of its own for users, too.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
+//! * [`changes`] says what differs between two of them.
 //! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
 //! * [`units`], [`template`], [`path_fields`] and [`glob`] are the kinds of values.
 //!
 //! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
 
 mod archives;
+pub mod changes;
 mod condition;
 pub mod credentials;
 pub mod error;
@@ -31,6 +33,7 @@ pub mod tail;
 pub mod template;
 pub mod units;
 
+pub use changes::Changes;
 pub use credentials::{CredentialConfig, Proof, load_credentials};
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
@@ -58,11 +61,18 @@ use tracing::level_filters::LevelFilter;
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// The least lets what was taken be committed on any disk that works, the most is what nobody waits for.
+const DRAIN_TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+
 /// Everything that can be set. `Default` is what an empty file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The folder that holds all that is kept.
     pub data_dir: PathBuf,
+    /// How long a stop may take: what is not committed by then is read again, or sent again.
+    pub drain_timeout: Duration,
+    /// How much memory there is to take; none is what the control group says.
+    pub memory_max: Option<ByteSize>,
     /// The secrets that are replaced whatever a record came from; those of the blocks come besides.
     pub redact: Vec<Redaction>,
     /// `[http]`
@@ -116,12 +126,26 @@ pub enum StoreKind {
 pub struct LogConfig {
     /// How much.
     pub level: LevelFilter,
+    /// In what form.
+    pub format: LogFormat,
+}
+
+/// The form of what the program says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A text a line; with priorities where the journal takes it, with a time elsewhere.
+    #[default]
+    Auto,
+    /// A JSON object a line.
+    Json,
 }
 
 impl Default for Config {
     fn default() -> Config {
         Config {
             data_dir: "/var/lib/daytable".into(),
+            drain_timeout: Duration::from_secs(25),
+            memory_max: None,
             redact: Vec::new(),
             http: HttpConfig::default(),
             tails: Vec::new(),
@@ -144,7 +168,7 @@ impl Default for StoreConfig {
 
 impl Default for LogConfig {
     fn default() -> LogConfig {
-        LogConfig { level: LevelFilter::INFO }
+        LogConfig { level: LevelFilter::INFO, format: LogFormat::Auto }
     }
 }
 
@@ -187,6 +211,7 @@ impl Config {
 
     fn read<'a>(mut file: Section<'a>, report: &'a Report<'a>) -> Config {
         let data_dir = file.text("data_dir", absolute);
+        let drain_timeout = file.duration("drain_timeout", Config::default().drain_timeout, DRAIN_TIMEOUT);
         let redact = reading::read_redact(&mut file, 0);
         let tails = TailConfig::read_all(file.sections("tail", "[[tail]]"), report, &redact);
         let syslogs = SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails);
@@ -195,6 +220,8 @@ impl Config {
         let journals = JournalConfig::read_all(file.sections("journal", "[[journal]]"), report, &redact, &names);
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
+            drain_timeout,
+            memory_max: file.text("memory_max", size_or_auto).flatten(),
             http: HttpConfig::read(file.section("http", "[http]")),
             journals,
             syslogs,
@@ -258,7 +285,12 @@ impl LogConfig {
             ("debug", LevelFilter::DEBUG),
             ("trace", LevelFilter::TRACE),
         ];
-        let config = LogConfig { level: section.choice("level", LogConfig::default().level, &levels) };
+        let default = LogConfig::default();
+        let formats = [("auto", LogFormat::Auto), ("json", LogFormat::Json)];
+        let config = LogConfig {
+            level: section.choice("level", default.level, &levels),
+            format: section.choice("format", default.format, &formats),
+        };
         section.finish();
         config
     }
@@ -273,6 +305,18 @@ fn bytes_or_off(text: &str) -> Result<Option<u64>, String> {
         Ok(size) if size.get() >= 1 << 20 => Ok(Some(size.get())),
         Ok(_) => Err("must be at least \"1MiB\", or \"off\"".into()),
         Err(error) => Err(format!("{error}, or \"off\"")),
+    }
+}
+
+/// A size of at least 16 MiB, or "auto", which is none.
+fn size_or_auto(text: &str) -> Result<Option<ByteSize>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.get() >= 16 << 20 => Ok(Some(size)),
+        Ok(_) => Err("must be at least \"16MiB\", or \"auto\"".into()),
+        Err(error) => Err(format!("{error}, or \"auto\"")),
     }
 }
 

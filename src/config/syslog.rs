@@ -12,7 +12,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -95,7 +95,30 @@ const PATH_BYTES_MAX: usize = 107;
 const MESSAGE_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);
 const RECEIVE_BUFFER: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteSize::new(1 << 30);
 
+/// The socket of an endpoint, whatever is spoken over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A port for connections.
+    Tcp(SocketAddr),
+    /// A port for datagrams.
+    Udp(SocketAddr),
+    /// A path for connections.
+    Stream(&'a Path),
+    /// A path for datagrams.
+    Datagram(&'a Path),
+}
+
 impl Endpoint {
+    /// Where it listens: two endpoints of one place have one socket.
+    pub fn place(&self) -> Place<'_> {
+        match self {
+            Endpoint::Udp(at) => Place::Udp(*at),
+            Endpoint::Tcp(at) | Endpoint::Tls(at) | Endpoint::Relp(at) => Place::Tcp(*at),
+            Endpoint::UnixDatagram(path) => Place::Datagram(path),
+            Endpoint::UnixStream(path) => Place::Stream(path),
+        }
+    }
+
     /// Its scheme, without `://`.
     pub fn scheme(&self) -> &'static str {
         let at = match self {

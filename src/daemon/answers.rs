@@ -4,8 +4,11 @@
 //! few of them stay; after a burst of queries the others close, and all of them after a drop.
 
 use super::life::Lives;
+use super::observe::Counted;
+use super::reload::{Order, ReloadError};
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
+use crate::live::Live;
 use crate::parse::Reading;
 use crate::query::{Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Told, count, select, when};
 use crate::record::Level;
@@ -20,32 +23,41 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// How often a follower looks for what was committed.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
-/// Readers that wait for a query at most; after a burst of clients the others close.
-const IDLE_MAX: usize = 8;
+/// What the answers go by besides the folder.
+#[derive(Clone)]
+pub(super) struct Ways {
+    /// How imports are read.
+    pub(super) reading: Live<Reading>,
+    /// How archived days are reached.
+    pub(super) archives: Live<Archives>,
+    /// What all sources count.
+    pub(super) counted: Live<Counted>,
+}
 
-/// The answers over the folder of `store` and the counts of `listeners`. Imports are read by `reading`.
+/// The answers over the folder of `store`. `reload` is who reads the configuration again.
 pub(super) fn api(
     readers: &Arc<Readers>,
     lives: Lives,
     store: &Store,
-    listeners: Arc<syslog::Counters>,
     router: Router,
-    reading: Reading,
-    archives: Archives,
+    ways: Ways,
+    reload: mpsc::UnboundedSender<Order>,
 ) -> Api {
-    let (intake, archives) = (store.intake(), Arc::new(archives));
+    let Ways { reading, archives, counted } = ways;
+    let intake = store.intake();
     Api {
         query: Box::new({
             let (readers, archives) = (readers.clone(), archives.clone());
-            move |params, out| readers.with(|reader| answer_query(reader, &archives, params, out))
+            move |params, out| readers.with(|reader| answer_query(reader, &archives.now(), params, out))
         }),
         count: Box::new({
             let (readers, archives) = (readers.clone(), archives.clone());
-            move |params, out| readers.with(|reader| answer_count(reader, &archives, params, out))
+            move |params, out| readers.with(|reader| answer_count(reader, &archives.now(), params, out))
         }),
         tail: Box::new({
             let readers = readers.clone();
@@ -62,7 +74,7 @@ pub(super) fn api(
                     let sources = reader.sources()?;
                     write_all(sources.iter().map(ShownSource::of), out)
                 })?;
-                write_all(listeners.read().iter().map(|counters| shown_listener(counters)), out)
+                write_all(counted.now().listeners.iter().map(|counters| shown_listener(counters.read())), out)
             }
         }),
         drop_table: with_lives(&lives, |lives, name: &String, out| lives.drop_table(name, false, out)),
@@ -70,11 +82,20 @@ pub(super) fn api(
         plan: with_lives(&lives, |lives, (), out| lives.plan(out)),
         archive: with_lives(&lives, |lives, name: &String, out| lives.archive(name, out)),
         restore: with_lives(&lives, |lives, restore, out| lives.restore(restore, out)),
+        reload: Box::new(move |(), out| {
+            let reloaded = Order::give(&reload).map_err(|error| match error {
+                ReloadError::Stopping => ApiError::Busy(error.to_string()),
+                _ => ApiError::Refused(error.to_string()),
+            })?;
+            write(&reloaded, out);
+            Ok(())
+        }),
         import: Box::new(move |import, out| {
             let instance = import.instance.as_deref().unwrap_or("{host}").parse();
             let instance = instance
                 .map_err(|e: crate::config::template::TemplateError| ApiError::parameter("instance", e.to_string()))?;
-            let mut reading = reading.clone();
+            let (mut reading, mut router) = (Reading::clone(&reading.now()), router.clone());
+            router.renew();
             if let Some(format) = &import.format {
                 reading.set_format(format).map_err(|e| ApiError::parameter("format", e.to_string()))?;
             }
@@ -101,6 +122,7 @@ fn with_lives<P: 'static>(lives: &Lives, answer: fn(&Lives, &P, &mut Out) -> Res
 pub(super) struct Readers {
     data_dir: PathBuf,
     idle: Mutex<Idle>,
+    idle_max: usize,
 }
 
 #[derive(Default)]
@@ -111,9 +133,10 @@ struct Idle {
 }
 
 impl Readers {
-    /// None yet, over the data folder at `data_dir`.
-    pub(super) fn new(data_dir: PathBuf) -> Arc<Readers> {
-        Arc::new(Readers { data_dir, idle: Mutex::default() })
+    /// None yet, over the data folder at `data_dir`. So many wait for a query at most; after a burst of clients the others
+    /// close.
+    pub(super) fn new(data_dir: PathBuf, idle_max: usize) -> Arc<Readers> {
+        Arc::new(Readers { data_dir, idle: Mutex::default(), idle_max })
     }
 
     /// Lets every reader go: one that has a dropped day open keeps the space of its files taken.
@@ -138,7 +161,7 @@ impl Readers {
         };
         let answered = answer(&reader);
         let mut idle = self.idle();
-        if idle.drops == drops && idle.readers.len() < IDLE_MAX {
+        if idle.drops == drops && idle.readers.len() < self.idle_max {
             idle.readers.push(reader);
         }
         answered
@@ -189,7 +212,7 @@ fn shown_listener(counters: &syslog::ListenerCounters) -> ShownListener {
     ShownListener {
         block: counters.name.clone(),
         kind: "syslog".into(),
-        listen: counters.listen.clone(),
+        listen: counters.listen(),
         // In this order: what is committed was received.
         committed: read(&counters.committed),
         received: read(&counters.tally.records),

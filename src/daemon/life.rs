@@ -5,7 +5,8 @@ use crate::config::{Config, TableConfig};
 use crate::http::{ApiError, Out, Restore};
 use crate::key::{DayTable, TableName};
 use crate::lifecycle::board::Working;
-use crate::lifecycle::{Archive, Hands, Limits, StepError, TableRule, View, Wanted, forecast};
+use crate::lifecycle::{Archive, Hands, Settings, StepError, TableRule, View, Wanted, forecast};
+use crate::live::Live;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::query::lives;
 use crate::store::{LifecycleState, Reader};
@@ -26,18 +27,22 @@ pub(super) struct Lives {
     pub(super) hands: Arc<Hands>,
     readers: Arc<Readers>,
     data_dir: PathBuf,
-    rules: Arc<[TableRule]>,
-    limits: Limits,
+    settings: Live<Settings>,
 }
 
 impl Lives {
     pub(super) fn new(config: &Config, hands: Arc<Hands>, readers: Arc<Readers>) -> Lives {
-        let rules = config.tables.iter().map(TableConfig::rule).collect();
-        Lives { hands, readers, data_dir: config.data_dir.clone(), rules, limits: config.lifecycle.limits }
+        Lives { hands, readers, data_dir: config.data_dir.clone(), settings: Live::new(settings(config)) }
+    }
+
+    /// Goes by other settings from now on.
+    pub(super) fn change(&self, settings: Settings) {
+        self.settings.set(settings);
     }
 
     fn view(&self, state: LifecycleState) -> View {
-        View::of(&self.data_dir, state, &self.rules, self.limits, time::now())
+        let settings = self.settings.now();
+        View::of(&self.data_dir, state, &settings.rules, settings.limits, time::now())
     }
 
     pub(super) fn tables(&self, reader: &Reader, out: &mut Out) -> Result<(), ApiError> {
@@ -64,7 +69,8 @@ impl Lives {
 
     pub(super) fn archive(&self, name: &str, out: &mut Out) -> Result<(), ApiError> {
         let table = day_table(name)?;
-        let rule = self.rules.iter().find(|rule| rule.name == *table.table());
+        let settings = self.settings.now();
+        let rule = settings.rules.iter().find(|rule| rule.name == *table.table());
         let place = rule.and_then(|rule| match &rule.archive {
             Archive::At(place) => Some(place.clone()),
             Archive::None => None,
@@ -81,7 +87,7 @@ impl Lives {
             origin: day_table(&restore.table)?,
             name: name.map_err(|error| ApiError::parameter("name", error.to_string()))?,
             keep: Duration::from_secs(restore.keep_seconds),
-            places: places(&self.rules),
+            places: places(&self.settings.now().rules),
         };
         let restored = worked(&wanted.origin, out, |on| self.hands.restore(&wanted, on))?;
         write(&restored, out);
@@ -89,12 +95,21 @@ impl Lives {
     }
 }
 
+/// What a configuration says of the lives of days.
+pub(super) fn settings(config: &Config) -> Settings {
+    Settings {
+        rules: config.tables.iter().map(TableConfig::rule).collect(),
+        schedule: config.lifecycle.schedule.clone(),
+        limits: config.lifecycle.limits,
+    }
+}
+
 /// Has what is to be told of the lives of days fetched when somebody asks for metrics.
 pub(super) fn fetch(metrics: &Metrics, lives: &Lives) {
     let lives = lives.clone();
-    let bytes_max = lives.limits.max_bytes.unwrap_or(0);
-    metrics.store_bytes_max.set(i64::try_from(bytes_max).unwrap_or(i64::MAX));
     metrics.on_scrape(Box::new(move |metrics| {
+        let bytes_max = lives.settings.now().limits.max_bytes.unwrap_or(0);
+        metrics.store_bytes_max.set(i64::try_from(bytes_max).unwrap_or(i64::MAX));
         let state = Reader::open(&lives.data_dir).and_then(|reader| LifecycleState::of(reader.catalogue()));
         let Ok(state) = state else { return };
         let view = lives.view(state);

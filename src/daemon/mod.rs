@@ -8,40 +8,55 @@
 //!
 //! * `answers`: what the routes of [`crate::http`] answer, from a pool of readers.
 //! * `life`: what the lifecycle answers.
-//! * `listeners`: what is bound.
+//! * `front`: the listener for HTTP. `sources`: what reads and listens.
+//! * `reload`: the configuration is read again.
 //! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
 mod answers;
+mod front;
 mod life;
-mod listeners;
 mod observe;
+mod reload;
+mod sources;
 mod watchdog;
 
-use crate::activation::ActivationError;
-use crate::config::{Config, TableConfig};
+pub use reload::Reloaded;
+
+use crate::activation::{ActivationError, Inherited};
+use crate::config::units::show_duration;
+use crate::config::{ByteSize, Config, ConfigError, TableConfig};
 use crate::fair::Present;
-use crate::http::{self, BindError, Door, Gate, GateError, Limits, Listener, Readiness, Shared, Token, TokenError};
-use crate::journal::{self, JournalHandle};
+use crate::http::{self, BindError, Door, GateError, Limits, Listener, Readiness, Shared, TokenError};
 use crate::lifecycle::{Board, Hands, Lifecycle};
-use crate::metrics::{Metrics, raise_to};
+use crate::live::Live;
+use crate::memory::{self, Budget};
+use crate::metrics::Metrics;
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
-use crate::syslog::{ListenError, SyslogHandle};
-use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
+use crate::syslog::{HeldBytes, ListenError};
 use crate::tls::TlsError;
-use answers::Readers;
+use answers::{Readers, Ways};
+use front::Front;
 use life::Lives;
-use listeners::Listeners;
+use observe::Counted;
+use reload::{Order, Running};
+use sources::{Ground, Sources};
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::watch;
+use watchdog::Watched;
 
 /// How often it is looked whether the sources are still there.
 const LOOK: Duration = Duration::from_secs(1);
+/// What the process ends with where a stop is cut short: `EX_TEMPFAIL`.
+const EXIT_CUT_SHORT: i32 = 75;
 /// How long a stop waits for the step of a day's life that is under way.
 const LIFECYCLE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -79,32 +94,32 @@ pub enum DaemonError {
     Died,
 }
 
-/// Runs until SIGTERM or SIGINT, then drains.
+/// Reads the configuration again, with all that was laid over it at the start.
+pub type Again = Box<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>;
+
+/// Runs until SIGTERM or SIGINT, then drains. SIGHUP has `again` read the configuration anew.
 ///
 /// # Errors
 ///
 /// Whatever keeps it from starting, or a store that is not whole at its end.
-pub fn run(config: Config) -> Result<(), DaemonError> {
-    let listeners = Listeners::bind(&config)?;
+pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
+    let mut inherited = Inherited::take()?;
+    let port = Front::bind(&config.http, &mut inherited)?;
+    let listeners = sources::Prepared::all(&config, &mut inherited)?;
+    inherited.finish()?;
     raise_descriptor_limit();
-    let token = config.http.token_file.as_deref().map(Token::read).transpose()?;
     let metrics = Arc::new(Metrics::new());
     let router = router(&config.tables);
     // Before the folder is touched: a configuration that cannot be run with changes nothing.
-    let gate = Arc::new(Gate::new(&config.http, &router, metrics.clone())?);
+    let present = Present::new(config.http.per_sender);
+    let limits = Limits { connections: config.http.connections_max.get().into(), present, ..Limits::default() };
+    let front = Front::new(&config.http, &router, metrics.clone(), limits)?;
     let readiness = Arc::new(Readiness::default());
     let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics, &readiness))?;
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(
-        config,
-        listeners,
-        router,
-        Door::Tcp { reading: token, pushing: gate },
-        metrics,
-        readiness,
-        &store,
-    ));
+    let bound = Bound { port, listeners, front };
+    let ended = runtime.block_on(serve(config, again, bound, router, metrics, readiness, &store));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
     runtime.shutdown_background();
@@ -112,102 +127,113 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
     Ok(closed?)
 }
 
+/// What listens, bound before anything else happens: so a port that is taken is an error of the start, and whoever sends
+/// while the store is opened (which may have a crash to clear up after) waits in the kernel instead of being refused.
+struct Bound {
+    port: Option<TcpListener>,
+    listeners: sources::Prepared,
+    front: Front,
+}
+
 async fn serve(
     config: Config,
-    bound: Listeners,
+    again: Again,
+    bound: Bound,
     router: Router,
-    door: Door,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     store: &Store,
 ) -> Result<(), DaemonError> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    let drain_timeout = Live::new(config.drain_timeout);
+    let mut stopping = stops(signals, drain_timeout.clone());
     let mut hang_up = signal(SignalKind::hangup())?;
-    let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
-    let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
+    let (orders, mut ordered) = unbounded_channel::<Order>();
+    let Bound { port, listeners, mut front } = bound;
+    let budget = Budget::within(config.memory_max.map(ByteSize::get).or_else(memory::limit));
+    store.intake().bound(budget.waiting_bytes);
 
-    let connections = config.http.connections_max.get().into();
-    let limits = Limits { connections, present: Present::new(config.http.per_sender), ..Limits::default() };
-    let readers = Readers::new(config.data_dir.clone());
+    let readers = Readers::new(config.data_dir.clone(), budget.scans);
     let board = Arc::new(Board::default());
     let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
     let hands = Arc::new(hands);
     let lives = Lives::new(&config, hands.clone(), readers.clone());
     life::fetch(&metrics, &lives);
-    let (archives, listeners) = (Archives::Read(config.archives.clone()), bound.syslog.counters());
-    let api = answers::api(&readers, lives, store, listeners, router.clone(), config.reading(), archives);
+    let (reading, archives) = (Live::new(config.reading()), Live::new(Archives::Read(config.archives.clone())));
+    let counted = Live::new(Counted::default());
+    let ways = Ways { reading: reading.clone(), archives: archives.clone(), counted: counted.clone() };
+    let api = answers::api(&readers, lives.clone(), store, router.clone(), ways, orders);
+    let limits = Limits { scans: budget.scans, ..front.limits() };
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
-    let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
-    if let Some(listener) = bound.http {
-        let mut listener = Listener::over(listener)?;
-        if let Some(tls) = config.http.tls.clone() {
-            listener = listener.with_tls(tls, metrics.clone())?;
-        }
-        if let Some(address) = listener.tcp_address() {
-            tracing::info!(%address, tls = config.http.tls.is_some(), "listening");
-        }
-        let (present, cut) = (limits.present.clone(), limits.cut.clone());
-        metrics.on_scrape(Box::new(move |metrics| {
-            let refused = |reason| metrics.connections_refused.with_label_values(&["http", reason]);
-            raise_to(&refused("per_sender"), present.refused());
-            raise_to(&refused("slow"), cut.load(std::sync::atomic::Ordering::Relaxed));
-        }));
-        listeners.push((listener, door));
-    }
-    let push = Push::new(router.clone(), config.reading(), config.http.limits.clone(), host(), store.intake());
-    let push = Arc::new(push);
-    let mut servers = tokio::task::JoinSet::new();
-    for (listener, door) in listeners {
-        servers.spawn(http::serve(
-            listener,
-            http::router(shared.clone(), door, Some(push.clone())),
-            limits.clone(),
-            readiness.draining(),
-        ));
-    }
+    let push =
+        Arc::new(Push::new(router.clone(), config.reading(), budget.push(config.http.limits), host(), store.intake()));
 
-    let syslog = bound.syslog.serve(&router, &host(), &store.intake())?;
-    let journals = journal::follow(&config.journals, &router, &host(), &store.intake())?;
-    let counted = observe::Counted {
-        tails: counters.clone(),
-        listeners: syslog.counters(),
-        journals: journals.counters().to_vec(),
-        push: push.clone(),
-    };
-    observe::fetch(&metrics, counted, store.intake(), &config);
-    let tailer = Tailer::spawn(tails, router, host(), store.intake(), counters.clone())?;
+    let mut servers = tokio::task::JoinSet::new();
+    let control = Listener::unix(&control_socket(&config.data_dir))?;
+    let routes = http::router(shared.clone(), Door::Unix, Some(push.clone()));
+    servers.spawn(http::serve(control, routes, limits, readiness.draining()));
+    front.serve(port, &shared, &push, &mut servers)?;
+
+    let (host, intake, steps) = (host(), store.intake(), store.steps());
+    let held = HeldBytes::new(budget.held_bytes);
+    let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone(), held };
+    let sources = Arc::new(Mutex::new(Sources::start(ground, &config, listeners)?));
+    observe::fetch(&metrics, counted.clone(), push.clone(), store.intake());
     readiness.listeners_bound();
-    let (lifecycle_stop, stopped) = mpsc::channel::<()>();
+    let (lifecycle_orders, settings) = mpsc::channel();
     let lifecycle = Lifecycle {
         hands: hands.clone(),
         data_dir: config.data_dir.clone(),
-        rules: config.tables.iter().map(TableConfig::rule).collect(),
-        schedule: config.lifecycle.schedule.clone(),
-        limits: config.lifecycle.limits,
+        settings: life::settings(&config),
         on_run: observe::on_run(&metrics, readers),
     };
-    let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(stopped))?;
-    let watchdog = watchdog::start(store.intake(), counters)?;
+    let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(settings))?;
+    let watched = Watched { intake: store.intake(), counted, metrics: metrics.clone(), board };
+    let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.display(), "ready");
 
+    let mut running = Running {
+        config,
+        budget,
+        router,
+        reading,
+        archives,
+        lives,
+        lifecycle: lifecycle_orders,
+        front,
+        shared,
+        push,
+        sources: sources.clone(),
+        metrics,
+        drain_timeout,
+    };
+    let again = Arc::new(again);
     let died = loop {
-        tokio::select! {
-            _ = terminate.recv() => break false,
-            _ = interrupt.recv() => break false,
-            _ = hang_up.recv() => tracing::warn!("SIGHUP: the configuration is read at start only"),
+        let order = tokio::select! {
+            _ = stopping.wait_for(|stops| *stops) => break false,
             () = watchdog.died() => break true,
-            () = ended(&tailer, &journals, &syslog) => break true,
+            () = ended(&sources) => break true,
+            _ = hang_up.recv() => None,
+            Some(order) = ordered.recv() => Some(order),
+        };
+        watchdog::reloading();
+        let came = running.reload(&again, &mut servers).await;
+        watchdog::reloaded();
+        if let Some(order) = order {
+            order.tell(came);
         }
     };
     tracing::info!("draining");
     watchdog.stop();
     readiness.drain();
-    drop(lifecycle_stop);
+    running.front.drain();
+    // With it goes what the lifecycle waits for, and all but one hold of the sources.
+    drop((ordered, running));
     hands.stop();
     let drained = tokio::task::spawn_blocking(move || {
-        SyslogHandle::stop(syslog);
-        JournalHandle::stop(journals);
-        TailHandle::stop(tailer);
+        if let Some(sources) = Arc::into_inner(sources) {
+            sources.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).stop();
+        }
         // It ends within a step, and a long one within a moment; but for a request that is under way. What a step left
         // half done is what a kill would leave.
         let patience = Instant::now() + LIFECYCLE_PATIENCE;
@@ -220,16 +246,47 @@ async fn serve(
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }
 
-/// Returns once the tailer, a journal's reader or a listener has ended, which they do by themselves only by a fault of
-/// their own.
-async fn ended(tailer: &TailHandle, journals: &JournalHandle, syslog: &SyslogHandle) {
-    while !tailer.is_finished() && !journals.has_ended() && !syslog.has_died() {
+/// Turns true when a signal asks the daemon to stop. From then on it has `drain_timeout`: what is not committed when that is
+/// over is not acknowledged, and is read or sent again, as after a kill.
+fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Live<Duration>) -> watch::Receiver<bool> {
+    let (told, stops) = watch::channel(false);
+    // A task of its own: the time runs also while a reload waits for the disk.
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        let patience = *drain_timeout.now();
+        let waiting = std::thread::Builder::new().name("deadline".into()).spawn(move || {
+            std::thread::sleep(patience);
+            tracing::error!(
+                drain_timeout = show_duration(patience),
+                "the stop took too long and is cut short: what is not committed is read or sent again"
+            );
+            std::process::exit(EXIT_CUT_SHORT);
+        });
+        if let Err(error) = waiting {
+            tracing::warn!(%error, "the stop has no time limit");
+        }
+        told.send_replace(true);
+    });
+    stops
+}
+
+/// Returns once a source has ended, which they do by themselves only by a fault of their own.
+async fn ended(sources: &Mutex<Sources>) {
+    // Not while they change.
+    while !sources.try_lock().is_ok_and(|sources| sources.have_died()) {
         tokio::time::sleep(LOOK).await;
     }
 }
 
 /// The tables of the configuration as routes.
 pub fn router(tables: &[TableConfig]) -> Router {
+    Router::new(routes(tables))
+}
+
+fn routes(tables: &[TableConfig]) -> Vec<Route> {
     let route = |table: &TableConfig| Route {
         table: table.name.clone(),
         window: table.window,
@@ -237,7 +294,7 @@ pub fn router(tables: &[TableConfig]) -> Router {
         when: table.when.clone().unwrap_or(Condition::Always),
     };
     // A configuration has one table at least; the last takes what is left.
-    Router::new(tables.iter().map(route).collect())
+    tables.iter().map(route).collect()
 }
 
 /// This host's name, what `{host}` stands for.

@@ -6,13 +6,14 @@ use crate::fair::Reason;
 use crate::http::Readiness;
 use crate::journal::JournalCounters;
 use crate::lifecycle::Run;
+use crate::live::Live;
 use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
 use crate::push::{EndpointCounters, Push};
-use crate::redact::{Redaction, Redactor};
+use crate::redact::Redactor;
 use crate::store::{Intake, Options};
-use crate::syslog;
-use crate::tail::TailCounters;
+use crate::syslog::{self, ListenerCounters};
+use crate::tail::{BlockCounters, TailCounters};
 use crate::time::Ticks;
 use crate::tls;
 use std::collections::BTreeMap;
@@ -72,44 +73,53 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn F
     })
 }
 
-/// What all sources count.
+/// What all sources count. What was configured before is kept: a count never goes down.
+#[derive(Clone, Default)]
 pub(super) struct Counted {
+    /// Of the blocks that are followed now.
     pub(super) tails: Arc<TailCounters>,
-    pub(super) listeners: Arc<syslog::Counters>,
+    /// Of the listeners that there are now.
+    pub(super) listeners: Vec<Arc<syslog::Counters>>,
+    /// Of all blocks that were ever followed, by their names.
+    pub(super) blocks: Vec<Arc<BlockCounters>>,
+    /// Of all listeners that there ever were.
+    pub(super) all_listeners: Vec<Arc<ListenerCounters>>,
+    /// Of all journals that were ever read.
     pub(super) journals: Vec<Arc<JournalCounters>>,
-    pub(super) push: Arc<Push>,
+    /// Where the patterns of secrets count, by their names.
+    pub(super) redactions: Vec<(String, Arc<AtomicU64>)>,
+    /// The listeners that have a certificate now, and the file of each.
+    pub(super) certificates: Vec<(String, PathBuf)>,
+}
+
+impl Counted {
+    /// Adds where the patterns of a configuration count; blocks share those of the whole configuration.
+    pub(super) fn add_redactions(&mut self, config: &Config) {
+        let readings = config.tails.iter().map(|tail| &tail.reading);
+        let readings = readings.chain(config.syslogs.iter().map(|syslog| &syslog.reading));
+        let readings = readings.chain(config.journals.iter().map(|journal| &journal.reading));
+        let of_blocks = readings.filter_map(|reading| reading.redactor.as_ref()).flat_map(Redactor::patterns);
+        for pattern in of_blocks.chain(&config.redact) {
+            let counter = pattern.counter();
+            if !self.redactions.iter().any(|(_, known)| Arc::ptr_eq(known, &counter)) {
+                self.redactions.push((pattern.name().to_owned(), counter));
+            }
+        }
+    }
 }
 
 /// Has the counts of the sources and the state of the store fetched when somebody asks.
-pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config: &Config) {
-    let Counted { tails: counters, listeners, journals, push } = counted;
+pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, intake: Intake) {
     // Series that stand at zero are there before the first event: a rate needs both ends.
-    let blocks: Vec<_> = counters.blocks.iter().map(|block| metrics.source(&block.name)).collect();
-    // Blocks share the patterns of the whole configuration; those of the same name count together.
-    let readings = config.tails.iter().map(|tail| &tail.reading);
-    let readings = readings.chain(config.syslogs.iter().map(|syslog| &syslog.reading));
-    let readings = readings.chain(config.journals.iter().map(|journal| &journal.reading));
-    let of_blocks = readings.filter_map(|reading| reading.redactor.as_ref());
-    let redactions: BTreeMap<String, Vec<Redaction>> = of_blocks
-        .flat_map(Redactor::patterns)
-        .chain(&config.redact)
-        .fold(BTreeMap::new(), |mut by_name: BTreeMap<String, Vec<Redaction>>, pattern| {
-            let same = by_name.entry(pattern.name().to_owned()).or_default();
-            if !same.iter().any(|known| known.counts_with(pattern)) {
-                same.push(pattern.clone());
-            }
-            by_name
-        });
-    let certificates = certificates(config);
     metrics.on_scrape(Box::new(move |metrics| {
+        let counted = counted.now();
+        let Counted { tails, listeners, blocks, all_listeners, journals, redactions, certificates } = &*counted;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let sum = |of: fn(&crate::tail::BlockCounters) -> &AtomicU64| {
-            counters.blocks.iter().map(|b| read(of(b))).sum::<u64>()
-        };
+        let sum = |of: fn(&BlockCounters) -> &AtomicU64| blocks.iter().map(|block| read(of(block))).sum::<u64>();
         let now = crate::time::now();
-        let taken = listeners.read();
         let mut late_early = std::collections::BTreeMap::new();
-        for (block, metrics) in counters.blocks.iter().zip(&blocks) {
+        for block in blocks {
+            let metrics = metrics.source(&block.name);
             raise_to(&metrics.records_received, read(&block.records));
             raise_to(&metrics.bytes_received, read(&block.bytes));
             raise_to(&metrics.invalid_utf8, read(&block.invalid_utf8));
@@ -124,10 +134,10 @@ pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config:
             }
             metrics.lag_bytes.set(i64::try_from(read(&block.lag_bytes)).unwrap_or(i64::MAX));
         }
-        for (number, listener) in taken.iter().enumerate() {
-            fetch_listener(metrics, listener, listeners.is_udp(number));
+        for listener in listeners {
+            fetch_listener(metrics, listener.read(), listener.is_udp());
         }
-        for journal in &journals {
+        for journal in journals {
             fetch_journal(metrics, journal, now);
         }
         metrics.push_held_bytes.set(size(push.bodies().held()));
@@ -135,7 +145,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config:
             fetch_endpoint(metrics, endpoint);
         }
         // Of what was no file.
-        let of_listeners = || taken.iter().map(|listener| &listener.tally);
+        let of_listeners = || all_listeners.iter().map(|listener| &listener.tally);
         let of_journals = || journals.iter().map(|journal| &journal.tally);
         let of_push = || push.counters().iter().map(|endpoint| &endpoint.tally);
         let tallies = || of_listeners().chain(of_journals()).chain(of_push());
@@ -152,24 +162,28 @@ pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config:
             raise_to(&metrics.early, early);
         }
         for (at, format) in Format::ALL.into_iter().enumerate() {
-            let tailed: u64 = counters.blocks.iter().map(|block| read(&block.by_format[at])).sum();
+            let tailed: u64 = blocks.iter().map(|block| read(&block.by_format[at])).sum();
             let parsed = tailed + tallies().map(|tally| read(&tally.by_format[at])).sum::<u64>();
             raise_to(&metrics.format(format.label()), parsed);
         }
         raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
         let cut = tallies().map(|tally| read(&tally.truncated)).sum();
         raise_to(&metrics.records_truncated.with_label_values(&["message_bytes_max"]), cut);
-        for (name, patterns) in &redactions {
-            raise_to(&metrics.redactions.with_label_values(&[name]), patterns.iter().map(Redaction::matches).sum());
+        let mut by_name = BTreeMap::<&str, u64>::new();
+        for (name, matches) in redactions {
+            *by_name.entry(name).or_default() += read(matches);
+        }
+        for (name, matches) in by_name {
+            raise_to(&metrics.redactions.with_label_values(&[name]), matches);
         }
         let failed: u64 = journals.iter().map(|journal| read(&journal.failures)).sum();
         raise_to(&metrics.read_errors, sum(|b| &b.read_errors) + failed);
         let cut = journals.iter().map(|journal| read(&journal.tally.truncated)).sum();
         raise_to(&metrics.records_truncated.with_label_values(&["entry_bytes_max"]), cut);
-        metrics.open_files.set(i64::try_from(read(&counters.open_files)).unwrap_or(i64::MAX));
-        metrics.sources_followed.set(i64::try_from(read(&counters.followed_files)).unwrap_or(i64::MAX));
+        metrics.open_files.set(i64::try_from(read(&tails.open_files)).unwrap_or(i64::MAX));
+        metrics.sources_followed.set(i64::try_from(read(&tails.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
-        for (source, path) in &certificates {
+        for (source, path) in certificates {
             // What cannot be read now is what `certificate_reloads_failed` tells of.
             if let Some(ends) = tls::expiry(path) {
                 metrics.certificate_expiry.with_label_values(&[source]).set(ends.unix_seconds() as f64);
@@ -179,7 +193,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Counted, intake: Intake, config:
 }
 
 /// The listeners that have a certificate, and the file of each.
-fn certificates(config: &Config) -> Vec<(String, PathBuf)> {
+pub(super) fn certificates(config: &Config) -> Vec<(String, PathBuf)> {
     let syslogs = config.syslogs.iter().map(|syslog| (syslog.name.as_str(), syslog.tls.as_ref()));
     let listeners = syslogs.chain([("http", config.http.tls.as_ref())]);
     listeners.filter_map(|(source, tls)| Some((source.to_owned(), tls?.cert_file.clone()))).collect()

@@ -1,20 +1,32 @@
 //! Whether the commit loop goes round: what the service manager is told, and what ends the daemon when it does not.
 //!
-//! A process that only lives is not enough. The watchdog is fed when the committer answered since the last time: one
-//! that hangs in a system call, or ended, starves it.
+//! A process that only lives is not enough. The watchdog is fed while the committer goes round, which it does every second
+//! at least, and a loop that hangs starves it. A **disk that stalls** is no loop that hangs: a kill does not make it answer, and
+//! a process that waits for it cannot even be killed. So while the committer's thread is in uninterruptible sleep, as
+//! the kernel shows it (`D`), the watchdog is fed on, for [`DISK_PATIENCE`] at most, and the status says what is waited for.
+//!
+//! The status, as `systemctl status` shows it: records a second, how far the slowest source is behind, and the next step of a
+//! day's life. Nothing is computed for it: all of it is counted anyway.
 
+use super::observe::Counted;
+use crate::lifecycle::Board;
+use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::store::Intake;
-use crate::tail::TailCounters;
+use crate::time;
 use sd_notify::NotifyState;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How often the committer is looked at; it comes round every second at least.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the service manager hears, where it does not ask for more.
 const PACE: Duration = Duration::from_secs(10);
+/// How long the disk may leave the committer without an answer before that counts as standing still.
+pub(super) const DISK_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The thread that looks.
 pub(super) struct Watchdog {
@@ -22,31 +34,145 @@ pub(super) struct Watchdog {
     stop: mpsc::Sender<()>,
 }
 
+/// What is looked at.
+pub(super) struct Watched {
+    pub(super) intake: Intake,
+    pub(super) counted: Live<Counted>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) board: Arc<Board>,
+}
+
 /// Tells the service manager that the daemon is ready, and begins to watch.
-pub(super) fn start(intake: Intake, counters: Arc<TailCounters>) -> std::io::Result<Watchdog> {
+pub(super) fn start(watched: Watched) -> std::io::Result<Watchdog> {
     let pace = sd_notify::watchdog_enabled().map_or(PACE, |limit| limit / 3);
     let (told, died) = watch::channel(false);
     let (stop, stopped) = mpsc::channel();
     notify(&[NotifyState::Ready]);
     std::thread::Builder::new().name("watchdog".into()).spawn(move || {
-        let (mut records, mut beats, mut quiet) = (0, 0, Duration::ZERO);
+        let mut going = Going::new(&watched, pace);
         while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK.min(pace)) {
-            if intake.has_ended() {
+            if watched.intake.has_ended() {
                 told.send_replace(true);
                 return;
             }
-            quiet += LOOK.min(pace);
-            if quiet < pace || intake.beats() == beats {
-                continue;
-            }
-            let now: u64 = counters.blocks.iter().map(|block| block.records.load(Ordering::Relaxed)).sum();
-            let rate = now.saturating_sub(records) / quiet.as_secs().max(1);
-            let files = counters.followed_files.load(Ordering::Relaxed);
-            notify(&[NotifyState::Watchdog, NotifyState::Status(&format!("{files} files, {rate} records/s"))]);
-            (records, beats, quiet) = (now, intake.beats(), Duration::ZERO);
+            going.look(&watched);
+            crate::log::say_left_out();
         }
     })?;
     Ok(Watchdog { died, stop })
+}
+
+/// How the loop went so far.
+struct Going {
+    pace: Duration,
+    /// When the service manager heard last.
+    told: Instant,
+    records: u64,
+    beats: u64,
+    /// When it came round last, as far as it was seen.
+    went: Instant,
+    /// Whether it waited for the disk since the service manager heard last.
+    waited: bool,
+    committer: Option<PathBuf>,
+}
+
+/// What is made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loop {
+    /// It goes round.
+    Goes,
+    /// It waits for the disk.
+    Waits,
+    /// It stands still.
+    Stands,
+}
+
+fn judge(has_gone: bool, waited: bool, since: Duration) -> Loop {
+    match (has_gone, waited) {
+        (true, _) => Loop::Goes,
+        (false, true) if since < DISK_PATIENCE => Loop::Waits,
+        (false, _) => Loop::Stands,
+    }
+}
+
+impl Going {
+    fn new(watched: &Watched, pace: Duration) -> Going {
+        let now = Instant::now();
+        Going {
+            pace,
+            told: now,
+            records: watched.metrics.records_committed.get(),
+            beats: watched.intake.beats(),
+            went: now,
+            waited: false,
+            committer: committer(),
+        }
+    }
+
+    fn look(&mut self, watched: &Watched) {
+        let (now, beats) = (Instant::now(), watched.intake.beats());
+        let has_gone = beats != self.beats;
+        if !has_gone && self.committer.as_deref().and_then(state) == Some('D') {
+            self.waited = true;
+        }
+        let since = now.duration_since(self.told);
+        if since < self.pace {
+            return;
+        }
+        let found = judge(has_gone, self.waited, now.duration_since(self.went));
+        if found == Loop::Goes {
+            (self.beats, self.went) = (beats, now);
+        }
+        let status = self.status(watched, found, since);
+        let status = NotifyState::Status(&status);
+        match found {
+            Loop::Stands => notify(&[status]),
+            Loop::Goes | Loop::Waits => notify(&[NotifyState::Watchdog, status]),
+        }
+        (self.told, self.waited) = (now, false);
+    }
+
+    fn status(&mut self, watched: &Watched, found: Loop, since: Duration) -> String {
+        let still = self.went.elapsed().as_secs();
+        match found {
+            Loop::Waits => return format!("commits wait for the disk, for {still} s"),
+            Loop::Stands => return format!("commits stand still, for {still} s"),
+            Loop::Goes => {}
+        }
+        let records = watched.metrics.records_committed.get();
+        let committed = records.saturating_sub(std::mem::replace(&mut self.records, records));
+        let rate = (committed as f64 / since.as_secs_f64()).round();
+        let counted = watched.counted.now();
+        let files = counted.tails.followed_files.load(Ordering::Relaxed);
+        let mut status = format!("{rate} records/s, {files} files");
+        let blocks = counted.blocks.iter().map(|block| &block.unread_since);
+        let behind = blocks.chain(counted.journals.iter().map(|journal| &journal.unread_since));
+        let oldest = behind.map(|since| since.load(Ordering::Relaxed)).filter(|since| *since > 0).min();
+        if let Some(oldest) = oldest.and_then(|ticks| time::Ticks::new(i64::try_from(ticks).ok()?)) {
+            status.push_str(&format!(", {} s behind", time::now().since(oldest).as_secs()));
+        }
+        if let Some(next) = watched.board.read().next {
+            status.push_str(&format!(", next: {next}"));
+        }
+        status
+    }
+}
+
+/// Where the kernel shows the committer's thread; none where it does not.
+fn committer() -> Option<PathBuf> {
+    let tasks = std::fs::read_dir("/proc/self/task").ok()?;
+    let is_it = |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "commit");
+    tasks.flatten().map(|task| task.path()).find(is_it).map(|task| task.join("stat"))
+}
+
+/// The state of a thread, as proc(5) has it.
+fn state(stat: &std::path::Path) -> Option<char> {
+    state_in(&std::fs::read_to_string(stat).ok()?)
+}
+
+/// The letter behind the name, which is in brackets and may have some of its own.
+fn state_in(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 impl Watchdog {
@@ -65,9 +191,49 @@ impl Watchdog {
     }
 }
 
+/// Tells the service manager that the configuration is being read again.
+pub(super) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => notify(&[NotifyState::Reloading, now]),
+        Err(_) => notify(&[NotifyState::Reloading]),
+    }
+}
+
+/// Tells it that this is over, whatever came of it.
+pub(super) fn reloaded() {
+    notify(&[NotifyState::Ready]);
+}
+
 /// Where no service manager listens this does nothing.
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "failed to notify the service manager");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_stalls_is_waited_for_and_a_loop_that_hangs_is_not() {
+        let (short, long) = (Duration::from_secs(90), DISK_PATIENCE);
+        for (has_gone, waited, since, expected) in [
+            (true, false, short, Loop::Goes),
+            (true, true, long, Loop::Goes),
+            (false, false, short, Loop::Stands),
+            (false, true, short, Loop::Waits),
+            (false, true, long, Loop::Stands),
+        ] {
+            assert_eq!(judge(has_gone, waited, since), expected, "{has_gone} {waited} {since:?}");
+        }
+    }
+
+    #[test]
+    fn the_state_of_a_thread_is_behind_its_name() {
+        assert_eq!(state_in("42 (commit) D 1 42 42 0"), Some('D'));
+        assert_eq!(state_in("42 (a) S b) R 1"), Some('R'));
+        assert_eq!(state_in("nothing"), None);
+        assert!(state(std::path::Path::new("/proc/self/stat")).is_some());
     }
 }

@@ -31,6 +31,8 @@ pub struct Api {
     pub archive: Lines<String>,
     /// `/-/restore`: brings a day back; lines say how far it is, the last what became of it.
     pub restore: Lines<Restore>,
+    /// `/-/reload`: reads the configuration again; a line says what changed.
+    pub reload: Lines<()>,
     /// `/-/import`: loads files, by absolute paths; lines say how far it is.
     pub import: Lines<Import>,
 }

@@ -67,17 +67,17 @@ fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// Lets a request pass that may read.
+/// Lets a request pass that may read, or have the configuration read again.
 pub(super) async fn may_read(State(door): State<Door>, request: Request, next: Next) -> Response {
-    match &door {
-        Door::Unix => next.run(request).await,
-        Door::Tcp { reading: None, .. } => refusal(
+    let Door::Tcp { reading, .. } = &door else { return next.run(request).await };
+    match &*reading.now() {
+        None => refusal(
             StatusCode::FORBIDDEN,
             "reading over TCP needs a token: set http.token_file in the configuration, or use the unix socket \
              control.sock in the data folder",
         ),
-        Door::Tcp { reading: Some(token), .. } if token.is_in(request.headers()) => next.run(request).await,
-        Door::Tcp { reading: Some(_), .. } => {
+        Some(token) if token.is_in(request.headers()) => next.run(request).await,
+        Some(_) => {
             let mut response =
                 refusal(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is missing or wrong");
             let challenge = HeaderValue::from_static("Bearer realm=\"daytable\"");

@@ -1,4 +1,4 @@
-//! `/-/*`: what the command line asks of a running daemon. Over the unix socket alone.
+//! `/-/*`: what the command line asks of a running daemon. Over the unix socket alone, but for the reload.
 
 use super::answer::{Frame, answer};
 use super::api::{ApiError, Import, Restore};
@@ -22,6 +22,12 @@ pub(super) async fn drop_table(State(shared): State<Arc<Shared>>, uri: Uri) -> R
         if without_archive { (api.drop_without_archive)(&table, out) } else { (api.drop_table)(&table, out) }
     })
     .await
+}
+
+/// Reads the configuration again.
+pub(super) async fn reload(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
+    params::none(&uri)?;
+    answer(Frame::Document, (), move |out| (shared.api.reload)(&(), out)).await
 }
 
 /// Looks and changes nothing.

@@ -107,17 +107,20 @@ pub(super) async fn may_push(State(door): State<Door>, request: Request, next: N
     let (mut parts, mut body) = request.into_parts();
     let credential = match &door {
         Door::Unix => Credential::unbound("unix"),
-        Door::Tcp { pushing, .. } => match pushing.admit(&parts, Now::read()) {
-            Ok((credential, None)) => credential,
-            Ok((credential, Some(hash))) => {
-                body = signed_body(body, hash);
-                Credential { is_signed: true, ..credential }
+        Door::Tcp { pushing, .. } => {
+            let pushing = pushing.now();
+            match pushing.admit(&parts, Now::read()) {
+                Ok((credential, None)) => credential,
+                Ok((credential, Some(hash))) => {
+                    body = signed_body(body, hash);
+                    Credential { is_signed: true, ..credential }
+                }
+                Err(why) => {
+                    linger(&parts, &mut body.into_data_stream()).await;
+                    return pushing.refuse(why);
+                }
             }
-            Err(why) => {
-                linger(&parts, &mut body.into_data_stream()).await;
-                return pushing.refuse(why);
-            }
-        },
+        }
     };
     parts.extensions.insert(credential);
     next.run(Request::from_parts(parts, body)).await

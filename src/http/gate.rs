@@ -19,7 +19,7 @@ use super::known::{Kept, Known, identify};
 use super::serve::Peer;
 use super::signature::{Seen, Unsigned};
 use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
-use crate::fair::{Accounts, Now, Over};
+use crate::fair::{Accounts, Allowance, Now, Over};
 use crate::metrics::Metrics;
 use crate::route::Router;
 use axum::http::request::Parts;
@@ -34,8 +34,9 @@ pub struct Gate {
     pushing: Pushing,
     routes: Router,
     known: Option<Mutex<Known>>,
-    seen: Mutex<Seen>,
+    seen: Arc<Mutex<Seen>>,
     tabs: Arc<Tabs>,
+    per_sender: Allowance,
     metrics: Arc<Metrics>,
 }
 
@@ -86,11 +87,33 @@ impl Gate {
     ///
     /// Where nobody would be asked, or the credentials cannot be read.
     pub fn new(config: &HttpConfig, routes: &Router, metrics: Arc<Metrics>) -> Result<Gate, GateError> {
+        Gate::with(config, routes, metrics, Arc::default(), None)
+    }
+
+    /// The same by another configuration. What was signed once stays used, and who owes something owes it still where
+    /// senders may send what they might before.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Gate::new`].
+    pub fn changed(&self, config: &HttpConfig, routes: &Router) -> Result<Gate, GateError> {
+        let tabs = (self.per_sender == config.per_sender).then(|| self.tabs.clone());
+        Gate::with(config, routes, self.metrics.clone(), self.seen.clone(), tabs)
+    }
+
+    fn with(
+        config: &HttpConfig,
+        routes: &Router,
+        metrics: Arc<Metrics>,
+        seen: Arc<Mutex<Seen>>,
+        tabs: Option<Arc<Tabs>>,
+    ) -> Result<Gate, GateError> {
         let pushing = config.pushing()?;
         let path = config.credentials_file.as_ref().filter(|_| pushing != Pushing::Off);
         let known = path.map(|path| Known::read(path, routes)).transpose()?.map(Mutex::new);
-        let tabs = Arc::new(Mutex::new(Accounts::new(config.per_sender)));
-        Ok(Gate { pushing, routes: routes.clone(), known, seen: Mutex::default(), tabs, metrics })
+        let per_sender = config.per_sender;
+        let tabs = tabs.unwrap_or_else(|| Arc::new(Mutex::new(Accounts::new(per_sender))));
+        Ok(Gate { pushing, routes: routes.clone(), known, seen, tabs, per_sender, metrics })
     }
 
     /// One through which everybody may push.

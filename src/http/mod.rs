@@ -10,13 +10,14 @@
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
 //! | `GET /api/tables`, `/api/sources` | both | day-tables, the ledger, NDJSON |
+//! | `POST /-/reload` | both | reads the configuration again; what changed, or what is wrong with it |
 //! | `POST /-/drop?table=NAME` | the unix socket | drops a day-table; `&without_archive=true` whatever it holds |
 //! | `POST /-/plan` | the unix socket | what the next run of the lifecycle would do, and why |
 //! | `POST /-/archive?table=NAME` | the unix socket | seals and archives a day-table, its progress as NDJSON |
 //! | `POST /-/restore` | the unix socket | brings an archived day back, its progress as NDJSON |
 //! | `POST /-/import` | the unix socket | bulk load, its progress as NDJSON |
 //!
-//! **Who may read.** Over TCP `/api/*` needs a [`Token`]: on loopback every local user could read root's logs
+//! **Who may read.** Over TCP `/api/*` and `/-/reload` need a [`Token`]: on loopback every local user could read root's logs
 //! otherwise. The unix socket has mode 0600 and asks for none: whoever can open it could read the data folder as well.
 //! There are no CORS headers, and `/-/*` refuses what a browser sends.
 //!

@@ -6,6 +6,7 @@ use super::auth::Token;
 use super::gate::Gate;
 use super::ready::Readiness;
 use super::{Limits, auth, control, follow, params, push};
+use crate::live::Live;
 use crate::metrics::{self, Metrics};
 use crate::push::Push;
 use axum::Router;
@@ -31,9 +32,10 @@ const IMPORT: &str = "/-/import";
 const PLAN: &str = "/-/plan";
 const ARCHIVE: &str = "/-/archive";
 const RESTORE: &str = "/-/restore";
+const RELOAD: &str = "/-/reload";
 
 /// Paths that have a metric of their own; what clients make up has none.
-const ROUTES: [&str; 18] = [
+const ROUTES: [&str; 19] = [
     METRICS,
     HEALTHZ,
     READYZ,
@@ -47,6 +49,7 @@ const ROUTES: [&str; 18] = [
     PLAN,
     ARCHIVE,
     RESTORE,
+    RELOAD,
     push::INGEST,
     push::OTLP,
     push::LOKI,
@@ -60,9 +63,9 @@ pub enum Door {
     /// TCP: reading asks for the token, without one nobody reads; pushing asks for what the gate does.
     Tcp {
         /// What reading asks for.
-        reading: Option<Token>,
+        reading: Live<Option<Token>>,
         /// What pushing asks for.
-        pushing: Arc<Gate>,
+        pushing: Live<Gate>,
     },
     /// The unix socket: whoever can open it may do everything.
     Unix,
@@ -113,7 +116,9 @@ fn counted_as(path: &str) -> &'static str {
 
 /// The routes of a door; those of push where something takes it.
 pub fn router(shared: Arc<Shared>, door: Door, push: Option<Arc<Push>>) -> Router {
+    let reload = Router::new().route(RELOAD, post(control::reload)).route_layer(from_fn(auth::no_browser));
     let mut api = Router::new()
+        .merge(reload)
         .route(QUERY, get(query))
         .route(COUNT, get(count))
         .route(TAIL, get(follow::tail))

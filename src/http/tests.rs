@@ -3,6 +3,7 @@
 mod client;
 
 use super::*;
+use crate::live::Live;
 use crate::metrics::Metrics;
 use client::{Client, Response};
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ fn silent() -> Api {
         archive: Box::new(|_, _| Ok(())),
         restore: Box::new(|_, _| Ok(())),
         import: Box::new(|_, _| Ok(())),
+        reload: Box::new(|_, _| Ok(())),
     }
 }
 
@@ -75,8 +77,8 @@ impl Daemon {
         let unix = Listener::unix(&socket).expect("bound");
         let address = tcp.tcp_address().expect("a port");
         let token = token.map(|token| Token::new(token).expect("a token"));
-        let doors =
-            [(tcp, Door::Tcp { reading: token, pushing: Arc::new(Gate::open(metrics.clone())) }), (unix, Door::Unix)];
+        let (reading, pushing) = (Live::new(token), Live::new(Gate::open(metrics.clone())));
+        let doors = [(tcp, Door::Tcp { reading, pushing }), (unix, Door::Unix)];
         let serving = doors.map(|(listener, door)| {
             tokio::spawn(serve(listener, router(shared.clone(), door, None), limits.clone(), readiness.draining()))
         });

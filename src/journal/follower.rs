@@ -11,6 +11,7 @@ use super::export::{Entries, Entry};
 use super::program::{Query, Start};
 use super::record::{EntryReading, EntryRecord};
 use crate::config::{JournalConfig, ReadFrom};
+use crate::log::own;
 use crate::route::{Lanes, Origin, Router};
 use crate::rows::{Rows, count};
 use crate::store::{Intake, Ledger, Refused, SourceKind, SourceState, SourceStatus, Submission};
@@ -322,6 +323,15 @@ impl Follower {
 
     /// Writes an entry to the batch it belongs to.
     fn take(&mut self, entry: &Entry<'_>, now: Ticks) {
+        if own::is_entry(|name| entry.text(name)) {
+            own::pass_over(&self.source);
+            // Committed with the next entry of another's: a commit for its own sake could be said, and read, and committed.
+            if let Some(cursor) = entry.text("__CURSOR") {
+                self.state.cursor.clear();
+                self.state.cursor.push_str(cursor);
+            }
+            return;
+        }
         let EntryRecord { record, format, origin, is_invalid_utf8 } = self.reading.record(entry, now);
         let Some(cursor) = entry.text("__CURSOR") else {
             // `journalctl` gives every entry one; one without could never be gone on behind.

@@ -26,30 +26,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Journals that are read.
+/// A journal that is read.
 pub struct JournalHandle {
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    counters: Vec<Arc<JournalCounters>>,
+    counters: Arc<JournalCounters>,
 }
 
-/// Begins to read journals. `host` is this host's name, for entries that name none. An error where there is no thread
-/// to be had; that `journalctl` cannot be run is none, it is tried again.
-pub fn follow(configs: &[JournalConfig], router: &Router, host: &str, intake: &Intake) -> io::Result<JournalHandle> {
-    let mut handle = JournalHandle { threads: Vec::new(), stop: Arc::default(), counters: Vec::new() };
-    for config in configs {
-        let counters = Arc::new(JournalCounters::new(&config.name));
-        handle.counters.push(counters.clone());
-        let (router, host, stop) = (router.clone(), host.to_owned(), handle.stop.clone());
-        let follower = Follower::new(config.clone(), router, host, intake.clone(), counters, stop);
-        handle.threads.push(std::thread::Builder::new().name("journal".into()).spawn(move || follower.run())?);
-    }
-    Ok(handle)
+/// Begins to read a journal, and to count what is read. `host` is this host's name, for entries that name none. An error
+/// where there is no thread to be had; that `journalctl` cannot be run is none, it is tried again.
+pub fn follow(
+    config: &JournalConfig,
+    counters: Arc<JournalCounters>,
+    router: &Router,
+    host: &str,
+    intake: &Intake,
+) -> io::Result<JournalHandle> {
+    let (stop, counted) = (Arc::new(AtomicBool::new(false)), counters.clone());
+    let (router, host) = (router.clone(), host.to_owned());
+    let follower = Follower::new(config.clone(), router, host, intake.clone(), counted, stop.clone());
+    let thread = std::thread::Builder::new().name("journal".into()).spawn(move || follower.run())?;
+    Ok(JournalHandle { thread: Some(thread), stop, counters })
 }
 
 impl JournalHandle {
-    /// The counts of each block, in the order of the configuration.
-    pub fn counters(&self) -> &[Arc<JournalCounters>] {
+    /// What it counts.
+    pub fn counters(&self) -> &Arc<JournalCounters> {
         &self.counters
     }
 
@@ -58,24 +60,24 @@ impl JournalHandle {
         self.end();
     }
 
-    /// Whether one of them has ended, asked to or not: they do when the store is closed.
+    /// Whether it has ended, asked to or not: it does when the store is closed.
     pub fn has_ended(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished)
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     fn end(&mut self) {
         self.stop.store(true, Ordering::Release);
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!(
-                    "the reader of a journal failed by a fault of its own; what it had not handed over is read again"
-                );
-            }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!(
+                "the reader of a journal failed by a fault of its own; what it had not handed over is read again"
+            );
         }
     }
 }
 
-/// A handle that is dropped stops its journals.
+/// A handle that is dropped stops reading.
 impl Drop for JournalHandle {
     fn drop(&mut self) {
         self.end();

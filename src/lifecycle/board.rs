@@ -39,6 +39,8 @@ pub struct Shown {
     pub held_back: BTreeMap<String, Reason>,
     /// The long step that is under way.
     pub working: Option<Working>,
+    /// What is next, in words: `seal Log20261121 at 2026-11-22T06:00:00Z`.
+    pub next: Option<String>,
 }
 
 /// A step that failed, and when it is tried again.
@@ -88,6 +90,10 @@ impl Board {
 
     pub(super) fn failed(&self, failed: impl Iterator<Item = (Step, Failed)>) {
         self.lock().failed = failed.map(|(step, failed)| (step.table().to_string(), failed)).collect();
+    }
+
+    pub(super) fn next(&self, next: Option<String>) {
+        self.lock().next = next;
     }
 
     pub(super) fn working(&self, working: Option<Working>) {

@@ -11,6 +11,7 @@ use super::board::{Board, Bytes, Working};
 use super::plan::Step;
 use crate::archive::{self, Access, Act, Archive, ArchiveError, ArchiveUrl, Patience};
 use crate::key::DayTable;
+use crate::live::Live;
 use crate::store::catalogue::{Archived, Role, Seal};
 use crate::store::sealed::Manifest;
 use crate::store::{Steps, StoreError};
@@ -61,7 +62,7 @@ pub type OnWork<'a> = dyn FnMut(&Working) + 'a;
 pub struct Hands {
     steps: Steps,
     data_dir: PathBuf,
-    access: Access,
+    access: Live<Access>,
     board: Arc<Board>,
     /// Held while a step that takes long is under way.
     one: Mutex<()>,
@@ -71,12 +72,24 @@ pub struct Hands {
 impl Hands {
     /// Steps on the folder at `data_dir`; archives are reached as `access` says.
     pub fn new(steps: Steps, data_dir: PathBuf, access: Access, board: Arc<Board>) -> Hands {
-        Hands { steps, data_dir, access, board, one: Mutex::default(), stopped: AtomicBool::new(false) }
+        Hands {
+            steps,
+            data_dir,
+            access: Live::new(access),
+            board,
+            one: Mutex::default(),
+            stopped: AtomicBool::new(false),
+        }
     }
 
     /// The steps that the committer takes.
     pub fn steps(&self) -> &Steps {
         &self.steps
+    }
+
+    /// Archives that are opened from now on are reached in this way.
+    pub fn reach(&self, access: Access) {
+        self.access.set(access);
     }
 
     /// What it is doing.
@@ -125,7 +138,7 @@ impl Hands {
             let what = "it is that of another file".to_owned();
             return Err(StepError::Manifest(table.clone(), what));
         }
-        let archive = Archive::open_to_write(&address(place)?, &self.access, &Patience::LIFECYCLE)?;
+        let archive = Archive::open_to_write(&address(place)?, &self.access.now(), &Patience::LIFECYCLE)?;
         let mut teller = self.teller(table, on);
         let proof = archive.put(&manifest, &path, &mut |progress| teller.archive(progress))?;
         drop(teller);
@@ -150,7 +163,7 @@ impl Hands {
             archived.table == *table && archived.generation == generation && archived.url == place
         };
         let Some(archived) = state.archives.iter().find(is_it) else { return Ok(()) };
-        let archive = Archive::open(&address(place)?, &self.access, &Patience::LIFECYCLE)?;
+        let archive = Archive::open(&address(place)?, &self.access.now(), &Patience::LIFECYCLE)?;
         archive.drop_archive(&described(archived)?)?;
         crate::failpoint!("archive-removed");
         self.steps.forget_archive(archived)?;

@@ -41,7 +41,7 @@ pub use board::Board;
 pub use hands::{Hands, Restored, StepError, Wanted};
 pub use plan::{Archive, Limits, Plan, Planned, Shortened, State, Step, TableRule, TableState, View, forecast, plan};
 pub use reason::{HeldBack, Reason, Why};
-pub use run::{Lifecycle, Run};
+pub use run::{Lifecycle, Run, Settings};
 pub use schedule::{Schedule, ScheduleError};
 pub use told::Told;
 pub use view::remembered;

@@ -8,7 +8,7 @@
 
 use super::board::Failed;
 use super::hands::{Hands, StepError};
-use super::plan::{Limits, Plan, Planned, Step, TableRule, View, plan};
+use super::plan::{Limits, Next, Plan, Planned, Step, TableRule, View, next, plan};
 use super::remember::{remember, remember_pressure};
 use super::retry::Retries;
 use super::schedule::Schedule;
@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_secs(30);
 /// How long a source that ended is kept, so that a late copy of its file is recognised.
 const SOURCES_KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// How long it is waited before the rules of another configuration are tried to be remembered again.
+const REMEMBER_AGAIN: Duration = Duration::from_secs(5);
 /// How often it is noted how long the folder was watched. A kill forgets that much.
 const WATCH_NOTED: Duration = Duration::from_secs(300);
 
@@ -34,14 +36,21 @@ pub struct Lifecycle {
     pub hands: Arc<Hands>,
     /// The folder that holds the days.
     pub data_dir: PathBuf,
+    /// What is configured; a reload sends other settings.
+    pub settings: Settings,
+    /// Told of every run: how many steps failed, by name.
+    pub on_run: Box<dyn Fn(&Run) + Send>,
+}
+
+/// What the configuration says of the lives of days.
+#[derive(Clone, Debug)]
+pub struct Settings {
     /// The configured tables, without what is remembered of them.
     pub rules: Vec<TableRule>,
     /// When to run.
     pub schedule: Schedule,
     /// What bounds a run.
     pub limits: Limits,
-    /// Told of every run: how many steps failed, by name.
-    pub on_run: Box<dyn Fn(&Run) + Send>,
 }
 
 /// What a run did.
@@ -92,15 +101,31 @@ struct State {
     told: HashMap<String, &'static str>,
     /// Since when it was not noted how long the folder was watched.
     watched: Instant,
-    /// Told to stop by hanging up.
-    stop: Receiver<()>,
+    /// Other settings; told to stop by hanging up.
+    orders: Receiver<Settings>,
+    /// Settings that came while a run was under way.
+    ordered: Option<Settings>,
+}
+
+impl State {
+    /// Whether the thread is to end; settings that come meanwhile are kept for the end of the run.
+    fn is_over(&mut self) -> bool {
+        loop {
+            match self.orders.try_recv() {
+                Ok(settings) => self.ordered = Some(settings),
+                Err(error) => return error == TryRecvError::Disconnected,
+            }
+        }
+    }
 }
 
 impl Lifecycle {
     /// Remembers the configured rules, then runs whenever something is due, and at once for a run that was missed
-    /// and for tables that are needed now. Ends when `stop` hangs up.
-    pub fn work(self, stop: Receiver<()>) {
-        let mut state = State { retries: Retries::default(), told: HashMap::new(), watched: Instant::now(), stop };
+    /// and for tables that are needed now. Settings that come through `orders` are remembered and gone by from then on, after
+    /// the run that is under way. Ends when `orders` hangs up.
+    pub fn work(mut self, orders: Receiver<Settings>) {
+        let (retries, told, watched) = (Retries::default(), HashMap::new(), Instant::now());
+        let mut state = State { retries, told, watched, orders, ordered: None };
         if let Err(error) = self.remember() {
             tracing::error!(%error, "failed to remember the configured tables: nothing is dropped");
             return;
@@ -110,7 +135,7 @@ impl Lifecycle {
         self.run(&mut state, Round::Whole);
         loop {
             let now = time::now();
-            let is_due = self.schedule.next_after(after).is_some_and(|next| next <= now);
+            let is_due = self.settings.schedule.next_after(after).is_some_and(|next| next <= now);
             let is_hour_over = self.has_hours() && Period::Hour.start(now) != Period::Hour.start(after);
             let is_retry_due = state.retries.wait(Instant::now()).is_some_and(|wait| wait.is_zero());
             if is_due || is_retry_due {
@@ -122,21 +147,41 @@ impl Lifecycle {
                 after = now;
             }
             self.note_watch(&mut state, WATCH_NOTED);
-            match state.stop.recv_timeout(self.wait(&state, now)) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => break,
+            let settings = match state.ordered.take() {
+                Some(settings) => Some(settings),
+                None => match state.orders.recv_timeout(self.wait(&state, now)) {
+                    Ok(settings) => Some(settings),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                },
+            };
+            if let Some(settings) = settings {
+                let before = std::mem::replace(&mut self.settings, settings);
+                match self.remember() {
+                    Ok(()) => self.run(&mut state, Round::Whole),
+                    // What is not remembered must not be gone by.
+                    Err(error) => {
+                        tracing::error!(%error, "failed to remember the configured tables: those before count still");
+                        state.ordered = Some(std::mem::replace(&mut self.settings, before));
+                        match state.orders.recv_timeout(REMEMBER_AGAIN) {
+                            Ok(settings) => state.ordered = Some(settings),
+                            Err(RecvTimeoutError::Timeout) => {}
+                            Err(RecvTimeoutError::Disconnected) => break,
+                        }
+                    }
+                }
             }
         }
         self.note_watch(&mut state, Duration::from_secs(1));
     }
 
     fn has_hours(&self) -> bool {
-        self.rules.iter().any(|rule| rule.window.period == Period::Hour)
+        self.settings.rules.iter().any(|rule| rule.window.period == Period::Hour)
     }
 
     /// How long until something may be due.
     fn wait(&self, state: &State, now: Ticks) -> Duration {
-        let scheduled = self.schedule.next_after(now).map(|next| next.since(now));
+        let scheduled = self.settings.schedule.next_after(now).map(|next| next.since(now));
         let hour = self.has_hours().then(|| Period::Hour.next(Period::Hour.start(now)).since(now));
         let due = [scheduled, hour, state.retries.wait(Instant::now())].into_iter().flatten().min();
         due.unwrap_or(LOOK).clamp(Duration::from_millis(10), LOOK)
@@ -145,11 +190,11 @@ impl Lifecycle {
     fn remember(&self) -> Result<(), StoreError> {
         let (steps, now) = (self.hands.steps(), time::now());
         let state = steps.lifecycle_state()?;
-        let remembered = remember(&state.rules, &self.rules, &self.limits, now);
+        let remembered = remember(&state.rules, &self.settings.rules, &self.settings.limits, now);
         for rule in &remembered {
             let waits = rule.shortened.is_some() || rule.archive_before.is_some() || rule.archives_since.is_some();
             if waits && !rule.is_removed {
-                let hours = self.limits.grace.as_secs() / 3600;
+                let hours = self.settings.limits.grace.as_secs() / 3600;
                 tracing::warn!(table = %rule.name, hours, "its days, or archives, are to go earlier than was configured before: what was to stay stays for the grace time");
             }
             if rule.is_removed {
@@ -159,7 +204,7 @@ impl Lifecycle {
         if remembered != state.rules {
             steps.set_rules(remembered)?;
         }
-        let pressure = remember_pressure(state.pressure, self.limits.max_bytes, now);
+        let pressure = remember_pressure(state.pressure, self.settings.limits.max_bytes, now);
         if pressure != state.pressure {
             steps.set_pressure(pressure)?;
         }
@@ -180,7 +225,7 @@ impl Lifecycle {
 
     fn view(&self) -> Result<View, StoreError> {
         let state = self.hands.steps().lifecycle_state()?;
-        Ok(View::of(&self.data_dir, state, &self.rules, self.limits, time::now()))
+        Ok(View::of(&self.data_dir, state, &self.settings.rules, self.settings.limits, time::now()))
     }
 
     /// One run. A step that fails does not keep the others from being taken.
@@ -208,7 +253,7 @@ impl Lifecycle {
                     && planned.step.place().is_none_or(|place| !away.contains(place))
             };
             let Some(planned) = plan.steps.iter().find(may) else { break };
-            if state.stop.try_recv() == Err(TryRecvError::Disconnected) || self.hands.is_stopped() {
+            if state.is_over() || self.hands.is_stopped() {
                 return;
             }
             taken.insert(planned.step.clone());
@@ -224,7 +269,20 @@ impl Lifecycle {
             tracing::error!(%error, "failed to note that the lifecycle ran");
             run.failed.push("note");
         }
+        self.show_next(run.at);
         (self.on_run)(&run);
+    }
+
+    /// Shows which step is next, and when: what is due waits for the next run.
+    fn show_next(&self, now: Ticks) {
+        let Ok(view) = self.view() else { return };
+        let at_run = self.settings.schedule.next_after(now);
+        let due = |state| {
+            let Next { step, at } = next(&view, state)?;
+            Some((at.or(at_run)?, step, &state.table))
+        };
+        let first = view.tables.iter().filter_map(due).min_by_key(|(at, ..)| *at);
+        self.hands.board().next(first.map(|(at, step, table)| format!("{step} {table} at {at}")));
     }
 
     /// Says, once a reason and not once a run, why days stay; forgets failures of steps that are planned no more.

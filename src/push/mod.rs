@@ -51,6 +51,7 @@ pub use taking::RECORD_BYTES_MAX;
 
 use crate::batch::Batch;
 use crate::http::Credential;
+use crate::live::Live;
 use crate::parse::Reading;
 use crate::route::Router;
 use crate::rows::{Tally, count, random_identity};
@@ -68,10 +69,10 @@ use tokio::sync::Semaphore;
 
 /// Takes what is pushed. One for all listeners.
 pub struct Push {
-    setting: Setting,
+    setting: Live<Setting>,
+    bodies: Live<Bodies>,
     intake: Intake,
     host: String,
-    bodies: Bodies,
     turns: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     counters: [EndpointCounters; 5],
@@ -129,19 +130,28 @@ impl Push {
         // One that waits for the store while another is taken apart; more would only share the cores.
         let turns = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
         Push {
-            bodies: Bodies::new(limits.bodies_bytes_max),
+            bodies: Live::new(Bodies::new(limits.bodies_bytes_max)),
             turns: Arc::new(Semaphore::new(turns)),
             uploads: Arc::new(Semaphore::new(limits.uploads_max)),
-            setting: Setting::new(router, reading, limits),
+            setting: Live::new(Setting::new(router, reading, limits)),
             intake,
             host,
             counters: Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source())),
         }
     }
 
+    /// Takes what is pushed from now on by other rules. Requests that have begun go on as they did.
+    pub fn change(&self, reading: Reading, limits: Limits) {
+        let before = self.setting.now();
+        if before.limits.bodies_bytes_max != limits.bodies_bytes_max {
+            self.bodies.set(Bodies::new(limits.bodies_bytes_max));
+        }
+        self.setting.set(Setting::new(before.router.clone(), reading, limits));
+    }
+
     /// What bounds a request.
-    pub fn limits(&self) -> &Limits {
-        &self.setting.limits
+    pub fn limits(&self) -> Limits {
+        self.setting.now().limits
     }
 
     /// This host's name.
@@ -150,8 +160,8 @@ impl Push {
     }
 
     /// The room for bodies.
-    pub fn bodies(&self) -> &Bodies {
-        &self.bodies
+    pub fn bodies(&self) -> Arc<Bodies> {
+        self.bodies.now()
     }
 
     /// Turns to take a body apart, which few have at a time.
@@ -180,11 +190,12 @@ impl Push {
     ///
     /// Why nothing of it is taken.
     pub fn take(&self, request: &Request, body: Vec<u8>, hold: &mut Hold, since: Instant) -> Result<Taken, Refusal> {
-        let body = decode(body, request.encoding, self.setting.limits.decoded_bytes_max, hold)?;
+        let setting = &*self.setting.now();
+        let body = decode(body, request.encoding, setting.limits.decoded_bytes_max, hold)?;
         let once = request.key.as_deref().map(|key| once(request, key, &body));
         let identity = once.as_ref().map_or_else(random_identity, identity_of);
-        let mut taking = Taking::new(&self.setting, request, identity, time::now());
-        let reply = take_body(request, &body, &self.setting, hold, &mut taking)?;
+        let mut taking = Taking::new(setting, request, identity, time::now());
+        let reply = take_body(request, &body, setting, hold, &mut taking)?;
         let Gathered { batches, newest, tally, taken, refused, reasons, .. } = taking.gather();
         let reply = reply(reasons);
         let once = once.map(|once| Once { answer: crate::store::Answer { records: taken, refused }, ..once });
@@ -249,7 +260,7 @@ impl Push {
             }
             Ok(())
         };
-        let taken = journal::take(&self.setting, request, std::io::BufReader::new(body), |mut gathered| {
+        let taken = journal::take(&self.setting.now(), request, std::io::BufReader::new(body), |mut gathered| {
             settle(&mut under_way, 1)?;
             request.credential.charge(gathered.taken.into(), 0);
             let (batches, newest) = (std::mem::take(&mut gathered.batches), gathered.newest);

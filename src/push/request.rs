@@ -42,7 +42,7 @@ impl Endpoint {
 }
 
 /// What bounds a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a body as it comes.
     pub body_bytes_max: usize,

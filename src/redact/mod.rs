@@ -42,7 +42,7 @@ struct Inner {
     written: String,
     what: What,
     replace: String,
-    matches: AtomicU64,
+    matches: Arc<AtomicU64>,
 }
 
 /// What is looked for.
@@ -100,7 +100,7 @@ impl Redaction {
     }
 
     fn new(name: &str, written: String, what: What, replace: String) -> Redaction {
-        Redaction(Arc::new(Inner { name: name.into(), written, what, replace, matches: AtomicU64::new(0) }))
+        Redaction(Arc::new(Inner { name: name.into(), written, what, replace, matches: Arc::default() }))
     }
 
     /// Its name, among the metrics as well.
@@ -113,9 +113,9 @@ impl Redaction {
         self.0.matches.load(Ordering::Relaxed)
     }
 
-    /// Whether it is the same pattern, whose matches are counted together.
-    pub fn counts_with(&self, other: &Redaction) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    /// Where they are counted: the same for all of its clones.
+    pub fn counter(&self) -> Arc<AtomicU64> {
+        self.0.matches.clone()
     }
 
     fn count(&self, matches: usize) {

@@ -10,7 +10,7 @@ use super::source::SourceState;
 use crate::batch::Batch;
 use crate::time::Ticks;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -132,6 +132,7 @@ pub struct Intake {
 }
 
 struct Queue {
+    waiting_bytes_max: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
     beats: AtomicU64,
@@ -167,7 +168,9 @@ impl Intake {
         let state = State { sources: sources.into_iter().map(|s| (s.identity, s)).collect(), ..State::default() };
         let beats = AtomicU64::new(0);
         let ended = AtomicBool::new(false);
-        Intake { queue: Arc::new(Queue { state: Mutex::new(state), changed: Condvar::new(), beats, ended }) }
+        let waiting_bytes_max = AtomicUsize::new(WAITING_BYTES_MAX);
+        let state = Mutex::new(state);
+        Intake { queue: Arc::new(Queue { waiting_bytes_max, state, changed: Condvar::new(), beats, ended }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -175,12 +178,17 @@ impl Intake {
         self.queue.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Has fewer bytes wait than [`WAITING_BYTES_MAX`], where there is little memory.
+    pub fn bound(&self, bytes: usize) {
+        self.queue.waiting_bytes_max.store(bytes.min(WAITING_BYTES_MAX), Ordering::Relaxed);
+    }
+
     /// Hands rows and positions over; blocks while too much waits already.
     pub fn submit(&self, submission: Submission) -> Result<(), Refused> {
         let bytes = submission.bytes();
         let mut state = self.lock();
         while state.bytes > 0
-            && state.bytes + bytes > WAITING_BYTES_MAX
+            && state.bytes + bytes > self.queue.waiting_bytes_max.load(Ordering::Relaxed)
             && !state.closed
             && state.epoch == submission.epoch
         {

@@ -98,6 +98,7 @@ async fn accept_all<S>(
     let places = Arc::new(Semaphore::new(room.block.config.connections_max.get().into()));
     let mut connections = JoinSet::new();
     let (mut stop, mut is_stopping, mut is_failing) = (room.shared.stop.clone(), false, false);
+    let mut leave = room.shared.leave.clone();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -105,6 +106,8 @@ async fn accept_all<S>(
                 is_stopping = true;
                 continue;
             }
+            // Whoever waits in the kernel's queue is accepted by the listener that has the socket now.
+            () = stopped(&mut leave), if !is_stopping => break,
             Some(_) = connections.join_next() => continue,
             accepted = poll_fn(&mut accept) => accepted,
             () = sleep(DRAIN_QUIET), if is_stopping => break,

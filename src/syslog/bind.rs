@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why a listener is not bound.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +34,9 @@ pub enum ListenError {
     },
 }
 
-/// The file of a unix socket, which goes with its listener.
-pub(super) struct SocketFile {
+/// The file of a unix socket, which goes with the last listener that has it.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
     path: PathBuf,
     /// Device and inode, so that the file of a successor stays.
     file: (u64, u64),
@@ -70,22 +72,22 @@ pub(super) fn udp(
     Ok(socket)
 }
 
-/// A socket that was handed over keeps its file and the mode that it has.
+/// A socket that the service manager handed over keeps its file and the mode that it has.
 pub(super) fn unix_datagram(
     path: &Path,
     mode: u32,
     receive_buffer: usize,
     inherited: &mut Inherited,
-) -> Result<(UnixDatagram, Option<SocketFile>), ListenError> {
+) -> Result<(UnixDatagram, Option<Arc<SocketFile>>), ListenError> {
     if let Some(socket) = inherited.unix_datagram(path) {
         enlarge(&socket, receive_buffer);
-        return Ok((socket, None));
+        return Ok((socket, inherited_file(path, mode, inherited)?));
     }
     let answers = |path: &Path| UnixDatagram::unbound()?.connect(path);
     clear(path, answers)?;
     let socket = UnixDatagram::bind(path).map_err(failed(path.display()))?;
     enlarge(&socket, receive_buffer);
-    Ok((socket, Some(SocketFile::new(path, mode)?)))
+    Ok((socket, Some(SocketFile::new(path, mode)?.into())))
 }
 
 /// As [`unix_datagram`].
@@ -93,14 +95,23 @@ pub(super) fn unix_stream(
     path: &Path,
     mode: u32,
     inherited: &mut Inherited,
-) -> Result<(UnixListener, Option<SocketFile>), ListenError> {
+) -> Result<(UnixListener, Option<Arc<SocketFile>>), ListenError> {
     if let Some(listener) = inherited.unix_stream(path) {
-        return Ok((listener, None));
+        return Ok((listener, inherited_file(path, mode, inherited)?));
     }
     clear(path, |path| UnixStream::connect(path).map(drop))?;
     let listener = UnixListener::bind(path).map_err(failed(path.display()))?;
     listener.set_nonblocking(true).map_err(failed(path.display()))?;
-    Ok((listener, Some(SocketFile::new(path, mode)?)))
+    Ok((listener, Some(SocketFile::new(path, mode)?.into())))
+}
+
+/// The file of a socket that another listener of ours left, with the mode that it is to have now.
+fn inherited_file(path: &Path, mode: u32, inherited: &mut Inherited) -> Result<Option<Arc<SocketFile>>, ListenError> {
+    let file = inherited.file(path);
+    if file.is_some() {
+        chmod(path, Mode::from_raw_mode(mode)).map_err(|error| failed(path.display())(error.into()))?;
+    }
+    Ok(file)
 }
 
 /// Has the kernel keep more of what is not read yet: past its limit where this process may, else up to it.

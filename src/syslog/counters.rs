@@ -3,6 +3,7 @@
 use crate::fair::Reason;
 use crate::rows::Tally;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Counts of one listener.
 #[derive(Debug, Default)]
@@ -10,7 +11,7 @@ pub struct ListenerCounters {
     /// The block's name.
     pub name: String,
     /// Where it listens, as the configuration has it.
-    pub listen: String,
+    listen: Mutex<String>,
     /// What became of its messages.
     pub tally: Tally,
     /// Records that were taken and are committed.
@@ -44,7 +45,17 @@ pub struct ListenerCounters {
 impl ListenerCounters {
     /// All zero.
     pub fn new(name: &str, listen: &str) -> ListenerCounters {
-        ListenerCounters { name: name.into(), listen: listen.into(), ..ListenerCounters::default() }
+        ListenerCounters { name: name.into(), listen: Mutex::new(listen.into()), ..ListenerCounters::default() }
+    }
+
+    /// Where it listens, as the configuration has it.
+    pub fn listen(&self) -> String {
+        self.listen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// It listens there from now on, and counts on.
+    pub fn moved(&self, listen: &str) {
+        *self.listen.lock().unwrap_or_else(PoisonError::into_inner) = listen.into();
     }
 
     /// Connections that were closed by this side, by reason.

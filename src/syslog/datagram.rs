@@ -42,7 +42,7 @@ struct Peer {
 pub(super) struct Datagrams {
     pub(super) socket: Socket,
     /// Where it is one of this host.
-    pub(super) file: Option<SocketFile>,
+    pub(super) file: Option<Arc<SocketFile>>,
     pub(super) block: Arc<Block>,
     pub(super) desk: Desk,
     pub(super) host: String,

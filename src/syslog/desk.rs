@@ -4,6 +4,7 @@ use super::counters::ListenerCounters;
 use super::delivery::Delivery;
 use super::framing::Message;
 use crate::config::SyslogConfig;
+use crate::log::own;
 use crate::parse::{Envelope, Learned};
 use crate::record::{Field, Value};
 use crate::route::{Lanes, Origin, Router};
@@ -99,6 +100,9 @@ impl Desk {
         let text = String::from_utf8_lossy(message.bytes);
         let parsed = sender.learned.record(&text, Envelope::default(), &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);
+        if own::is_record(&record) {
+            return own::pass_over(&block.source);
+        }
         count(&tally.by_format[format.number()], 1);
         if matches!(text, std::borrow::Cow::Owned(_)) {
             count(&tally.invalid_utf8, 1);

@@ -27,110 +27,147 @@ mod stream;
 
 pub use crate::tls::TlsError;
 pub use bind::ListenError;
+pub(crate) use bind::SocketFile;
 pub use counters::ListenerCounters;
 
-use crate::activation::Inherited;
+use crate::activation::{Heirloom, Inherited};
 use crate::config::{Endpoint, SyslogConfig};
 use crate::route::Router;
 use crate::store::Intake;
 use crate::tls::Certificates;
-use bind::SocketFile;
 use datagram::Datagrams;
 use desk::{Block, Desk};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use stream::Door;
+use stream::{Door, Signals};
 use tokio::sync::watch;
 
-/// Listeners that run.
+/// A listener that runs.
 pub struct SyslogHandle {
     threads: Vec<JoinHandle<()>>,
+    /// Has the thread of datagrams end, and every connection.
     stop: Arc<AtomicBool>,
     stopping: watch::Sender<bool>,
+    /// Has nobody accepted any more.
+    leaving: watch::Sender<bool>,
+    /// Its socket once more, for a listener that is to have it next.
+    heirloom: Option<Heirloom>,
     counters: Arc<Counters>,
 }
 
-/// What all listeners count.
+/// Bytes of messages that are not whole, over all listeners. Cheap to clone.
+#[derive(Clone)]
+pub struct HeldBytes {
+    held: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl HeldBytes {
+    /// None yet, and so many at most.
+    pub fn new(most: usize) -> HeldBytes {
+        HeldBytes { held: Arc::default(), most }
+    }
+
+    /// How many more there may be.
+    fn left(&self) -> usize {
+        self.most.saturating_sub(self.held.load(Ordering::Relaxed))
+    }
+
+    /// A connection holds so many in place of what it held.
+    fn change(&self, before: usize, now: usize) {
+        self.held.fetch_add(now, Ordering::Relaxed);
+        self.held.fetch_sub(before, Ordering::Relaxed);
+    }
+}
+
+/// What a listener counts.
 pub struct Counters {
-    listeners: Vec<Arc<ListenerCounters>>,
-    /// UDP sockets, with the number of their listener.
-    sockets: Vec<(usize, u64)>,
+    listener: Arc<ListenerCounters>,
+    /// The inode of its UDP socket.
+    udp: Option<u64>,
 }
 
 impl Counters {
-    /// The counts of each listener, in the order of the configuration; those of the kernel as they are now.
-    pub fn read(&self) -> &[Arc<ListenerCounters>] {
-        for (listener, inode) in &self.sockets {
-            if let Some(drops) = drops::drops(*inode) {
-                self.listeners[*listener].kernel_drops.store(drops, Ordering::Relaxed);
-            }
+    /// The counts of the listener; those of the kernel as they are now.
+    pub fn read(&self) -> &Arc<ListenerCounters> {
+        if let Some(drops) = self.udp.and_then(drops::drops) {
+            self.listener.kernel_drops.store(drops, Ordering::Relaxed);
         }
-        &self.listeners
+        &self.listener
     }
 
-    /// Whether a listener is one of datagrams over UDP.
-    pub fn is_udp(&self, listener: usize) -> bool {
-        self.sockets.iter().any(|(udp, _)| *udp == listener)
+    /// Whether it is one of datagrams over UDP.
+    pub fn is_udp(&self) -> bool {
+        self.udp.is_some()
     }
 }
 
-/// Listeners that are bound, and that nobody serves yet.
+/// A listener that is bound, and that nobody serves yet.
 pub struct Bound {
-    doors: Vec<Door>,
-    datagrams: Vec<(Arc<Block>, datagram::Socket, Option<SocketFile>)>,
+    taken: Taken,
+    heirloom: Option<Heirloom>,
     counters: Arc<Counters>,
 }
 
-/// Binds the listeners, of `inherited` those that are bound already.
+/// How what comes is taken.
+enum Taken {
+    Door(Door),
+    Datagrams(Arc<Block>, datagram::Socket, Option<Arc<SocketFile>>),
+}
+
+/// Binds a listener, or takes the socket of `inherited` that is bound already. What it takes is counted with what a
+/// listener of its name counted `before`.
 ///
 /// # Errors
 ///
-/// Whatever keeps a listener from being bound, certificates among it; none is bound then.
-pub fn bind(configs: &[SyslogConfig], inherited: &mut Inherited) -> Result<Bound, ListenError> {
-    let counters: Vec<_> = configs
-        .iter()
-        .map(|config| Arc::new(ListenerCounters::new(&config.name, &config.listen.to_string())))
-        .collect();
-    let (mut doors, mut sockets, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, (config, counters)) in configs.iter().zip(&counters).enumerate() {
-        let block = Arc::new(Block::new(config.clone(), counters.clone()));
-        let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
-        let at = match &config.listen {
-            Endpoint::Udp(address) => {
-                let socket = bind::udp(*address, receive_buffer, inherited)?;
-                let at = socket.local_addr().ok();
-                sockets.extend(drops::inode(&socket).map(|inode| (number, inode)));
-                let failed = |source| ListenError::Io { at: address.to_string(), source };
-                let state = quinn_udp::UdpSocketState::new((&socket).into()).map_err(failed)?;
-                datagrams.push((block, datagram::Socket::Udp(socket, state), None));
-                at
-            }
-            Endpoint::UnixDatagram(path) => {
-                let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited)?;
-                let failed = |source| ListenError::Io { at: path.display().to_string(), source };
-                socket.set_nonblocking(true).map_err(failed)?;
-                datagrams.push((block, datagram::Socket::Unix(socket), file));
-                None
-            }
-            Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
-                let certificates = config.tls.clone().map(|tls| Certificates::read(tls, &config.name)).transpose()?;
-                let listener = bind::tcp(*address, inherited)?;
-                let at = listener.local_addr().ok();
-                doors.push(Door { block, socket: stream::Socket::Tcp(listener), certificates });
-                at
-            }
-            Endpoint::UnixStream(path) => {
-                let (listener, file) = bind::unix_stream(path, config.mode, inherited)?;
-                doors.push(Door { block, socket: stream::Socket::Unix(listener, file), certificates: None });
-                None
-            }
-        };
-        // A port may have been left to the system.
-        let at = at.map_or_else(|| config.listen.to_string(), |at| format!("{}://{at}", config.listen.scheme()));
-        tracing::info!(listener = config.name, at, "taking syslog");
-    }
-    Ok(Bound { doors, datagrams, counters: Arc::new(Counters { listeners: counters, sockets }) })
+/// Whatever keeps it from being bound, certificates among it.
+pub fn bind(
+    config: &SyslogConfig,
+    before: Option<Arc<ListenerCounters>>,
+    inherited: &mut Inherited,
+) -> Result<Bound, ListenError> {
+    let listen = config.listen.to_string();
+    let counters = before.unwrap_or_else(|| Arc::new(ListenerCounters::new(&config.name, &listen)));
+    let block = Arc::new(Block::new(config.clone(), counters.clone()));
+    let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
+    let failed = |source| ListenError::Io { at: listen.clone(), source };
+    let (mut at, mut udp) = (None, None);
+    let (taken, heirloom) = match &config.listen {
+        Endpoint::Udp(address) => {
+            let socket = bind::udp(*address, receive_buffer, inherited)?;
+            (at, udp) = (socket.local_addr().ok(), drops::inode(&socket));
+            let heirloom = socket.try_clone().map(|socket| Heirloom::Udp(*address, socket));
+            let state = quinn_udp::UdpSocketState::new((&socket).into()).map_err(failed)?;
+            (Taken::Datagrams(block, datagram::Socket::Udp(socket, state), None), heirloom)
+        }
+        Endpoint::UnixDatagram(path) => {
+            let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited)?;
+            socket.set_nonblocking(true).map_err(failed)?;
+            let (heir, of_heir) = (socket.try_clone(), file.clone());
+            let heirloom = heir.map(|socket| Heirloom::UnixDatagram(path.clone(), socket, of_heir));
+            (Taken::Datagrams(block, datagram::Socket::Unix(socket), file), heirloom)
+        }
+        Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
+            let certificates = config.tls.clone().map(|tls| Certificates::read(tls, &config.name)).transpose()?;
+            let listener = bind::tcp(*address, inherited)?;
+            at = listener.local_addr().ok();
+            let heirloom = listener.try_clone().map(|listener| Heirloom::Tcp(*address, listener));
+            (Taken::Door(Door { block, socket: stream::Socket::Tcp(listener), certificates }), heirloom)
+        }
+        Endpoint::UnixStream(path) => {
+            let (listener, file) = bind::unix_stream(path, config.mode, inherited)?;
+            let (heir, of_heir) = (listener.try_clone(), file.clone());
+            let heirloom = heir.map(|listener| Heirloom::UnixStream(path.clone(), listener, of_heir));
+            (Taken::Door(Door { block, socket: stream::Socket::Unix(listener, file), certificates: None }), heirloom)
+        }
+    };
+    // A port may have been left to the system.
+    let at = at.map_or_else(|| listen.clone(), |at| format!("{}://{at}", config.listen.scheme()));
+    tracing::info!(listener = config.name, at, "taking syslog");
+    counters.moved(&listen);
+    // Without another descriptor for its socket the listener works as well, and can only be stopped.
+    Ok(Bound { taken, heirloom: heirloom.ok(), counters: Arc::new(Counters { listener: counters, udp }) })
 }
 
 impl Bound {
@@ -139,28 +176,38 @@ impl Bound {
         self.counters.clone()
     }
 
-    /// Begins to take messages. `host` is this host's name, the peer on a unix socket.
+    /// Begins to take messages. `host` is this host's name, the peer on a unix socket; `held` counts what is held of
+    /// messages that are not whole, over all listeners.
     ///
     /// # Errors
     ///
     /// There is no thread to be had; nothing listens then.
-    pub fn serve(self, router: &Router, host: &str, intake: &Intake) -> Result<SyslogHandle, ListenError> {
-        let Bound { doors, datagrams, counters } = self;
-        let (stop, stopping) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(false));
-        let mut handle = SyslogHandle { threads: Vec::new(), stop, stopping, counters };
-        for (block, socket, file) in datagrams {
-            let desk = Desk::new(router.clone(), intake.clone());
-            let datagrams = Datagrams { socket, file, block, desk, host: host.into(), stop: handle.stop.clone() };
-            handle.spawn("syslog-dgram", move || datagrams.run())?;
-        }
-        if !doors.is_empty() {
-            let (desk, host) = (Desk::new(router.clone(), intake.clone()), host.to_owned());
-            let stopping = handle.stopping.subscribe();
-            handle.spawn("syslog", move || {
-                if let Err(error) = stream::run(doors, desk, host, stopping) {
-                    tracing::error!(%error, "failed to serve connections");
-                }
-            })?;
+    pub fn serve(
+        self,
+        router: &Router,
+        host: &str,
+        intake: &Intake,
+        held: &HeldBytes,
+    ) -> Result<SyslogHandle, ListenError> {
+        let Bound { taken, heirloom, counters } = self;
+        let (stop, desk, host) =
+            (Arc::new(AtomicBool::new(false)), Desk::new(router.clone(), intake.clone()), host.to_owned());
+        let (stopping, leaving) = (watch::Sender::new(false), watch::Sender::new(false));
+        let signals = Signals { stop: stopping.subscribe(), leave: leaving.subscribe() };
+        let mut handle = SyslogHandle { threads: Vec::new(), stop, stopping, leaving, heirloom, counters };
+        match taken {
+            Taken::Datagrams(block, socket, file) => {
+                let datagrams = Datagrams { socket, file, block, desk, host, stop: handle.stop.clone() };
+                handle.spawn("syslog-dgram", move || datagrams.run())?;
+            }
+            Taken::Door(door) => {
+                let held = held.clone();
+                handle.spawn("syslog", move || {
+                    if let Err(error) = stream::run(door, desk, host, held, signals) {
+                        tracing::error!(%error, "failed to serve connections");
+                    }
+                })?;
+            }
         }
         Ok(handle)
     }
@@ -173,9 +220,23 @@ impl SyslogHandle {
         Ok(())
     }
 
-    /// What they count.
+    /// What it counts.
     pub fn counters(&self) -> Arc<Counters> {
         self.counters.clone()
+    }
+
+    /// Its socket, for the listener that is to have it next. To be followed by [`leave`](SyslogHandle::leave) once that
+    /// one serves it. None where the system has no more descriptors.
+    pub(crate) fn heirloom(&self) -> Option<Heirloom> {
+        self.heirloom.as_ref().and_then(Heirloom::try_clone)
+    }
+
+    /// Accepts nobody any more: another listener has the socket. Datagrams that were read are committed; connections go on
+    /// to their end, as they began.
+    pub fn leave(&mut self) {
+        self.heirloom = None;
+        self.stop.store(true, Ordering::Release);
+        self.leaving.send_replace(true);
     }
 
     /// Takes what was sent already, has it committed, and ends.
@@ -183,14 +244,21 @@ impl SyslogHandle {
         self.end();
     }
 
-    /// Whether one of them has ended, which they do by themselves only by a fault.
-    pub fn has_died(&self) -> bool {
+    /// Whether it has ended, which it does by itself only by a fault, or after it [left](SyslogHandle::leave).
+    pub fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    fn end(&mut self) {
+    /// Has it begin to stop, for who waits for several of them.
+    pub fn ask_to_stop(&mut self) {
+        // Nobody is to wait in the queue of a socket that nobody accepts from.
+        self.heirloom = None;
         self.stop.store(true, Ordering::Release);
         self.stopping.send_replace(true);
+    }
+
+    fn end(&mut self) {
+        self.ask_to_stop();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a listener failed by a fault of its own; what it had not handed over is lost");
@@ -199,7 +267,7 @@ impl SyslogHandle {
     }
 }
 
-/// A handle that is dropped stops its listeners.
+/// A handle that is dropped stops its listener.
 impl Drop for SyslogHandle {
     fn drop(&mut self) {
         self.end();

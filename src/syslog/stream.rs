@@ -1,4 +1,4 @@
-//! Connections: all of them on one thread, a task each.
+//! Connections: all of a listener on one thread, a task each.
 //!
 //! A task that waits for its client holds no buffer: what comes is read into one that all share, and framed at once. A
 //! read takes what is there, up to that buffer, then it is another's turn, however much more there is. When the store does
@@ -11,13 +11,13 @@ use super::accept::{listen, stopped};
 use super::bind::SocketFile;
 use super::counters::ListenerCounters;
 use super::desk::{Block, Desk, HAND_OVER, Open};
-use super::relp;
 use super::session::Session;
+use super::{HeldBytes, relp};
 use crate::fair::{Accounts, Counted, Now, Present};
 use crate::route::Lanes;
 use crate::rows::count;
 use crate::tls::Certificates;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
@@ -28,13 +28,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
-use tokio::task::{JoinSet, LocalSet, yield_now};
+use tokio::task::{LocalSet, yield_now};
 use tokio::time::{sleep, timeout};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 << 10;
-/// Bytes that all connections hold of messages that are not whole.
-const HELD_BYTES_MAX: usize = 32 << 20;
 /// How long a client may leave an answer unread.
 const WRITE_STALL: Duration = Duration::from_secs(30);
 /// How long nothing comes until a connection is taken for drained, when the daemon stops.
@@ -53,17 +51,27 @@ pub(super) struct Door {
 
 pub(super) enum Socket {
     Tcp(std::net::TcpListener),
-    Unix(std::os::unix::net::UnixListener, Option<SocketFile>),
+    Unix(std::os::unix::net::UnixListener, Option<Arc<SocketFile>>),
 }
 
 /// What the tasks share.
 pub(super) struct Shared {
     desk: RefCell<Desk>,
     buffer: RefCell<Vec<u8>>,
-    held: Cell<usize>,
+    held: HeldBytes,
     /// Somebody waits for a commit of what was taken.
     awaited: Notify,
     pub(super) stop: watch::Receiver<bool>,
+    /// Another listener has the socket: nobody is accepted any more, connections go on to their end.
+    pub(super) leave: watch::Receiver<bool>,
+}
+
+/// When a thread ends.
+pub(super) struct Signals {
+    /// Once what was sent so far is taken.
+    pub(super) stop: watch::Receiver<bool>,
+    /// Once the connections that there are have ended.
+    pub(super) leave: watch::Receiver<bool>,
 }
 
 /// What the connections of a listener share.
@@ -86,32 +94,30 @@ pub(super) struct Peer {
     pub(super) counted: Option<Counted>,
 }
 
-/// Serves all listeners until told to stop, then drains what is open.
-pub(super) fn run(doors: Vec<Door>, desk: Desk, host: String, stop: watch::Receiver<bool>) -> io::Result<()> {
+/// Serves a listener until told to stop, then drains what is open. `held` is what all connections, of other listeners as
+/// well, hold of messages that are not whole.
+pub(super) fn run(door: Door, desk: Desk, host: String, held: HeldBytes, signals: Signals) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shared = Rc::new(Shared {
         desk: RefCell::new(desk),
         buffer: RefCell::new(vec![0; READ_BYTES]),
-        held: Cell::new(0),
+        held,
         awaited: Notify::new(),
-        stop,
+        stop: signals.stop,
+        leave: signals.leave,
     });
     let tasks = LocalSet::new();
     tasks.block_on(&runtime, async {
-        let mut listeners = JoinSet::new();
-        for door in doors {
-            let room = Room {
-                accounts: RefCell::new(Accounts::new(door.block.config.per_sender)),
-                present: Present::new(door.block.config.per_sender),
-                block: door.block,
-                lanes: RefCell::default(),
-                shared: shared.clone(),
-                host: host.clone(),
-            };
-            listeners.spawn_local(listen(door.socket, door.certificates, Rc::new(room)));
-        }
+        let room = Room {
+            accounts: RefCell::new(Accounts::new(door.block.config.per_sender)),
+            present: Present::new(door.block.config.per_sender),
+            block: door.block,
+            lanes: RefCell::default(),
+            shared: shared.clone(),
+            host,
+        };
         let handing_over = tokio::task::spawn_local(hand_over(shared.clone()));
-        while listeners.join_next().await.is_some() {}
+        listen(door.socket, door.certificates, Rc::new(room)).await;
         handing_over.abort();
     });
     shared.desk.borrow_mut().finish();
@@ -131,18 +137,20 @@ async fn hand_over(shared: Rc<Shared>) {
 
 /// What a connection holds of a message that is not whole counts with what the others hold.
 struct Held<'a> {
-    all: &'a Cell<usize>,
+    all: &'a HeldBytes,
     own: usize,
 }
 
 impl Held<'_> {
     /// How long a message may get now.
     fn limit(&self, block: &Block) -> usize {
-        block.limit.min(self.own + HELD_BYTES_MAX.saturating_sub(self.all.get()))
+        block.limit.min(self.own + self.all.left())
     }
 
     fn set(&mut self, held: usize) {
-        self.all.set(self.all.get() - self.own + held);
+        if held != self.own {
+            self.all.change(self.own, held);
+        }
         self.own = held;
     }
 }
@@ -344,8 +352,9 @@ mod tests {
         quiet.write_all(b"<6>Nov 21 15:00:00 quiet app: the only one\n").expect("written");
 
         let door = Door { block, socket: Socket::Tcp(listener), certificates: None };
-        let stopping = stop.subscribe();
-        let serving = std::thread::spawn(move || run(vec![door], desk, "host".into(), stopping));
+        let (leave, stopping) = (watch::Sender::new(false), stop.subscribe());
+        let signals = Signals { stop: stopping, leave: leave.subscribe() };
+        let serving = std::thread::spawn(move || run(door, desk, "host".into(), HeldBytes::new(32 << 20), signals));
         let mut before = 0;
         loop {
             let submission = sink.take(Duration::from_secs(60)).expect("a submission");

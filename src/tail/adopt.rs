@@ -10,6 +10,7 @@ use super::identity::{Likeness, head_of, mark_at};
 use super::parked::{Next, Why};
 use super::search::compare;
 use crate::config::ReadFrom;
+use crate::log::own;
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -103,6 +104,10 @@ impl Follower {
         let Found { path, block } = found;
         let (mut content, facts) = self.files.open_at(&path)?;
         if self.files.of_file(&facts).is_some() {
+            return Ok(());
+        }
+        if own::is_output(facts.device, facts.inode) {
+            self.park(path, block, facts, Why::Own, None);
             return Ok(());
         }
         for identity in self.known.of_file(facts.device, facts.inode) {

@@ -4,13 +4,13 @@ use crate::lifecycle::Admission;
 use crate::parse::Format;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Counts of all blocks.
 #[derive(Debug, Default)]
 pub struct TailCounters {
     /// By block, in the order of the configuration.
-    pub blocks: Vec<BlockCounters>,
+    pub blocks: Vec<Arc<BlockCounters>>,
     /// Descriptors that are open now.
     pub open_files: AtomicU64,
     /// Files that are followed now.
@@ -51,7 +51,15 @@ pub struct BlockCounters {
 impl TailCounters {
     /// All zero, for blocks of these names.
     pub fn new<'a>(blocks: impl IntoIterator<Item = &'a str>) -> TailCounters {
-        let block = |name: &str| BlockCounters { name: name.into(), ..BlockCounters::default() };
+        TailCounters::continued(&[], blocks)
+    }
+
+    /// For blocks of these names, of which those that are `known` count on.
+    pub fn continued<'a>(known: &[Arc<BlockCounters>], blocks: impl IntoIterator<Item = &'a str>) -> TailCounters {
+        let block = |name: &str| match known.iter().find(|block| block.name == name) {
+            Some(known) => known.clone(),
+            None => Arc::new(BlockCounters { name: name.into(), ..BlockCounters::default() }),
+        };
         TailCounters { blocks: blocks.into_iter().map(block).collect(), ..TailCounters::default() }
     }
 }

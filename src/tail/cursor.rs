@@ -16,7 +16,8 @@ use super::options::TailOptions;
 use crate::batcher::Batcher;
 use crate::config::PathFields;
 use crate::lifecycle::Admission;
-use crate::parse::{Assembler, Ending, Learned, RawRecord, cut_record};
+use crate::log::own;
+use crate::parse::{Assembler, Ending, Format, Learned, RawRecord, cut_record};
 use crate::record::{Field, Record, Value};
 use crate::route::{self, Lane, Origin, Router};
 use crate::store::{Mark, SourceState};
@@ -99,6 +100,13 @@ impl Cursor {
         self.state = state;
         self.passed = None;
         self.open = None;
+    }
+
+    /// Forgets where its records go, and what their path gives them: the configuration has other tables, another name for
+    /// the instance or other fields.
+    pub(super) fn forget_lanes(&mut self) {
+        self.lanes = Lanes::default();
+        self.path_fields = None;
     }
 
     /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
@@ -210,6 +218,9 @@ impl Cursor {
     fn record(&mut self, raw: RawRecord<'_>, desk: &mut Desk<'_>) {
         let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
         let (mut record, format) = (parsed.record, parsed.format);
+        if format == Format::Syslog && own::is_record(&record) {
+            return own::pass_over(&self.source);
+        }
         let ledger = &mut self.state.ledger;
         ledger.records += 1;
         count(&desk.counters.records, 1);

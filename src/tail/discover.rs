@@ -65,6 +65,11 @@ impl Discovery {
         self.patterns.iter().position(|patterns| patterns.take(path))
     }
 
+    /// Whether a block follows a path.
+    pub(super) fn follows(&self, block: usize, path: &Path) -> bool {
+        self.patterns.get(block).is_some_and(|patterns| patterns.take(path))
+    }
+
     /// Failures to list a folder so far.
     pub(super) fn errors(&self) -> u64 {
         self.errors

@@ -26,6 +26,16 @@ impl Files {
         }
     }
 
+    /// At most so many descriptors from now on.
+    pub(super) fn set_open_max(&mut self, open_max: usize) {
+        self.open_max = open_max.max(1);
+    }
+
+    /// The source of every file that is followed.
+    pub(super) fn identities(&self) -> Vec<u64> {
+        self.followed.keys().copied().collect()
+    }
+
     /// Follows a file.
     pub(super) fn insert(&mut self, file: Followed) {
         let identity = file.state().identity;

@@ -4,8 +4,10 @@
 //! What a round has read is handed over when it is large or old enough, and at its end: rows and positions together.
 //! Positions move nowhere else, so whatever is not committed is read again.
 //!
-//! Here is the loop; `adopt` decides what a file that was found is, `rotation` what became of one that was followed.
+//! Here is the loop; `adopt` decides what a file that was found is, `rotation` what became of one that was followed,
+//! `change` what becomes of all of them when the configuration does.
 
+use super::change::{Change, open_max, patterns_of};
 use super::content::Facts;
 use super::counters::{BlockCounters, TailCounters, count};
 use super::cursor::{Desk, Rest, Turn};
@@ -16,7 +18,6 @@ use super::hints::Hints;
 use super::known::Known;
 use super::options::{Pace, TailOptions};
 use super::parked::Parked;
-use super::patterns::Patterns;
 use crate::batcher::Batcher;
 use crate::config::Watch;
 use crate::route::Router;
@@ -27,6 +28,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Bytes of rows that are handed over at once.
@@ -51,7 +53,7 @@ pub(super) struct Follower {
     pub(super) is_first_run: Vec<bool>,
     host: String,
     router: Router,
-    intake: Intake,
+    pub(super) intake: Intake,
     epoch: u64,
     batcher: Batcher,
     /// The newest time of the rows that are gathered.
@@ -75,14 +77,9 @@ impl Follower {
         counters: Arc<TailCounters>,
         pace: Pace,
     ) -> io::Result<Follower> {
-        if counters.blocks.len() != blocks.len() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the counters are those of other blocks"));
-        }
-        let patterns = blocks.iter().map(Patterns::new).collect::<Result<Vec<_>, _>>();
-        let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let patterns = patterns_of(&blocks, &counters)?;
         let hints = Hints::default();
         let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
-        let open_max = blocks.iter().map(|block| block.open_files_max).max().unwrap_or(1);
         let (epoch, sources) = intake.sources();
         let is_new = |block: &TailOptions| !sources.iter().any(|state| is_tailed(state) && state.block == block.name);
         Ok(Follower {
@@ -92,7 +89,7 @@ impl Follower {
             discovery: Discovery::new(patterns, hints.clone(), with_events),
             hints,
             known: Known::new(sources.into_iter().filter(is_tailed).collect()),
-            files: Files::new(open_max),
+            files: Files::new(open_max(&blocks)),
             parked: HashMap::new(),
             loose: Vec::new(),
             is_first_look: true,
@@ -112,9 +109,12 @@ impl Follower {
     }
 
     /// Follows files until it is told to stop, or the store takes nothing more.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, changes: &Receiver<Change>) {
         self.resume_all();
         while !self.hints.is_stopping() {
+            if self.hints.was_called() {
+                changes.try_iter().for_each(|change| self.change(change));
+            }
             match self.round() {
                 Ok(()) => self.rest(),
                 Err(Refused::Stale) => self.rewind(),
@@ -245,6 +245,11 @@ impl Follower {
 
     /// Reads a chunk. `unread`: how much there was to read before the file changed, if it did.
     fn turn(&mut self, identity: u64, rest: Rest, unread: u64) {
+        let version = self.router.version();
+        self.router.renew();
+        if self.router.version() != version {
+            self.files.iter_mut().for_each(|file| file.cursor.forget_lanes());
+        }
         match self.files.reopen(identity) {
             Ok(()) => {}
             Err(error) if is_gone(&error) => return self.missed(identity, unread),
@@ -300,7 +305,7 @@ impl Follower {
     }
 
     /// Hands over the rows that were read, with the positions they were read up to.
-    fn hand_over(&mut self) -> Result<(), Refused> {
+    pub(super) fn hand_over(&mut self) -> Result<(), Refused> {
         let number = self.submitted + 1;
         let seen = crate::time::now();
         let mut advances = std::mem::take(&mut self.loose);
@@ -332,7 +337,7 @@ impl Follower {
     }
 
     /// A commit failed: all that is not committed is read again.
-    fn rewind(&mut self) {
+    pub(super) fn rewind(&mut self) {
         let (epoch, sources) = self.intake.sources();
         tracing::warn!(epoch, "a commit failed, files are read again from what is committed");
         self.epoch = epoch;
@@ -390,7 +395,7 @@ impl Follower {
     }
 }
 
-fn is_tailed(state: &SourceState) -> bool {
+pub(super) fn is_tailed(state: &SourceState) -> bool {
     state.kind == SourceKind::Tail
 }
 

@@ -1,4 +1,5 @@
-//! What wakes the tailer before its time: the file system's events, and the wish that it stops.
+//! What wakes the tailer before its time: the file system's events, the wish that it stops, and what
+//! else it is told.
 //!
 //! Events only say where to look. One that is lost costs half a second: folders are looked at anyway.
 
@@ -18,6 +19,8 @@ struct Noted {
     /// Events were lost: everything may have changed.
     is_all: bool,
     is_stopping: bool,
+    /// Somebody has something to say to the tailer.
+    is_called: bool,
 }
 
 impl Hints {
@@ -29,6 +32,17 @@ impl Hints {
     pub(super) fn stop(&self) {
         self.lock().is_stopping = true;
         self.0.1.notify_all();
+    }
+
+    /// Has the tailer look for what it is told.
+    pub(super) fn call(&self) {
+        self.lock().is_called = true;
+        self.0.1.notify_all();
+    }
+
+    /// Whether somebody called since the last time this was asked.
+    pub(super) fn was_called(&self) -> bool {
+        std::mem::take(&mut self.lock().is_called)
     }
 
     /// Whether it was asked to.
@@ -45,7 +59,8 @@ impl Hints {
     /// Waits for something to be noted, at most for `timeout`.
     pub(super) fn wait(&self, timeout: Duration) {
         let noted = self.lock();
-        let quiet = |noted: &mut Noted| noted.folders.is_empty() && !noted.is_all && !noted.is_stopping;
+        let quiet =
+            |noted: &mut Noted| noted.folders.is_empty() && !noted.is_all && !noted.is_stopping && !noted.is_called;
         drop(self.0.1.wait_timeout_while(noted, timeout, quiet));
     }
 

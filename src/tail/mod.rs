@@ -4,6 +4,7 @@
 //! hands to the store ([`Intake::submit`]), rows and positions in one piece; it keeps nothing of its own on the disk.
 //!
 //! * `options`, `counters`: what it is told, what it counts.
+//! * `change`: other blocks, while it runs.
 //! * `follower`: the loop. `files`, `followed`: what is followed, and how many descriptors that takes.
 //! * `discover`, `patterns`, `hints`: which files there are.
 //! * `adopt`, `kin`: what a file that was found is. `resume`, `rotation`: what became of one that was followed, while the
@@ -14,6 +15,7 @@
 //! * `import`: files that are read once, to their end.
 
 mod adopt;
+mod change;
 mod content;
 mod counters;
 mod cursor;
@@ -41,11 +43,13 @@ pub use options::TailOptions;
 
 use crate::route::Router;
 use crate::store::Intake;
+use change::Change;
 use follower::Follower;
 use hints::Hints;
 use options::Pace;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 /// Follows files, on a thread of its own.
@@ -54,6 +58,7 @@ pub struct Tailer;
 /// A tailer that runs.
 pub struct TailHandle {
     hints: Hints,
+    changes: Sender<Change>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -78,14 +83,28 @@ impl Tailer {
         counters: Arc<TailCounters>,
         pace: Pace,
     ) -> io::Result<TailHandle> {
+        let (changes, told) = channel();
         let follower = Follower::new(options, router, host, intake, counters, pace)?;
         let hints = follower.hints.clone();
-        let thread = std::thread::Builder::new().name("tail".into()).spawn(move || follower.run())?;
-        Ok(TailHandle { hints, thread: Some(thread) })
+        let thread = std::thread::Builder::new().name("tail".into()).spawn(move || follower.run(&told))?;
+        Ok(TailHandle { hints, changes, thread: Some(thread) })
     }
 }
 
 impl TailHandle {
+    /// Follows these blocks instead, and returns once it does. What was read of the old ones is handed over, files that stay
+    /// keep their descriptors and go on behind it; one that no block follows any more is left where it is, and goes on
+    /// there when a block follows it again. An error where a pattern is none; then nothing has changed.
+    pub fn change(&self, options: Vec<TailOptions>, counters: Arc<TailCounters>) -> io::Result<()> {
+        let (done, is_done) = channel();
+        let change = Change::new(options, counters, done)?;
+        // A thread that has ended is noticed elsewhere.
+        let _ = self.changes.send(change);
+        self.hints.call();
+        let _ = is_done.recv();
+        Ok(())
+    }
+
     /// Hands over what was read already and ends. Nothing is lost by what was not: it is read next time.
     pub fn stop(mut self) {
         self.end();

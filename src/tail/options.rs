@@ -5,7 +5,7 @@ use crate::parse::Reading;
 use std::time::Duration;
 
 /// One `[[tail]]` block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TailOptions {
     /// Its name; the sources it begins carry it.
     pub name: String,

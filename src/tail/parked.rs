@@ -21,6 +21,8 @@ pub(super) enum Why {
     Unfinished,
     /// It is compressed, and continues no source.
     Compressed,
+    /// It is where this daemon's own output goes.
+    Own,
     /// It cannot be opened or read.
     Failed(std::io::ErrorKind),
 }
@@ -65,6 +67,7 @@ impl Parked {
         match self.why {
             Why::Failed(_) if checked < pace.rescan => Next::Leave,
             Why::Failed(_) => Next::Examine,
+            Why::Own if facts.is_same_file(&self.facts) => Next::Leave,
             _ if is_changed => Next::Examine,
             Why::Headless { is_rotated: true } if quiet >= pace.line_final && facts.size > 0 => Next::Complete,
             Why::Unfinished if quiet >= pace.copy_final => Next::Own,
@@ -134,6 +137,8 @@ impl Follower {
             if before.is_none_or(|before| before.why != why) {
                 tracing::warn!(path = %path.display(), %error, "cannot read file");
             }
+        } else if why == Why::Own && before.is_none_or(|before| before.why != why) {
+            tracing::warn!(path = %path.display(), "what this daemon says itself is written to this file: it is not read");
         } else if before.is_none() {
             tracing::debug!(path = %path.display(), ?why, "file is not read");
         }
@@ -167,6 +172,8 @@ mod tests {
             (Why::Unfinished, facts, 60, Next::Own),
             (Why::Compressed, facts, 1000, Next::Leave),
             (Why::Compressed, grown, 0, Next::Examine),
+            (Why::Own, grown, 1000, Next::Leave),
+            (Why::Own, Facts { inode: 9, ..facts }, 0, Next::Examine),
             (Why::Failed(std::io::ErrorKind::PermissionDenied), grown, 9, Next::Leave),
             (Why::Failed(std::io::ErrorKind::PermissionDenied), facts, 10, Next::Examine),
         ] {

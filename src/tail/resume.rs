@@ -10,6 +10,7 @@ use super::identity::{Likeness, resume_after_loss};
 use super::known::NO_INODE;
 use super::parked::Why;
 use super::search::{Candidate, compare, renamed};
+use crate::log::own;
 use crate::store::{SourceState, SourceStatus};
 use std::io;
 
@@ -38,6 +39,9 @@ impl Follower {
         let Some(block) = self.block_of_source(&state) else { return };
         let own = Facts::at(&state.path).ok().flatten();
         let own = own.filter(|facts| (facts.device, facts.inode) == (state.device, state.inode));
+        if let Some(facts) = own.filter(|facts| own::is_output(facts.device, facts.inode)) {
+            return self.park(state.path.clone(), block, facts, Why::Own, None);
+        }
         let place = match own {
             Some(_) => Some(state.path.clone()),
             None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
@@ -82,9 +86,11 @@ impl Follower {
         self.loose.push(state);
     }
 
-    /// The block that a source belongs to: the one it had, else the one that follows its path now.
+    /// The block that a source belongs to: the one it had, if that still follows the path where it was first, else the
+    /// first that does. None where the configuration leaves it out now.
     pub(super) fn block_of_source(&self, state: &SourceState) -> Option<usize> {
         let named = self.blocks.iter().position(|block| block.name == state.block);
+        let named = named.filter(|block| self.discovery.follows(*block, &state.path));
         named.or_else(|| self.discovery.block_of(&state.path))
     }
 }

@@ -11,6 +11,7 @@ mod place;
 
 mod archive;
 mod activation;
+mod backup;
 mod commands;
 mod formats;
 mod gate;
@@ -26,6 +27,7 @@ mod path_fields;
 mod prometheus;
 mod push;
 mod readme;
+mod reload;
 mod rotation;
 mod routing;
 mod sealed;

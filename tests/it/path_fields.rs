@@ -5,7 +5,7 @@ use std::fs;
 
 const NODE: &str = "[[tail]]\nname = \"pods\"\ninclude = [\"LOGS/*/*/*.log\"]\nformat = \"cri\"\ninstance = \"{field:pod}\"\n\
     fields_from_path = \"LOGS/{namespace}_{pod}_{uid}/{container}/*\"\n\
-    [[table]]\nname = \"Shop\"\nwhen = { field = \"namespace\", equals = \"shop\" }\n[[table]]\nname = \"Log\"\n";
+    [[table]]\nname = \"Shop\"\nkeep = \"36500d\"\nwhen = { field = \"namespace\", equals = \"shop\" }\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
 
 /// Namespace, pod and container are fields of each record, name its instance and choose its table; a line that says it is
 /// of another pod changes nothing. After a rotation and a start of the daemon it is still the same file.

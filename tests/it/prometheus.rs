@@ -147,7 +147,7 @@ fn busy_daemon(place: &Place) -> Daemon {
         "[[tail]]\nname = \"app\"\ninclude = [\"LOGS/*.log\"]\nredact = [\"email\"]\n\
          [[syslog]]\nname = \"udp\"\nlisten = \"udp://127.0.0.1:0\"\n\
          [[syslog]]\nname = \"tls\"\nlisten = \"tls://127.0.0.1:0\"\ncert_file = \"{cert}\"\nkey_file = \"{key}\"\n\
-         [[table]]\nname = \"Log\"\nkeep = \"7d\"\n\
+         [[table]]\nname = \"Log\"\nkeep = \"36500d\"\n\
          [lifecycle]\nschedule = \"* * * * * *\"\n",
         cert = place.path("cert.pem").display(),
         key = place.path("key.pem").display(),

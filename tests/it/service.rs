@@ -21,7 +21,10 @@ fn systemd_analyze(args: &[&str]) -> String {
 fn the_units_are_verified_without_a_word() {
     let place = Place::new();
     let unit = std::fs::read_to_string(UNIT).expect("the unit");
-    assert!(unit.contains("ExecStart=/usr/bin/daytable "), "the unit starts /usr/bin/daytable");
+    assert!(
+        unit.contains("ExecStart=/usr/bin/daytable ") && unit.contains("ExecReload=/usr/bin/daytable "),
+        "the unit runs /usr/bin/daytable"
+    );
     let path = place.path("daytable.service");
     std::fs::write(&path, unit.replace("/usr/bin/daytable", DAYTABLE)).expect("written");
     // With every socket that it tells of.
@@ -71,6 +74,77 @@ fn the_service_manager_is_told() {
     wait_told("STOPPING=1");
     let mut daemon = daemon;
     assert!(daemon.ended().success());
+}
+
+/// What the service manager hears, a notification at a time.
+fn notified(place: &Place, config: &str, stall: Option<&str>) -> (crate::place::Daemon, UnixDatagram) {
+    let path = place.path("notify");
+    let socket = UnixDatagram::bind(&path).expect("bound");
+    socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    let mut command = Command::new(DAYTABLE);
+    command.arg("run").arg("--config").arg(place.configure(config));
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "900000").env_remove("WATCHDOG_PID");
+    if let Some(stall) = stall {
+        command.env("DAYTABLE_STALLPOINT", stall);
+    }
+    (place.spawn_command(command), socket)
+}
+
+fn told(socket: &UnixDatagram) -> String {
+    let mut buffer = [0; 4096];
+    let length = socket.recv(&mut buffer).expect("the service manager is told in time");
+    String::from_utf8_lossy(&buffer[..length]).into_owned()
+}
+
+/// The status says how much comes and what is next.
+#[test]
+fn the_status_says_what_it_does() {
+    let place = Place::new();
+    let (daemon, socket) = notified(&place, TAIL, None);
+    daemon.wait_ready();
+    place.write("app.log", &numbered("line", 500));
+    let mut statuses = Vec::new();
+    let is_all = |status: &str| {
+        let rate = status.strip_prefix("STATUS=").and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+        rate.is_some_and(|rate| rate > 0) && status.contains("1 files") && status.contains(", next: drop Log20")
+    };
+    for _ in 0..60 {
+        statuses.extend(told(&socket).lines().map(str::to_owned));
+        if statuses.iter().any(|status| is_all(status)) {
+            return daemon.stop();
+        }
+    }
+    panic!("{statuses:#?}");
+}
+
+/// The process lives and answers, but commits stand still: the watchdog is fed no more, and the status says so. A stop has
+/// its time, and what was not committed is read again.
+#[cfg(feature = "failpoints")]
+#[test]
+fn failpoint_a_commit_loop_that_stands_still_starves_the_watchdog() {
+    let place = Place::new();
+    let lines = numbered("line", 100);
+    let config = format!("drain_timeout = \"2s\"\n{TAIL}");
+    let (mut daemon, socket) = notified(&place, "", Some("commit-between:1"));
+    daemon.wait_ready();
+    // Only now, for the folder's own commits are none of rows.
+    place.configure(&config);
+    let config = std::fs::read_to_string(place.path("daytable.toml")).expect("read");
+    let config = config.replacen("drain_timeout = \"2s\"\n", "", 1);
+    std::fs::write(place.path("daytable.toml"), format!("drain_timeout = \"2s\"\n{config}")).expect("written");
+    place.said("reload", &[]);
+    place.write("app.log", &lines);
+    while !told(&socket).contains("STATUS=commits stand still") {}
+    for _ in 0..5 {
+        let told = told(&socket);
+        assert!(told.contains("STATUS=commits stand still") && !told.contains("WATCHDOG=1"), "{told}");
+    }
+    daemon.wait_ready();
+    daemon.signal(rustix::process::Signal::TERM);
+    assert_eq!(daemon.ended().code(), Some(75), "{}", daemon.said());
+    assert!(daemon.said().contains("the stop took too long and is cut short"), "{}", daemon.said());
+    let daemon = place.start();
+    place.finish(daemon, TAIL, &lines);
 }
 
 /// What was read when the signal came is committed; what was not is read at the next start. Neither takes long.

@@ -1,0 +1,169 @@
+//! The listener for HTTP over TCP: who may come in, and what becomes of it when the configuration changes.
+//!
+//! What is asked of clients (the token, the gate) changes at once, for connections that stand as well. Another address,
+//! certificate or number of connections takes a new server: it has the socket of the one before where the address is the
+//! same, so nobody is refused in between, and that one answers the requests that it has and ends.
+
+use super::DaemonError;
+use crate::activation::Inherited;
+use crate::config::{HttpConfig, Listen};
+use crate::http::{self, BindError, Door, Gate, Limits, Listener, Shared, Token};
+use crate::live::Live;
+use crate::metrics::{Metrics, raise_to};
+use crate::push::Push;
+use crate::route::Router;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What the server over TCP is made of.
+pub(super) struct Front {
+    config: HttpConfig,
+    reading: Live<Option<Token>>,
+    pushing: Live<Gate>,
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    /// Its socket once more, for the server after it.
+    socket: Option<TcpListener>,
+    /// Has the server that runs drain.
+    drain: watch::Sender<bool>,
+}
+
+/// What a configuration asks for, read and bound.
+pub(super) struct Prepared {
+    token: Option<Token>,
+    gate: Gate,
+    /// The listener of a server that is to come in place of the one that runs; `Some(None)` where none is to listen.
+    listener: Option<Option<Bound>>,
+}
+
+struct Bound {
+    listener: Listener,
+    socket: Option<TcpListener>,
+}
+
+impl Front {
+    /// What `config` asks of clients. Nobody listens yet.
+    pub(super) fn new(
+        config: &HttpConfig,
+        router: &Router,
+        metrics: Arc<Metrics>,
+        limits: Limits,
+    ) -> Result<Front, DaemonError> {
+        let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        let gate = Gate::new(config, router, metrics.clone())?;
+        let (present, cut) = (limits.present.clone(), limits.cut.clone());
+        metrics.on_scrape(Box::new(move |metrics| {
+            let refused = |reason| metrics.connections_refused.with_label_values(&["http", reason]);
+            raise_to(&refused("per_sender"), present.refused());
+            raise_to(&refused("slow"), cut.load(Ordering::Relaxed));
+        }));
+        Ok(Front {
+            config: config.clone(),
+            reading: Live::new(token),
+            pushing: Live::new(gate),
+            limits,
+            metrics,
+            socket: None,
+            drain: watch::Sender::new(false),
+        })
+    }
+
+    /// What bounds it.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits.clone()
+    }
+
+    /// Binds the port, before there is anybody to serve it.
+    pub(super) fn bind(config: &HttpConfig, inherited: &mut Inherited) -> Result<Option<TcpListener>, BindError> {
+        let Listen::Tcp(address) = config.listen else { return Ok(None) };
+        let listener = inherited.tcp(address).map_or_else(|| TcpListener::bind(address), Ok);
+        listener.map(Some).map_err(|source| BindError::Io { at: address.to_string(), source })
+    }
+
+    /// Serves a port that was bound. Within a runtime.
+    pub(super) fn serve(
+        &mut self,
+        port: Option<TcpListener>,
+        shared: &Arc<Shared>,
+        push: &Arc<Push>,
+        servers: &mut JoinSet<()>,
+    ) -> Result<(), DaemonError> {
+        let bound = port.map(|port| self.secured(port, &self.config)).transpose()?;
+        self.put(bound, shared, push, servers);
+        Ok(())
+    }
+
+    /// Reads and binds what another configuration asks for; changes nothing. Within a runtime.
+    pub(super) fn prepare(&self, config: &HttpConfig, router: &Router) -> Result<Prepared, DaemonError> {
+        let token = config.token_file.as_deref().map(Token::read).transpose()?;
+        let gate = self.pushing.now().changed(config, router)?;
+        let before = &self.config;
+        let stays = (&before.listen, &before.tls, before.connections_max, before.per_sender.connections)
+            == (&config.listen, &config.tls, config.connections_max, config.per_sender.connections);
+        if stays {
+            return Ok(Prepared { token, gate, listener: None });
+        }
+        let Listen::Tcp(address) = config.listen else {
+            return Ok(Prepared { token, gate, listener: Some(None) });
+        };
+        let failed = |source| BindError::Io { at: address.to_string(), source };
+        let port = match &self.socket {
+            Some(socket) if before.listen == config.listen => socket.try_clone(),
+            _ => TcpListener::bind(address),
+        };
+        let bound = self.secured(port.map_err(failed)?, config)?;
+        Ok(Prepared { token, gate, listener: Some(Some(bound)) })
+    }
+
+    /// Does as another configuration asks from now on.
+    pub(super) fn change(
+        &mut self,
+        config: &HttpConfig,
+        prepared: Prepared,
+        shared: &Arc<Shared>,
+        push: &Arc<Push>,
+        servers: &mut JoinSet<()>,
+    ) {
+        self.reading.set(prepared.token);
+        self.pushing.set(prepared.gate);
+        self.config = config.clone();
+        if let Some(bound) = prepared.listener {
+            let present = self.limits.present.changed(config.per_sender);
+            self.limits = Limits { connections: config.connections_max.get().into(), present, ..self.limits.clone() };
+            self.drain();
+            self.drain = watch::Sender::new(false);
+            self.put(bound, shared, push, servers);
+        }
+    }
+
+    /// Has the server close its listener, answer what is asked already, and end.
+    pub(super) fn drain(&mut self) {
+        self.socket = None;
+        self.drain.send_replace(true);
+    }
+
+    fn secured(&self, port: TcpListener, config: &HttpConfig) -> Result<Bound, DaemonError> {
+        // Without another descriptor it serves as well, and a change binds the port anew.
+        let socket = port.try_clone().ok();
+        let listener = Listener::over(port)?;
+        let listener = match config.tls.clone() {
+            Some(tls) => listener.with_tls(tls, self.metrics.clone())?,
+            None => listener,
+        };
+        Ok(Bound { listener, socket })
+    }
+
+    fn put(&mut self, bound: Option<Bound>, shared: &Arc<Shared>, push: &Arc<Push>, servers: &mut JoinSet<()>) {
+        let Some(Bound { listener, socket }) = bound else { return };
+        self.socket = socket;
+        if let Some(address) = listener.tcp_address() {
+            tracing::info!(%address, tls = self.config.tls.is_some(), "listening");
+        }
+        let door = Door::Tcp { reading: self.reading.clone(), pushing: self.pushing.clone() };
+        let router = http::router(shared.clone(), door, Some(push.clone()));
+        servers.spawn(http::serve(listener, router, self.limits.clone(), self.drain.subscribe()));
+    }
+}

@@ -1,0 +1,180 @@
+//! The configuration is read again, on SIGHUP or when somebody asks (`POST /-/reload`, `daytable reload`).
+//!
+//! First all of it is read, checked and bound: whatever is wrong is said, with key, line and fix, and the daemon goes on
+//! by what it had. Then it is taken over, part by part, in the order in which a record meets them backwards: where records
+//! go and how long they stay, what is pushed, then the sources. So no source reads by new rules what goes by old ones.
+//!
+//! What cannot be changed in a running daemon (the data folder, the store) stays as it is, and is named in the answer.
+
+use super::front;
+use super::life::{Lives, settings};
+use super::sources::{self, Sources};
+use super::{Again, DaemonError, routes};
+use crate::config::{Changes, Config, ConfigError};
+use crate::http::Shared;
+use crate::lifecycle::Settings;
+use crate::live::Live;
+use crate::memory::Budget;
+use crate::metrics::Metrics;
+use crate::parse::Reading;
+use crate::push::Push;
+use crate::query::Archives;
+use crate::route::Router;
+use serde::{Deserialize, Serialize};
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinSet;
+
+/// What a reload did, as it is answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What has changed, by the names that the configuration has for it.
+    pub changed: Vec<String>,
+    /// What the next start takes over.
+    pub needs_restart: Vec<String>,
+}
+
+/// Why a configuration is not taken over.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReloadError {
+    /// It is wrong.
+    #[error("the configuration is wrong, the daemon goes on by the one before:\n{0}")]
+    Config(#[from] ConfigError),
+    /// It cannot be run with as things are.
+    #[error("{0}; the daemon goes on by the configuration before")]
+    Refused(#[from] DaemonError),
+    /// A part of it could not be taken over.
+    #[error("only a part of the configuration is taken over, restart the daemon: {0}")]
+    Halfway(DaemonError),
+    /// The daemon stops.
+    #[error("the daemon is stopping")]
+    Stopping,
+}
+
+/// Somebody wants the configuration read again, and waits to hear what came of it.
+pub(super) struct Order(SyncSender<Result<Reloaded, ReloadError>>);
+
+impl Order {
+    /// Has it read again, and waits. Not for the runtime's thread.
+    pub(super) fn give(orders: &UnboundedSender<Order>) -> Result<Reloaded, ReloadError> {
+        let (told, hears) = mpsc::sync_channel(1);
+        orders.send(Order(told)).map_err(|_| ReloadError::Stopping)?;
+        hears.recv().unwrap_or(Err(ReloadError::Stopping))
+    }
+
+    /// Tells what came of it, where somebody waits still.
+    pub(super) fn tell(self, came: Result<Reloaded, ReloadError>) {
+        let _ = self.0.try_send(came);
+    }
+}
+
+/// Everything of a running daemon that goes by the configuration.
+pub(super) struct Running {
+    pub(super) config: Config,
+    pub(super) budget: Budget,
+    pub(super) router: Router,
+    pub(super) reading: Live<Reading>,
+    pub(super) archives: Live<Archives>,
+    pub(super) lives: Lives,
+    pub(super) lifecycle: mpsc::Sender<Settings>,
+    pub(super) front: front::Front,
+    pub(super) shared: Arc<Shared>,
+    pub(super) push: Arc<Push>,
+    /// On other threads while it changes.
+    pub(super) sources: Arc<Mutex<Sources>>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) drain_timeout: Live<Duration>,
+}
+
+/// The sources; what a panic left behind is stopped as well as it goes.
+pub(super) fn locked(sources: &Mutex<Sources>) -> MutexGuard<'_, Sources> {
+    sources.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a configuration asks for, read and bound.
+struct Prepared {
+    router: Router,
+    front: front::Prepared,
+    sources: sources::Prepared,
+}
+
+impl Running {
+    /// Reads the configuration again, and takes it over.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing has changed, or, in the one case that says so, not all.
+    pub(super) async fn reload(
+        &mut self,
+        again: &Arc<Again>,
+        servers: &mut JoinSet<()>,
+    ) -> Result<Reloaded, ReloadError> {
+        let came = self.try_reload(again, servers).await;
+        let result = if came.is_ok() { "success" } else { "failure" };
+        self.metrics.config_reloads.with_label_values(&[result]).inc();
+        match &came {
+            Ok(Reloaded { changed, needs_restart }) if changed.is_empty() && needs_restart.is_empty() => {
+                tracing::info!("the configuration was read again: nothing has changed");
+            }
+            Ok(Reloaded { changed, needs_restart }) => {
+                tracing::info!(changed = changed.join("; "), "the configuration was read again");
+                if !needs_restart.is_empty() {
+                    tracing::warn!(keys = needs_restart.join("; "), "only a restart takes this over");
+                }
+            }
+            Err(error) => tracing::error!(%error, "failed to read the configuration again"),
+        }
+        came
+    }
+
+    async fn try_reload(&mut self, again: &Arc<Again>, servers: &mut JoinSet<()>) -> Result<Reloaded, ReloadError> {
+        let read = again.clone();
+        let read = tokio::task::spawn_blocking(move || read()).await;
+        let mut config = read.map_err(|_| ReloadError::Stopping)??;
+        let changes = Changes::between(&self.config, &config);
+        // What stays as it is is told again the next time.
+        config.data_dir.clone_from(&self.config.data_dir);
+        config.store = self.config.store.clone();
+        config.memory_max = self.config.memory_max;
+        let prepared = self.prepare(&config)?;
+        self.take_over(config, prepared, servers).await.map_err(ReloadError::Halfway)?;
+        Ok(Reloaded { changed: changes.live, needs_restart: changes.at_restart })
+    }
+
+    fn prepare(&self, config: &Config) -> Result<Prepared, DaemonError> {
+        let router = self.router.proposing(routes(&config.tables));
+        let front = self.front.prepare(&config.http, &router)?;
+        let sources = locked(&self.sources).prepare(config)?;
+        Ok(Prepared { router, front, sources })
+    }
+
+    async fn take_over(
+        &mut self,
+        config: Config,
+        prepared: Prepared,
+        servers: &mut JoinSet<()>,
+    ) -> Result<(), DaemonError> {
+        self.drain_timeout.set(config.drain_timeout);
+        crate::log::set_level(config.log.level);
+        crate::log::set_format(config.log.format);
+        if config.tables != self.config.tables {
+            prepared.router.replace();
+        }
+        self.lives.hands.reach(config.archives.clone());
+        self.archives.set(Archives::Read(config.archives.clone()));
+        if (&config.tables, &config.lifecycle) != (&self.config.tables, &self.config.lifecycle) {
+            self.lives.change(settings(&config));
+            // A thread that has ended is noticed elsewhere.
+            let _ = self.lifecycle.send(settings(&config));
+        }
+        self.reading.set(config.reading());
+        self.push.change(config.reading(), self.budget.push(config.http.limits));
+        self.front.change(&config.http, prepared.front, &self.shared, &self.push, servers);
+        let (sources, all) = (self.sources.clone(), config.clone());
+        let changed = tokio::task::spawn_blocking(move || locked(&sources).change(&all, prepared.sources)).await;
+        self.config = config;
+        changed.unwrap_or(Err(DaemonError::Died))
+    }
+}

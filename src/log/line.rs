@@ -1,0 +1,231 @@
+//! One message, and how it is written.
+
+use crate::time::Ticks;
+use serde_json::{Map, Value};
+use std::fmt::{self, Write};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level};
+
+/// Characters of one value at most: an error may quote what is long.
+const VALUE_CHARS_MAX: usize = 2000;
+
+/// What standard error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The journal's stream.
+    Journal,
+    /// A terminal.
+    Terminal,
+    /// A file or a pipe.
+    Plain,
+    /// Whatever it is, objects are wanted.
+    Json,
+}
+
+/// One message.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) level: Level,
+    /// The module that says it.
+    pub(super) component: String,
+    pub(super) message: String,
+    pub(super) fields: Vec<(&'static str, Said)>,
+}
+
+/// The value of a key.
+#[derive(Clone, Debug)]
+pub(super) enum Said {
+    /// A text, shown in quotes.
+    Text(String),
+    /// What shows itself.
+    Shown(Value),
+}
+
+impl Line {
+    pub(super) fn of(event: &Event<'_>) -> Line {
+        let metadata = event.metadata();
+        let component = metadata.target().to_owned();
+        let mut line = Line { level: *metadata.level(), component, message: String::new(), fields: Vec::new() };
+        event.record(&mut line);
+        line
+    }
+
+    /// As text, its last newline included.
+    pub(super) fn render(&self, form: Form, now: Ticks) -> String {
+        match form {
+            Form::Json => self.json(now),
+            // A further line is an entry of its own for the journal.
+            Form::Journal => {
+                let prefix = format!("<{}>", priority(self.level));
+                format!("{prefix}{}\n", self.text().replace('\n', &format!("\n{prefix}  ")))
+            }
+            Form::Plain => format!("{now} {:>5} {}\n", self.level, self.text().replace('\n', "\n  ")),
+            Form::Terminal => {
+                let colour = match self.level {
+                    Level::ERROR => 31,
+                    Level::WARN => 33,
+                    Level::INFO => 32,
+                    _ => 34,
+                };
+                let text = self.text().replace('\n', "\n  ");
+                format!("\x1b[2m{now}\x1b[0m \x1b[{colour}m{:>5}\x1b[0m {text}\n", self.level)
+            }
+        }
+    }
+
+    /// `message key=value`
+    fn text(&self) -> String {
+        let mut text = escaped(&self.message);
+        for (key, value) in &self.fields {
+            let _ = match value {
+                Said::Text(value) => write!(text, " {key}={value:?}"),
+                Said::Shown(Value::String(value)) => write!(text, " {key}={}", escaped(value)),
+                Said::Shown(value) => write!(text, " {key}={value}"),
+            };
+        }
+        text
+    }
+
+    fn json(&self, now: Ticks) -> String {
+        let level = self.level.as_str().to_ascii_lowercase();
+        let mut object = Map::new();
+        for (key, value) in [
+            ("time", now.to_string()),
+            ("level", level),
+            ("message", self.message.clone()),
+            ("component", self.component.clone()),
+        ] {
+            object.insert(key.into(), value.into());
+        }
+        for (key, value) in &self.fields {
+            let value = match value {
+                Said::Text(value) => value.clone().into(),
+                Said::Shown(value) => value.clone(),
+            };
+            object.insert((*key).into(), value);
+        }
+        format!("{}\n", Value::Object(object))
+    }
+
+    fn add(&mut self, field: &Field, value: Said) {
+        match (field.name(), value) {
+            ("message", Said::Shown(Value::String(message)) | Said::Text(message)) => self.message = message,
+            (name, value) => self.fields.push((name, value)),
+        }
+    }
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let mut text = Bounded::default();
+        // It says no when it has enough.
+        let _ = write!(text, "{value:?}");
+        self.add(field, Said::Shown(text.text.into()));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let mut text = Bounded::default();
+        let _ = text.write_str(value);
+        self.add(field, Said::Text(text.text));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field, Said::Shown(value.into()));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field, Said::Shown(value.into()));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field, Said::Shown(value.into()));
+    }
+}
+
+/// A text that takes so much and no more.
+#[derive(Default)]
+struct Bounded {
+    text: String,
+    chars: usize,
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        for c in more.chars() {
+            if self.chars >= VALUE_CHARS_MAX {
+                self.text.push('…');
+                return Err(fmt::Error);
+            }
+            self.chars += 1;
+            self.text.push(c);
+        }
+        Ok(())
+    }
+}
+
+/// Without control characters, but for newlines.
+fn escaped(text: &str) -> String {
+    if !text.contains(|c: char| c.is_control() && c != '\n') {
+        return text.to_owned();
+    }
+    text.chars().fold(String::with_capacity(text.len()), |mut escaped, c| {
+        match c.is_control() && c != '\n' {
+            true => escaped.extend(c.escape_default()),
+            false => escaped.push(c),
+        }
+        escaped
+    })
+}
+
+/// Syslog's number for a level.
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> Line {
+        Line {
+            level: Level::WARN,
+            component: "daytable::tail".into(),
+            message: "cannot read\n<0>file".into(),
+            fields: vec![
+                ("path", Said::Shown("/a\x1b[2J".into())),
+                ("count", Said::Shown(7.into())),
+                ("block", Said::Text("a\nb".into())),
+            ],
+        }
+    }
+
+    #[test]
+    fn every_line_of_a_message_has_its_priority_and_none_looks_like_another() {
+        let now = Ticks::from_date(2026, 11, 21).expect("a date");
+        let text = r#"cannot read
+  <0>file path=/a\u{1b}[2J count=7 block="a\nb""#;
+        assert_eq!(line().render(Form::Journal, now), format!("<4>{}\n", text.replace("\n", "\n<4>")));
+        assert_eq!(line().render(Form::Plain, now), format!("2026-11-21T00:00:00Z  WARN {text}\n"));
+        assert!(line().render(Form::Terminal, now).ends_with(&format!("{text}\n")));
+        assert_eq!(
+            line().render(Form::Json, now),
+            concat!(
+                r#"{"time":"2026-11-21T00:00:00Z","level":"warn","message":"cannot read\n<0>file","#,
+                r#""component":"daytable::tail","path":"/a\u001b[2J","count":7,"block":"a\nb"}"#,
+                "\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_value_is_cut_where_it_is_long() {
+        let mut text = Bounded::default();
+        assert!(write!(text, "{}", "x".repeat(10 * VALUE_CHARS_MAX)).is_err());
+        assert_eq!(text.text.chars().count(), VALUE_CHARS_MAX + 1);
+    }
+}
