@@ -8,6 +8,8 @@
 //! Labels have few values: `source` is the name of a config block and never a path, `table` the name of a configured
 //! table and never of a day. Lag is the largest of a block's files, because a sum would hide the one that hangs.
 
+#[cfg(test)]
+mod documented;
 mod naming;
 mod process;
 
@@ -93,6 +95,8 @@ pub struct Metrics {
     pub journal_gaps: IntCounterVec,
     /// Certificates that changed and could not be read, by `source`.
     pub certificate_reloads_failed: IntCounterVec,
+    /// Unix time at which the first certificate of a listener's file ends, by `source`.
+    pub certificate_expiry: GaugeVec,
     /// Files of credentials that changed and could not be used.
     pub credential_reloads_failed: IntCounter,
     /// Pushes that were refused before their body was read, by `reason`.
@@ -117,6 +121,8 @@ pub struct Metrics {
     process: Process,
     registry: Registry,
     fetched: Mutex<Vec<Fetch>>,
+    #[cfg(test)]
+    names: Vec<String>,
 }
 
 /// Fetches values that are kept elsewhere.
@@ -242,6 +248,11 @@ impl Metrics {
                 "Certificates that changed and could not be read.",
                 &["source"],
             ),
+            certificate_expiry: all.floats(
+                "certificate_expiry_timestamp_seconds",
+                "Unix time at which the first certificate of the file ends.",
+                &["source"],
+            ),
             credential_reloads_failed: all
                 .counter("credential_reloads_failed_total", "Files of credentials that changed and could not be used."),
             pushes_refused: all.counters(
@@ -278,6 +289,8 @@ impl Metrics {
             process: Process::new(&all),
             registry: all.registry,
             fetched: Mutex::default(),
+            #[cfg(test)]
+            names: all.names.into_inner(),
         }
     }
 
@@ -372,7 +385,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// With a child of every family, so that none is left out of what is shown.
-    fn full() -> Metrics {
+    pub(super) fn full() -> Metrics {
         let metrics = Metrics::new();
         let source = metrics.source("app");
         source.records_dropped("ignore_older", true).inc();
@@ -383,7 +396,10 @@ mod tests {
         metrics.redactions.with_label_values(&["email"]).inc();
         metrics.records_truncated.with_label_values(&["line_bytes_max"]).inc();
         metrics.tables.with_label_values(&["open"]).set(3);
+        metrics.tables_held_back.with_label_values(&["grace"]).set(1);
         metrics.lifecycle_failures.with_label_values(&["drop"]).inc();
+        metrics.lifecycle_waiting.with_label_values(&["drop"]).set(1);
+        metrics.lifecycle_bytes.with_label_values(&["seal"]).inc();
         metrics.commit_seconds.observe(0.004);
         metrics.connections.with_label_values(&["syslog"]).set(1);
         metrics.connections_accepted.with_label_values(&["syslog"]).inc();
@@ -391,6 +407,7 @@ mod tests {
         metrics.udp_drops.with_label_values(&["syslog"]).inc();
         metrics.journal_gaps.with_label_values(&["journal"]).inc();
         metrics.certificate_reloads_failed.with_label_values(&["syslog"]).inc();
+        metrics.certificate_expiry.with_label_values(&["syslog"]).set(1.9e9);
         metrics.pushes_refused.with_label_values(&["rate_limited"]).inc();
         metrics.push_body_bytes.with_label_values(&["http/ingest"]).inc();
         metrics.push_bodies_refused.with_label_values(&["http/ingest", "bad"]).inc();

@@ -4,6 +4,8 @@
 //! is there before its key is) is said and counted, and what was used before stays in use until the next change. A key that
 //! others can read is used, and said.
 
+mod validity;
+
 use crate::config::TlsConfig;
 use crate::watched::{self, Watched};
 use std::path::{Path, PathBuf};
@@ -15,6 +17,8 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+
+pub(crate) use validity::expiry;
 
 /// How long a handshake may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);

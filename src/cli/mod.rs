@@ -13,6 +13,7 @@
 mod adopt;
 mod archive;
 mod args;
+mod backup;
 mod check;
 mod completions;
 mod config;
@@ -89,6 +90,8 @@ enum Command {
     Restore(restore::Args),
     /// Drop a day-table
     Drop(drop::Args),
+    /// Copy the data folder as it is at one moment, while the daemon runs or when it does not
+    Backup(backup::Args),
     /// Rebuild the catalogue from the files of the data folder
     Repair(repair::Args),
     /// Ask the running daemon whether it is ready; exit 0 if it is
@@ -127,6 +130,7 @@ impl Cli {
             Command::Archive(args) => archive::run(&args),
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
+            Command::Backup(args) => backup::run(&args),
             Command::Repair(args) => repair::run(&args),
             Command::Healthcheck(args) => healthcheck::run(&args),
             Command::Man(args) => man::run(&args),
@@ -189,6 +193,7 @@ mod tests {
             "archive --data /tmp/d Log20261121",
             "restore --data /tmp/d --as Incident --keep 7d Log20261121",
             "plan --data /tmp/d --json",
+            "backup --data /tmp/d --copy /tmp/b",
             "repair --data /tmp/d",
             "healthcheck --live --timeout 500ms --address 127.0.0.1:7878",
             "reload --data /tmp/d --json",

@@ -168,6 +168,7 @@ fn tail(before: &TailConfig, now: &TailConfig) -> Vec<&'static str> {
             include,
             exclude,
             instance,
+            fields_from_path,
             reading,
             read_from,
             ignore_older,

@@ -10,7 +10,7 @@
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
 //! * [`changes`] says what differs between two of them.
 //! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
-//! * [`units`], [`template`] and [`glob`] are the kinds of values.
+//! * [`units`], [`template`], [`path_fields`] and [`glob`] are the kinds of values.
 //!
 //! * [`environment`]: a variable a key. [`reference`]: every key, as documentation.
 //!
@@ -26,6 +26,7 @@ pub mod glob;
 pub mod http;
 pub mod journal;
 mod limits;
+pub mod path_fields;
 mod push;
 mod reading;
 pub mod reference;
@@ -43,6 +44,7 @@ pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen, Pushing};
 pub use journal::JournalConfig;
+pub use path_fields::PathFields;
 pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
 pub use table::TableConfig;
 pub use tail::{ReadFrom, TailConfig, Watch};

@@ -1,6 +1,7 @@
 //! `[[tail]]`: the files to read.
 
 use super::glob::Pattern;
+use super::path_fields::{PathFields, PathFieldsError};
 use super::reading;
 use super::section::{Report, Section};
 use super::template::InstanceTemplate;
@@ -22,6 +23,8 @@ pub struct TailConfig {
     pub exclude: Vec<Pattern>,
     /// How the instance of a record is named.
     pub instance: InstanceTemplate,
+    /// What the path of a file gives to its records.
+    pub fields_from_path: Option<PathFields>,
     /// How lines are read.
     pub reading: Reading,
     /// Where to begin in a file that is found when the daemon starts for the first time.
@@ -70,6 +73,7 @@ impl Default for TailConfig {
             include: Vec::new(),
             exclude: Vec::new(),
             instance: InstanceTemplate::default(),
+            fields_from_path: None,
             reading: Reading::default(),
             read_from: ReadFrom::Beginning,
             ignore_older: None,
@@ -108,6 +112,7 @@ impl TailConfig {
             include: section.texts("include", 1, Pattern::include).unwrap_or_default(),
             exclude: section.texts("exclude", 0, Pattern::exclude).unwrap_or_default(),
             instance: section.text("instance", str::parse).unwrap_or(default.instance),
+            fields_from_path: section.text("fields_from_path", path_fields).unwrap_or_default(),
             reading: reading::read(&mut section, redact),
             read_from: section.choice(
                 "read_from",
@@ -124,6 +129,10 @@ impl TailConfig {
         section.finish();
         config
     }
+}
+
+fn path_fields(text: &str) -> Result<Option<PathFields>, PathFieldsError> {
+    if text == "off" { Ok(None) } else { text.parse().map(Some) }
 }
 
 /// The name of a block of sources.

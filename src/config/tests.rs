@@ -123,6 +123,7 @@ fn every_key_is_read() {
         include = ["/srv/**/*.log"]
         exclude = ["**/*.gz", "/srv/old/*"]
         instance = "{host}-{stem}"
+        fields_from_path = "/srv/{app}/*"
         format = "logfmt"
         zone = "Europe/Paris"
         join = { lines_max = 50, wait = "250ms" }
@@ -175,6 +176,7 @@ fn every_key_is_read() {
         include: include(&["/srv/**/*.log"]),
         exclude: ["**/*.gz", "/srv/old/*"].map(|pattern| Pattern::exclude(pattern).expect("a pattern")).into(),
         instance: "{host}-{stem}".parse().expect("a template"),
+        fields_from_path: Some("/srv/{app}/*".parse().expect("a pattern")),
         reading: Reading {
             format: FormatChoice::Only(Format::Logfmt),
             explicit: None,
@@ -284,6 +286,10 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
         (
             "[[tail]]\ninclude = [\"/a\"]\nignore_older = \"7\"",
             "f:3:16: ignore_older = \"7\": a duration needs its unit, for example \"7d\" (ms, s, m, h, d, w), or \"off\"",
+        ),
+        (
+            "[[tail]]\ninclude = [\"/a\"]\nfields_from_path = \"/srv/*\"",
+            "f:3:20: fields_from_path = \"/srv/*\": names no field: fields are written like {pod}",
         ),
         (
             "[[tail]]\ninclude = [\"/a\"]\ninstance = \"{hots}\"",

@@ -15,7 +15,9 @@ use crate::store::{Intake, Options};
 use crate::syslog::{self, ListenerCounters};
 use crate::tail::{BlockCounters, TailCounters};
 use crate::time::Ticks;
+use crate::tls;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -86,6 +88,8 @@ pub(super) struct Counted {
     pub(super) journals: Vec<Arc<JournalCounters>>,
     /// Where the patterns of secrets count, by their names.
     pub(super) redactions: Vec<(String, Arc<AtomicU64>)>,
+    /// The listeners that have a certificate now, and the file of each.
+    pub(super) certificates: Vec<(String, PathBuf)>,
 }
 
 impl Counted {
@@ -109,7 +113,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, 
     // Series that stand at zero are there before the first event: a rate needs both ends.
     metrics.on_scrape(Box::new(move |metrics| {
         let counted = counted.now();
-        let Counted { tails, listeners, blocks, all_listeners, journals, redactions } = &*counted;
+        let Counted { tails, listeners, blocks, all_listeners, journals, redactions, certificates } = &*counted;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |of: fn(&BlockCounters) -> &AtomicU64| blocks.iter().map(|block| read(of(block))).sum::<u64>();
         let now = crate::time::now();
@@ -179,7 +183,20 @@ pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, 
         metrics.open_files.set(i64::try_from(read(&tails.open_files)).unwrap_or(i64::MAX));
         metrics.sources_followed.set(i64::try_from(read(&tails.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
+        for (source, path) in certificates {
+            // What cannot be read now is what `certificate_reloads_failed` tells of.
+            if let Some(ends) = tls::expiry(path) {
+                metrics.certificate_expiry.with_label_values(&[source]).set(ends.unix_seconds() as f64);
+            }
+        }
     }));
+}
+
+/// The listeners that have a certificate, and the file of each.
+pub(super) fn certificates(config: &Config) -> Vec<(String, PathBuf)> {
+    let syslogs = config.syslogs.iter().map(|syslog| (syslog.name.as_str(), syslog.tls.as_ref()));
+    let listeners = syslogs.chain([("http", config.http.tls.as_ref())]);
+    listeners.filter_map(|(source, tls)| Some((source.to_owned(), tls?.cert_file.clone()))).collect()
 }
 
 /// What the reader of a journal counts.

@@ -10,7 +10,7 @@
 //! * **A journal** is read to where it is, that is committed, and then its successor begins there.
 
 use super::DaemonError;
-use super::observe::Counted;
+use super::observe::{self, Counted};
 use crate::activation::Inherited;
 use crate::config::syslog::Place;
 use crate::config::{Config, JournalConfig, SyslogConfig};
@@ -195,6 +195,7 @@ impl Sources {
         let blocks = counted.tails.blocks.clone();
         add_new(&mut counted.blocks, blocks);
         counted.add_redactions(config);
+        counted.certificates = observe::certificates(config);
         self.ground.counted.set(counted);
     }
 }

@@ -11,16 +11,25 @@ use prometheus::{
 /// Makes metrics of this program's prefix and enters them in the registry.
 pub(super) struct Naming {
     pub(super) registry: Registry,
+    /// The names of all families: the registry shows those alone that have a child.
+    #[cfg(test)]
+    pub(super) names: std::cell::RefCell<Vec<String>>,
 }
 
 impl Naming {
     pub(super) fn new() -> Naming {
-        Naming { registry: Registry::new() }
+        Naming {
+            registry: Registry::new(),
+            #[cfg(test)]
+            names: Default::default(),
+        }
     }
 
     /// Enters what was made; called directly for a metric without the prefix.
     pub(super) fn enter<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
         let made = made.expect("the names in this module are valid, which a test shows");
+        #[cfg(test)]
+        self.names.borrow_mut().extend(made.desc().iter().map(|desc| desc.fq_name.clone()));
         self.registry.register(Box::new(made.clone())).expect("the names in this module differ, which a test shows");
         made
     }

@@ -21,6 +21,7 @@
 //! sets `committed = k`: this is the commit point; (3) acknowledge. Pages above `committed` never happened: readers
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
+mod backup;
 pub mod bytes;
 pub mod catalogue;
 mod checkpoint;
@@ -46,6 +47,7 @@ pub mod steps;
 mod tests;
 mod tidy;
 
+pub use backup::{BackedUp, SealedFiles, backup};
 pub use commit::{Restoring, Sealing};
 pub use counts::CountBy;
 pub use error::StoreError;

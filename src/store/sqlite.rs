@@ -101,7 +101,7 @@ fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
 }
 
 /// Creates an empty file that only its owner reads, if there is none: SQLite gives its journals the same mode.
-fn create_private(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::OpenOptionsExt;
     let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match made {

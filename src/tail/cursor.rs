@@ -14,6 +14,7 @@ use super::counters::{BlockCounters, count};
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
+use crate::config::PathFields;
 use crate::lifecycle::Admission;
 use crate::log::own;
 use crate::parse::{Assembler, Ending, Format, Learned, RawRecord, cut_record};
@@ -43,6 +44,8 @@ pub(super) struct Cursor {
     lanes: Lanes,
     /// The path that its records name.
     source: String,
+    /// The fields that this path gives to each record; none until the first record asked.
+    path_fields: Option<Vec<(String, String)>>,
 }
 
 /// What a turn needs from outside.
@@ -88,7 +91,7 @@ impl Cursor {
     pub(super) fn new(state: SourceState, content: Option<Content>) -> Cursor {
         let source = state.path.to_string_lossy().into_owned();
         let learned = Learned::restore(&state.learned);
-        Cursor { state, content, learned, passed: None, open: None, lanes: Lanes::default(), source }
+        Cursor { state, content, learned, passed: None, open: None, lanes: Lanes::default(), source, path_fields: None }
     }
 
     /// Goes back to what is committed, or to where it was begun.
@@ -99,9 +102,11 @@ impl Cursor {
         self.open = None;
     }
 
-    /// Forgets where its records go: the configuration has other tables or another name for the instance.
+    /// Forgets where its records go, and what their path gives them: the configuration has other tables, another name for
+    /// the instance or other fields.
     pub(super) fn forget_lanes(&mut self) {
         self.lanes = Lanes::default();
+        self.path_fields = None;
     }
 
     /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
@@ -230,6 +235,14 @@ impl Cursor {
             count(&desk.counters.truncated, 1);
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
+        if let Some(pattern) = &desk.options.fields_from_path {
+            let fields = self.path_fields.get_or_insert_with(|| fields_of(pattern, &self.source));
+            // In front: whoever asks for a field by its name is given the path's, which no line can forge.
+            let fields = fields
+                .iter()
+                .map(|(name, value)| Field { name: name.as_str().into(), value: Value::String(value.as_str().into()) });
+            record.fields.splice(0..0, fields);
+        }
         // Only a time that a line gave is handed on: a file without any has the time of arrival in each record.
         let time = record.time.or(self.state.last_time).unwrap_or(desk.now);
         self.state.last_time = record.time.or(self.state.last_time);
@@ -290,6 +303,11 @@ impl Cursor {
     pub(super) fn unread(&self, size: u64) -> u64 {
         size.saturating_sub(self.state.position)
     }
+}
+
+/// What the path of a file gives to its records.
+fn fields_of(pattern: &PathFields, path: &str) -> Vec<(String, String)> {
+    pattern.of(path).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The offset behind the last newline of a plain file of `size` bytes; none where there is none in its last 2 MiB and

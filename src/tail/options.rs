@@ -1,6 +1,6 @@
 //! What the tailer is told: which files, and how they are read.
 
-use crate::config::{InstanceTemplate, Pattern, ReadFrom, TailConfig, Watch};
+use crate::config::{InstanceTemplate, PathFields, Pattern, ReadFrom, TailConfig, Watch};
 use crate::parse::Reading;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub struct TailOptions {
     pub poll: Duration,
     /// How the instance of a record is named.
     pub instance: InstanceTemplate,
+    /// What the path of a file gives to its records.
+    pub fields_from_path: Option<PathFields>,
 }
 
 impl TailOptions {
@@ -46,6 +48,7 @@ impl TailOptions {
             watch: Watch::Auto,
             poll: Duration::from_millis(250),
             instance: InstanceTemplate::default(),
+            fields_from_path: None,
         }
     }
 }
@@ -65,6 +68,7 @@ impl From<&TailConfig> for TailOptions {
             watch: config.watch,
             poll: config.poll,
             instance: config.instance.clone(),
+            fields_from_path: config.fields_from_path.clone(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod place;
 
 mod archive;
 mod activation;
+mod backup;
 mod commands;
 mod formats;
 mod gate;
@@ -22,6 +23,8 @@ mod life_of_a_day;
 mod lifecycle;
 mod multi_line;
 mod once;
+mod path_fields;
+mod prometheus;
 mod push;
 mod readme;
 mod reload;

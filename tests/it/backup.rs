@@ -1,0 +1,95 @@
+//! A backup that is taken while the daemon runs is a data folder: whole, and a daemon that is started on it goes on as if it
+//! had been killed then.
+
+use crate::place::{DAYTABLE, PATIENCE, Place, TAIL, append, numbered, wait_for};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+
+fn daytable(args: &[&str]) -> (bool, String) {
+    let output = Command::new(DAYTABLE).args(args).env_remove("DAYTABLE_DATA").output().expect("daytable can be run");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), said.into_owned())
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Records come all the time, over several days that are sealed meanwhile. Each of several backups is whole (`repair` has
+/// nothing to do), has the records of its moment once each, and takes the place of the folder: all is there once in the end.
+#[test]
+fn each_of_several_backups_of_a_busy_folder_takes_its_place() {
+    let place = Place::new();
+    let config = format!(
+        "{TAIL}[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n[lifecycle]\nschedule = \"* * * * * *\"\nseal_after = \"0s\"\n"
+    );
+    let daemon = place.start_with(&config);
+    // Days are over by a clock that a record confirms.
+    let now = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ INFO of today"]).output().expect("date").stdout;
+    append(&place.log("app.log"), &now);
+    let mut lines = vec!["of today".to_owned()];
+    for round in 0..6 {
+        // A day in the past, which is sealed within the second, and today's.
+        let day = format!("2026-11-1{round}T08:00:00Z INFO old {round}");
+        let more = numbered(&format!("a line of round {round}, number"), 3_000);
+        append(&place.log("app.log"), format!("{day}\n").as_bytes());
+        place.write("plain.log", &more);
+        lines.push(format!("old {round}"));
+        lines.extend(more);
+        let folder = place.path(&format!("backup-{round}"));
+        let (good, said) = daytable(&["backup", "--data", &text(&place.data()), &text(&folder)]);
+        assert!(good, "{said}");
+        // Read by another process while the daemon goes on: no key is there twice.
+        let (good, said) = daytable(&["query", "--data", &text(&folder), "--json", "-n", "1000000"]);
+        assert!(good, "{said}");
+        let (good, said) = daytable(&["repair", "--data", &text(&folder)]);
+        assert!(good && said.contains("agree"), "{said}");
+    }
+    place.wait_for_messages(&lines);
+    // The last once more when days are sealed for certain, with and without second names.
+    wait_for("a day is sealed", PATIENCE, || {
+        place.json("tables", &[]).iter().any(|table| table["state"] == "sealed").then_some(())
+    });
+    for (how, links) in [("--copy", 1), ("--log=info", 2)] {
+        let folder = place.path(&format!("backup{how}"));
+        let (good, said) = daytable(&["backup", how, "--data", &text(&place.data()), &text(&folder)]);
+        assert!(good, "{said}");
+        let sealed = fs::read_dir(folder.join("tables")).expect("a folder").filter_map(Result::ok);
+        let sealed: Vec<_> = sealed.filter(|entry| entry.path().extension().is_some_and(|e| e == "parquet")).collect();
+        assert!(!sealed.is_empty());
+        for file in sealed {
+            assert!(file.metadata().expect("metadata").nlink() >= links, "{file:?}");
+        }
+    }
+    daemon.stop();
+
+    for round in [0, 3, 5] {
+        fs::remove_dir_all(place.data()).expect("the folder is lost");
+        fs::rename(place.path(&format!("backup-{round}")), place.data()).expect("brought back");
+        let daemon = place.start_with(&config);
+        place.wait_for_messages(&lines);
+        place.assert_no_key_twice();
+        daemon.stop();
+    }
+}
+
+/// What is there is not written over; what is no data folder is not backed up, and leaves nothing behind.
+#[test]
+fn a_backup_goes_to_a_folder_of_its_own() {
+    let place = Place::new();
+    let (none, folder) = (place.path("none"), place.path("backup"));
+    let (good, said) = daytable(&["backup", "--data", &text(&none), &text(&folder)]);
+    assert!(!good && said.contains("no data folder"), "{said}");
+    assert!(!folder.exists());
+    place.write("app.log", &numbered("line", 10));
+    place.said("import", &[&text(&place.log("app.log"))]);
+    fs::create_dir(&folder).expect("a folder");
+    let (good, said) = daytable(&["backup", "--data", &text(&place.data()), &text(&folder)]);
+    assert!(good, "{said}");
+    let (good, said) = daytable(&["backup", "--data", &text(&place.data()), &text(&folder)]);
+    assert!(!good && said.contains("not empty"), "{said}");
+    let mode = fs::metadata(folder.join("catalog.db")).expect("metadata").mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

@@ -1,0 +1,55 @@
+//! What the path of a file gives to its records: a node's container logs, as the kubelet lays them out.
+
+use crate::place::{PATIENCE, Place, append, wait_for};
+use std::fs;
+
+const NODE: &str = "[[tail]]\nname = \"pods\"\ninclude = [\"LOGS/*/*/*.log\"]\nformat = \"cri\"\ninstance = \"{field:pod}\"\n\
+    fields_from_path = \"LOGS/{namespace}_{pod}_{uid}/{container}/*\"\n\
+    [[table]]\nname = \"Shop\"\nkeep = \"36500d\"\nwhen = { field = \"namespace\", equals = \"shop\" }\n[[table]]\nname = \"Log\"\nkeep = \"36500d\"\n";
+
+/// Namespace, pod and container are fields of each record, name its instance and choose its table; a line that says it is
+/// of another pod changes nothing. After a rotation and a start of the daemon it is still the same file.
+#[test]
+fn the_path_of_a_container_log_says_whose_records_they_are() {
+    let place = Place::new();
+    let (cart, other) = ("shop_cart-7d9_0a1b/app", "kube-system_dns-x2_77/coredns");
+    for folder in [cart, other] {
+        fs::create_dir_all(place.log(folder)).expect("a folder");
+    }
+    let line = |second: u32, text: &str| format!("2026-11-21T08:00:{second:02}.123456789Z stdout F {text}\n");
+    let file = place.log(&format!("{cart}/0.log"));
+    append(&file, line(0, "card refused").as_bytes());
+    append(
+        &file,
+        line(1, r#"{\"msg\":\"forged\",\"pod\":\"dns-x2\",\"namespace\":\"kube-system\"}"#)
+            .replace('\\', "")
+            .as_bytes(),
+    );
+    append(&place.log(&format!("{other}/3.log")), line(2, "a name was asked for").as_bytes());
+    let daemon = place.start_with(NODE);
+    place.wait_for_messages(&["card refused", "forged", "a name was asked for"].map(str::to_owned));
+    daemon.stop();
+    // The kubelet's rotation, while nobody looks.
+    fs::rename(&file, place.log(&format!("{cart}/0.log.20261121-080100"))).expect("renamed");
+    append(&place.log(&format!("{cart}/0.log.20261121-080100")), line(3, "the last of the old").as_bytes());
+    append(&file, line(4, "the first of the new").as_bytes());
+    let daemon = place.start_with(NODE);
+    let all = ["card refused", "forged", "a name was asked for", "the last of the old", "the first of the new"];
+    place.wait_for_messages(&all.map(str::to_owned));
+    for record in place.records() {
+        let is_dns = record["message"] == "a name was asked for";
+        let expected = if is_dns {
+            ["kube-system", "dns-x2", "77", "coredns", "dns-x2", "Log20261121"]
+        } else {
+            ["shop", "cart-7d9", "0a1b", "app", "cart-7d9", "Shop20261121"]
+        };
+        let found = ["namespace", "pod", "uid", "container", "partition_key", "table"].map(|key| record[key].clone());
+        assert_eq!(found, expected, "{record}");
+    }
+    let found = place.json("query", &["--instance", "cart-7d9"]);
+    assert_eq!(found.len(), 4);
+    wait_for("the source is known by its block", PATIENCE, || {
+        (daemon.metric("daytable_records_received_total{source=\"pods\"}")? >= 2.0).then_some(())
+    });
+    daemon.stop();
+}
