@@ -321,6 +321,27 @@ impl Reader {
         })
     }
 
+    /// Every partition of `table`, in order.
+    pub fn partitions(&self, table: &DayTable) -> Result<Vec<Arc<str>>, StoreError> {
+        self.with_files(table, |files| {
+            let mut names = Vec::new();
+            for file in files {
+                match self.sealed(file)? {
+                    Some(sealed) => names.extend(sealed.partitions()),
+                    None => {
+                        let opened = self.take(file)?;
+                        let found = partition_names(&opened, None);
+                        self.give_back(opened);
+                        names.extend(found?.into_values());
+                    }
+                }
+            }
+            names.sort();
+            names.dedup();
+            Ok(names)
+        })
+    }
+
     /// Where a follower starts that wants only what is committed from now on.
     pub fn follow_from_now(&self) -> Result<Followed, StoreError> {
         let mut followed = Followed { seq: self.catalogue.committed()?.seq, files: HashMap::new() };
