@@ -4,7 +4,7 @@ use super::args::{Data, Filters, FromArchives, interval, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::query::text::Shown;
-use crate::query::{Count, Grouping, count};
+use crate::query::{Count, Grouping, Stores, count};
 use crate::record::Level;
 use crate::time::now;
 use clap::ValueEnum;
@@ -40,7 +40,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let grouping =
         Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
     let (reader, archives) = (args.data.open()?, args.from.archives()?);
-    let (counts, told) = count(&reader, &archives, &args.filters.at(now(), None), grouping)?;
+    let (counts, told) = count(&Stores::here(&reader, &archives), &args.filters.at(now(), None), grouping)?;
     let mut output = Output::new();
     if args.json {
         counts.iter().try_for_each(|count| output.json(count))?;

@@ -8,6 +8,7 @@ use crate::http::BindError;
 use crate::lifecycle::StepError;
 use crate::store::StoreError;
 use crate::syslog::ListenError;
+use crate::tables::TableError;
 use crate::tail::ImportError;
 use std::io;
 use std::path::PathBuf;
@@ -72,6 +73,9 @@ pub enum CliError {
     /// The data folder does not give what is asked for.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A table store does not give what is asked for.
+    #[error(transparent)]
+    Tables(#[from] TableError),
     /// The running daemon does not do what is asked for.
     #[error(transparent)]
     Control(#[from] ControlError),

@@ -4,7 +4,7 @@ use super::args::{Data, Filters, FromArchives, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::key::{DayTable, RowKey};
-use crate::query::{one, select};
+use crate::query::{Stores, one, select};
 use crate::time::now;
 use std::ops::ControlFlow;
 
@@ -48,9 +48,10 @@ impl Keys {
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let (reader, archives) = (args.data.open()?, args.from.archives()?);
+    let stores = Stores::here(&reader, &archives);
     let mut output = Output::new();
     if let Some(Keys { table, partition, row }) = args.key {
-        let (record, told) = one(&reader, &archives, &table, &partition, row)?;
+        let (record, told) = one(&stores, &table, &partition, row)?;
         if record.is_none() {
             tell(&told)?;
         }
@@ -60,7 +61,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         return tell(&told);
     }
     let mut written = Ok(());
-    let told = select(&reader, &archives, &args.filters.at(now(), args.n), |record| {
+    let told = select(&stores, &args.filters.at(now(), args.n), |record| {
         written = output.record(&record, args.json);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

@@ -7,11 +7,12 @@ use super::life::Lives;
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
 use crate::parse::Reading;
-use crate::query::{Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Told, count, select, when};
+use crate::query::{Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when};
 use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
 use crate::syslog;
+use crate::tables::TableError;
 use crate::tail::{self, ImportError, TailOptions};
 use crate::time::{self, Ticks};
 use serde::Serialize;
@@ -156,6 +157,16 @@ impl From<StoreError> for ApiError {
     }
 }
 
+impl From<TableError> for ApiError {
+    fn from(error: TableError) -> ApiError {
+        match error {
+            TableError::Store(error) => error.into(),
+            TableError::NotThere(_) => ApiError::NotFound(error.to_string()),
+            _ => ApiError::Failed(error.to_string()),
+        }
+    }
+}
+
 /// Writes a line. False when nobody listens.
 pub(super) fn write(line: &impl Serialize, out: &mut Out) -> bool {
     match serde_json::to_string(line) {
@@ -220,7 +231,7 @@ fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
 fn answer_query(reader: &Reader, archives: &Archives, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
     let filter = filter(&params.filters, Some(params.n as u64))?;
     let mut wrote = false;
-    let told = select(reader, archives, &filter, |record| {
+    let told = select(&Stores::here(reader, archives), &filter, |record| {
         wrote = true;
         if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
@@ -253,7 +264,7 @@ fn answer_count(reader: &Reader, archives: &Archives, params: &CountParams, out:
         }
         grouping.every = Some(every);
     }
-    let (counts, told) = count(reader, archives, &filter(&params.filters, None)?, grouping)?;
+    let (counts, told) = count(&Stores::here(reader, archives), &filter(&params.filters, None)?, grouping)?;
     // Numbers that lack a day are wrong numbers.
     complete(&told)?;
     write(&counts, out);

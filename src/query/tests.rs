@@ -2,7 +2,7 @@
 
 use super::archived::Archives;
 use super::record::Record;
-use super::{Filter, Follower, Grouping, count, one, select};
+use super::{Filter, Follower, Grouping, Stores, count, one, select};
 use crate::archive::Access;
 use crate::batch::Batch;
 use crate::key::{DayTable, Period, RowKey, TableName, instance_of};
@@ -85,7 +85,7 @@ fn selected(folder: &Folder, filter: &Filter) -> Vec<Record> {
         records.push(record);
         ControlFlow::Continue(())
     };
-    select(&folder.reader(), &Archives::PassedOver, filter, each).expect("read");
+    select(&Stores::here(&folder.reader(), &Archives::PassedOver), filter, each).expect("read");
     records
 }
 
@@ -160,7 +160,7 @@ fn counts_are_those_of_the_records() {
             if grouping == Grouping::default() {
                 wanted.entry((None, None, None)).or_default();
             }
-            let (counted, _) = count(&folder.reader(), &Archives::PassedOver, &filter, grouping).expect("counted");
+            let (counted, _) = count(&Stores::here(&folder.reader(), &Archives::PassedOver), &filter, grouping).expect("counted");
             let counted: Vec<_> = counted
                 .into_iter()
                 .map(|c| ((c.time.map(Ticks::unix_seconds), c.level, c.instance), c.records))
@@ -176,11 +176,11 @@ fn a_record_is_found_by_its_three_keys_and_whole() {
     for n in [7, 8] {
         let (table, partition, key, _, message) = record(n);
         let found =
-            one(&folder.reader(), &Archives::PassedOver, &table, partition, key).expect("read").0.expect("there");
+            one(&Stores::here(&folder.reader(), &Archives::PassedOver), &table, partition, key).expect("read").0.expect("there");
         assert!(found.message == message && found.row_key == key, "record {n}");
-        assert_eq!(one(&folder.reader(), &Archives::PassedOver, &table, "nowhere", key).expect("read").0, None);
+        assert_eq!(one(&Stores::here(&folder.reader(), &Archives::PassedOver), &table, "nowhere", key).expect("read").0, None);
         assert_eq!(
-            one(&folder.reader(), &Archives::PassedOver, &table.next().next().next().next(), partition, key)
+            one(&Stores::here(&folder.reader(), &Archives::PassedOver), &table.next().next().next().next(), partition, key)
                 .expect("read")
                 .0,
             None
@@ -236,7 +236,7 @@ fn a_table_that_is_dropped_has_no_more_rows() {
         seen.push(record.row_key.position());
         ControlFlow::Continue(())
     };
-    select(&reader, &Archives::PassedOver, &Filter::default(), each).expect("read on");
+    select(&Stores::here(&reader, &Archives::PassedOver), &Filter::default(), each).expect("read on");
     let mut wanted = expected(&Filter::default());
     wanted.retain(|n| record(*n).0 != first);
     assert_eq!(seen, wanted);
@@ -263,7 +263,7 @@ fn a_table_that_is_archived_and_dropped_meanwhile_is_read_from_its_archive() {
             seen.push(record.row_key.position());
             ControlFlow::Continue(())
         };
-        let told = select(&reader, &Archives::Read(Access::default()), &filter, each).expect("read on");
+        let told = select(&Stores::here(&reader, &Archives::Read(Access::default())), &filter, each).expect("read on");
         assert_eq!(seen, expected(&filter));
         assert_eq!(told.archived.into_iter().collect::<Vec<_>>(), [oldest]);
     }

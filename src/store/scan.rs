@@ -35,6 +35,7 @@ pub struct Scan<'r> {
     behind: Vec<usize>,
     resume: Resume,
     since: Instant,
+    openings: u64,
     done: bool,
 }
 
@@ -68,6 +69,7 @@ impl<'r> Scan<'r> {
             behind: Vec::new(),
             resume: Resume::From(RowKey::range(range.from, range.to).0),
             since: Instant::now(),
+            openings: 0,
             done: false,
         };
         scan.open()?;
@@ -96,7 +98,13 @@ impl<'r> Scan<'r> {
         self.parts = parts;
         self.order.clear();
         self.since = Instant::now();
+        self.openings += 1;
         Ok(())
+    }
+
+    /// How often it opened the live files: they were others each time, or it has just begun.
+    pub fn openings(&self) -> u64 {
+        self.openings
     }
 
     /// Whether the files that are read are not the live ones any more.
