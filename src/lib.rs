@@ -20,6 +20,7 @@
 //! * [`fair`]: what one sender may send.
 //! * [`tls`]: certificates of listeners.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
+//! * [`azure`]: the client of Azure Table storage, which knows nothing of the rest.
 //! * [`tables`]: the table store: what the embedded engine and Azure Table storage have in common.
 //! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
 //! * [`lifecycle`]: the life of a day: created ahead, sealed, archived, dropped, restored: a pure plan, and what takes its steps.
@@ -55,6 +56,7 @@ pub mod fair;
 mod watched;
 pub mod tls;
 pub mod store;
+pub mod azure;
 pub mod tables;
 pub mod archive;
 pub mod lifecycle;
