@@ -2,6 +2,7 @@
 
 use super::control::ControlError;
 use crate::archive::ArchiveError;
+use crate::azure;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::BindError;
@@ -113,6 +114,7 @@ impl CliError {
             CliError::Unavailable(_) => Exit::Unavailable,
             CliError::Incomplete(_) => Exit::TempFail,
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => of_store(error),
+            CliError::Tables(error) => of_tables(error),
             CliError::Step(error) => of_step(error),
             CliError::Daemon(error) => of_daemon(error),
             CliError::Import(ImportError::Read { source, .. }) => of_io(source),
@@ -155,6 +157,18 @@ fn of_step(error: &StepError) -> Exit {
         StepError::Archive(ArchiveError::Setup { .. }) | StepError::Address(..) => Exit::Config,
         StepError::Archive(_) => Exit::Unavailable,
         StepError::Stopped => Exit::TempFail,
+    }
+}
+
+fn of_tables(error: &TableError) -> Exit {
+    match error {
+        TableError::Store(error) => of_store(error),
+        TableError::Azure(error) if error.kind() == azure::Kind::Denied => Exit::NoPerm,
+        TableError::Azure(_) | TableError::BeingDropped(_) => Exit::TempFail,
+        TableError::Setup(_) | TableError::Runtime(_) => Exit::Software,
+        TableError::NotThere(_) => Exit::NoInput,
+        TableError::Foreign { .. } => Exit::Data,
+        TableError::Crowded { .. } | TableError::TooLarge { .. } => Exit::Unavailable,
     }
 }
 

@@ -13,19 +13,22 @@
 //! what is read or not; rows that were there before and stay are in it, once.
 //!
 //! * [`entity`]: a row, owned.
-//! * [`embedded`]: a data folder.
+//! * [`embedded`]: a data folder; [`mod@azure`]: the service; [`wire`]: rows as the service has them.
 //! * [`gather`]: rows become batches again; [`content`]: what a table's rows come to, by which two are compared.
 //! * `windows`: oldest first, and any order at all where the service gives none: by windows of time.
 //!
 //! Calls block: they belong to threads of their own, never to a task of a runtime.
 
+pub mod azure;
 pub mod content;
 pub mod embedded;
 pub mod entity;
 pub mod gather;
 pub mod walk;
 mod windows;
+pub mod wire;
 
+pub use azure::AzureTables;
 pub use content::Content;
 pub use embedded::Embedded;
 pub use entity::{Entity, OwnedValue};
@@ -163,6 +166,8 @@ pub struct Continuation(Next);
 enum Next {
     /// Behind this row.
     After(Arc<str>, RowKey),
+    /// Where the service says.
+    Token(crate::azure::Continuation),
     /// In this window of time, of this partition where the whole table is read.
     Window(Option<Arc<str>>, windows::Window),
 }
@@ -173,6 +178,15 @@ pub enum TableError {
     /// The data folder says no.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The service says no.
+    #[error(transparent)]
+    Azure(#[from] crate::azure::Error),
+    /// There is no client of the service.
+    #[error(transparent)]
+    Setup(#[from] crate::azure::SetupError),
+    /// The system gives no means to wait for the service.
+    #[error("failed to set up the runtime of a client: {0}")]
+    Runtime(#[source] std::io::Error),
     /// The table is not there.
     #[error("there is no table {0}")]
     NotThere(DayTable),
@@ -186,6 +200,14 @@ pub enum TableError {
         table: DayTable,
         /// Which row, and what is wrong with it.
         what: String,
+    },
+    /// A row that the service takes in no way.
+    #[error("{table}: row {key} is too large for the service")]
+    TooLarge {
+        /// The table.
+        table: DayTable,
+        /// Its RowKey.
+        key: RowKey,
     },
     /// More rows have one time than can be put in order in memory.
     #[error("{table}: more than {max} rows of partition {partition} are of {time}, too many to put in order")]
