@@ -235,7 +235,7 @@ impl AzureTables {
             sent.map_err(|error| error_of(&batch.table, error))
         };
         let mut transaction = new();
-        let mut push = |transaction: &mut Transaction, row: &RowRef<'_>| {
+        let push = |transaction: &mut Transaction, row: &RowRef<'_>| {
             transaction.push(&row.key.to_string(), wire::properties(batch, row))
         };
         if rows.iter().all(|row| push(&mut transaction, row) == Pushed::Added) {
