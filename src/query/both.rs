@@ -2,8 +2,8 @@
 //!
 //! What is sent goes from the data folder behind that, so a row may be in both places, and is never in none. Two things
 //! follow: rows are merged by their keys and equal ones given once; and what was read ahead from afar must be younger than
-//! the snapshot of the data folder that it is merged with. So where the folder's files are opened anew, because some of
-//! them went, the remote rows are read anew as well, from the last row on.
+//! the snapshot of the data folder that it is merged with. So with each new snapshot the partitions that the folder has, or
+//! had, are read anew from afar as well, from the last row on.
 
 use super::afar::Afar;
 use super::archived::Reading;
@@ -13,11 +13,13 @@ use super::stores::Stores;
 use crate::key::RowKey;
 use crate::store::{Scan, StoreError};
 use crate::tables::{Columns, Entity, TableError, TableStore};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The rows of one day from both places; from its archive, where it is dropped meanwhile.
 pub(super) struct DayRows<'a> {
     stores: &'a Stores<'a>,
+    remote: &'a dyn TableStore,
     reading: &'a Reading,
     filter: &'a Filter,
     sieve: &'a Sieve<'a>,
@@ -25,15 +27,25 @@ pub(super) struct DayRows<'a> {
     columns: Columns,
     here: Option<Scan<'a>>,
     here_next: Option<Entity>,
-    /// How often the files of `here` had been opened when `afar` began.
-    openings: u64,
+    /// The partitions that the data folder has, or had.
+    ours: BTreeSet<Arc<str>>,
+    /// The snapshots of `here` when they were read from afar.
+    snapshots: u64,
+    /// None while the table is not there.
     afar: Option<Afar<'a>>,
-    afar_next: Option<Entity>,
     archive: Option<Rows<'a>>,
+    archive_next: Option<Entity>,
     /// The key of the last row, and the partitions of those that had it.
     last: Option<RowKey>,
     given: Vec<Arc<str>>,
     is_over: bool,
+}
+
+/// Where the next row is.
+enum Place {
+    Here,
+    Afar,
+    Archive,
 }
 
 impl<'a> DayRows<'a> {
@@ -49,16 +61,10 @@ impl<'a> DayRows<'a> {
         let range = if bounds.stands { unless_gone(range_of(stores.reader, filter, &bounds))?.flatten() } else { None };
         let scan = range.map(|range| stores.reader.scan(&bounds.table, &range)).transpose();
         let here = unless_gone(scan)?.flatten();
-        let openings = here.as_ref().map_or(0, Scan::openings);
-        // Behind the snapshot of the data folder.
-        let times = (bounds.from, bounds.to);
-        let afar = unless_not_there(Afar::begin(remote, bounds.table.clone(), filter, columns, times, None))?;
-        let archive = match (&here, &afar) {
-            (None, None) => archived_rows(stores.reader, reading, filter, &bounds, None)?,
-            _ => None,
-        };
-        Ok(DayRows {
+        let snapshots = here.as_ref().map_or(0, Scan::snapshots);
+        let mut rows = DayRows {
             stores,
+            remote,
             reading,
             filter,
             sieve,
@@ -66,14 +72,18 @@ impl<'a> DayRows<'a> {
             columns,
             here,
             here_next: None,
-            openings,
-            afar,
-            afar_next: None,
-            archive,
+            ours: BTreeSet::new(),
+            snapshots,
+            afar: None,
+            archive: None,
+            archive_next: None,
             last: None,
             given: Vec::new(),
             is_over: false,
-        })
+        };
+        // Behind the snapshot of the data folder.
+        rows.look_afar_anew()?;
+        Ok(rows)
     }
 
     /// Sees to it that the next row of the data folder is known, if there is one.
@@ -82,59 +92,63 @@ impl<'a> DayRows<'a> {
             && let Some(scan) = &mut self.here
         {
             let row = scan.next();
-            let openings = scan.openings();
+            let snapshots = scan.snapshots();
+            let is_gone = matches!(row, Some(Err(StoreError::TableGone(_))));
             match row {
                 Some(Ok(row)) => {
                     let is_wanted = self.sieve.lets_through(row.key(), row.level(), row.properties());
                     self.here_next = is_wanted.then(|| Entity::of(&row));
                 }
-                Some(Err(StoreError::TableGone(_))) => {
-                    self.here = None;
-                    self.look_afar_anew()?;
-                }
+                Some(Err(StoreError::TableGone(_))) | None => self.here = None,
                 Some(Err(error)) => return Err(error.into()),
-                None => self.here = None,
             }
-            if self.openings != openings {
-                self.openings = openings;
+            if is_gone || self.snapshots != snapshots {
+                self.snapshots = snapshots;
                 self.look_afar_anew()?;
             }
         }
         Ok(())
     }
 
-    /// Forgets what was read ahead from afar.
+    /// Forgets what was read ahead from afar of what the data folder has, or had.
     fn look_afar_anew(&mut self) -> Result<(), TableError> {
-        let Some(remote) = self.stores.remote else { return Ok(()) };
-        self.afar_next = None;
-        let begun = match &mut self.afar {
-            Some(afar) => afar.restart(self.last),
+        let table = &self.bounds.table;
+        let ours = unless_gone(self.stores.reader.partitions(table))?.unwrap_or_default();
+        self.ours.extend(ours.into_iter().filter(|partition| self.filter.wants_partition(partition)));
+        let read = match &mut self.afar {
+            Some(afar) => afar.read_anew(&self.ours, self.last),
             None => {
-                let (table, times) = (self.bounds.table.clone(), (self.bounds.from, self.bounds.to));
-                let begun = Afar::begin(remote, table, self.filter, self.columns, times, self.last);
+                let (table, times) = (table.clone(), (self.bounds.from, self.bounds.to));
+                let begun =
+                    Afar::begin(self.remote, table, self.filter, self.columns, times, self.last, &self.ours);
                 begun.map(|afar| self.afar = Some(afar))
             }
         };
-        if unless_not_there(begun)?.is_none() {
+        if unless_not_there(read)?.is_none() {
             self.afar_is_gone()?;
         }
         Ok(())
     }
 
+    /// Takes what is not wanted from afar, until the next row is one that is.
     fn look_afar(&mut self) -> Result<(), TableError> {
-        while self.afar_next.is_none()
-            && let Some(afar) = &mut self.afar
-        {
-            match unless_not_there(afar.next())? {
-                Some(Some(row)) => {
-                    let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property()));
-                    if self.sieve.lets_through(row.key, row.level, properties) {
-                        self.afar_next = Some(row);
-                    }
-                }
-                Some(None) => self.afar = None,
-                None => self.afar_is_gone()?,
+        while let Some(afar) = &mut self.afar {
+            if unless_not_there(afar.look())?.is_none() {
+                self.afar_is_gone()?;
+                break;
             }
+            let Some(row) = afar.head() else { break };
+            let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property()));
+            if self.sieve.lets_through(row.key, row.level, properties) {
+                break;
+            }
+            drop(afar.pop());
+        }
+        while self.archive_next.is_none()
+            && let Some(row) = self.archive.as_mut().and_then(Iterator::next).transpose()?
+        {
+            let is_wanted = self.sieve.lets_through(row.key(), row.level(), row.properties());
+            self.archive_next = is_wanted.then(|| Entity::of(&row));
         }
         Ok(())
     }
@@ -142,29 +156,38 @@ impl<'a> DayRows<'a> {
     /// The table is dropped, or was not created yet: what is archived of it is read.
     fn afar_is_gone(&mut self) -> Result<(), TableError> {
         self.afar = None;
-        let Stores { reader, .. } = *self.stores;
-        let archived = self.reading.latest(reader)?.remove(&self.bounds.table);
-        let bounds = Bounds { stands: false, archived, ..self.bounds.clone() };
-        self.archive = archived_rows(reader, self.reading, self.filter, &bounds, self.last)?;
+        if self.archive.is_none() {
+            let reader = self.stores.reader;
+            let archived = self.reading.latest(reader)?.remove(&self.bounds.table);
+            let bounds = Bounds { stands: false, archived, ..self.bounds.clone() };
+            self.archive = archived_rows(reader, self.reading, self.filter, &bounds, self.last)?;
+        }
         Ok(())
     }
 
+    /// The next row, or one that was given already.
+    fn take(&mut self) -> Result<Option<Entity>, TableError> {
+        self.look_here()?;
+        self.look_afar()?;
+        let afar = self.afar.as_ref().and_then(Afar::head);
+        let heads = [
+            (self.here_next.as_ref(), Place::Here),
+            (afar, Place::Afar),
+            (self.archive_next.as_ref(), Place::Archive),
+        ];
+        let next = heads.into_iter().filter_map(|(row, place)| Some((row?, place)));
+        let Some((_, place)) = next.min_by(|(a, _), (b, _)| (a.key, &a.partition).cmp(&(b.key, &b.partition))) else {
+            return Ok(None);
+        };
+        Ok(match place {
+            Place::Here => self.here_next.take(),
+            Place::Afar => self.afar.as_mut().and_then(Afar::pop),
+            Place::Archive => self.archive_next.take(),
+        })
+    }
+
     fn next_row(&mut self) -> Result<Option<Entity>, TableError> {
-        loop {
-            self.look_here()?;
-            self.look_afar()?;
-            while self.afar_next.is_none()
-                && let Some(row) = self.archive.as_mut().and_then(Iterator::next).transpose()?
-            {
-                let is_wanted = self.sieve.lets_through(row.key(), row.level(), row.properties());
-                self.afar_next = is_wanted.then(|| Entity::of(&row));
-            }
-            let takes_here = match (&self.here_next, &self.afar_next) {
-                (Some(here), Some(afar)) => (here.key, &here.partition) <= (afar.key, &afar.partition),
-                (here, _) => here.is_some(),
-            };
-            let next = if takes_here { self.here_next.take() } else { self.afar_next.take() };
-            let Some(row) = next else { return Ok(None) };
+        while let Some(row) = self.take()? {
             if self.last != Some(row.key) {
                 self.given.clear();
                 self.last = Some(row.key);
@@ -174,6 +197,7 @@ impl<'a> DayRows<'a> {
                 return Ok(Some(row));
             }
         }
+        Ok(None)
     }
 }
 
