@@ -46,6 +46,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             closed.store_open(false);
         }),
         on_reopened: Box::new(move || opened.store_open(true)),
+        outbox: None,
     }
 }
 
