@@ -9,7 +9,7 @@ use crate::http::BindError;
 use crate::lifecycle::StepError;
 use crate::store::StoreError;
 use crate::syslog::ListenError;
-use crate::tables::TableError;
+use crate::tables::{ConnectError, TableError};
 use crate::tail::ImportError;
 use std::io;
 use std::path::PathBuf;
@@ -77,6 +77,9 @@ pub enum CliError {
     /// A table store does not give what is asked for.
     #[error(transparent)]
     Tables(#[from] TableError),
+    /// A remote store cannot be reached as it is configured.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// The running daemon does not do what is asked for.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -114,7 +117,9 @@ impl CliError {
             CliError::Unavailable(_) => Exit::Unavailable,
             CliError::Incomplete(_) => Exit::TempFail,
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => of_store(error),
-            CliError::Tables(error) => of_tables(error),
+            CliError::Tables(error) | CliError::Connect(ConnectError::Client(error)) => of_tables(error),
+            CliError::Connect(ConnectError::File { source, .. }) => of_io(source),
+            CliError::Connect(_) => Exit::Config,
             CliError::Step(error) => of_step(error),
             CliError::Daemon(error) => of_daemon(error),
             CliError::Import(ImportError::Read { source, .. }) => of_io(source),
@@ -183,6 +188,7 @@ fn of_daemon(error: &DaemonError) -> Exit {
         },
         DaemonError::Syslog(ListenError::Tls(_)) => Exit::Config,
         DaemonError::Bind(_) | DaemonError::Syslog(_) => Exit::Unavailable,
+        DaemonError::Connect(_) => Exit::Config,
         DaemonError::Token(_) | DaemonError::Tls(_) | DaemonError::Gate(_) | DaemonError::Activation(_) => Exit::Config,
         DaemonError::Died => Exit::Software,
     }

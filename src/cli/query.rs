@@ -1,10 +1,10 @@
 //! `daytable query`: records, newest first, or one record by its three keys.
 
-use super::args::{Data, Filters, FromArchives, tell};
+use super::args::{Data, Filters, Behind, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::key::{DayTable, RowKey};
-use crate::query::{Stores, one, select};
+use crate::query::{one, select};
 use crate::time::now;
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ pub(super) struct Args {
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
-    from: FromArchives,
+    behind: Behind,
     /// So many records at most
     #[arg(short, value_name = "N")]
     n: Option<u64>,
@@ -47,8 +47,8 @@ impl Keys {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let (reader, archives) = (args.data.open()?, args.from.archives()?);
-    let stores = Stores::here(&reader, &archives);
+    let opened = args.behind.open(&args.data)?;
+    let stores = opened.stores();
     let mut output = Output::new();
     if let Some(Keys { table, partition, row }) = args.key {
         let (record, told) = one(&stores, &table, &partition, row)?;

@@ -12,7 +12,7 @@ use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
 use crate::syslog;
-use crate::tables::TableError;
+use crate::tables::{AzureTables, TableError, TableStore};
 use crate::tail::{self, ImportError, TailOptions};
 use crate::time::{self, Ticks};
 use serde::Serialize;
@@ -28,6 +28,19 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// Readers that wait for a query at most; after a burst of clients the others close.
 const IDLE_MAX: usize = 8;
 
+/// What is behind the data folder.
+pub(super) struct Behind {
+    pub(super) archives: Archives,
+    pub(super) remote: Option<Arc<AzureTables>>,
+}
+
+impl Behind {
+    fn with<'a>(&'a self, reader: &'a Reader) -> Stores<'a> {
+        let remote = self.remote.as_deref().map(|remote| remote as &dyn TableStore);
+        Stores { reader, archives: &self.archives, remote }
+    }
+}
+
 /// The answers over the folder of `store` and the counts of `listeners`. Imports are read by `reading`.
 pub(super) fn api(
     readers: &Arc<Readers>,
@@ -36,17 +49,17 @@ pub(super) fn api(
     listeners: Arc<syslog::Counters>,
     router: Router,
     reading: Reading,
-    archives: Archives,
+    behind: Behind,
 ) -> Api {
-    let (intake, archives) = (store.intake(), Arc::new(archives));
+    let (intake, behind) = (store.intake(), Arc::new(behind));
     Api {
         query: Box::new({
-            let (readers, archives) = (readers.clone(), archives.clone());
-            move |params, out| readers.with(|reader| answer_query(reader, &archives, params, out))
+            let (readers, behind) = (readers.clone(), behind.clone());
+            move |params, out| readers.with(|reader| answer_query(&behind.with(reader), params, out))
         }),
         count: Box::new({
-            let (readers, archives) = (readers.clone(), archives.clone());
-            move |params, out| readers.with(|reader| answer_count(reader, &archives, params, out))
+            let (readers, behind) = (readers.clone(), behind.clone());
+            move |params, out| readers.with(|reader| answer_count(&behind.with(reader), params, out))
         }),
         tail: Box::new({
             let readers = readers.clone();
@@ -228,10 +241,10 @@ fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
     })
 }
 
-fn answer_query(reader: &Reader, archives: &Archives, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
+fn answer_query(stores: &Stores<'_>, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
     let filter = filter(&params.filters, Some(params.n as u64))?;
     let mut wrote = false;
-    let told = select(&Stores::here(reader, archives), &filter, |record| {
+    let told = select(stores, &filter, |record| {
         wrote = true;
         if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
@@ -247,7 +260,7 @@ fn complete(told: &Told) -> Result<(), ApiError> {
     told.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
 }
 
-fn answer_count(reader: &Reader, archives: &Archives, params: &CountParams, out: &mut Out) -> Result<(), ApiError> {
+fn answer_count(stores: &Stores<'_>, params: &CountParams, out: &mut Out) -> Result<(), ApiError> {
     let mut grouping = Grouping::default();
     for by in &params.by {
         match by.as_str() {
@@ -264,7 +277,7 @@ fn answer_count(reader: &Reader, archives: &Archives, params: &CountParams, out:
         }
         grouping.every = Some(every);
     }
-    let (counts, told) = count(&Stores::here(reader, archives), &filter(&params.filters, None)?, grouping)?;
+    let (counts, told) = count(stores, &filter(&params.filters, None)?, grouping)?;
     // Numbers that lack a day are wrong numbers.
     complete(&told)?;
     write(&counts, out);

@@ -30,9 +30,11 @@ use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
 use crate::store::{Store, StoreError};
 use crate::syslog::{ListenError, SyslogHandle};
+use crate::tables::azure::QUERY_PATIENCE;
+use crate::tables::{ConnectError, connect};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use crate::tls::TlsError;
-use answers::Readers;
+use answers::{Behind, Readers};
 use life::Lives;
 use listeners::Listeners;
 use std::path::PathBuf;
@@ -54,6 +56,9 @@ pub enum DaemonError {
     /// The sockets of the service manager are not those of the configuration.
     #[error("failed to listen: {0}")]
     Activation(#[from] ActivationError),
+    /// The remote store cannot be reached as it is configured.
+    #[error("failed to reach the remote store: {0}")]
+    Connect(#[from] ConnectError),
     /// A listener cannot be bound.
     #[error("failed to listen: {0}")]
     Bind(#[from] BindError),
@@ -134,8 +139,10 @@ async fn serve(
     let hands = Arc::new(hands);
     let lives = Lives::new(&config, hands.clone(), readers.clone());
     life::fetch(&metrics, &lives);
+    let remote = connect::behind(&config.store, QUERY_PATIENCE)?.map(Arc::new);
     let (archives, listeners) = (Archives::Read(config.archives.clone()), bound.syslog.counters());
-    let api = answers::api(&readers, lives, store, listeners, router.clone(), config.reading(), archives);
+    let behind = Behind { archives, remote };
+    let api = answers::api(&readers, lives, store, listeners, router.clone(), config.reading(), behind);
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Some(listener) = bound.http {

@@ -32,6 +32,17 @@ pub(crate) fn put(connection: &Connection, seq: i64, stamp: Stamp) -> rusqlite::
 }
 
 impl Catalogue {
+    /// Whether a commit was ever noted: only the outbox of a remote store does.
+    pub(crate) fn has_stamps(&self) -> Result<bool, StoreError> {
+        let found = (|| {
+            // A catalogue of an earlier format has no such table.
+            let known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'commit_clock'";
+            let is_known = self.connection().prepare_cached(known)?.exists([])?;
+            Ok(is_known && self.connection().prepare_cached("SELECT 1 FROM commit_clock LIMIT 1")?.exists([])?)
+        })();
+        found.map_err(StoreError::sqlite("catalog.db"))
+    }
+
     /// When commit `seq` was, or the one before it of which that is known; where none is, the one after it.
     pub(crate) fn accepted_at(&self, seq: i64) -> Result<Option<Ticks>, StoreError> {
         let select = "SELECT coalesce((SELECT at FROM commit_clock WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1),

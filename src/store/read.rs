@@ -235,6 +235,11 @@ impl Reader {
         self.catalogue.sources()
     }
 
+    /// Whether the folder is, or was, the outbox of a remote store: not all of its records are here.
+    pub fn is_outbox(&self) -> Result<bool, StoreError> {
+        self.catalogue.has_stamps()
+    }
+
     /// What the catalogue says, beside tables and sources.
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue

@@ -14,12 +14,14 @@
 //!
 //! * [`entity`]: a row, owned.
 //! * [`embedded`]: a data folder; [`mod@azure`]: the service; [`wire`]: rows as the service has them.
+//! * [`connect`]: how the service is reached.
 //! * [`gather`]: rows become batches again; [`content`]: what a table's rows come to, by which two are compared.
 //! * `windows`: oldest first, and any order at all where the service gives none: by windows of time.
 //!
 //! Calls block: they belong to threads of their own, never to a task of a runtime.
 
 pub mod azure;
+pub mod connect;
 pub mod content;
 pub mod embedded;
 pub mod entity;
@@ -29,6 +31,7 @@ mod windows;
 pub mod wire;
 
 pub use azure::AzureTables;
+pub use connect::ConnectError;
 pub use content::Content;
 pub use embedded::Embedded;
 pub use entity::{Entity, OwnedValue};

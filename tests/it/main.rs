@@ -33,5 +33,6 @@ mod sealed;
 mod senders;
 mod service;
 mod syslog;
+mod tables;
 mod tidy;
 mod trouble;
