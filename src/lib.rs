@@ -22,8 +22,6 @@
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`outbox`]: with a remote store, what is committed is sent there and then goes from the folder.
 //! * [`azure`]: the client of Azure Table storage, which knows nothing of the rest.
-//! * [`outbox`]: with a remote store, what is committed is sent there and then goes from the folder.
-//! * [`azure`]: the client of Azure Table storage, which knows nothing of the rest.
 //! * [`tables`]: the table store: what the embedded engine and Azure Table storage have in common.
 //! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
 //! * [`lifecycle`]: the life of a day: created ahead, sealed, archived, dropped, restored: a pure plan, and what takes its steps.
@@ -59,8 +57,6 @@ pub mod fair;
 mod watched;
 pub mod tls;
 pub mod store;
-pub mod outbox;
-pub mod azure;
 pub mod outbox;
 pub mod azure;
 pub mod tables;
