@@ -153,6 +153,7 @@ fn of_io(error: &io::Error) -> Exit {
 fn of_step(error: &StepError) -> Exit {
     match error {
         StepError::Store(error) => of_store(error),
+        StepError::Tables(error) => of_tables(error),
         StepError::Archive(ArchiveError::Io { source, .. }) => of_io(source),
         StepError::Archive(ArchiveError::Missing { .. }) | StepError::NoArchive(..) => Exit::NoInput,
         StepError::Archive(ArchiveError::Damaged { .. } | ArchiveError::Source { .. }) | StepError::Manifest(..) => {

@@ -175,6 +175,7 @@ impl From<StepError> for ApiError {
     fn from(error: StepError) -> ApiError {
         match error {
             StepError::Store(error) => error.into(),
+            StepError::Tables(error) => error.into(),
             StepError::NoArchive(..) => ApiError::NotFound(error.to_string()),
             StepError::Stopped => ApiError::Busy(error.to_string()),
             _ => ApiError::Refused(error.to_string()),
