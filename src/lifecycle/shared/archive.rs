@@ -8,7 +8,7 @@
 //! The folder takes the rows in any order and merges equal keys, so nothing depends on the service's order; what is in
 //! memory is a page, a commit and a row group. A kill leaves the folder, and the next step that needs it begins it anew.
 
-use super::hands::{SharedHands, latest, manifest};
+use super::hands::{SharedHands, latest};
 use crate::archive::{Archive, Patience};
 use crate::key::DayTable;
 use crate::lifecycle::hands::{Kept, OnWork, StepError, address, seal_of};
@@ -18,7 +18,6 @@ use crate::store::{Done, Options, Store, StoreError, Submission};
 use crate::tables::gather::Gather;
 use crate::tables::{Content, whole_table};
 use crate::time;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -75,15 +75,25 @@ impl SharedHands {
     fn drop_table(&self, table: &DayTable, on: &mut OnWork<'_>) -> Result<(), StepError> {
         let restored = self.notes().restored()?.into_iter().find(|restored| restored.table == *table);
         let of = restored.as_ref().map_or(table, |restored| &restored.origin);
-        if let Some(archived) = latest(&self.state()?, of) {
-            let content = self.content(table, on)?;
-            if content.rows > 0 && !content.is_that_of(&manifest(&archived)?) {
-                if restored.is_some() {
-                    let what = format!("{table} holds other rows than the archive that it was restored from");
-                    return Err(StoreError::Refused(what).into());
+        match latest(&self.state()?, of) {
+            Some(archived) => {
+                let content = self.content(table, on)?;
+                if content.rows > 0 && !content.is_that_of(&manifest(&archived)?) {
+                    if restored.is_some() {
+                        let what = format!("{table} holds other rows than the archive that it was restored from");
+                        return Err(StoreError::Refused(what).into());
+                    }
+                    self.archive_anew(table, &archived.url, on)?;
                 }
-                self.archive_anew(table, &archived.url, on)?;
             }
+            None if restored.is_some() => return Err(StepError::NoArchive(of.clone(), String::new())),
+            // It was planned because it had no rows.
+            None if self.empty().contains(table) && self.content(table, on)?.rows > 0 => {
+                self.is_empty(table, false);
+                return Err(StoreError::Refused(format!("{table} is not dropped: it has rows now")).into());
+            }
+            // Its table asks for no archive.
+            None => {}
         }
         crate::failpoint!("shared-drop-before");
         self.tables.drop_table(table)?;

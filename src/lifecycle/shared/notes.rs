@@ -8,13 +8,13 @@
 //!
 //! Its name is none that a day-table can have.
 
-use crate::azure::{Client, DateTime, Entity, Error, Kind, Pushed, Query, Transaction, Value};
+use crate::azure::{Client, Entity, Error, Kind, Pushed, Query, Transaction, Value};
 use crate::key::{DayTable, partition_key};
 use crate::tables::{AzureTables, TableError};
 use crate::time::Ticks;
 
 /// The table of notes.
-pub const NOTES: &str = "DaytableHosts";
+pub(super) const NOTES: &str = "DaytableHosts";
 const HOST: &str = "host";
 const RESTORED: &str = "restored";
 

@@ -113,7 +113,7 @@ fn look(view: &SharedView, table: &DayTable, drops: &mut Drops<'_>) -> Result<Op
     doubt(rule.window.period, Duration::MAX)?;
     if let Some(Shortened { keep_before, since }) = rule.shortened {
         let until = since.plus(view.limits.grace);
-        if now < until && !Window { keep: keep_before, ..rule.window }.expired(table, now) {
+        if now < until && !(Window { keep: keep_before, ..rule.window }).expired(table, now) {
             return Err(Reason::Grace { until });
         }
     }
@@ -215,7 +215,7 @@ mod tests {
         DayTable::parse(&format!("Log202611{day:02}")).expect("a day-table")
     }
 
-    /// Days from the 10th to the 21st, kept for five days; today is the 21st, so those before the 15th have expired.
+    /// Days from the 10th to the 21st, kept for five days; today is the 21st, so those up to the 15th have expired.
     fn view() -> SharedView {
         let rule = TableRule {
             name: TableName::new("Log").expect("a name"),
