@@ -2,10 +2,13 @@
 
 use super::{DateTime, Value};
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+
+/// Fields of an entity at most: 255 properties, a type beside each, and what the service says of it.
+const FIELDS_MAX: usize = 1024;
 
 /// An entity: its keys, when it was written last, and its properties in the order they came.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,6 +104,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(Name(name)) = map.next_key()? {
+                    if fields.len() >= FIELDS_MAX {
+                        return Err(A::Error::custom("an entity has more properties than the service allows"));
+                    }
                     fields.push((name, map.next_value()?));
                 }
                 Ok(Fields(fields))
@@ -141,6 +147,13 @@ mod tests {
         assert_eq!(entity.property("Ratio"), Some(&Value::Double(0.1)));
         assert!(matches!(entity.property("Bad"), Some(Value::Double(number)) if number.is_nan()));
         assert_eq!(page[1], Entity { partition_key: "web-17".into(), row_key: "2".into(), ..Entity::default() });
+    }
+
+    #[test]
+    fn more_properties_than_there_can_be() {
+        let fields = |count: usize| (0..count).map(|number| format!("\"A{number}\":1")).collect::<Vec<_>>().join(",");
+        assert_eq!(entity(format!("{{{}}}", fields(255)).as_bytes()).expect("an entity").properties.len(), 255);
+        assert!(entity(format!("{{{}}}", fields(100_000)).as_bytes()).is_err());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::exit::CliError;
 use crate::azure::Account;
-use crate::config::Config;
+use crate::config::{Config, TableConfig};
+use crate::lifecycle::{Limits, TableRule};
 use crate::parse::Reading;
 use crate::query::{Archives, Filter, Stores, Told, When};
 use crate::record::Level;
@@ -45,6 +46,7 @@ pub(super) struct Opened {
     pub(super) reader: Reader,
     archives: Archives,
     remote: Option<AzureTables>,
+    config: Option<Config>,
 }
 
 impl Opened {
@@ -52,6 +54,17 @@ impl Opened {
     pub(super) fn stores(&self) -> Stores<'_> {
         let remote = self.remote.as_ref().map(|remote| remote as &dyn TableStore);
         Stores { reader: &self.reader, archives: &self.archives, remote }
+    }
+
+    /// The remote store, where there is one.
+    pub(super) fn remote(&self) -> Option<&AzureTables> {
+        self.remote.as_ref()
+    }
+
+    /// The rules of the configuration that was named.
+    pub(super) fn rules(&self) -> Option<(Vec<TableRule>, Limits)> {
+        let config = self.config.as_ref()?;
+        Some((config.tables.iter().map(TableConfig::rule).collect(), config.lifecycle.limits))
     }
 }
 
@@ -67,9 +80,9 @@ impl Behind {
         };
         let archives = match self.no_archived {
             true => Archives::PassedOver,
-            false => Archives::Read(config.map(|config| config.archives).unwrap_or_default()),
+            false => Archives::Read(config.as_ref().map(|config| config.archives.clone()).unwrap_or_default()),
         };
-        Ok(Opened { reader, archives, remote })
+        Ok(Opened { reader, archives, remote, config })
     }
 }
 

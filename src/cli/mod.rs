@@ -27,6 +27,7 @@ mod repair;
 mod restore;
 mod run;
 mod sources;
+mod stress;
 mod tables;
 mod tail;
 mod working;
@@ -75,6 +76,8 @@ enum Command {
     Restore(restore::Args),
     /// Drop a day-table
     Drop(drop::Args),
+    /// Offer a peak load to the remote store: how much it takes, and how many buckets an instance needs
+    Stress(stress::Args),
     /// Rebuild the catalogue from the files of the data folder
     Repair(repair::Args),
 }
@@ -104,6 +107,7 @@ impl Cli {
             Command::Archive(args) => archive::run(&args),
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
+            Command::Stress(args) => stress::run(&args),
             Command::Repair(args) => repair::run(&args),
         }
     }
@@ -137,6 +141,8 @@ mod tests {
             "restore",
             "restore --as Log2026 Log20261121",
             "restore --keep 0s Log20261121",
+            "stress --peak 0",
+            "stress --for 2h",
         ] {
             assert!(Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' '))).is_err(), "{line}");
         }
@@ -160,6 +166,7 @@ mod tests {
             "archive --data /tmp/d Log20261121",
             "restore --data /tmp/d --as Incident --keep 7d Log20261121",
             "plan --data /tmp/d --json",
+            "stress --config daytable.toml --peak 20000 --for 10s --partitions 32 --json",
             "repair --data /tmp/d",
         ] {
             let parsed = Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' ')));

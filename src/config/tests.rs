@@ -333,10 +333,7 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
             "f:2:12: schedule = \"0 0 * * 1\": a weekday is written by its name, like MON or MON-FRI: \"1\" means another \
              day here than in a crontab",
         ),
-        (
-            "[store]\nkind = \"cloud\"",
-            "f:2:8: kind = \"cloud\": must be one of \"embedded\", \"azure\"",
-        ),
+        ("[store]\nkind = \"cloud\"", "f:2:8: kind = \"cloud\": must be one of \"embedded\", \"azure\""),
         (
             "[store]\nkind = \"azure\"\nfill = \"2m\"\noutbox_bytes_max = \"1KiB\"\nwhen_full = \"drop\"",
             "f:3:8: fill = \"2m\": must be from \"0ms\" to \"1m\"\n\

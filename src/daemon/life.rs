@@ -1,14 +1,16 @@
 //! What the lifecycle answers: the list of day-tables, the plan, and what an operator has done with a day.
 
+use super::afar::configured;
 use super::answers::{Readers, write, write_all};
-use crate::config::{Config, TableConfig};
+use crate::config::Config;
 use crate::http::{ApiError, Out, Restore};
 use crate::key::{DayTable, TableName};
 use crate::lifecycle::board::Working;
+use crate::lifecycle::shared::{self, SharedHands};
 use crate::lifecycle::{Archive, Hands, Limits, StepError, TableRule, View, Wanted, forecast};
 use crate::metrics::{Metrics, raise_to, size};
-use crate::query::lives;
-use crate::store::{LifecycleState, Reader};
+use crate::query::{lives, lives_afar};
+use crate::store::{LifecycleState, Reader, StoreError};
 use crate::time;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,12 +30,26 @@ pub(super) struct Lives {
     data_dir: PathBuf,
     rules: Arc<[TableRule]>,
     limits: Limits,
+    /// The tables of a remote store, and the rules that they live by.
+    afar: Option<(Arc<SharedHands>, Arc<[TableRule]>)>,
 }
 
 impl Lives {
-    pub(super) fn new(config: &Config, hands: Arc<Hands>, readers: Arc<Readers>) -> Lives {
-        let rules = config.tables.iter().map(TableConfig::rule).collect();
-        Lives { hands, readers, data_dir: config.data_dir.clone(), rules, limits: config.lifecycle.limits }
+    pub(super) fn new(
+        config: &Config,
+        hands: Arc<Hands>,
+        readers: Arc<Readers>,
+        afar: Option<Arc<SharedHands>>,
+    ) -> Lives {
+        let rules = super::remote::local_rules(config).into();
+        let afar = afar.map(|afar| (afar, configured(config).into()));
+        Lives { hands, readers, data_dir: config.data_dir.clone(), rules, limits: super::local_limits(config), afar }
+    }
+
+    /// The remote store's hands, and its rules, where `table` is not one that stays here.
+    fn afar_of(&self, table: &DayTable) -> Option<(&SharedHands, &[TableRule])> {
+        let stays = self.rules.iter().any(|rule| rule.name == *table.table());
+        self.afar.as_ref().filter(|_| !stays).map(|(hands, rules)| (&**hands, &**rules))
     }
 
     fn view(&self, state: LifecycleState) -> View {
@@ -42,19 +58,28 @@ impl Lives {
 
     pub(super) fn tables(&self, reader: &Reader, out: &mut Out) -> Result<(), ApiError> {
         let view = self.view(LifecycleState::of(reader.catalogue())?);
-        write_all(lives(&reader.tables()?, &view, &self.hands.board().read()).iter(), out)
+        let mut tables = lives(&reader.tables()?, &view, &self.hands.board().read());
+        if let Some((afar, rules)) = &self.afar {
+            tables = lives_afar(tables, &afar.view(rules, self.limits)?);
+        }
+        write_all(tables.iter(), out)
     }
 
     pub(super) fn plan(&self, out: &mut Out) -> Result<(), ApiError> {
         let view = self.view(self.hands.steps().lifecycle_state()?);
-        write_all(forecast(&view).told().iter(), out)
+        let mut told = forecast(&view).told();
+        if let Some((afar, rules)) = &self.afar {
+            told.extend(shared::plan(&afar.view(rules, self.limits)?).told());
+        }
+        write_all(told.iter(), out)
     }
 
     pub(super) fn drop_table(&self, name: &str, without_archive: bool, out: &mut Out) -> Result<(), ApiError> {
         let (table, steps) = (day_table(name)?, self.hands.steps());
-        match without_archive {
-            true => steps.drop_without_archive(&table)?,
-            false => steps.drop_table(&table)?,
+        match (self.afar_of(&table), without_archive) {
+            (Some((afar, rules)), _) => afar.drop_now(&table, afar.view(rules, self.limits)?, without_archive)?,
+            (None, true) => steps.drop_without_archive(&table)?,
+            (None, false) => steps.drop_table(&table)?,
         }
         self.readers.let_go();
         tracing::info!(%table, without_archive, "dropped, as asked for");
@@ -64,12 +89,18 @@ impl Lives {
 
     pub(super) fn archive(&self, name: &str, out: &mut Out) -> Result<(), ApiError> {
         let table = day_table(name)?;
-        let rule = self.rules.iter().find(|rule| rule.name == *table.table());
+        let afar = self.afar_of(&table);
+        let rules = afar.map_or(&*self.rules, |(_, rules)| rules);
+        let rule = rules.iter().find(|rule| rule.name == *table.table());
         let place = rule.and_then(|rule| match &rule.archive {
             Archive::At(place) => Some(place.clone()),
             Archive::None => None,
         });
-        let done = worked(&table, out, |on| self.hands.archive_now(&table, place.as_deref(), on))?;
+        let done = worked(&table, out, |on| match (afar, place.as_deref()) {
+            (Some((afar, _)), Some(place)) => afar.archive_now(&table, place, on),
+            (Some(_), None) => Err(StoreError::Refused(format!("the table of {table} asks for no archive")).into()),
+            (None, place) => self.hands.archive_now(&table, place, on),
+        })?;
         self.readers.let_go();
         write(&done, out);
         Ok(())
@@ -81,9 +112,12 @@ impl Lives {
             origin: day_table(&restore.table)?,
             name: name.map_err(|error| ApiError::parameter("name", error.to_string()))?,
             keep: Duration::from_secs(restore.keep_seconds),
-            places: places(&self.rules),
+            places: places(self.afar.as_ref().map_or(&self.rules, |(_, rules)| rules)),
         };
-        let restored = worked(&wanted.origin, out, |on| self.hands.restore(&wanted, on))?;
+        let restored = worked(&wanted.origin, out, |on| match self.afar_of(&wanted.origin) {
+            Some((afar, _)) => afar.restore(&wanted, on),
+            None => self.hands.restore(&wanted, on),
+        })?;
         write(&restored, out);
         Ok(())
     }

@@ -103,3 +103,12 @@ pub struct ShownOutbox {
     /// What the last request that failed was told; empty where all is well.
     pub error: String,
 }
+
+impl ShownOutbox {
+    /// Its losses, each with its number, and what the last request was told that failed; empty where nothing was lost.
+    pub fn losses(&self) -> String {
+        let losses = self.losses.iter().map(|(reason, count)| format!("{reason}={count}"));
+        let error = Some(self.error.clone()).filter(|error| !error.is_empty());
+        losses.chain(error).collect::<Vec<_>>().join(" ")
+    }
+}

@@ -46,7 +46,7 @@ pub use entity::{Entity, OwnedValue};
 pub use filter::Filter;
 pub use follow::Follower;
 pub use listing::{ShownListener, ShownSource, ShownTable};
-pub use lives::lives;
+pub use lives::{lives, lives_afar};
 pub use record::Record;
 pub use select::{one, select};
 pub use stores::Stores;

@@ -32,7 +32,8 @@ const PAGE_OVERHEAD_BYTES: u64 = 1024;
 /// See [`PAGE_OVERHEAD_BYTES`].
 const PACKED_OVERHEAD_BYTES: u64 = 64;
 
-const SCHEMA: Schema = Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE]] };
+const SCHEMA: Schema =
+    Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE]] };
 
 const TABLES: &str = "
     CREATE TABLE total(

@@ -290,7 +290,8 @@ impl Day {
         // What is being unpacked takes in rows as well, and counts its packs from the front.
         let is_in = |unpacking: &Unpacking| {
             let is_gone = |merge: &Merge| merge.old.iter().any(|id| removed.pages.contains(id));
-            removed.packs.iter().any(|(id, _)| unpacking.bodies.contains_key(id)) || unpacking.merges.iter().any(is_gone)
+            removed.packs.iter().any(|(id, _)| unpacking.bodies.contains_key(id))
+                || unpacking.merges.iter().any(is_gone)
         };
         if self.unpacking.as_ref().is_some_and(is_in) {
             self.unpacking = None;

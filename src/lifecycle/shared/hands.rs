@@ -1,14 +1,17 @@
 //! The owner's steps are taken: what decides nothing and does everything.
 
 use super::notes::Notes;
+use super::plan::{SharedView, plan};
+use super::run;
 use crate::key::DayTable;
 use crate::lifecycle::hands::{Hands, OnWork, StepError};
-use crate::lifecycle::plan::Step;
+use crate::lifecycle::plan::{Archive as Rule, Limits, Step, TableRule};
 use crate::store::catalogue::Archived;
 use crate::store::sealed::Manifest;
 use crate::store::{LifecycleState, StoreError};
-use crate::tables::{AzureTables, Content, TableStore, whole_table};
+use crate::tables::{AzureTables, Content, TableError, TableStore, whole_table};
 use std::collections::BTreeSet;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,6 +42,42 @@ impl SharedHands {
     /// The notes of the daytables that share it.
     pub fn notes(&self) -> Notes<'_> {
         Notes(&self.tables)
+    }
+
+    /// What a plan is made from now.
+    ///
+    /// # Errors
+    ///
+    /// Where the catalogue or the remote store cannot be read.
+    pub fn view(&self, rules: &[TableRule], limits: Limits) -> Result<SharedView, StepError> {
+        let view = run::view(&self.tables, self.state()?, rules, limits)?;
+        Ok(SharedView { empty: self.empty(), ..view })
+    }
+
+    /// Drops a table because somebody asks for it, under the conditions of the plan but for its numbers, and for the archive
+    /// where that is not asked for.
+    ///
+    /// # Errors
+    ///
+    /// Why it stays; whatever kept it from being dropped.
+    pub fn drop_now(&self, table: &DayTable, mut view: SharedView, without_archive: bool) -> Result<(), StepError> {
+        let refused = |what: String| Err(StoreError::Refused(format!("{table} is not dropped: {what}")).into());
+        if !view.tables.contains(table) {
+            return Err(TableError::NotThere(table.clone()).into());
+        }
+        view.limits = Limits { min_tables: 0, drops_per_run_max: NonZeroU16::MAX, ..view.limits };
+        for rule in view.rules.iter_mut().filter(|_| without_archive) {
+            (rule.archive, rule.archive_before) = (Rule::None, None);
+        }
+        let planned = plan(&view);
+        if let Some(held) = planned.held_back.iter().find(|held| held.table == *table) {
+            return refused(held.reason.to_string());
+        }
+        match planned.steps.into_iter().find(|planned| planned.step.table() == table).map(|planned| planned.step) {
+            Some(step @ Step::Drop(_)) => self.take(&step, &mut |_| {}),
+            Some(Step::Archive(..)) => refused("it has no archive that was read back, and its table asks for one".into()),
+            _ => refused("its time is not over, and who sends to it would create it again".into()),
+        }
     }
 
     /// Tables that had no rows when they were read.

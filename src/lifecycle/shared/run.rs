@@ -2,7 +2,7 @@
 //! and takes steps when the schedule says so.
 
 use super::hands::SharedHands;
-use super::notes::Host;
+use super::notes::{Host, Notes};
 use super::plan::{SharedView, plan};
 use crate::lifecycle::clock::Clock;
 use crate::lifecycle::hands::StepError;
@@ -11,10 +11,10 @@ use crate::lifecycle::remember::recall;
 use crate::lifecycle::run::Run;
 use crate::lifecycle::schedule::Schedule;
 use crate::store::catalogue::Role;
-use crate::store::{Reader, StoreError};
-use crate::tables::TableStore;
+use crate::store::{LifecycleState, Reader, StoreError};
+use crate::tables::{AzureTables, TableError, TableStore};
 use crate::time::{self, Ticks};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
@@ -93,20 +93,11 @@ impl Shared {
         }
     }
 
-    /// What a plan is made from now.
-    ///
-    /// # Errors
-    ///
-    /// Where the catalogue or the remote store cannot be read.
-    pub fn view(&self) -> Result<SharedView, StepError> {
-        view(&self.hands, &self.rules, self.limits)
-    }
-
     fn run(&self, stop: &Receiver<()>, reasons: &mut HashMap<String, &'static str>) -> Run {
         let mut run = Run { at: time::now(), ..Run::default() };
         let mut taken: HashSet<Step> = HashSet::new();
         loop {
-            let Plan { steps, held_back } = match self.view() {
+            let Plan { steps, held_back } = match self.hands.view(&self.rules, self.limits) {
                 Ok(mut view) => {
                     view.dropped = u16::try_from(run.dropped).unwrap_or(u16::MAX);
                     plan(&view)
@@ -150,25 +141,28 @@ impl Shared {
     }
 }
 
-/// What the owner's plan is made from now.
+/// What the owner's plan is made from now: `state` is that of its data folder.
 ///
 /// # Errors
 ///
-/// Where the catalogue or the remote store cannot be read.
-pub fn view(hands: &SharedHands, rules: &[TableRule], limits: Limits) -> Result<SharedView, StepError> {
-    let state = hands.state()?;
+/// Where the remote store cannot be read.
+pub fn view(
+    tables: &AzureTables,
+    state: LifecycleState,
+    rules: &[TableRule],
+    limits: Limits,
+) -> Result<SharedView, TableError> {
     let mut rules = rules.to_vec();
     for rule in &mut rules {
         recall(rule, &state.rules, limits.grace);
     }
     // What daytables tell is read first: whoever admits something after that tells of a time that is too early.
-    let hosts = hands.notes().hosts()?;
-    let restored = hands.notes().restored()?;
-    let tables = hands.tables().tables()?;
+    let notes = Notes(tables);
+    let (hosts, restored) = (notes.hosts()?, notes.restored()?);
     Ok(SharedView {
-        tables,
+        tables: tables.tables()?,
         restored,
-        empty: hands.empty(),
+        empty: BTreeSet::new(),
         archives: state.archives,
         hosts,
         rules,

@@ -286,7 +286,9 @@ impl Catalogue {
     pub(crate) fn let_go(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
         self.change(|transaction| {
             transaction.execute("DELETE FROM file WHERE name = ?1 AND role = 'outbox'", [file])?;
-            transaction.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", params![file, day.to_string()]).map(drop)
+            transaction
+                .execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", params![file, day.to_string()])
+                .map(drop)
         })
     }
 
@@ -597,7 +599,8 @@ pub(super) fn undone() -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("ALTER TABLE {} DROP COLUMN {};", words[0], words[3])
     });
-    let dropped = ["making", "archive", "watch", "pressure", "once", "commit_clock"].map(|table| format!("DROP TABLE {table};"));
+    let dropped =
+        ["making", "archive", "watch", "pressure", "once", "commit_clock"].map(|table| format!("DROP TABLE {table};"));
     added.chain(dropped).chain(["ALTER TABLE source DROP COLUMN cursor;".into()]).collect()
 }
 

@@ -27,8 +27,8 @@ mod removal;
 mod unsent;
 
 pub use level::{Dropped, Level};
+pub use removal::{Departure, Departures, Sent};
 pub(super) use removal::{Removed, Waiting, waiting};
-pub use removal::{Departures, Departure, Sent};
 pub use unsent::{Head, News, Seen, Unsent};
 
 use crate::key::{DayTable, TableName};
