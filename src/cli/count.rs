@@ -1,6 +1,6 @@
 //! `daytable count`: how many records, by time, level and instance.
 
-use super::args::{Data, Filters, Behind, interval, tell};
+use super::args::{Behind, Data, Filters, interval, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::query::text::Shown;

@@ -1,6 +1,6 @@
 //! `daytable query`: records, newest first, or one record by its three keys.
 
-use super::args::{Data, Filters, Behind, tell};
+use super::args::{Behind, Data, Filters, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::key::{DayTable, RowKey};

@@ -78,10 +78,11 @@ fn count(table: &ShownTable) -> String {
 
 fn columns(tables: Vec<ShownTable>) -> Columns<'static, 7> {
     let row = |table: ShownTable| {
+        let rows = count(&table);
         [
             table.table,
             table.state.into(),
-            count(&table),
+            rows,
             table.bytes.map_or("-".into(), bytes),
             cell(table.first_time),
             cell(table.last_time),

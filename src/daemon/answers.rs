@@ -8,7 +8,9 @@ use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
 use crate::outbox::ShownOutbox;
 use crate::parse::Reading;
-use crate::query::{Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when};
+use crate::query::{
+    Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when,
+};
 use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};

@@ -119,8 +119,7 @@ impl<'a> DayRows<'a> {
             Some(afar) => afar.read_anew(&self.ours, self.last),
             None => {
                 let (table, times) = (table.clone(), (self.bounds.from, self.bounds.to));
-                let begun =
-                    Afar::begin(self.remote, table, self.filter, self.columns, times, self.last, &self.ours);
+                let begun = Afar::begin(self.remote, table, self.filter, self.columns, times, self.last, &self.ours);
                 begun.map(|afar| self.afar = Some(afar))
             }
         };
@@ -170,11 +169,8 @@ impl<'a> DayRows<'a> {
         self.look_here()?;
         self.look_afar()?;
         let afar = self.afar.as_ref().and_then(Afar::head);
-        let heads = [
-            (self.here_next.as_ref(), Place::Here),
-            (afar, Place::Afar),
-            (self.archive_next.as_ref(), Place::Archive),
-        ];
+        let heads =
+            [(self.here_next.as_ref(), Place::Here), (afar, Place::Afar), (self.archive_next.as_ref(), Place::Archive)];
         let next = heads.into_iter().filter_map(|(row, place)| Some((row?, place)));
         let Some((_, place)) = next.min_by(|(a, _), (b, _)| (a.key, &a.partition).cmp(&(b.key, &b.partition))) else {
             return Ok(None);

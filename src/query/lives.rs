@@ -2,8 +2,8 @@
 //! the way. Days of which there is only an archive are in it, too.
 
 use super::listing::ShownTable;
-use crate::lifecycle::board::Shown;
 use crate::key::DayTable;
+use crate::lifecycle::board::Shown;
 use crate::lifecycle::plan::{State, TableState, View, next};
 use crate::lifecycle::shared::{self, SharedView};
 use crate::store::TableSummary;

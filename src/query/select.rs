@@ -245,11 +245,7 @@ pub(super) struct Bounds {
 
 /// The tables that can have records that `filter` wants, and between which times: those that stand, and those of which
 /// there is only an archive.
-pub(super) fn tables_of(
-    stores: &Stores<'_>,
-    reading: &Reading,
-    filter: &Filter,
-) -> Result<Vec<Bounds>, TableError> {
+pub(super) fn tables_of(stores: &Stores<'_>, reading: &Reading, filter: &Filter) -> Result<Vec<Bounds>, TableError> {
     let Some((from, to)) = filter.times() else { return Ok(Vec::new()) };
     // In this order: a day that is sent, or dropped, in between is elsewhere before it goes, and is found twice rather
     // than never.
@@ -330,7 +326,8 @@ fn merge<E, I: Iterator<Item = Result<Record, E>>>(
     let mut heads: Vec<Option<Record>> = Vec::new();
     let mut order: BinaryHeap<Reverse<(RowKey, usize)>> = BinaryHeap::new();
     loop {
-        let could_be_next = |bounds: &mut Bounds| order.peek().is_none_or(|Reverse((key, _))| bounds.opens >= key.time());
+        let could_be_next =
+            |bounds: &mut Bounds| order.peek().is_none_or(|Reverse((key, _))| bounds.opens >= key.time());
         let next = if let Some(bounds) = tables.pop_if(could_be_next) {
             let Some(records) = open(&bounds)? else { continue };
             opened.push(records);

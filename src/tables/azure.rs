@@ -12,7 +12,9 @@
 
 use super::windows::{self, WINDOW_ROWS_MAX};
 use super::{Columns, Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, TableError, TableStore, Wanted, wire};
-use crate::azure::{self, Account, Backoff, Client, DateTime, Kind, Options, Pauses, Pushed, Query, Transaction, Value, literal};
+use crate::azure::{
+    self, Account, Backoff, Client, DateTime, Kind, Options, Pauses, Pushed, Query, Transaction, Value, literal,
+};
 use crate::batch::{Batch, RowRef};
 use crate::key::{DayTable, RowKey, partition_key};
 use crate::time::{self, Ticks};
@@ -116,8 +118,8 @@ impl AzureTables {
     ) -> Result<Vec<Entity>, TableError> {
         let mut partition = partition.clone();
         let mut row = |entity| {
-            let row = wire::row_of(entity, &partition)
-                .map_err(|what| TableError::Foreign { table: table.clone(), what })?;
+            let row =
+                wire::row_of(entity, &partition).map_err(|what| TableError::Foreign { table: table.clone(), what })?;
             partition = row.partition.clone();
             Ok(row)
         };
@@ -320,8 +322,7 @@ impl TableStore for AzureTables {
                 Some(Continuation(Next::Window(_, window))) => Some(*window),
                 _ => None,
             };
-            let mut page =
-                windows::page(table, wanted, window, |from, to| self.window(table, wanted, from, to))?;
+            let mut page = windows::page(table, wanted, window, |from, to| self.window(table, wanted, from, to))?;
             page.rows = self.with_items(table, wanted, page.rows)?;
             return Ok(page);
         }

@@ -116,12 +116,7 @@ impl TableStore for Embedded {
         })
     }
 
-    fn read_range(
-        &self,
-        table: &DayTable,
-        wanted: &Wanted,
-        at: Option<&Continuation>,
-    ) -> Result<Page, TableError> {
+    fn read_range(&self, table: &DayTable, wanted: &Wanted, at: Option<&Continuation>) -> Result<Page, TableError> {
         let rows_max = wanted.rows.clamp(1, PAGE_ROWS_MAX);
         match (wanted.order, at) {
             (Order::NewestFirst, at) => {

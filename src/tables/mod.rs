@@ -35,7 +35,7 @@ pub use connect::ConnectError;
 pub use content::Content;
 pub use embedded::Embedded;
 pub use entity::{Entity, OwnedValue};
-pub use walk::{whole_table, wanted_rows};
+pub use walk::{wanted_rows, whole_table};
 
 use crate::batch::Batch;
 use crate::key::{DayTable, RowKey};
@@ -92,12 +92,7 @@ pub trait TableStore {
     ///
     /// [`TableError::NotThere`] where the table is not, [`TableError::Foreign`] where a row is not daytable's, and
     /// whatever keeps the store from answering.
-    fn read_range(
-        &self,
-        table: &DayTable,
-        wanted: &Wanted,
-        at: Option<&Continuation>,
-    ) -> Result<Page, TableError>;
+    fn read_range(&self, table: &DayTable, wanted: &Wanted, at: Option<&Continuation>) -> Result<Page, TableError>;
 
     /// A page of a whole table, by PartitionKey and RowKey: from its begin, or where `at` says.
     ///

@@ -7,7 +7,7 @@
 
 use super::{Continuation, Entity, Next, Order, Page, TableError, Wanted};
 use crate::key::DayTable;
-use crate::time::{Ticks, TICKS_PER_SECOND};
+use crate::time::{TICKS_PER_SECOND, Ticks};
 
 /// Rows of a window at most; few in unit tests, so that windows are made narrower.
 pub(super) const WINDOW_ROWS_MAX: usize = if cfg!(test) { 20 } else { 8 * super::PAGE_ROWS_MAX };

@@ -16,9 +16,10 @@ use std::sync::Arc;
 /// The properties that the service keeps of a row of `batch`.
 pub fn properties<'a>(batch: &'a Batch, row: &RowRef<'a>) -> impl Iterator<Item = (&'a str, Value<'a>)> {
     let time = (row.key.item() == 0).then(|| ("Time", Value::DateTime(DateTime::from_ticks(row.key.time().get()))));
-    let level = row.level.into_iter().flat_map(|level| {
-        [("Level", Value::from(level.name())), ("Severity", Value::Int32(level.severity()))]
-    });
+    let level = row
+        .level
+        .into_iter()
+        .flat_map(|level| [("Level", Value::from(level.name())), ("Severity", Value::Int32(level.severity()))]);
     let names = batch.names();
     let others = row.properties().map(|(name, value)| (&*names[usize::from(name)], value_of(value)));
     time.into_iter().chain(level).chain(others)

@@ -101,7 +101,11 @@ impl Hands {
 
     /// The latest archive of a day at one of the places, of which the catalogue knows nothing: another folder's, or it
     /// was lost. It is read as a whole, and noted.
-    pub(in crate::lifecycle) fn found_archive(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Archived, StepError> {
+    pub(in crate::lifecycle) fn found_archive(
+        &self,
+        wanted: &Wanted,
+        on: &mut OnWork<'_>,
+    ) -> Result<Archived, StepError> {
         let origin = &wanted.origin;
         let mut faulty = String::new();
         for place in &wanted.places {

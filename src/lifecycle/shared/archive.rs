@@ -58,6 +58,7 @@ impl Drop for Staging {
 impl SharedHands {
     /// Archives a table now, because somebody asks for it.
     pub fn archive_now(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError> {
+        self.owner()?;
         let archived = self.archive(table, place, on)?;
         let (rows, bytes) = archived.as_ref().map_or((0, 0), |archived| (archived.seal.rows, archived.seal.bytes));
         Ok(Kept { table: table.to_string(), rows, bytes, archive: archived.map(|archived| archived.url) })

@@ -24,14 +24,21 @@ pub struct SharedHands {
     /// Those of the data folder: its catalogue knows of the archives.
     pub(super) here: Arc<Hands>,
     pub(super) data_dir: PathBuf,
+    is_owner: bool,
     /// Tables that were read, and had no rows.
     empty: Mutex<BTreeSet<DayTable>>,
 }
 
 impl SharedHands {
-    /// Steps on `tables`, whose archives the data folder of `here` knows of.
-    pub fn new(tables: Arc<AzureTables>, here: Arc<Hands>, data_dir: PathBuf) -> SharedHands {
-        SharedHands { tables, here, data_dir, empty: Mutex::default() }
+    /// Steps on `tables`, whose archives the data folder of `here` knows of. Who is not the owner takes none.
+    pub fn new(tables: Arc<AzureTables>, here: Arc<Hands>, data_dir: PathBuf, is_owner: bool) -> SharedHands {
+        SharedHands { tables, here, data_dir, is_owner, empty: Mutex::default() }
+    }
+
+    /// Refuses where another daytable archives and drops.
+    pub(super) fn owner(&self) -> Result<(), StepError> {
+        let what = "another daytable is the owner of this store (`store.owner`), and archives, restores and drops";
+        if self.is_owner { Ok(()) } else { Err(StoreError::Refused(what.into()).into()) }
     }
 
     /// The remote store.
@@ -61,6 +68,7 @@ impl SharedHands {
     ///
     /// Why it stays; whatever kept it from being dropped.
     pub fn drop_now(&self, table: &DayTable, mut view: SharedView, without_archive: bool) -> Result<(), StepError> {
+        self.owner()?;
         let refused = |what: String| Err(StoreError::Refused(format!("{table} is not dropped: {what}")).into());
         if !view.tables.contains(table) {
             return Err(TableError::NotThere(table.clone()).into());
@@ -75,7 +83,9 @@ impl SharedHands {
         }
         match planned.steps.into_iter().find(|planned| planned.step.table() == table).map(|planned| planned.step) {
             Some(step @ Step::Drop(_)) => self.take(&step, &mut |_| {}),
-            Some(Step::Archive(..)) => refused("it has no archive that was read back, and its table asks for one".into()),
+            Some(Step::Archive(..)) => {
+                refused("it has no archive that was read back, and its table asks for one".into())
+            }
             _ => refused("its time is not over, and who sends to it would create it again".into()),
         }
     }
@@ -87,7 +97,11 @@ impl SharedHands {
 
     pub(super) fn is_empty(&self, table: &DayTable, is_empty: bool) {
         let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_empty { empty.insert(table.clone()) } else { empty.remove(table) };
+        if is_empty {
+            empty.insert(table.clone())
+        } else {
+            empty.remove(table)
+        };
     }
 
     pub(super) fn state(&self) -> Result<LifecycleState, StoreError> {

@@ -91,7 +91,8 @@ impl Notes<'_> {
         let restored = |entity: &Entity| {
             let table = DayTable::parse(&entity.row_key).ok()?;
             let origin = text(entity, "Origin").and_then(|origin| DayTable::parse(&origin).ok());
-            let (origin, sha256) = (origin.unwrap_or_else(|| table.clone()), text(entity, "Sha256").unwrap_or_default());
+            let (origin, sha256) =
+                (origin.unwrap_or_else(|| table.clone()), text(entity, "Sha256").unwrap_or_default());
             // What nobody can read of it must not let it go.
             let expires = ticks(entity, "Expires").unwrap_or(Ticks::MAX);
             Some(RestoredTable { table, origin, expires, sha256 })

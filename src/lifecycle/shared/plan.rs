@@ -168,9 +168,8 @@ impl<'v> Drops<'v> {
     fn new(view: &'v SharedView) -> Drops<'v> {
         let mut standing: BTreeMap<&TableName, u16> = BTreeMap::new();
         let is_restored = |table: &DayTable| view.restored.iter().any(|restored| restored.table == *table);
-        let counts = |table: &&DayTable| {
-            table.start() <= view.clock.now && !view.empty.contains(*table) && !is_restored(table)
-        };
+        let counts =
+            |table: &&DayTable| table.start() <= view.clock.now && !view.empty.contains(*table) && !is_restored(table);
         for table in view.tables.iter().filter(counts) {
             let of_table = standing.entry(table.table()).or_default();
             *of_table = of_table.saturating_add(1);
@@ -234,7 +233,11 @@ mod tests {
             hosts: vec![Host { id: "web-17".into(), seen: at(21), oldest: Some(at(21)) }],
             rules: vec![rule],
             limits: Limits::default(),
-            clock: Clock { now: at(21).plus(Duration::from_secs(3600)), newest_record: Some(at(21)), ..Clock::default() },
+            clock: Clock {
+                now: at(21).plus(Duration::from_secs(3600)),
+                newest_record: Some(at(21)),
+                ..Clock::default()
+            },
             dropped: 0,
         }
     }

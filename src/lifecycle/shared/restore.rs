@@ -28,6 +28,7 @@ impl SharedHands {
     ///
     /// [`StepError::NoArchive`] where there is none; where it fails half-way, the table goes when its time is over.
     pub fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError> {
+        self.owner()?;
         let _one = self.here.alone()?;
         let origin = &wanted.origin;
         let name = wanted.name.as_ref().unwrap_or(origin.table());

@@ -56,7 +56,10 @@ fn rows_of(batch: &Batch) -> Vec<Entity> {
         partition: batch.partition.clone(),
         key: row.key,
         level: row.level,
-        properties: row.properties().map(|(name, v)| (batch.names()[usize::from(name)].to_string(), v.into())).collect(),
+        properties: row
+            .properties()
+            .map(|(name, v)| (batch.names()[usize::from(name)].to_string(), v.into()))
+            .collect(),
     };
     batch.rows().map(of).collect()
 }
@@ -66,8 +69,7 @@ fn corpus() -> Vec<Entity> {
     let names = [partition_key("db", Some(0)), partition_key("it's (a) \"é\"", None), partition_key("web-17", None)];
     let mut rows = Vec::new();
     for name in names {
-        let mut of_partition: Vec<Entity> =
-            (0..130).flat_map(|n| rows_of(&batch(&name, n, n % 60 == 7))).collect();
+        let mut of_partition: Vec<Entity> = (0..130).flat_map(|n| rows_of(&batch(&name, n, n % 60 == 7))).collect();
         of_partition.sort_by_key(|row| row.key);
         rows.extend(of_partition);
     }

@@ -2,6 +2,9 @@
 //!
 //! * `conformance`: the suite.
 //! * `stores`: the stores that it is run against.
+//! * `reading`: a host whose store is remote is asked. * `life`: the life of its tables.
 
 mod conformance;
+mod life;
+mod reading;
 pub(crate) mod stores;
