@@ -10,6 +10,7 @@ use crate::lifecycle::StepError;
 use crate::outbox::OutboxError;
 use crate::store::StoreError;
 use crate::syslog::ListenError;
+use crate::tables::copy::CopyError;
 use crate::tables::{ConnectError, TableError};
 use crate::tail::ImportError;
 use std::io;
@@ -81,6 +82,9 @@ pub enum CliError {
     /// A remote store cannot be reached as it is configured.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// Tables could not be copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// The running daemon does not do what is asked for.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -119,6 +123,10 @@ impl CliError {
             CliError::Incomplete(_) => Exit::TempFail,
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => of_store(error),
             CliError::Tables(error) | CliError::Connect(ConnectError::Client(error)) => of_tables(error),
+            CliError::Copy(CopyError::Tables(error)) => of_tables(error),
+            CliError::Copy(CopyError::State { source, .. }) => of_io(source),
+            CliError::Copy(CopyError::Stopped) => Exit::TempFail,
+            CliError::Copy(_) => Exit::Data,
             CliError::Connect(ConnectError::File { source, .. }) => of_io(source),
             CliError::Connect(_) => Exit::Config,
             CliError::Step(error) => of_step(error),

@@ -14,9 +14,11 @@ mod archive;
 mod args;
 mod check;
 mod control;
+mod copy;
 mod count;
 mod drop;
 pub mod exit;
+mod hosts;
 mod import;
 mod log;
 mod output;
@@ -78,6 +80,10 @@ enum Command {
     Drop(drop::Args),
     /// Offer a peak load to the remote store: how much it takes, and how many buckets an instance needs
     Stress(stress::Args),
+    /// Copy tables from one store to another, and compare them; again goes on, and is a no-op in the end
+    Copy(copy::Args),
+    /// List the daytables that share a remote store, or forget one that is gone
+    Hosts(hosts::Args),
     /// Rebuild the catalogue from the files of the data folder
     Repair(repair::Args),
 }
@@ -108,6 +114,8 @@ impl Cli {
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
             Command::Stress(args) => stress::run(&args),
+            Command::Copy(args) => copy::run(&args),
+            Command::Hosts(args) => hosts::run(&args),
             Command::Repair(args) => repair::run(&args),
         }
     }
@@ -166,6 +174,8 @@ mod tests {
             "archive --data /tmp/d Log20261121",
             "restore --data /tmp/d --as Incident --keep 7d Log20261121",
             "plan --data /tmp/d --json",
+            "copy --from /tmp/d --to azure:/run/credentials/azure --table Log --since 7d --state /tmp/copy.json",
+            "hosts --config daytable.toml --forget web-17-1f3a9c2e77b0d4a6",
             "stress --config daytable.toml --peak 20000 --for 10s --partitions 32 --json",
             "repair --data /tmp/d",
         ] {

@@ -327,7 +327,7 @@ impl TableStore for AzureTables {
             return Ok(page);
         }
         let next = match at {
-            Some(Continuation(Next::Token(token))) => Some(token),
+            Some(Continuation(Next::Token(_, token))) => Some(token),
             _ => None,
         };
         let top = u16::try_from(wanted.rows.clamp(1, PAGE_ROWS_MAX)).unwrap_or(u16::MAX);
@@ -335,31 +335,50 @@ impl TableStore for AzureTables {
         let page = self.query(table, &query, next)?;
         let rows = self.rows(table, &wanted.partition, page.entities)?;
         let rows = self.with_items(table, wanted, rows)?;
-        Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(token))) })
+        Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(None, token))) })
     }
 
     fn read_table(&self, table: &DayTable, at: Option<&Continuation>) -> Result<Page, TableError> {
         if self.client.account().flavour().is_sorted() {
-            let next = match at {
-                Some(Continuation(Next::Token(token))) => Some(token),
-                _ => None,
+            let (start, next) = match at {
+                Some(Continuation(Next::After(partition, key))) => (Some(Box::new((partition.clone(), *key))), None),
+                Some(Continuation(Next::Token(start, token))) => (start.clone(), Some(token)),
+                _ => (None, None),
             };
-            let page = self.query(table, &Query::default(), next)?;
+            let mut query = Query::default();
+            if let Some((partition, key)) = start.as_deref() {
+                let (partition, key) = (literal(&Value::from(&**partition)), key.to_string());
+                let key = literal(&Value::from(key.as_str()));
+                query = query.filter(&format!(
+                    "PartitionKey gt {partition} or (PartitionKey eq {partition} and RowKey gt {key})"
+                ));
+            }
+            let page = self.query(table, &query, next)?;
             let rows = self.rows(table, &"".into(), page.entities)?;
-            return Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(token))) });
+            return Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(start, token))) });
         }
-        let (partition, window) = match at {
-            Some(Continuation(Next::Window(Some(partition), window))) => (Some(partition.clone()), Some(*window)),
-            Some(Continuation(Next::After(partition, _))) => (self.next_partition(table, partition, None)?, None),
-            _ => (self.next_partition(table, "", None)?, None),
+        let (partition, window, after) = match at {
+            Some(Continuation(Next::Window(Some(partition), window))) => (Some(partition.clone()), Some(*window), None),
+            Some(Continuation(Next::After(partition, key))) if *key == partition_end() => {
+                (self.next_partition(table, partition, None)?, None, None)
+            }
+            Some(Continuation(Next::After(partition, key))) => (Some(partition.clone()), None, Some(*key)),
+            _ => (self.next_partition(table, "", None)?, None, None),
         };
         let Some(partition) = partition else { return Ok(Page::default()) };
-        let wanted = Wanted::all_of(partition.clone());
+        let to = after.map_or(Ticks::MAX, |key| key.time());
+        let wanted = Wanted { to, ..Wanted::all_of(partition.clone()) };
         let page = windows::page(table, &wanted, window, |from, to| self.window(table, &wanted, from, to))?;
         let next = match page.next {
             Some(Continuation(Next::Window(_, window))) => Next::Window(Some(partition), window),
-            _ => Next::After(partition, RowKey::range(Ticks::MIN, Ticks::MIN).1),
+            _ => Next::After(partition, partition_end()),
         };
-        Ok(Page { rows: page.rows, next: Some(Continuation(next)) })
+        let rows = page.rows.into_iter().filter(|row| after.is_none_or(|after| row.key > after)).collect();
+        Ok(Page { rows, next: Some(Continuation(next)) })
     }
+}
+
+/// A key behind all of a partition.
+fn partition_end() -> RowKey {
+    RowKey::range(Ticks::MIN, Ticks::MIN).1
 }

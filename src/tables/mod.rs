@@ -16,6 +16,7 @@
 //! * [`embedded`]: a data folder; [`mod@azure`]: the service; [`wire`]: rows as the service has them.
 //! * [`connect`]: how the service is reached.
 //! * [`gather`]: rows become batches again; [`content`]: what a table's rows come to, by which two are compared.
+//! * [`mod@copy`]: tables go from one store to another.
 //! * `windows`: oldest first, and any order at all where the service gives none: by windows of time.
 //!
 //! Calls block: they belong to threads of their own, never to a task of a runtime.
@@ -23,6 +24,7 @@
 pub mod azure;
 pub mod connect;
 pub mod content;
+pub mod copy;
 pub mod embedded;
 pub mod entity;
 pub mod gather;
@@ -164,8 +166,8 @@ pub struct Continuation(Next);
 enum Next {
     /// Behind this row.
     After(Arc<str>, RowKey),
-    /// Where the service says.
-    Token(crate::azure::Continuation),
+    /// Where the service says, of what comes behind a row where the read began behind one.
+    Token(Option<Box<(Arc<str>, RowKey)>>, crate::azure::Continuation),
     /// In this window of time, of this partition where the whole table is read.
     Window(Option<Arc<str>>, windows::Window),
 }

@@ -33,6 +33,12 @@ impl Content {
         self.add(entity(of_partition(partition), &key, level, values));
     }
 
+    /// The inverse of [`Content::hex`].
+    pub fn from_hex(hex: &str) -> Option<Content> {
+        let sum = u64::from_str_radix(hex, 16).ok().map(Content)?;
+        (sum.hex() == hex).then_some(sum)
+    }
+
     /// 16 hexadecimal digits.
     pub fn hex(self) -> String {
         format!("{:016x}", self.0)
