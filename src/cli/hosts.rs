@@ -33,7 +33,8 @@ struct Shown {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = Config::load(&args.config)?;
     let tables = connect::behind(&config.store, QUERY_PATIENCE)?;
-    let tables = tables.ok_or_else(|| CliError::Unavailable("the store of this configuration is shared with none".into()))?;
+    let tables =
+        tables.ok_or_else(|| CliError::Unavailable("the store of this configuration is shared with none".into()))?;
     let (notes, mut output) = (Notes(&tables), Output::new());
     if let Some(host) = &args.forget {
         if !notes.forget_host(host)? {

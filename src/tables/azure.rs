@@ -81,8 +81,7 @@ impl AzureTables {
     pub(crate) fn ask<T>(&self, request: impl AsyncFn(&Client) -> Result<T, azure::Error>) -> Result<T, azure::Error> {
         let until = Instant::now() + self.patience;
         let mut backoff = Backoff::new(PAUSES, std::process::id().into());
-        let runtime = self.runtime.as_ref().expect("it is there until the store is dropped");
-        runtime.block_on(async {
+        self.runtime().block_on(async {
             loop {
                 let error = match request(&self.client).await {
                     Ok(answer) => return Ok(answer),
@@ -97,6 +96,20 @@ impl AzureTables {
                 tokio::time::sleep(pause).await;
             }
         })
+    }
+
+    /// Drops a table by one request, whatever becomes of it: what was looked at before is not true for long.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableStore::drop_table`], which asks again.
+    pub fn drop_once(&self, table: &DayTable) -> Result<bool, TableError> {
+        let (name, runtime) = (table.to_string(), self.runtime());
+        dropped(table, runtime.block_on(self.client.drop_table(&name)))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is there until the store is dropped")
     }
 
     fn query(
@@ -258,6 +271,15 @@ impl AzureTables {
     }
 }
 
+/// What is not there, or is being cleared away, was dropped.
+fn dropped(table: &DayTable, answer: Result<(), azure::Error>) -> Result<bool, TableError> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.kind(), Kind::TableNotFound | Kind::TableBeingDeleted) => Ok(false),
+        Err(error) => Err(error_of(table, error)),
+    }
+}
+
 fn error_of(table: &DayTable, error: azure::Error) -> TableError {
     match error.kind() {
         Kind::TableNotFound => TableError::NotThere(table.clone()),
@@ -278,11 +300,7 @@ impl TableStore for AzureTables {
 
     fn drop_table(&self, table: &DayTable) -> Result<bool, TableError> {
         let name = table.to_string();
-        match self.ask(async |client| client.drop_table(&name).await) {
-            Ok(()) => Ok(true),
-            Err(error) if matches!(error.kind(), Kind::TableNotFound | Kind::TableBeingDeleted) => Ok(false),
-            Err(error) => Err(error_of(table, error)),
-        }
+        dropped(table, self.ask(async |client| client.drop_table(&name).await))
     }
 
     fn tables(&self) -> Result<Vec<DayTable>, TableError> {

@@ -180,11 +180,7 @@ impl<'a> Copy<'a> {
     }
 
     /// Where a table goes on, and what was written of it.
-    fn start(
-        &self,
-        table: &DayTable,
-        known: Option<Position>,
-    ) -> Result<(Option<Continuation>, Content), CopyError> {
+    fn start(&self, table: &DayTable, known: Option<Position>) -> Result<(Option<Continuation>, Content), CopyError> {
         let Some(Position { rows, content, last: Some((partition, key)), .. }) = known else {
             return Ok((None, Content::default()));
         };

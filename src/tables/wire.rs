@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 /// The properties that the service keeps of a row of `batch`.
 pub fn properties<'a>(batch: &'a Batch, row: &RowRef<'a>) -> impl Iterator<Item = (&'a str, Value<'a>)> {
-    let time = (row.key.item() == 0).then(|| ("Time", Value::DateTime(DateTime::from_ticks(row.key.time().get()))));
+    let time = Some(row.key.time()).filter(|time| row.key.item() == 0 && *time >= first_time());
+    let time = time.map(|time| ("Time", Value::DateTime(DateTime::from_ticks(time.get()))));
     let level = row
         .level
         .into_iter()
@@ -23,6 +24,11 @@ pub fn properties<'a>(batch: &'a Batch, row: &RowRef<'a>) -> impl Iterator<Item 
     let names = batch.names();
     let others = row.properties().map(|(name, value)| (&*names[usize::from(name)], value_of(value)));
     time.into_iter().chain(level).chain(others)
+}
+
+/// The first time that the service takes; an earlier one stands in the RowKey alone.
+fn first_time() -> Ticks {
+    Ticks::from_date(1601, 1, 1).unwrap_or(Ticks::MIN)
 }
 
 fn value_of(value: Property<'_>) -> Value<'_> {

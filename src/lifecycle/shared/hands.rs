@@ -62,7 +62,7 @@ impl SharedHands {
     }
 
     /// Drops a table because somebody asks for it, under the conditions of the plan but for its numbers, and for the archive
-    /// where that is not asked for.
+    /// where that is not asked for. One that was brought back goes before its time as well.
     ///
     /// # Errors
     ///
@@ -72,6 +72,9 @@ impl SharedHands {
         let refused = |what: String| Err(StoreError::Refused(format!("{table} is not dropped: {what}")).into());
         if !view.tables.contains(table) {
             return Err(TableError::NotThere(table.clone()).into());
+        }
+        if view.restored.iter().any(|restored| restored.table == *table) {
+            return self.take(&Step::Drop(table.clone()), &mut |_| {});
         }
         view.limits = Limits { min_tables: 0, drops_per_run_max: NonZeroU16::MAX, ..view.limits };
         for rule in view.rules.iter_mut().filter(|_| without_archive) {
@@ -149,7 +152,7 @@ impl SharedHands {
             None => {}
         }
         crate::failpoint!("shared-drop-before");
-        self.tables.drop_table(table)?;
+        self.tables.drop_once(table)?;
         crate::failpoint!("shared-drop-after");
         self.notes().forget_restored(table)?;
         self.is_empty(table, false);

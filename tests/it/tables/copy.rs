@@ -145,7 +145,8 @@ fn what_differs_and_what_is_no_end_is_said() {
     said(&stage.there());
     // Another folder's records in the same tables: what is there is not what was copied.
     let other = Place::new();
-    fs::write(other.log("b.log"), format!("{} info another\n", now().minus(Duration::from_secs(86_400)))).expect("written");
+    fs::write(other.log("b.log"), format!("{} info another\n", now().minus(Duration::from_secs(86_400))))
+        .expect("written");
     let log = other.log("b.log").display().to_string();
     other.said("import", &[&log]);
     let state = stage.place.path("other.json").display().to_string();

@@ -4,6 +4,7 @@ use crate::azure::emulator::Azurite;
 use crate::azure::proxy::{Fault, Proxy};
 use crate::client;
 use crate::place::{PATIENCE, Place, TAIL, numbered, wait_for};
+use daytable::time::now;
 use serde_json::Value;
 use std::fs;
 
@@ -38,8 +39,10 @@ fn what_was_sent_and_what_waits_are_read_as_one() {
     let proxy = Proxy::start(azurite.port);
     let config = configured(&place, &proxy, "");
     let large = "large ".repeat(20_000);
-    let first: Vec<String> =
-        numbered("2026-11-21T00:00:00Z error first", 30).into_iter().chain([format!("warn {large}")]).collect();
+    let first: Vec<String> = numbered(&format!("{} error first", now()), 30)
+        .into_iter()
+        .chain([format!("{} warn {large}", now())])
+        .collect();
     place.write("a.log", &first);
     let daemon = place.start_with(&config);
     wait_for("all is there", PATIENCE, || (all(&place, &[]).len() == first.len()).then_some(()));
@@ -50,7 +53,7 @@ fn what_was_sent_and_what_waits_are_read_as_one() {
 
     // Transactions fail from now on: what comes waits.
     proxy.plan(|_, asked| asked.is_transaction().then_some(Fault::Busy));
-    let later = numbered("later", 20);
+    let later = numbered(&format!("{} info later", now()), 20);
     place.write("a.log", &later);
     wait_for("both are read", PATIENCE, || (all(&place, &[]).len() == first.len() + later.len()).then_some(()));
     assert!(daemon.metric("daytable_outbox_entities").is_some_and(|waiting| waiting >= 20.0));
