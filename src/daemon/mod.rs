@@ -31,15 +31,15 @@ use crate::outbox::{Outbox, OutboxError};
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
-use crate::store::{Store, StoreError};
+use crate::store::{Onward, Store, StoreError};
 use crate::syslog::{ListenError, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use crate::tls::TlsError;
 use answers::Readers;
 use life::Lives;
 use listeners::Listeners;
-pub use remote::{RemoteError, client};
 use remote::Remote;
+pub use remote::{RemoteError, client};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -109,7 +109,9 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
     let readiness = Arc::new(Readiness::default());
     let remote = Remote::new(&config)?;
     let mut options = observe::store_options(&config, &metrics, &readiness);
-    options.outbox = remote.as_ref().map(|remote| remote.options(&config.store.azure)).transpose()?;
+    if let Some(remote) = &remote {
+        options.onward = Onward::To(remote.options(&config.store.azure)?);
+    }
     let store = Store::open(&config.data_dir, options)?;
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -156,7 +158,8 @@ async fn serve(
     let outbox = remote.map(|remote| remote.start(&config, store, &metrics, &readiness)).transpose()?;
     let shown_outbox = outbox.as_ref().map(Outbox::shown);
     let (archives, listeners) = (Archives::Read(config.archives.clone()), bound.syslog.counters());
-    let (reading, shown) = (config.reading(), answers::Shown { listeners, outbox: shown_outbox.map(|shown| Box::new(shown) as _) });
+    let (reading, shown) =
+        (config.reading(), answers::Shown { listeners, outbox: shown_outbox.map(|shown| Box::new(shown) as _) });
     let api = answers::api(&readers, lives, store, shown, router.clone(), reading, archives);
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];

@@ -288,13 +288,8 @@ impl Sender {
         for head in heads {
             self.numbers += 1;
             let (serial, entities) = (self.numbers, head.entities());
-            let left = Left {
-                rows: entities as usize,
-                lane: id,
-                page: head.sent(),
-                entities: entities.into(),
-                found: now,
-            };
+            let left =
+                Left { rows: entities as usize, lane: id, page: head.sent(), entities: entities.into(), found: now };
             self.left.insert(serial, left);
             units.push(Unit::new(serial, head, now));
         }
@@ -526,7 +521,7 @@ impl Sender {
         }
         self.looked_ahead = Some(now);
         let today = time::now();
-        match self.unsent.newest() {
+        match self.unsent.forget_gone().and_then(|()| self.unsent.newest()) {
             Ok(newest) => self.newest = newest,
             Err(error) => tracing::error!(%error, "failed to read the catalogue"),
         }
