@@ -235,9 +235,9 @@ impl Reader {
         self.catalogue.sources()
     }
 
-    /// Whether the folder is, or was, the outbox of a remote store: not all of its records are here.
+    /// Whether the folder is the outbox of a remote store: not all of its records are here.
     pub fn is_outbox(&self) -> Result<bool, StoreError> {
-        self.catalogue.has_stamps()
+        self.catalogue.is_outbox()
     }
 
     /// What the catalogue says, beside tables and sources.
@@ -447,6 +447,15 @@ impl Reader {
         self.connections.borrow_mut().retain(|name, _| is_live(name));
         self.sealed.borrow_mut().retain(|name, _| is_live(name));
         followed.seq = committed.seq;
+        Ok(())
+    }
+
+    /// Lets go of files that are live no more, so that their space is free.
+    pub(super) fn forget_gone(&self) -> Result<(), StoreError> {
+        let live: std::collections::HashSet<String> =
+            self.catalogue.files()?.into_iter().map(|file| file.name).collect();
+        self.connections.borrow_mut().retain(|name, _| live.contains(name));
+        self.sealed.borrow_mut().retain(|name, _| live.contains(name));
         Ok(())
     }
 
