@@ -195,7 +195,8 @@ impl Lane {
                     break 'units;
                 }
                 // A record of several rows has a transaction of its own, where one takes it.
-                let begins_large = key.item() == 0 && page.keys().get(unit.next + 1).is_some_and(|next| next.item() > 0);
+                let begins_large =
+                    key.item() == 0 && page.keys().get(unit.next + 1).is_some_and(|next| next.item() > 0);
                 if begins_large && !rows.is_empty() {
                     break 'units;
                 }

@@ -149,9 +149,8 @@ impl Outbox {
         let (bell, max) = (inbox.bell.clone(), config.transactions_max.get().into());
         let sender = Sender::new(outside, unsent, max);
         let is_ringing = bell.is_ringing.clone();
-        let thread = std::thread::Builder::new()
-            .name("outbox".into())
-            .spawn(move || sender.work(&inbox.events, &is_ringing))?;
+        let thread =
+            std::thread::Builder::new().name("outbox".into()).spawn(move || sender.work(&inbox.events, &is_ringing))?;
         Ok(Outbox { bell, counters, level, endpoint, thread, runtime })
     }
 

@@ -286,13 +286,8 @@ impl Sender {
         for head in heads {
             self.numbers += 1;
             let (serial, entities) = (self.numbers, head.entities());
-            let left = Left {
-                rows: entities as usize,
-                lane: id,
-                page: head.sent(),
-                entities: entities.into(),
-                found: now,
-            };
+            let left =
+                Left { rows: entities as usize, lane: id, page: head.sent(), entities: entities.into(), found: now };
             self.left.insert(serial, left);
             units.push(Unit::new(serial, head, now));
         }

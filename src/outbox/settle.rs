@@ -96,7 +96,9 @@ impl Sender {
             Verdict::AgainLater => self.park(flight, None, true, now),
             Verdict::Stop => {
                 if !counters.is_denied.swap(true, Ordering::Relaxed) {
-                    tracing::error!("the remote store does not let this daytable in: nothing is sent, what comes is kept in the outbox");
+                    tracing::error!(
+                        "the remote store does not let this daytable in: nothing is sent, what comes is kept in the outbox"
+                    );
                 }
                 self.weather.denied(now);
                 self.park(flight, None, false, now);

@@ -8,11 +8,8 @@ use crate::azure::{Backoff, Pauses};
 use std::time::{Duration, Instant};
 
 /// The longest pause where the service does not let us in: a key is put right by people.
-const DENIED: Pauses = Pauses {
-    first: Duration::from_secs(1),
-    longest: Duration::from_secs(60),
-    named_longest: Duration::from_secs(300),
-};
+const DENIED: Pauses =
+    Pauses { first: Duration::from_secs(1), longest: Duration::from_secs(60), named_longest: Duration::from_secs(300) };
 
 /// See the module's head.
 pub(super) struct Weather {
