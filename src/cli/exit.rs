@@ -6,6 +6,7 @@ use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::BindError;
 use crate::lifecycle::StepError;
+use crate::outbox::OutboxError;
 use crate::store::StoreError;
 use crate::syslog::ListenError;
 use crate::tail::ImportError;
@@ -166,6 +167,9 @@ fn of_daemon(error: &DaemonError) -> Exit {
         DaemonError::Syslog(ListenError::Tls(_)) => Exit::Config,
         DaemonError::Bind(_) | DaemonError::Syslog(_) => Exit::Unavailable,
         DaemonError::Token(_) | DaemonError::Tls(_) | DaemonError::Gate(_) | DaemonError::Activation(_) => Exit::Config,
+        DaemonError::Remote(_) => Exit::Config,
+        DaemonError::Outbox(OutboxError::Store(error)) => of_store(error),
+        DaemonError::Outbox(OutboxError::Start(_)) => Exit::Unavailable,
         DaemonError::Died => Exit::Software,
     }
 }

@@ -6,6 +6,7 @@
 use super::life::Lives;
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
+use crate::outbox::ShownOutbox;
 use crate::parse::Reading;
 use crate::query::{Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Told, count, select, when};
 use crate::record::Level;
@@ -27,12 +28,18 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// Readers that wait for a query at most; after a burst of clients the others close.
 const IDLE_MAX: usize = 8;
 
-/// The answers over the folder of `store` and the counts of `listeners`. Imports are read by `reading`.
+/// What is known of sources beside what the folder says.
+pub(super) struct Shown {
+    pub(super) listeners: Arc<syslog::Counters>,
+    pub(super) outbox: Option<Box<dyn Fn() -> ShownOutbox + Send + Sync>>,
+}
+
+/// The answers over the folder of `store` and the counts of what is `Shown`. Imports are read by `reading`.
 pub(super) fn api(
     readers: &Arc<Readers>,
     lives: Lives,
     store: &Store,
-    listeners: Arc<syslog::Counters>,
+    Shown { listeners, outbox }: Shown,
     router: Router,
     reading: Reading,
     archives: Archives,
@@ -62,7 +69,8 @@ pub(super) fn api(
                     let sources = reader.sources()?;
                     write_all(sources.iter().map(ShownSource::of), out)
                 })?;
-                write_all(listeners.read().iter().map(|counters| shown_listener(counters)), out)
+                write_all(listeners.read().iter().map(|counters| shown_listener(counters)), out)?;
+                write_all(outbox.iter().map(|shown| shown()), out)
             }
         }),
         drop_table: with_lives(&lives, |lives, name: &String, out| lives.drop_table(name, false, out)),

@@ -1,7 +1,7 @@
 //! What the lifecycle answers: the list of day-tables, the plan, and what an operator has done with a day.
 
 use super::answers::{Readers, write, write_all};
-use crate::config::{Config, TableConfig};
+use crate::config::Config;
 use crate::http::{ApiError, Out, Restore};
 use crate::key::{DayTable, TableName};
 use crate::lifecycle::board::Working;
@@ -32,8 +32,8 @@ pub(super) struct Lives {
 
 impl Lives {
     pub(super) fn new(config: &Config, hands: Arc<Hands>, readers: Arc<Readers>) -> Lives {
-        let rules = config.tables.iter().map(TableConfig::rule).collect();
-        Lives { hands, readers, data_dir: config.data_dir.clone(), rules, limits: config.lifecycle.limits }
+        let rules = super::remote::local_rules(config).into();
+        Lives { hands, readers, data_dir: config.data_dir.clone(), rules, limits: super::local_limits(config) }
     }
 
     fn view(&self, state: LifecycleState) -> View {

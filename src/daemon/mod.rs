@@ -10,21 +10,24 @@
 //! * `life`: what the lifecycle answers.
 //! * `listeners`: what is bound.
 //! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
+//! * `remote`: who is sent to where there is a remote store.
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
 mod answers;
 mod life;
 mod listeners;
 mod observe;
+mod remote;
 mod watchdog;
 
 use crate::activation::ActivationError;
-use crate::config::{Config, TableConfig};
+use crate::config::{Config, StoreKind, TableConfig};
 use crate::fair::Present;
 use crate::http::{self, BindError, Door, Gate, GateError, Limits, Listener, Readiness, Shared, Token, TokenError};
 use crate::journal::{self, JournalHandle};
 use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::metrics::{Metrics, raise_to};
+use crate::outbox::{Outbox, OutboxError};
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
@@ -35,6 +38,8 @@ use crate::tls::TlsError;
 use answers::Readers;
 use life::Lives;
 use listeners::Listeners;
+pub use remote::{RemoteError, client};
+use remote::Remote;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -44,6 +49,9 @@ use tokio::signal::unix::{SignalKind, signal};
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a stop waits for the step of a day's life that is under way.
 const LIFECYCLE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a stop goes on sending what is in the outbox; the rest stays there.
+const SEND_GRACE: Duration = Duration::from_secs(5);
 
 /// Why the daemon ended, or did not start.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +77,12 @@ pub enum DaemonError {
     /// The certificates of the listener cannot be used.
     #[error("failed to read http.tls: {0}")]
     Tls(#[from] TlsError),
+    /// There is no remote store to send to.
+    #[error("failed to reach the remote store: {0}")]
+    Remote(#[from] RemoteError),
+    /// What is to be sent cannot be.
+    #[error("failed to send: {0}")]
+    Outbox(#[from] OutboxError),
     /// A thread cannot be started, or a signal not be caught.
     #[error("failed to start: {0}")]
     Start(#[from] std::io::Error),
@@ -93,7 +107,10 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
     // Before the folder is touched: a configuration that cannot be run with changes nothing.
     let gate = Arc::new(Gate::new(&config.http, &router, metrics.clone())?);
     let readiness = Arc::new(Readiness::default());
-    let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics, &readiness))?;
+    let remote = Remote::new(&config)?;
+    let mut options = observe::store_options(&config, &metrics, &readiness);
+    options.outbox = remote.as_ref().map(|remote| remote.options(&config.store.azure)).transpose()?;
+    let store = Store::open(&config.data_dir, options)?;
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(
@@ -104,6 +121,7 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
         metrics,
         readiness,
         &store,
+        remote,
     ));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
@@ -120,6 +138,7 @@ async fn serve(
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
     store: &Store,
+    remote: Option<Remote>,
 ) -> Result<(), DaemonError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -134,8 +153,11 @@ async fn serve(
     let hands = Arc::new(hands);
     let lives = Lives::new(&config, hands.clone(), readers.clone());
     life::fetch(&metrics, &lives);
+    let outbox = remote.map(|remote| remote.start(&config, store, &metrics, &readiness)).transpose()?;
+    let shown_outbox = outbox.as_ref().map(Outbox::shown);
     let (archives, listeners) = (Archives::Read(config.archives.clone()), bound.syslog.counters());
-    let api = answers::api(&readers, lives, store, listeners, router.clone(), config.reading(), archives);
+    let (reading, shown) = (config.reading(), answers::Shown { listeners, outbox: shown_outbox.map(|shown| Box::new(shown) as _) });
+    let api = answers::api(&readers, lives, store, shown, router.clone(), reading, archives);
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];
     if let Some(listener) = bound.http {
@@ -181,9 +203,9 @@ async fn serve(
     let lifecycle = Lifecycle {
         hands: hands.clone(),
         data_dir: config.data_dir.clone(),
-        rules: config.tables.iter().map(TableConfig::rule).collect(),
+        rules: remote::local_rules(&config),
         schedule: config.lifecycle.schedule.clone(),
-        limits: config.lifecycle.limits,
+        limits: local_limits(&config),
         on_run: observe::on_run(&metrics, readers),
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(stopped))?;
@@ -196,12 +218,13 @@ async fn serve(
             _ = interrupt.recv() => break false,
             _ = hang_up.recv() => tracing::warn!("SIGHUP: the configuration is read at start only"),
             () = watchdog.died() => break true,
-            () = ended(&tailer, &journals, &syslog) => break true,
+            () = ended(&tailer, &journals, &syslog, outbox.as_ref()) => break true,
         }
     };
     tracing::info!("draining");
     watchdog.stop();
     readiness.drain();
+    store.drain();
     drop(lifecycle_stop);
     hands.stop();
     let drained = tokio::task::spawn_blocking(move || {
@@ -217,14 +240,27 @@ async fn serve(
     });
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
+    if let Some(outbox) = outbox {
+        let _ = tokio::task::spawn_blocking(move || outbox.stop(SEND_GRACE)).await;
+    }
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }
 
 /// Returns once the tailer, a journal's reader or a listener has ended, which they do by themselves only by a fault of
 /// their own.
-async fn ended(tailer: &TailHandle, journals: &JournalHandle, syslog: &SyslogHandle) {
-    while !tailer.is_finished() && !journals.has_ended() && !syslog.has_died() {
+async fn ended(tailer: &TailHandle, journals: &JournalHandle, syslog: &SyslogHandle, outbox: Option<&Outbox>) {
+    let has_ended = || tailer.is_finished() || journals.has_ended() || syslog.has_died();
+    while !has_ended() && !outbox.is_some_and(Outbox::has_ended) {
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// What bounds the lifecycle of the data folder: an outbox has bounds of its own.
+fn local_limits(config: &Config) -> crate::lifecycle::Limits {
+    let limits = config.lifecycle.limits;
+    match config.store.kind {
+        StoreKind::Embedded => limits,
+        StoreKind::Azure => crate::lifecycle::Limits { max_bytes: None, ..limits },
     }
 }
 

@@ -101,5 +101,14 @@ pub struct ShownOutbox {
     /// Entities that were set aside or dropped since the start, by why.
     pub losses: BTreeMap<String, u64>,
     /// What the last request that failed was told; empty where all is well.
-    pub error: String,
+    pub said: String,
+}
+
+impl ShownOutbox {
+    /// Its losses, each with its number, and what the last request was told that failed; empty where nothing was lost.
+    pub fn losses(&self) -> String {
+        let losses = self.losses.iter().map(|(reason, count)| format!("{reason}={count}"));
+        let said = Some(self.said.clone()).filter(|said| !said.is_empty());
+        losses.chain(said).collect::<Vec<_>>().join(" ")
+    }
 }

@@ -17,6 +17,12 @@ pub fn table() -> Result<TableName, KeyError> {
     TableName::new(DEAD_LETTERS)
 }
 
+/// The day-table before that of `now`: what was refused at midnight may be there already.
+pub(super) fn yesterday(now: Ticks) -> Option<DayTable> {
+    let before = now.minus(std::time::Duration::from_secs(86_400));
+    Some(DayTable::at(&table().ok()?, Period::Day, before))
+}
+
 /// Rows of a partition that were refused today, with the reason.
 pub(super) fn batch(
     rows: &[RowAt],

@@ -204,7 +204,7 @@ fn shown(counters: &Counters, level: &Level, endpoint: &str) -> ShownOutbox {
         age_seconds: age.as_secs(),
         sent: counters.sent.load(Ordering::Relaxed),
         losses: aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect(),
-        error: counters.said(),
+        said: counters.said(),
     }
 }
 

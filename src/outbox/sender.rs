@@ -117,6 +117,7 @@ pub(super) struct Sender {
     pub(super) newest: Option<Ticks>,
     stop: Option<Instant>,
     numbers: u64,
+    pub(super) parked_bytes: usize,
     pub(super) said: Option<Instant>,
 }
 
@@ -145,6 +146,7 @@ impl Sender {
             newest: None,
             stop: None,
             numbers: seed << 32,
+            parked_bytes: 0,
             said: None,
         }
     }
@@ -372,7 +374,9 @@ impl Sender {
                 self.timers.push(Reverse((resume, id)));
                 continue;
             }
-            if let Some(flight) = lane.parked.pop_front().or_else(|| self.build(id, &day, now)) {
+            let parked = lane.parked.pop_front();
+            self.parked_bytes -= parked.as_ref().map_or(0, Flight::bytes);
+            if let Some(flight) = parked.or_else(|| self.build(id, &day, now)) {
                 self.launch(flight, &day, now);
             }
             self.schedule(id, now);
@@ -406,6 +410,12 @@ impl Sender {
         flight
     }
 
+    /// A number that no other has.
+    pub(super) fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
     pub(super) fn day_of_file(&self, file: &Arc<str>) -> Option<DayTable> {
         self.files.get(file).map(|file| file.live.day.clone())
     }
@@ -436,6 +446,7 @@ impl Sender {
     pub(super) fn unload(&mut self, id: LaneId) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         self.heads -= lane.units.len();
+        self.parked_bytes -= lane.parked.iter().map(Flight::bytes).sum::<usize>();
         for serial in lane.unload() {
             if let Some(left) = self.left.remove(&serial) {
                 lane.known.remove(&left.page);

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Failures of a lane in a row after which it lets go of what it holds.
 const UNLOADED_AFTER: u32 = 6;
+/// Bytes of transactions that are to be sent again, over all lanes; a lane above that lets go of its own.
+const PARKED_BYTES_MAX: usize = 32 << 20;
 /// How often a failure is said.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
 /// How soon dead letters that were not kept are tried again, and rows of a table that was just created.
@@ -27,7 +29,7 @@ impl Sender {
         if flight.set_aside.is_none() && self.is_expired(day) {
             flight.set_aside = Some((SetAside::Expired, format!("{day} expired before it was sent")));
         }
-        let number = self.flights.keys().max().map_or(1, |number| number + 1);
+        let number = self.number();
         if let Some(lane) = self.lanes.get_mut(&flight.lane) {
             lane.flights += 1;
         }
@@ -135,12 +137,13 @@ impl Sender {
         lane.resume = Some(now + lane.backoff.failed(named));
         let failures = lane.backoff.failures();
         self.again(flight);
-        if failures >= UNLOADED_AFTER {
+        if failures >= UNLOADED_AFTER || self.parked_bytes > PARKED_BYTES_MAX {
             self.unload(id);
         }
     }
 
     fn again(&mut self, flight: Flight) {
+        self.parked_bytes += flight.bytes();
         if let Some(lane) = self.lanes.get_mut(&flight.lane) {
             lane.parked.push_back(flight);
         }
@@ -186,7 +189,10 @@ impl Sender {
             let rows = flight.rows.len();
             tracing::warn!(table = %day, partition = %partition, rows, %reason, "set aside as dead letters what the remote store does not take");
         }
-        let was_kept = |row: &RowAt| self.unsent.was_dead_before(&partition, row.key(), today);
+        let yesterday = dead::yesterday(today);
+        let was_kept = |row: &RowAt| {
+            yesterday.as_ref().is_some_and(|yesterday| self.unsent.has_row(yesterday, &partition, row.key()))
+        };
         let rows: Vec<RowAt> = flight.rows.iter().filter(|row| !was_kept(row)).cloned().collect();
         let kept = match dead::batch(&rows, &day.to_string(), &partition, reason, today) {
             Ok(batch) if !batch.is_empty() => {

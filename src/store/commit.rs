@@ -31,6 +31,8 @@ mod life;
 mod model;
 #[cfg(test)]
 mod once_model;
+#[cfg(test)]
+mod outbox_model;
 
 pub use life::{Restoring, Sealing};
 

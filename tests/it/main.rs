@@ -25,6 +25,7 @@ mod life_of_a_day;
 mod lifecycle;
 mod multi_line;
 mod once;
+mod outbox;
 mod push;
 mod readme;
 mod rotation;

@@ -8,13 +8,12 @@ use super::super::page::Page;
 use super::super::read::{Opened, Reader, begin};
 use super::super::tidy::{decode, read_page};
 use super::Sent;
-use crate::key::{DayTable, Period, RowKey};
+use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
 use rusqlite::{OptionalExtension, params};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Pages that one look gives at most.
 const PAGES_A_LOOK: usize = 2000;
@@ -182,12 +181,9 @@ impl Unsent {
         read
     }
 
-    /// Whether a row is among the dead letters of the day before `now` already.
-    pub fn was_dead_before(&self, partition: &str, key: RowKey, now: Ticks) -> bool {
-        let Ok(table) = crate::outbox::dead::table() else { return false };
-        let yesterday = DayTable::at(&table, Period::Day, now.minus(Duration::from_secs(86_400)));
-        // Where it cannot be told it is kept twice.
-        self.reader.row(&yesterday, partition, key).is_ok_and(|row| row.is_some())
+    /// Whether a table that stays here has a row. Where that cannot be read, it has not.
+    pub fn has_row(&self, table: &DayTable, partition: &str, key: RowKey) -> bool {
+        self.reader.row(table, partition, key).is_ok_and(|row| row.is_some())
     }
 
     /// Reads in a snapshot of `file`; a file that is gone has nothing.
