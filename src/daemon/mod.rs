@@ -38,8 +38,8 @@ use crate::tls::TlsError;
 use answers::Readers;
 use life::Lives;
 use listeners::Listeners;
-pub use remote::{RemoteError, client};
 use remote::Remote;
+pub use remote::{RemoteError, client};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -156,7 +156,8 @@ async fn serve(
     let outbox = remote.map(|remote| remote.start(&config, store, &metrics, &readiness)).transpose()?;
     let shown_outbox = outbox.as_ref().map(Outbox::shown);
     let (archives, listeners) = (Archives::Read(config.archives.clone()), bound.syslog.counters());
-    let (reading, shown) = (config.reading(), answers::Shown { listeners, outbox: shown_outbox.map(|shown| Box::new(shown) as _) });
+    let (reading, shown) =
+        (config.reading(), answers::Shown { listeners, outbox: shown_outbox.map(|shown| Box::new(shown) as _) });
     let api = answers::api(&readers, lives, store, shown, router.clone(), reading, archives);
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let mut listeners = vec![(Listener::unix(&config.data_dir.join("control.sock"))?, Door::Unix)];

@@ -35,7 +35,8 @@ impl LifecycleState {
     pub fn of(catalogue: &super::catalogue::Catalogue) -> Result<LifecycleState, StoreError> {
         // What is on its way to a remote store has its life there.
         let mut days = catalogue.days()?;
-        let lives_here = |day: &Day| day.state != DayState::Open || day.files.iter().any(|file| file.role != Role::Outbox);
+        let lives_here =
+            |day: &Day| day.state != DayState::Open || day.files.iter().any(|file| file.role != Role::Outbox);
         days.retain(lives_here);
         Ok(LifecycleState {
             days,

@@ -71,7 +71,8 @@ impl Remote {
         let expected: BTreeMap<String, usize> = expected.iter().map(|message| (message.clone(), 1)).collect();
         wait_for("every record is at the service, once", PATIENCE, || {
             let found = self.messages();
-            let surplus: Vec<_> = found.iter().filter(|(message, count)| expected.get(*message) != Some(count)).collect();
+            let surplus: Vec<_> =
+                found.iter().filter(|(message, count)| expected.get(*message) != Some(count)).collect();
             assert!(surplus.is_empty(), "what nobody wrote, or too often: {surplus:?}");
             (found.len() == expected.len()).then_some(())
         });
@@ -247,7 +248,9 @@ fn a_table_that_is_being_dropped_is_waited_for() {
 #[test]
 fn a_slow_partition_holds_up_itself_only() {
     let remote = Remote::new();
-    remote.proxy.plan(|_, asked| String::from_utf8_lossy(&asked.body).contains("PartitionKey='slow'").then_some(Fault::Busy));
+    remote
+        .proxy
+        .plan(|_, asked| String::from_utf8_lossy(&asked.body).contains("PartitionKey='slow'").then_some(Fault::Busy));
     let daemon = remote.start("fill = \"20ms\"\n");
     let (slow, quick) = (numbered("slow", 30), numbered("quick", 200));
     remote.place.write("slow.log", &slow);
@@ -269,11 +272,12 @@ fn a_backlog_of_an_outage_is_sent_and_a_full_outbox_takes_nothing_more() {
     // Random letters, which do not compress, in lines of 3 KiB: more than the outbox takes.
     let mut state = 1u64;
     let mut noise = || {
-        (0..3000).map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            char::from(b'!' + u8::try_from((state >> 33) % 90).expect("small"))
-        })
-        .collect::<String>()
+        (0..3000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                char::from(b'!' + u8::try_from((state >> 33) % 90).expect("small"))
+            })
+            .collect::<String>()
     };
     let lines: Vec<String> = (0..900).map(|n| format!("x{n} {}", noise())).collect();
     for part in lines.chunks(50) {

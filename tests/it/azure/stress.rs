@@ -97,7 +97,8 @@ fn what_no_trying_helps_ends_it() {
     }
     let output = stress("AccountName=a", &[]).output().expect("it runs");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("AZURE_STORAGE_CONNECTION_STRING has neither AccountKey"), "{error}");
+    assert_eq!(output.status.code(), Some(78), "{error}");
+    assert!(error.contains("the connection string: has neither AccountKey"), "{error}");
 }
 
 #[test]
