@@ -31,7 +31,7 @@ use crate::outbox::{Outbox, OutboxError};
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
-use crate::store::{Store, StoreError};
+use crate::store::{Onward, Store, StoreError};
 use crate::syslog::{ListenError, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use crate::tls::TlsError;
@@ -109,7 +109,9 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
     let readiness = Arc::new(Readiness::default());
     let remote = Remote::new(&config)?;
     let mut options = observe::store_options(&config, &metrics, &readiness);
-    options.outbox = remote.as_ref().map(|remote| remote.options(&config.store.azure)).transpose()?;
+    if let Some(remote) = &remote {
+        options.onward = Onward::To(remote.options(&config.store.azure)?);
+    }
     let store = Store::open(&config.data_dir, options)?;
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -10,7 +10,7 @@ use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
 use crate::push::{EndpointCounters, Push};
 use crate::redact::{Redaction, Redactor};
-use crate::store::{Intake, Options};
+use crate::store::{Intake, Onward, Options};
 use crate::syslog;
 use crate::tail::TailCounters;
 use crate::time::Ticks;
@@ -46,7 +46,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             closed.store_open(false);
         }),
         on_reopened: Box::new(move || opened.store_open(true)),
-        outbox: None,
+        onward: Onward::Nowhere,
     }
 }
 

@@ -521,7 +521,7 @@ impl Sender {
         }
         self.looked_ahead = Some(now);
         let today = time::now();
-        match self.unsent.newest() {
+        match self.unsent.forget_gone().and_then(|()| self.unsent.newest()) {
             Ok(newest) => self.newest = newest,
             Err(error) => tracing::error!(%error, "failed to read the catalogue"),
         }

@@ -231,6 +231,8 @@ impl Sender {
 
     /// A table was asked for.
     pub(super) fn made(&mut self, day: &DayTable, made: Result<(), Error>, now: Instant) {
+        let code = made.as_ref().map_or_else(|error| error.status().unwrap_or(0), |()| 201);
+        self.outside.counters.count_code(code);
         match made {
             Ok(()) => self.tables.made(day, now),
             Err(error) if error.kind() == Kind::TableAlreadyExists => self.tables.made(day, now),

@@ -13,7 +13,7 @@ use super::day::{DayFile, Insert};
 use super::intake::{Done, Intake, Outcome, Step, Submission, Work};
 use super::once::Gathered;
 use super::open::{self, Layout, Lock};
-use super::outbox::TIDIED_AFTER;
+use super::outbox::{Onward, TIDIED_AFTER};
 use super::page::{Builder, PAGE_BYTES};
 use super::source::SourceState;
 use super::tidy::Tidy;
@@ -203,10 +203,11 @@ impl Committer {
 
     /// Goes on with a folder that was opened.
     fn begin(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
-        self.tidy = match self.options.outbox {
+        self.decide()?;
+        self.tidy = match self.options.onward {
             // What waits a short time only is left to whoever sends it.
-            Some(_) => Tidy::new(TIDIED_AFTER),
-            None => Tidy::default(),
+            Onward::To(_) => Tidy::new(TIDIED_AFTER),
+            Onward::AsBefore | Onward::Nowhere => Tidy::default(),
         };
         self.take_days(days)?;
         self.tidy.committed(self.seq);

@@ -53,7 +53,7 @@ pub use counts::CountBy;
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Outcome, Refused, Submission};
 pub use once::{Answer, Once};
-pub use outbox::{Departures, OutboxOptions};
+pub use outbox::{Departures, Onward, OutboxOptions};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
 pub use scan::Scan;
@@ -75,8 +75,8 @@ pub struct Options {
     pub on_failure: Box<dyn Fn(&StoreError) + Send>,
     /// Told when the folder was opened again after a failure.
     pub on_reopened: Box<dyn Fn() + Send>,
-    /// What makes it the outbox of a remote store.
-    pub outbox: Option<OutboxOptions>,
+    /// Where what is committed goes on to.
+    pub onward: Onward,
 }
 
 impl Default for Options {
@@ -86,7 +86,7 @@ impl Default for Options {
             on_commit: Box::new(|_| {}),
             on_failure: Box::new(|_| {}),
             on_reopened: Box::new(|| {}),
-            outbox: None,
+            onward: Onward::AsBefore,
         }
     }
 }

@@ -424,6 +424,15 @@ impl Reader {
         Ok(())
     }
 
+    /// Lets go of files that are live no more, so that their space is free.
+    pub(super) fn forget_gone(&self) -> Result<(), StoreError> {
+        let live: std::collections::HashSet<String> =
+            self.catalogue.files()?.into_iter().map(|file| file.name).collect();
+        self.connections.borrow_mut().retain(|name, _| live.contains(name));
+        self.sealed.borrow_mut().retain(|name, _| live.contains(name));
+        Ok(())
+    }
+
     /// The live files of a table, the oldest generation first. [`StoreError::TableGone`] where there are none.
     pub(super) fn files_of(&self, table: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
         let mut files = self.catalogue.files_of(table)?;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 mod lives;
+mod outbox;
 
 const SOURCE: u64 = 0xfeed;
 

@@ -601,7 +601,10 @@ pub(super) fn undone() -> String {
     });
     let dropped =
         ["making", "archive", "watch", "pressure", "once", "commit_clock"].map(|table| format!("DROP TABLE {table};"));
-    added.chain(dropped).chain(["ALTER TABLE source DROP COLUMN cursor;".into()]).collect()
+    added
+        .chain(dropped)
+        .chain(["ALTER TABLE source DROP COLUMN cursor; ALTER TABLE state DROP COLUMN outbox_stays;".into()])
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The committer's part of the outbox: what was sent goes, how much waits is known, and what is empty is let go.
 
 use super::{Committer, OpenDay};
-use crate::key::DayTable;
+use crate::key::{DayTable, TableName};
 use crate::store::catalogue::Role;
 use crate::store::clock::Stamp;
 use crate::store::day::{self, DayFile};
 use crate::store::intake::Submission;
-use crate::store::outbox::{Departure, Dropped, Waiting, waiting};
+use crate::store::outbox::{Departure, Dropped, Onward, Waiting, waiting};
 use crate::store::{StoreError, open};
 use crate::time::{self, Ticks};
 use std::collections::HashMap;
@@ -22,6 +22,8 @@ const DROPS_AT_A_TIME: usize = 32;
 /// What is known of the outbox.
 #[derive(Default)]
 pub(super) struct Outgoing {
+    /// The table whose days stay here, where others are sent.
+    stays: Option<TableName>,
     /// Its files, by name, with how much of each waits.
     files: HashMap<String, (DayTable, Waiting)>,
     /// When it was last noted when a commit was.
@@ -47,10 +49,26 @@ impl Outgoing {
 }
 
 impl Committer {
+    /// Notes whether rows go on to a remote store, or goes by what was noted.
+    pub(super) fn decide(&mut self) -> Result<(), StoreError> {
+        self.outbox.stays = match &self.options.onward {
+            Onward::AsBefore => self.catalogue.sends_but()?,
+            Onward::Nowhere => {
+                self.catalogue.send_nothing()?;
+                None
+            }
+            Onward::To(outbox) => {
+                self.catalogue.send_but(&outbox.stays)?;
+                Some(outbox.stays.clone())
+            }
+        };
+        Ok(())
+    }
+
     /// What the file is for that takes the records of `day`.
     pub(super) fn role_of(&self, day: &DayTable) -> Role {
-        match &self.options.outbox {
-            Some(outbox) if outbox.takes(day) => Role::Outbox,
+        match &self.outbox.stays {
+            Some(stays) if !day.table().same(stays) => Role::Outbox,
             _ => Role::Open,
         }
     }
@@ -62,8 +80,8 @@ impl Committer {
 
     /// Looks how much waits, in a folder that was opened, and lets go of what is empty and over.
     pub(super) fn survey(&mut self) -> Result<(), StoreError> {
-        self.outbox = Outgoing::default();
-        if self.options.outbox.is_none() {
+        self.outbox = Outgoing { stays: self.outbox.stays.take(), ..Outgoing::default() };
+        if self.options.onward.to().is_none() {
             return Ok(());
         }
         let outbox = self.catalogue.files()?.into_iter().filter(|file| file.role == Role::Outbox);
@@ -95,7 +113,7 @@ impl Committer {
 
     /// When the commit is that is about to be, where that is to be noted.
     pub(super) fn stamp(&mut self) -> Option<Stamp> {
-        self.options.outbox.as_ref()?;
+        self.options.onward.to()?;
         if self.outbox.stamped.is_some_and(|at| at.elapsed() < LOOK) {
             return None;
         }
@@ -105,7 +123,7 @@ impl Committer {
 
     /// Notes how much waits in the files of these days, which a commit wrote to.
     pub(super) fn note_waiting<'d>(&mut self, days: impl Iterator<Item = &'d DayTable>) -> Result<(), StoreError> {
-        if self.options.outbox.is_none() {
+        if self.options.onward.to().is_none() {
             return Ok(());
         }
         for day in days {
@@ -125,7 +143,7 @@ impl Committer {
 
     /// Has whoever sends look.
     pub(super) fn tell_sender(&self) {
-        if let Some(outbox) = &self.options.outbox {
+        if let Some(outbox) = self.options.onward.to() {
             (outbox.on_commit)();
         }
     }
@@ -155,7 +173,7 @@ impl Committer {
     /// Looks once in a while how old the oldest row is.
     pub(super) fn look_after_outbox(&mut self) -> Result<(), StoreError> {
         let is_due = self.outbox.looked.is_none_or(|at| at.elapsed() >= LOOK);
-        if self.options.outbox.is_some() && is_due { self.level() } else { Ok(()) }
+        if self.options.onward.to().is_some() && is_due { self.level() } else { Ok(()) }
     }
 
     /// Lets the outbox of a day go that is over, where nothing waits in it. Says whether it did.
@@ -186,7 +204,7 @@ impl Committer {
     fn level(&mut self) -> Result<(), StoreError> {
         self.outbox.looked = Some(Instant::now());
         let mut why = self.note_level()?;
-        let Some(options) = &self.options.outbox else { return Ok(()) };
+        let Some(options) = self.options.onward.to() else { return Ok(()) };
         let is_full = why.is_some() && !options.drops_oldest;
         options.level.set_full(is_full);
         self.intake.set_full(is_full);
@@ -203,7 +221,7 @@ impl Committer {
 
     /// Publishes how much waits. Says by what it is too much, where it is.
     fn note_level(&mut self) -> Result<Option<Dropped>, StoreError> {
-        let Some(options) = &self.options.outbox else { return Ok(None) };
+        let Some(options) = self.options.onward.to() else { return Ok(None) };
         let oldest = self.outbox.oldest();
         if self.outbox.oldest.map(|(seq, _)| seq) != oldest {
             self.outbox.oldest = match oldest {
@@ -230,7 +248,7 @@ impl Committer {
         let removed = file.remove_sent(&pages)?;
         self.tidy.removed(&day, &removed);
         self.note_waiting_of(&day)?;
-        if let Some(options) = &self.options.outbox {
+        if let Some(options) = self.options.onward.to() {
             options.level.count_dropped(why, removed.entities);
         }
         Ok(removed.entities > 0)

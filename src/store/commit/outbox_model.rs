@@ -55,7 +55,7 @@ fn open(path: &Path, level: &Arc<Level>) -> Committer {
         level: level.clone(),
         on_commit: Box::new(|| {}),
     };
-    let options = Options { outbox: Some(outbox), ..Options::default() };
+    let options = Options { onward: Onward::To(outbox), ..Options::default() };
     Committer::open(Layout { data: path.into() }, options).expect("opened")
 }
 

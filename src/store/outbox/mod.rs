@@ -28,10 +28,10 @@ mod unsent;
 
 pub use level::{Dropped, Level};
 pub use removal::{Departure, Departures, Sent};
-pub(super) use removal::{Removed, Waiting, waiting};
+pub(super) use removal::{Removed, Waiting, is_outbox, waiting};
 pub use unsent::{Head, News, Seen, Unsent};
 
-use crate::key::{DayTable, TableName};
+use crate::key::TableName;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,28 @@ use std::time::Duration;
 pub const STAYS_AFTER: Duration = Duration::from_secs(5);
 /// Age of pages that tidy leaves to whoever sends them: it works on what is a backlog.
 pub(super) const TIDIED_AFTER: Duration = Duration::from_secs(30);
+
+/// Where what is committed goes on to.
+#[derive(Default)]
+pub enum Onward {
+    /// To where it went before: who only adds to a folder, or takes from it, does not decide.
+    #[default]
+    AsBefore,
+    /// Nowhere. What was to be sent stays here, as all else does.
+    Nowhere,
+    /// To a remote store.
+    To(OutboxOptions),
+}
+
+impl Onward {
+    /// What makes the folder an outbox now.
+    pub(super) fn to(&self) -> Option<&OutboxOptions> {
+        match self {
+            Onward::To(outbox) => Some(outbox),
+            Onward::AsBefore | Onward::Nowhere => None,
+        }
+    }
+}
 
 /// What makes a store the outbox of another one.
 pub struct OutboxOptions {
@@ -54,11 +76,4 @@ pub struct OutboxOptions {
     pub level: Arc<Level>,
     /// Told of every commit, from the committer's thread: there may be something to send.
     pub on_commit: Box<dyn Fn() + Send>,
-}
-
-impl OutboxOptions {
-    /// Whether rows of `day` are sent.
-    pub(super) fn takes(&self, day: &DayTable) -> bool {
-        !day.table().same(&self.stays)
-    }
 }

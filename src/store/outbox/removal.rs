@@ -98,6 +98,11 @@ impl Departures {
     }
 }
 
+/// Whether a file is one of an outbox, whatever a catalogue says: it has the indexes that only these have.
+pub(in crate::store) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'page_unsent'")?.exists([])
+}
+
 /// How much of a file waits, without reading more of it than a few of its pages.
 pub(in crate::store) fn waiting(connection: &Connection) -> rusqlite::Result<Waiting> {
     let entities: i64 = connection.query_row("SELECT entities - merged FROM total", [], |row| row.get(0))?;

@@ -88,6 +88,11 @@ impl Unsent {
         Ok(Unsent { reader: Reader::open(data_dir)? })
     }
 
+    /// Lets go of files that went.
+    pub fn forget_gone(&self) -> Result<(), StoreError> {
+        self.reader.forget_gone()
+    }
+
     /// The files of the outbox, the oldest day and generation first.
     pub fn files(&self) -> Result<Vec<LiveFile>, StoreError> {
         let mut files = self.reader.catalogue().files()?;
