@@ -2,21 +2,14 @@
 
 use super::exit::CliError;
 use super::output::{Columns, Output};
-use crate::azure::{Account, Client, DateTime, Options};
+use crate::azure::Client;
 use crate::config::Config;
+use crate::daemon;
 use crate::stress::{Load, Measured, recommend, stress};
-use crate::time;
-use std::fs::File;
-use std::io::Read;
 use std::num::{NonZeroU16, NonZeroU32};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-
-/// Bytes of a connection string at most.
-const CONNECTION_BYTES_MAX: u64 = 64 << 10;
-/// Where the connection string is, if no file has it.
-const CONNECTION_VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
 
 /// A table of its own is made, written to and dropped. It costs what so many transactions cost.
 #[derive(Debug, clap::Args)]
@@ -48,10 +41,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let account = account(args)?;
-    let endpoint = account.endpoint().to_owned();
-    let options = Options::new(|| DateTime::from_ticks(time::now().get()));
-    let client = Client::new(account, options).map_err(|error| CliError::Unavailable(error.to_string()))?;
+    let client = client(args)?;
+    let endpoint = client.account().endpoint().to_owned();
     let load = Load {
         peak: NonZeroU32::new(args.peak).unwrap_or(NonZeroU32::MIN),
         partitions: NonZeroU16::new(args.partitions).unwrap_or(NonZeroU16::MIN),
@@ -103,28 +94,14 @@ fn told_to_stop() -> impl Future<Output = ()> {
     }
 }
 
-fn account(args: &Args) -> Result<Account, CliError> {
+/// A client of the account that the arguments lead to.
+fn client(args: &Args) -> Result<Client, CliError> {
     let configured = args.config.as_deref().map(Config::load).transpose()?;
-    let configured = configured.and_then(|config| config.store.azure.connection_string_file);
-    let (text, of) = match args.connection_string_file.as_ref().or(configured.as_ref()) {
-        Some(file) => (secret(file)?, file.display().to_string()),
-        None => match std::env::var(CONNECTION_VARIABLE) {
-            Ok(text) => (text, CONNECTION_VARIABLE.to_owned()),
-            Err(_) => {
-                let what = "no connection string: give --config or --connection-string-file, or set";
-                return Err(CliError::NotFound(format!("{what} {CONNECTION_VARIABLE}: it")));
-            }
-        },
-    };
-    text.parse().map_err(|error| CliError::Unavailable(format!("{of} {error}")))
-}
-
-/// The text of a file with a secret.
-fn secret(path: &Path) -> Result<String, CliError> {
-    let failed = |source| CliError::Input { path: path.to_owned(), source };
-    let mut text = String::new();
-    File::open(path).and_then(|file| file.take(CONNECTION_BYTES_MAX).read_to_string(&mut text)).map_err(failed)?;
-    Ok(text)
+    let mut azure = configured.map(|config| config.store.azure).unwrap_or_default();
+    if let Some(file) = &args.connection_string_file {
+        azure.connection_string_file = Some(file.clone());
+    }
+    daemon::client(&azure).map_err(|error| CliError::Daemon(error.into()))
 }
 
 fn lasting(text: &str) -> Result<Duration, String> {

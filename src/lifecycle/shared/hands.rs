@@ -9,7 +9,7 @@ use crate::lifecycle::plan::{Archive as Rule, Limits, Step, TableRule};
 use crate::store::catalogue::Archived;
 use crate::store::sealed::Manifest;
 use crate::store::{LifecycleState, StoreError};
-use crate::tables::{AzureTables, Content, TableError, TableStore, whole_table};
+use crate::tables::{AzureTables, Content, TableError, whole_table};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;

@@ -9,19 +9,10 @@ use std::process::{Child, Command, Output, Stdio};
 /// A run of two short loads.
 fn stress(connection_string: &str, more: &[&str]) -> Command {
     let mut stress = Command::new(DAYTABLE);
-    stress.args([
-        "stress",
-        "--peak",
-        "400",
-        "--for",
-        "2s",
-        "--partitions",
-        "4",
-        "--in-flight",
-        "4",
-        "--message-bytes",
-        "50",
-    ]);
+    stress.args(["stress", "--peak", "400", "--partitions", "4", "--in-flight", "4", "--message-bytes", "50"]);
+    if !more.contains(&"--for") {
+        stress.args(["--for", "2s"]);
+    }
     stress.args(more).env("AZURE_STORAGE_CONNECTION_STRING", connection_string).stdin(Stdio::null());
     stress
 }
@@ -106,14 +97,18 @@ fn what_no_trying_helps_ends_it() {
     }
     let output = stress("AccountName=a", &[]).output().expect("it runs");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("AZURE_STORAGE_CONNECTION_STRING has neither AccountKey"), "{error}");
+    assert_eq!(output.status.code(), Some(78), "{error}");
+    assert!(error.contains("the connection string: has neither AccountKey"), "{error}");
 }
 
 #[test]
 fn told_to_stop_it_drops_its_table() {
     let azurite = Azurite::start();
     let mut child: Child = stress(&azurite.connection_string(), &["--for", "1h"]).spawn().expect("it runs");
-    wait_for("its table", PATIENCE, || (!tables(&azurite).is_empty()).then_some(()));
+    wait_for("its table", PATIENCE, || {
+        assert_eq!(child.try_wait().expect("a child"), None, "it ended by itself");
+        (!tables(&azurite).is_empty()).then_some(())
+    });
     let process = rustix::process::Pid::from_raw(child.id().try_into().expect("a number")).expect("a process");
     rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("told");
     assert_eq!(child.wait().expect("it ends").code(), Some(69));

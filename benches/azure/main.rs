@@ -1,5 +1,5 @@
-//! The client of Azure Table storage: what an entity costs this process, in CPU and in bytes on the wire; against a server
-//! that only frames and acknowledges, and against Azurite.
+//! Azure Table storage: what an entity costs, in CPU and in bytes on the wire; of the client alone and of the whole daemon,
+//! against a server that only frames and acknowledges, and against Azurite.
 //!
 //! ```text
 //! cargo bench --bench azure [-- --quick]
@@ -8,25 +8,33 @@
 //! The server is this program once more, as a process of its own, so that its CPU is not counted. Entities are those that
 //! daytable makes of a line of a web server's log: a row key, a time, a level, a message and three fields, written into a
 //! transaction anew each time. *Content* is their keys, names and values; all else that is sent, the requests' own headers
-//! included, is beyond it. CPU is that of this process, of one thread.
+//! included, is beyond it. The client's CPU is that of this process, of one thread. The daemon's is that of the daemon: it
+//! reads the lines of files, commits them to its outbox, and sends them.
 
-#[path = "end_to_end/report.rs"]
+#[path = "../end_to_end/client.rs"]
+#[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
+mod client;
+mod daemon;
+#[path = "../end_to_end/process.rs"]
+#[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
+mod process;
+#[path = "../end_to_end/report.rs"]
 #[allow(dead_code, reason = "shared with another benchmark, which uses more of it")]
 mod report;
+mod stub;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use daytable::azure::{
     Account, Client, DateTime, ENTITIES_MAX, Options, Pushed, SealedTransaction, Transaction, Value,
 };
 use report::{Report, bytes_each, micros_each, rate};
 use rustix::time::{ClockId, clock_gettime};
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use stub::Stub;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -38,13 +46,15 @@ const IN_FLIGHT: usize = 8;
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().collect();
     if args.iter().any(|arg| arg == "--serve") {
-        return serve();
+        return stub::serve();
     }
     let quick = args.iter().any(|arg| arg == "--quick");
     let mut report = Report::default();
     encoding(&mut report, if quick { 200 } else { 20_000 });
     against_stub(&mut report, if quick { 500 } else { 20_000 })?;
     against_azurite(&mut report, Duration::from_secs(if quick { 2 } else { 20 }))?;
+    daemon::against_stub(&mut report, if quick { 64_000 } else { 3_200_000 })?;
+    daemon::against_azurite(&mut report, Duration::from_secs(if quick { 3 } else { 20 }))?;
     println!("{}", report.table());
     Ok(())
 }
@@ -83,17 +93,20 @@ fn transaction(client: &Client, number: usize) -> (SealedTransaction, u64) {
     (transaction.seal(), content as u64)
 }
 
-fn client(endpoint: &str) -> Result<Client> {
-    let account: Account = format!(
-        "AccountName=devstoreaccount1;TableEndpoint={endpoint};AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-    )
-    .parse()?;
+/// The connection string of the emulator's account on a port.
+fn connection_string(port: u16) -> String {
+    let key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    format!("AccountName=devstoreaccount1;AccountKey={key};TableEndpoint=http://127.0.0.1:{port}/devstoreaccount1")
+}
+
+fn client(port: u16) -> Result<Client> {
+    let account: Account = connection_string(port).parse()?;
     Ok(Client::new(account, Options::new(|| DateTime::from_ticks(daytable::time::now().get())))?)
 }
 
 /// Transactions are made and thrown away.
 fn encoding(report: &mut Report, transactions: usize) {
-    let client = client("http://127.0.0.1:1/devstoreaccount1").expect("a client that asks nobody");
+    let client = client(1).expect("a client that asks nobody");
     let (cpu_before, mut bytes) = (cpu(), 0);
     for number in 0..transactions {
         bytes += transaction(&client, number).0.bytes().len();
@@ -133,7 +146,7 @@ fn send(client: &Client, next: impl FnMut() -> Option<usize> + 'static) -> Resul
 
 fn against_stub(report: &mut Report, transactions: usize) -> Result<()> {
     let mut stub = Stub::start()?;
-    let client = client(&format!("http://127.0.0.1:{}/devstoreaccount1", stub.port))?;
+    let client = client(stub.port)?;
     // Connections are made and memory is warm.
     send(&client, up_to(50))?;
     let (before, cpu_before, begun) = (stub.taken()?, cpu(), Instant::now());
@@ -159,30 +172,11 @@ fn up_to(count: usize) -> impl FnMut() -> Option<usize> {
 }
 
 fn against_azurite(report: &mut Report, lasts: Duration) -> Result<()> {
-    let main = Path::new(env!("CARGO_BIN_EXE_daytable"))
-        .ancestors()
-        .map(|folder| folder.join("node/node_modules/azurite/dist/src/table/main.js"))
-        .find(|path| path.exists());
-    let Some(main) = main else {
+    let Some((_azurite, port)) = azurite()? else {
         report.add("against Azurite", "", "sh tests/run installs it".into());
         return Ok(());
     };
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let mut azurite = Command::new("node");
-    azurite.arg(main).args([
-        "--tablePort",
-        &port.to_string(),
-        "--silent",
-        "--inMemoryPersistence",
-        "--disableTelemetry",
-    ]);
-    let _azurite = Killed(azurite.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        ensure!(Instant::now() < deadline, "Azurite does not listen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let client = client(&format!("http://127.0.0.1:{port}/devstoreaccount1"))?;
+    let client = client(port)?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(client.create_table(TABLE))?;
     let (cpu_before, begun) = (cpu(), Instant::now());
     let sent = Rc::new(std::cell::Cell::new(0));
@@ -198,101 +192,37 @@ fn against_azurite(report: &mut Report, lasts: Duration) -> Result<()> {
     Ok(())
 }
 
-struct Killed(Child);
+/// Azurite's tables on a free port; none where it is not installed.
+fn azurite() -> Result<Option<(Killed, u16)>> {
+    let main = Path::new(env!("CARGO_BIN_EXE_daytable"))
+        .ancestors()
+        .map(|folder| folder.join("node/node_modules/azurite/dist/src/table/main.js"))
+        .find(|path| path.exists());
+    let Some(main) = main else { return Ok(None) };
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let mut azurite = Command::new("node");
+    azurite.arg(main).args([
+        "--tablePort",
+        &port.to_string(),
+        "--silent",
+        "--inMemoryPersistence",
+        "--disableTelemetry",
+    ]);
+    let azurite = Killed(azurite.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        ensure!(Instant::now() < deadline, "Azurite does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(Some((azurite, port)))
+}
+
+/// A process that does not outlive this.
+pub(crate) struct Killed(pub(crate) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// The server that only frames and acknowledges.
-struct Stub {
-    process: Killed,
-    said: BufReader<ChildStdout>,
-    port: u16,
-}
-
-struct Taken {
-    entities: u64,
-    bytes: u64,
-}
-
-impl Stub {
-    fn start() -> Result<Stub> {
-        let mut command = Command::new(std::env::current_exe()?);
-        let mut child = command.arg("--serve").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut said = BufReader::new(child.stdout.take().context("a pipe")?);
-        let mut line = String::new();
-        said.read_line(&mut line)?;
-        Ok(Stub { process: Killed(child), said, port: line.trim().parse()? })
-    }
-
-    /// What came until now.
-    fn taken(&mut self) -> Result<Taken> {
-        self.process.0.stdin.as_mut().context("a pipe")?.write_all(b"?\n")?;
-        let mut line = String::new();
-        self.said.read_line(&mut line)?;
-        let (entities, bytes) = line.trim().split_once(' ').context("two numbers")?;
-        Ok(Taken { entities: entities.parse()?, bytes: bytes.parse()? })
-    }
-}
-
-static ENTITIES: AtomicU64 = AtomicU64::new(0);
-static BYTES: AtomicU64 = AtomicU64::new(0);
-
-fn serve() -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    println!("{}", listener.local_addr()?.port());
-    std::thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            std::thread::spawn(move || acknowledge(&connection));
-        }
-    });
-    // Asked over standard input; its end is the end.
-    for _ in std::io::stdin().lock().lines() {
-        println!("{} {}", ENTITIES.load(Relaxed), BYTES.load(Relaxed));
-    }
-    Ok(())
-}
-
-fn acknowledge(connection: &TcpStream) -> Result<()> {
-    connection.set_nodelay(true)?;
-    let mut reader = BufReader::with_capacity(256 << 10, connection);
-    let (mut head, mut body) = (String::new(), Vec::new());
-    loop {
-        head.clear();
-        while !head.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut head)? == 0 {
-                return Ok(());
-            }
-        }
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-        });
-        body.resize(length.context("a length")?, 0);
-        reader.read_exact(&mut body)?;
-        let entities = memchr::memmem::find_iter(&body, b"\r\n--changeset_entities\r\n").count();
-        ENTITIES.fetch_add(entities as u64, Relaxed);
-        BYTES.fetch_add((head.len() + body.len()) as u64, Relaxed);
-        (&mut &*connection).write_all(&answer(entities))?;
-    }
-}
-
-/// What the service says of so many entities that were written.
-fn answer(entities: usize) -> Vec<u8> {
-    let mut body =
-        String::from("--batchresponse_a\r\nContent-Type: multipart/mixed; boundary=changesetresponse_b\r\n\r\n");
-    for _ in 0..entities {
-        body.push_str(
-            "--changesetresponse_b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
-             HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-cache\r\n\
-             DataServiceVersion: 1.0;\r\nETag: W/\"datetime'2026-11-21T00%3A51%3A47.2034398Z'\"\r\n\r\n\r\n",
-        );
-    }
-    body.push_str("--changesetresponse_b--\r\n--batchresponse_a--\r\n");
-    let head = "HTTP/1.1 202 Accepted\r\nx-ms-version: 2020-12-06\r\nContent-Type: multipart/mixed; boundary=batchresponse_a\r\nContent-Length: ";
-    format!("{head}{}\r\n\r\n{body}", body.len()).into_bytes()
 }
