@@ -22,6 +22,10 @@
 //! * [`live`]: a value that a reload replaces.
 //! * [`memory`]: how much there is, and what is made smaller where that is little.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
+//! * [`outbox`]: with a remote store, what is committed is sent there and then goes from the folder.
+//! * [`azure`]: the client of Azure Table storage, which knows nothing of the rest.
+//! * [`tables`]: the table store: what the embedded engine and Azure Table storage have in common.
+//! * [`stress`]: how much a remote store takes.
 //! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
 //! * [`lifecycle`]: the life of a day: created ahead, sealed, archived, dropped, restored: a pure plan, and what takes its steps.
 //! * [`query`]: rows become records again: newest first, counted, followed live.
@@ -61,6 +65,10 @@ pub mod memory;
 pub mod log;
 pub mod tls;
 pub mod store;
+pub mod outbox;
+pub mod azure;
+pub mod tables;
+pub mod stress;
 pub mod archive;
 pub mod lifecycle;
 pub mod query;

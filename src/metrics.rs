@@ -12,6 +12,9 @@
 mod documented;
 mod naming;
 mod process;
+mod remote;
+
+pub use remote::RemoteMetrics;
 
 use naming::{Naming, powers};
 use process::Process;
@@ -113,6 +116,8 @@ pub struct Metrics {
     pub pushes_repeated: IntCounterVec,
     /// Idempotency keys that went before their time, because there were too many.
     pub keys_dropped: IntCounter,
+    /// The outbox and the remote store.
+    pub remote: RemoteMetrics,
     sources: BySource,
     parsed: IntCounterVec,
     late: IntCounterVec,
@@ -281,6 +286,7 @@ impl Metrics {
                 "idempotency_keys_dropped_total",
                 "Idempotency keys that went before their time, because there were too many.",
             ),
+            remote: RemoteMetrics::new(&all),
             sources: BySource::new(&all),
             parsed: all.counters("records_parsed_total", "Records by the format they were read as.", &["format"]),
             late: all.counters("records_late_total", "Records later than their day's table.", &["table"]),
@@ -413,6 +419,8 @@ mod tests {
         metrics.push_bodies_refused.with_label_values(&["http/ingest", "bad"]).inc();
         metrics.pushes_repeated.with_label_values(&["http/ingest"]).inc();
         metrics.senders_paced.with_label_values(&["syslog", "quota"]).inc();
+        metrics.remote.requests.with_label_values(&["202"]).inc();
+        metrics.remote.dead_letters.with_label_values(&["refused"]).inc();
         metrics
     }
 

@@ -235,6 +235,13 @@ pub fn any_pattern(bytes: &[u8]) {
     }
 }
 
+/// Any bytes are an answer of Azure Table storage or of nobody, never a success of more entities than are answered for.
+/// The first byte says how many were sent.
+pub fn any_answer(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    crate::azure::trial(usize::from(choice % 4) + 1, bytes);
+}
+
 /// Any bytes are a sealed day that reads to its end, or an error that says what is wrong with them: never a panic that
 /// leaves the reader.
 pub fn any_sealed(bytes: &[u8]) {
@@ -322,12 +329,19 @@ mod tests {
             any_push(&[&[choice, 0], text.as_bytes()].concat());
         }
 
+        /// What is nearly an answer of Azure Table storage is one or is none.
+        #[test]
+        fn answers(choice in any::<u8>(), text in "(--batchresponse_1(--)?\r?\n|Content-Type: (multipart/mixed; boundary=batchresponse_1|application/http)\r?\n|\r?\n|HTTP/1.1 (204|404|x)\r?\n|\\{\"(value|odata.error)\":|\\[|\\{\"(code|message|TableName|A|A@odata.type)\":(\"[0-9]:?\"|1e9|null|\"Edm.Guid\")|[\\]}]{1,3},?|<code>|</a>|[<&>a-z]){0,30}") {
+            any_answer(&[&[choice], text.as_bytes()].concat());
+        }
+
         /// What holds of any bytes holds of noise.
         #[test]
         fn noise(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b' '), Just(b'"')], 0..300)) {
             any_bytes(&bytes);
             any_time(&bytes);
             any_pattern(&bytes);
+            any_answer(&bytes);
             any_stream(&bytes);
             any_export(&bytes);
             any_push(&bytes);

@@ -74,7 +74,8 @@ impl Watched {
         Ok(Taken { wall, cpu, peak_rss })
     }
 
-    fn cpu(&self) -> Result<Duration> {
+    /// User and system time so far.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
         // The second field is its name in brackets, which may hold anything.
         let fields = stat.rsplit_once(") ").context("no name in stat")?.1;

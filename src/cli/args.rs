@@ -1,11 +1,15 @@
 //! Options that several commands take.
 
 use super::exit::CliError;
-use crate::config::{Config, ConfigError, environment};
+use crate::azure::Account;
+use crate::config::{Config, ConfigError, TableConfig, environment};
+use crate::lifecycle::{Limits, TableRule};
 use crate::parse::Reading;
-use crate::query::{Archives, Filter, Told, When};
+use crate::query::{Archives, Filter, Stores, Told, When};
 use crate::record::Level;
 use crate::store::{Reader, StoreError};
+use crate::tables::azure::QUERY_PATIENCE;
+use crate::tables::{AzureTables, ConnectError, TableStore, connect};
 use crate::time::Ticks;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -31,26 +35,71 @@ pub(super) fn configured(path: Option<&Path>) -> Result<Config, ConfigError> {
     Config::load_with(path, &environment::variables())
 }
 
-/// What of the archives is read.
+/// What is read besides the data folder.
 #[derive(Debug, Args)]
-pub(super) struct FromArchives {
+pub(super) struct Behind {
     /// Do not read days of which there is only an archive
     #[arg(long)]
     no_archived: bool,
-    /// The configuration that says how archives in object stores are reached; else the environment does
-    #[arg(long, value_name = "FILE", conflicts_with = "no_archived")]
+    /// The configuration that says how archives and a remote store are reached; else the environment does
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-impl FromArchives {
-    /// How they are reached.
-    pub(super) fn archives(&self) -> Result<Archives, ConfigError> {
-        if self.no_archived {
-            return Ok(Archives::PassedOver);
-        }
-        let config = self.config.as_deref().map(Config::load).transpose()?;
-        Ok(Archives::Read(config.map(|config| config.archives).unwrap_or_default()))
+/// The data folder, and what is behind it.
+pub(super) struct Opened {
+    pub(super) reader: Reader,
+    archives: Archives,
+    remote: Option<AzureTables>,
+    config: Option<Config>,
+}
+
+impl Opened {
+    /// Where a query looks.
+    pub(super) fn stores(&self) -> Stores<'_> {
+        let remote = self.remote.as_ref().map(|remote| remote as &dyn TableStore);
+        Stores { reader: &self.reader, archives: &self.archives, remote }
     }
+
+    /// The remote store, where there is one.
+    pub(super) fn remote(&self) -> Option<&AzureTables> {
+        self.remote.as_ref()
+    }
+
+    /// The rules of the configuration that was named.
+    pub(super) fn rules(&self) -> Option<(Vec<TableRule>, Limits)> {
+        let config = self.config.as_ref()?;
+        Some((config.tables.iter().map(TableConfig::rule).collect(), config.lifecycle.limits))
+    }
+}
+
+impl Behind {
+    /// Opens all of it to read.
+    pub(super) fn open(&self, data: &Data) -> Result<Opened, CliError> {
+        let reader = data.open()?;
+        let config = self.config.as_deref().map(Config::load).transpose()?;
+        let remote = match &config {
+            Some(config) => connect::behind(&config.store, QUERY_PATIENCE)?,
+            None if reader.is_outbox()? => Some(AzureTables::new(without_config()?, QUERY_PATIENCE)?),
+            None => None,
+        };
+        let archives = match self.no_archived {
+            true => Archives::PassedOver,
+            false => Archives::Read(config.as_ref().map(|config| config.archives.clone()).unwrap_or_default()),
+        };
+        Ok(Opened { reader, archives, remote, config })
+    }
+}
+
+/// The account that the environment names. Without it an answer from the data folder alone would be a short one.
+fn without_config() -> Result<Account, CliError> {
+    connect::account(None).map_err(|error| match error {
+        ConnectError::Nothing => CliError::Unavailable(format!(
+            "the records of this data folder are in a remote store: name the configuration by --config, or set {}",
+            connect::ENVIRONMENT
+        )),
+        error => error.into(),
+    })
 }
 
 /// Tells on standard error what was read of the archives; what is missing makes the answer an incomplete one.

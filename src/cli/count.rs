@@ -1,6 +1,6 @@
 //! `daytable count`: how many records, by time, level and instance.
 
-use super::args::{Data, Filters, FromArchives, interval, tell};
+use super::args::{Behind, Data, Filters, interval, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::query::text::Shown;
@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
-    from: FromArchives,
+    behind: Behind,
     /// A number for each of these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     by: Vec<By>,
@@ -39,8 +39,8 @@ enum By {
 pub(super) fn run(args: Args) -> Result<(), CliError> {
     let grouping =
         Grouping { level: args.by.contains(&By::Level), instance: args.by.contains(&By::Instance), every: args.every };
-    let (reader, archives) = (args.data.open()?, args.from.archives()?);
-    let (counts, told) = count(&reader, &archives, &args.filters.at(now(), None), grouping)?;
+    let opened = args.behind.open(&args.data)?;
+    let (counts, told) = count(&opened.stores(), &args.filters.at(now(), None), grouping)?;
     let mut output = Output::new();
     if args.json {
         counts.iter().try_for_each(|count| output.json(count))?;

@@ -3,12 +3,16 @@
 use super::control::ControlError;
 use crate::adopt::AdoptError;
 use crate::archive::ArchiveError;
+use crate::azure;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::BindError;
 use crate::lifecycle::StepError;
+use crate::outbox::OutboxError;
 use crate::store::StoreError;
 use crate::syslog::ListenError;
+use crate::tables::copy::CopyError;
+use crate::tables::{ConnectError, TableError};
 use crate::tail::ImportError;
 use std::io;
 use std::path::PathBuf;
@@ -85,6 +89,15 @@ pub enum CliError {
     /// The data folder does not give what is asked for.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A table store does not give what is asked for.
+    #[error(transparent)]
+    Tables(#[from] TableError),
+    /// A remote store cannot be reached as it is configured.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Tables could not be copied.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// The running daemon does not do what is asked for.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -124,6 +137,13 @@ impl CliError {
             CliError::Unavailable(_) => Exit::Unavailable,
             CliError::Incomplete(_) => Exit::TempFail,
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => of_store(error),
+            CliError::Tables(error) | CliError::Connect(ConnectError::Client(error)) => of_tables(error),
+            CliError::Copy(CopyError::Tables(error)) => of_tables(error),
+            CliError::Copy(CopyError::State { source, .. }) => of_io(source),
+            CliError::Copy(CopyError::Stopped) => Exit::TempFail,
+            CliError::Copy(_) => Exit::Data,
+            CliError::Connect(ConnectError::File { source, .. }) => of_io(source),
+            CliError::Connect(_) => Exit::Config,
             CliError::Step(error) => of_step(error),
             CliError::Daemon(error) => of_daemon(error),
             CliError::Import(ImportError::Read { source, .. }) => of_io(source),
@@ -157,6 +177,7 @@ fn of_io(error: &io::Error) -> Exit {
 fn of_step(error: &StepError) -> Exit {
     match error {
         StepError::Store(error) => of_store(error),
+        StepError::Tables(error) => of_tables(error),
         StepError::Archive(ArchiveError::Io { source, .. }) => of_io(source),
         StepError::Archive(ArchiveError::Missing { .. }) | StepError::NoArchive(..) => Exit::NoInput,
         StepError::Archive(ArchiveError::Damaged { .. } | ArchiveError::Source { .. }) | StepError::Manifest(..) => {
@@ -166,6 +187,18 @@ fn of_step(error: &StepError) -> Exit {
         StepError::Archive(ArchiveError::Setup { .. }) | StepError::Address(..) => Exit::Config,
         StepError::Archive(_) => Exit::Unavailable,
         StepError::Stopped => Exit::TempFail,
+    }
+}
+
+fn of_tables(error: &TableError) -> Exit {
+    match error {
+        TableError::Store(error) => of_store(error),
+        TableError::Azure(error) if error.kind() == azure::Kind::Denied => Exit::NoPerm,
+        TableError::Azure(_) | TableError::BeingDropped(_) => Exit::TempFail,
+        TableError::Setup(_) | TableError::Runtime(_) => Exit::Software,
+        TableError::NotThere(_) => Exit::NoInput,
+        TableError::Foreign { .. } => Exit::Data,
+        TableError::Crowded { .. } | TableError::TooLarge { .. } => Exit::Unavailable,
     }
 }
 
@@ -180,7 +213,11 @@ fn of_daemon(error: &DaemonError) -> Exit {
         },
         DaemonError::Syslog(ListenError::Tls(_)) => Exit::Config,
         DaemonError::Bind(_) | DaemonError::Syslog(_) => Exit::Unavailable,
+        DaemonError::Tables(error) => of_tables(error),
         DaemonError::Token(_) | DaemonError::Tls(_) | DaemonError::Gate(_) | DaemonError::Activation(_) => Exit::Config,
+        DaemonError::Remote(_) => Exit::Config,
+        DaemonError::Outbox(OutboxError::Store(error)) => of_store(error),
+        DaemonError::Outbox(OutboxError::Start(_)) => Exit::Unavailable,
         DaemonError::Died => Exit::Software,
     }
 }

@@ -18,10 +18,12 @@ mod check;
 mod completions;
 mod config;
 mod control;
+mod copy;
 mod count;
 mod drop;
 pub mod exit;
 mod healthcheck;
+mod hosts;
 mod import;
 mod man;
 mod output;
@@ -33,6 +35,7 @@ mod repair;
 mod restore;
 mod run;
 mod sources;
+mod stress;
 mod tables;
 mod tail;
 mod version;
@@ -92,6 +95,12 @@ enum Command {
     Drop(drop::Args),
     /// Copy the data folder as it is at one moment, while the daemon runs or when it does not
     Backup(backup::Args),
+    /// Offer a peak load to the remote store: how much it takes, and how many buckets an instance needs
+    Stress(stress::Args),
+    /// Copy tables from one store to another, and compare them; again goes on, and is a no-op in the end
+    Copy(copy::Args),
+    /// List the daytables that share a remote store, or forget one that is gone
+    Hosts(hosts::Args),
     /// Rebuild the catalogue from the files of the data folder
     Repair(repair::Args),
     /// Ask the running daemon whether it is ready; exit 0 if it is
@@ -131,6 +140,9 @@ impl Cli {
             Command::Restore(args) => restore::run(&args),
             Command::Drop(args) => drop::run(&args),
             Command::Backup(args) => backup::run(&args),
+            Command::Stress(args) => stress::run(&args),
+            Command::Copy(args) => copy::run(&args),
+            Command::Hosts(args) => hosts::run(&args),
             Command::Repair(args) => repair::run(&args),
             Command::Healthcheck(args) => healthcheck::run(&args),
             Command::Man(args) => man::run(&args),
@@ -168,6 +180,8 @@ mod tests {
             "restore",
             "restore --as Log2026 Log20261121",
             "restore --keep 0s Log20261121",
+            "stress --peak 0",
+            "stress --for 2h",
         ] {
             assert!(Cli::try_parse_from(["daytable"].into_iter().chain(line.split(' '))).is_err(), "{line}");
         }
@@ -194,6 +208,9 @@ mod tests {
             "restore --data /tmp/d --as Incident --keep 7d Log20261121",
             "plan --data /tmp/d --json",
             "backup --data /tmp/d --copy /tmp/b",
+            "copy --from /tmp/d --to azure:/run/credentials/azure --table Log --since 7d --state /tmp/copy.json",
+            "hosts --config daytable.toml --forget web-17-1f3a9c2e77b0d4a6",
+            "stress --config daytable.toml --peak 20000 --for 10s --partitions 32 --json",
             "repair --data /tmp/d",
             "healthcheck --live --timeout 500ms --address 127.0.0.1:7878",
             "reload --data /tmp/d --json",

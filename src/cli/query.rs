@@ -1,6 +1,6 @@
 //! `daytable query`: records, newest first, or one record by its three keys.
 
-use super::args::{Data, Filters, FromArchives, tell};
+use super::args::{Behind, Data, Filters, tell};
 use super::exit::CliError;
 use super::output::Output;
 use crate::key::{DayTable, RowKey};
@@ -15,7 +15,7 @@ pub(super) struct Args {
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
-    from: FromArchives,
+    behind: Behind,
     /// So many records at most
     #[arg(short, value_name = "N")]
     n: Option<u64>,
@@ -47,10 +47,11 @@ impl Keys {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let (reader, archives) = (args.data.open()?, args.from.archives()?);
+    let opened = args.behind.open(&args.data)?;
+    let stores = opened.stores();
     let mut output = Output::new();
     if let Some(Keys { table, partition, row }) = args.key {
-        let (record, told) = one(&reader, &archives, &table, &partition, row)?;
+        let (record, told) = one(&stores, &table, &partition, row)?;
         if record.is_none() {
             tell(&told)?;
         }
@@ -60,7 +61,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
         return tell(&told);
     }
     let mut written = Ok(());
-    let told = select(&reader, &archives, &args.filters.at(now(), args.n), |record| {
+    let told = select(&stores, &args.filters.at(now(), args.n), |record| {
         written = output.record(&record, args.json);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

@@ -4,6 +4,7 @@ use super::args::Data;
 use super::control::Control;
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
+use crate::outbox::ShownOutbox;
 use crate::query::text::Shown;
 use crate::query::{ShownListener, ShownSource};
 use crate::store::SourceStatus;
@@ -20,31 +21,57 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let mut sources: Vec<ShownSource> = args.data.open()?.sources()?.iter().map(ShownSource::of).collect();
     sources.sort_by(|a, b| (&a.block, &a.path, &a.identity).cmp(&(&b.block, &b.path, &b.identity)));
-    let listeners = listeners(args)?;
+    let (listeners, outboxes) = of_daemon(args)?;
     let mut output = Output::new();
     if args.json {
         sources.iter().try_for_each(|source| output.json(source))?;
         listeners.iter().try_for_each(|listener| output.json(listener))?;
+        outboxes.iter().try_for_each(|outbox| output.json(outbox))?;
     } else {
         output.line(columns(&sources))?;
         if !listeners.is_empty() {
             output.line("")?;
             output.line(listener_columns(&listeners))?;
         }
+        if !outboxes.is_empty() {
+            output.line("")?;
+            output.line(outbox_columns(&outboxes))?;
+        }
     }
     output.flush()
 }
 
-/// The listeners of the daemon that runs on the folder; none where none does: nobody else knows of them.
-fn listeners(args: &Args) -> Result<Vec<ShownListener>, CliError> {
-    let Some(control) = Control::connect(&args.data.dir)? else { return Ok(Vec::new()) };
+/// The listeners and the outbox of the daemon that runs on the folder; none where none does: nobody else knows of them.
+fn of_daemon(args: &Args) -> Result<(Vec<ShownListener>, Vec<ShownOutbox>), CliError> {
+    let (mut listeners, mut outboxes) = (Vec::new(), Vec::new());
+    let Some(control) = Control::connect(&args.data.dir)? else { return Ok((listeners, outboxes)) };
     let mut answer = control.fetch("/api/sources")?;
-    let mut listeners = Vec::new();
     while let Some(line) = answer.next_line()? {
         // The others are sources, which the folder tells of.
         listeners.extend(serde_json::from_str::<ShownListener>(&line).ok());
+        outboxes.extend(serde_json::from_str::<ShownOutbox>(&line).ok());
     }
-    Ok(listeners)
+    Ok((listeners, outboxes))
+}
+
+fn outbox_columns(outboxes: &[ShownOutbox]) -> Columns<'static, 8> {
+    let row = |outbox: &ShownOutbox| {
+        [
+            outbox.block.clone(),
+            Shown(&outbox.endpoint).to_string(),
+            outbox.state.clone(),
+            outbox.entities.to_string(),
+            bytes(outbox.bytes),
+            format!("{} s", outbox.age_seconds),
+            outbox.sent.to_string(),
+            outbox.losses(),
+        ]
+    };
+    Columns {
+        heads: ["block", "sends to", "state", "entities", "bytes", "oldest", "sent", "losses"],
+        right: &["entities", "bytes", "oldest", "sent"],
+        rows: outboxes.iter().map(row).collect(),
+    }
 }
 
 fn listener_columns(listeners: &[ShownListener]) -> Columns<'static, 8> {

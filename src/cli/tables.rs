@@ -1,11 +1,11 @@
 //! `daytable tables`: the day-tables, the oldest first.
 
-use super::args::Data;
+use super::args::{Behind, Data};
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
 use crate::lifecycle::board::Shown;
-use crate::lifecycle::{View, plan, remembered};
-use crate::query::{ShownTable, lives};
+use crate::lifecycle::{View, plan, remembered, shared};
+use crate::query::{ShownTable, lives, lives_afar};
 use crate::store::LifecycleState;
 use crate::time;
 
@@ -13,13 +13,15 @@ use crate::time;
 pub(super) struct Args {
     #[command(flatten)]
     data: Data,
+    #[command(flatten)]
+    behind: Behind,
     /// An object a line
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let tables = tables(&args.data)?;
+    let tables = tables(args)?;
     let mut output = Output::new();
     if args.json {
         tables.iter().try_for_each(|table| output.json(table))?;
@@ -33,15 +35,19 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-/// The day-tables, with what becomes of them by the rules of the last daemon.
-fn tables(data: &Data) -> Result<Vec<ShownTable>, CliError> {
-    let reader = data.open()?;
-    let state = LifecycleState::of(reader.catalogue())?;
+/// The day-tables, with what becomes of them by the rules of the last daemon, or of the configuration where the tables of
+/// a remote store are among them.
+fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
+    let opened = args.behind.open(&args.data)?;
+    let state = LifecycleState::of(opened.reader.catalogue())?;
     let (rules, limits) = remembered(&state);
-    let view = View::of(&data.dir, state, &rules, limits, time::now());
+    let view = View::of(&args.data.dir, state.clone(), &rules, limits, time::now());
     let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
     let shown = Shown { held_back: held_back.collect(), ..Shown::default() };
-    Ok(lives(&reader.tables()?, &view, &shown))
+    let here = lives(&opened.reader.tables()?, &view, &shown);
+    let Some(remote) = opened.remote() else { return Ok(here) };
+    let (rules, limits) = opened.rules().unwrap_or((rules, limits));
+    Ok(lives_afar(here, &shared::run::view(remote, state, &rules, limits)?))
 }
 
 /// The same columns, and what is next or why a day stays.
@@ -64,13 +70,20 @@ fn with_next(tables: Vec<ShownTable>) -> Columns<'static, 8> {
     }
 }
 
+/// Rows in it, and behind a plus those that are still to be sent to it.
+fn count(table: &ShownTable) -> String {
+    let rows = table.rows.map_or("-".into(), |rows| rows.to_string());
+    table.waiting.map_or(rows.clone(), |waiting| format!("{rows} +{waiting}"))
+}
+
 fn columns(tables: Vec<ShownTable>) -> Columns<'static, 7> {
     let row = |table: ShownTable| {
+        let rows = count(&table);
         [
             table.table,
             table.state.into(),
-            table.rows.to_string(),
-            bytes(table.bytes),
+            rows,
+            table.bytes.map_or("-".into(), bytes),
             cell(table.first_time),
             cell(table.last_time),
             cell(table.expires),
@@ -92,8 +105,8 @@ mod tests {
         let table = ShownTable {
             table: "Log20261121".into(),
             state: "open",
-            rows: 12,
-            bytes: 1536,
+            rows: Some(12),
+            bytes: Some(1536),
             first_time: Some("2026-11-21T00:00:00Z".into()),
             last_time: None,
             expires: None,

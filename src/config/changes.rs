@@ -2,7 +2,9 @@
 //!
 //! No value is told: one may stand for a secret. Every field is named below, so that a new one cannot be forgotten.
 
-use super::{Config, HttpConfig, JournalConfig, LifecycleConfig, LogConfig, SyslogConfig, TableConfig, TailConfig};
+use super::{
+    Config, HttpConfig, JournalConfig, LifecycleConfig, LogConfig, StoreKind, SyslogConfig, TableConfig, TailConfig,
+};
 use crate::archive::Access;
 use crate::lifecycle::{Limits, Window};
 use crate::parse::Reading;
@@ -51,6 +53,9 @@ impl Changes {
             now
         );
         for key in keys {
+            // The outbox and those who share the store go by them as they were at the start.
+            let is_shared = matches!(key, "tables" | "lifecycle") && before.store.kind == StoreKind::Azure;
+            let live = changes.live.len();
             match key {
                 "data_dir" | "memory_max" => changes.at_restart.push(key.into()),
                 "store" => changes.at_restart.push("[store]".into()),
@@ -65,6 +70,10 @@ impl Changes {
                 }
                 "tables" => changes.tables(&before.tables, &now.tables),
                 _ => changes.live.push(key.into()),
+            }
+            if is_shared {
+                let held_back = changes.live.split_off(live);
+                changes.at_restart.extend(held_back);
             }
         }
         changes

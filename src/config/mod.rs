@@ -4,7 +4,7 @@
 //! [`TableName`](crate::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
 //! [`Problem`] names the file, the line, the key and the fix; all of them are found in one go.
 //!
-//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`], [`journal`] and [`table`] have files
+//! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`], [`journal`], [`table`] and [`store`] have files
 //!   of their own; [`credentials`] is a file of its own for users, too.
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
@@ -31,6 +31,7 @@ mod push;
 mod reading;
 pub mod reference;
 mod section;
+pub mod store;
 pub mod syslog;
 pub mod table;
 pub mod tail;
@@ -45,6 +46,7 @@ pub use glob::Pattern;
 pub use http::{HttpConfig, Listen, Pushing};
 pub use journal::JournalConfig;
 pub use path_fields::PathFields;
+pub use store::{AzureConfig, SendOrder, StoreConfig, StoreKind, WhenFull};
 pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
 pub use table::TableConfig;
 pub use tail::{ReadFrom, TailConfig, Watch};
@@ -110,23 +112,6 @@ pub struct LifecycleConfig {
     pub limits: Limits,
 }
 
-/// Where rows are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreConfig {
-    /// In what.
-    pub kind: StoreKind,
-    /// How long a record waits at most before a commit takes it.
-    pub commit_interval: Duration,
-}
-
-/// What rows are kept in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StoreKind {
-    /// The engine within, in `data_dir`.
-    #[default]
-    Embedded,
-}
-
 /// What the program says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
@@ -163,12 +148,6 @@ impl Default for Config {
             store: StoreConfig::default(),
             log: LogConfig::default(),
         }
-    }
-}
-
-impl Default for StoreConfig {
-    fn default() -> StoreConfig {
-        StoreConfig { kind: StoreKind::Embedded, commit_interval: Duration::from_millis(250) }
     }
 }
 
@@ -252,6 +231,7 @@ impl Config {
         let tail_names = tails.iter().map(|tail| tail.name.as_str());
         let names: Vec<_> = tail_names.chain(syslogs.iter().map(|syslog| syslog.name.as_str())).collect();
         let journals = JournalConfig::read_all(file.sections("journal", "[[journal]]"), report, &redact, &names);
+        let tables = TableConfig::read_all(file.sections("table", "[[table]]"), report);
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),
             drain_timeout,
@@ -260,11 +240,11 @@ impl Config {
             journals,
             syslogs,
             tails,
-            tables: TableConfig::read_all(file.sections("table", "[[table]]"), report),
             archives: archives::read(file.section("archives", "[archives]")),
             lifecycle: LifecycleConfig::read(file.section("lifecycle", "[lifecycle]")),
-            store: StoreConfig::read(file.section("store", "[store]")),
+            store: StoreConfig::read(file.section("store", "[store]"), &tables),
             log: LogConfig::read(file.section("log", "[log]")),
+            tables,
             redact,
         };
         file.finish();
@@ -286,24 +266,6 @@ impl LifecycleConfig {
                 max_bytes: section.text("max_bytes", bytes_or_off).flatten(),
                 drop_unarchived: section.truth("drop_unarchived").unwrap_or(limits.drop_unarchived),
             },
-        };
-        section.finish();
-        config
-    }
-}
-
-impl StoreConfig {
-    fn read(mut section: Section<'_>) -> StoreConfig {
-        let default = StoreConfig::default();
-        let kind = |text: &str| match text {
-            "embedded" => Ok(StoreKind::Embedded),
-            "azure" => Err("remote stores come with a later version; until then only \"embedded\""),
-            _ => Err("must be \"embedded\""),
-        };
-        let interval = Duration::from_millis(1)..=Duration::from_secs(60);
-        let config = StoreConfig {
-            kind: section.text("kind", kind).unwrap_or(default.kind),
-            commit_interval: section.duration("commit_interval", default.commit_interval, interval),
         };
         section.finish();
         config

@@ -79,6 +79,7 @@ fn the_example_with_every_key_set() {
         gcs_credentials_file: Some("/run/credentials/daytable.service/gcs".into()),
         allow_http: false,
     };
+    expected.store.azure.connection_string_file = Some("/run/credentials/daytable.service/azure".into());
     let tls = TlsConfig {
         cert_file: "/etc/daytable/cert.pem".into(),
         key_file: "/etc/daytable/key.pem".into(),
@@ -159,8 +160,17 @@ fn every_key_is_read() {
         grace = "0s"
         drops_per_run_max = 1
         [store]
-        kind = "embedded"
+        kind = "azure"
         commit_interval = "1ms"
+        connection_string_file = "/etc/azure"
+        owner = false
+        fill = "0s"
+        transactions_max = 3
+        send_order = "newest_first"
+        outbox_bytes_max = "1MiB"
+        outbox_age_max = "off"
+        when_full = "drop_oldest"
+        dead_letters_keep = "1d"
         [log]
         level = "trace"
         "#,
@@ -211,7 +221,19 @@ fn every_key_is_read() {
     assert_eq!(config.archives, Access { s3_endpoint, allow_http: true, ..Access::default() });
     let limits = Limits { drops_per_run_max: count(1), grace: Duration::ZERO, ..Limits::default() };
     assert_eq!(config.lifecycle, LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits });
-    assert_eq!(config.store.commit_interval, Duration::from_millis(1));
+    let azure = AzureConfig {
+        connection_string_file: Some("/etc/azure".into()),
+        owner: false,
+        fill: Duration::ZERO,
+        transactions_max: count(3),
+        send_order: SendOrder::NewestFirst,
+        outbox_bytes_max: ByteSize::new(1 << 20),
+        outbox_age_max: None,
+        when_full: WhenFull::DropOldest,
+        dead_letters_keep: DAY,
+    };
+    let commit_interval = Duration::from_millis(1);
+    assert_eq!(config.store, StoreConfig { kind: StoreKind::Azure, commit_interval, azure });
     assert_eq!(config.log.level, LevelFilter::TRACE);
 }
 
@@ -308,9 +330,22 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
             "f:2:12: schedule = \"0 0 * * 1\": a weekday is written by its name, like MON or MON-FRI: \"1\" means another \
              day here than in a crontab",
         ),
+        ("[store]\nkind = \"cloud\"", "f:2:8: kind = \"cloud\": must be one of \"embedded\", \"azure\""),
         (
-            "[store]\nkind = \"azure\"",
-            "f:2:8: kind = \"azure\": remote stores come with a later version; until then only \"embedded\"",
+            "[store]\nkind = \"azure\"\nfill = \"2m\"\noutbox_bytes_max = \"1KiB\"\nwhen_full = \"drop\"",
+            "f:3:8: fill = \"2m\": must be from \"0ms\" to \"1m\"\n\
+             f:4:20: outbox_bytes_max = \"1KiB\": must be from \"1MiB\" to \"1048576GiB\"\n\
+             f:5:13: when_full = \"drop\": must be one of \"wait\", \"drop_oldest\"",
+        ),
+        (
+            "[store]\nkind = \"azure\"\noutbox_age_max = \"1s\"\nconnection_string_file = \"azure\"",
+            "f:3:18: outbox_age_max = \"1s\": must be from \"1m\" to \"36500d\", or \"off\"\n\
+             f:4:26: connection_string_file = \"azure\": must be an absolute path, beginning with \"/\"",
+        ),
+        (
+            "[store]\nkind = \"azure\"\n[[table]]\nname = \"deadLetter\"",
+            "f:1:1: [store]: the table deadLetter has the name under which rows are kept that the service refused: call it \
+             otherwise",
         ),
         (
             "[log]\nlevel = \"loud\"",

@@ -9,12 +9,16 @@ use super::reload::{Order, ReloadError};
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
 use crate::live::Live;
+use crate::outbox::ShownOutbox;
 use crate::parse::Reading;
-use crate::query::{Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Told, count, select, when};
+use crate::query::{
+    Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when,
+};
 use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
 use crate::syslog;
+use crate::tables::{AzureTables, TableError, TableStore};
 use crate::tail::{self, ImportError, TailOptions};
 use crate::time::{self, Ticks};
 use serde::Serialize;
@@ -37,6 +41,24 @@ pub(super) struct Ways {
     pub(super) archives: Live<Archives>,
     /// What all sources count.
     pub(super) counted: Live<Counted>,
+    /// The remote store, where there is one.
+    pub(super) remote: Option<Arc<AzureTables>>,
+    /// What waits for it.
+    pub(super) outbox: Option<Arc<dyn Fn() -> ShownOutbox + Send + Sync>>,
+}
+
+/// What is behind the data folder.
+struct Behind {
+    archives: Live<Archives>,
+    remote: Option<Arc<AzureTables>>,
+}
+
+impl Behind {
+    fn with<R>(&self, reader: &Reader, answer: impl FnOnce(&Stores<'_>) -> R) -> R {
+        let archives = self.archives.now();
+        let remote = self.remote.as_deref().map(|remote| remote as &dyn TableStore);
+        answer(&Stores { reader, archives: &archives, remote })
+    }
 }
 
 /// The answers over the folder of `store`. `reload` is who reads the configuration again.
@@ -48,16 +70,16 @@ pub(super) fn api(
     ways: Ways,
     reload: mpsc::UnboundedSender<Order>,
 ) -> Api {
-    let Ways { reading, archives, counted } = ways;
-    let intake = store.intake();
+    let Ways { reading, archives, counted, remote, outbox } = ways;
+    let (intake, behind) = (store.intake(), Arc::new(Behind { archives, remote }));
     Api {
         query: Box::new({
-            let (readers, archives) = (readers.clone(), archives.clone());
-            move |params, out| readers.with(|reader| answer_query(reader, &archives.now(), params, out))
+            let (readers, behind) = (readers.clone(), behind.clone());
+            move |params, out| readers.with(|reader| behind.with(reader, |stores| answer_query(stores, params, out)))
         }),
         count: Box::new({
-            let (readers, archives) = (readers.clone(), archives.clone());
-            move |params, out| readers.with(|reader| answer_count(reader, &archives.now(), params, out))
+            let (readers, behind) = (readers.clone(), behind.clone());
+            move |params, out| readers.with(|reader| behind.with(reader, |stores| answer_count(stores, params, out)))
         }),
         tail: Box::new({
             let readers = readers.clone();
@@ -74,7 +96,8 @@ pub(super) fn api(
                     let sources = reader.sources()?;
                     write_all(sources.iter().map(ShownSource::of), out)
                 })?;
-                write_all(counted.now().listeners.iter().map(|counters| shown_listener(counters.read())), out)
+                write_all(counted.now().listeners.iter().map(|counters| shown_listener(counters.read())), out)?;
+                write_all(outbox.iter().map(|shown| shown()), out)
             }
         }),
         drop_table: with_lives(&lives, |lives, name: &String, out| lives.drop_table(name, false, out)),
@@ -179,6 +202,16 @@ impl From<StoreError> for ApiError {
     }
 }
 
+impl From<TableError> for ApiError {
+    fn from(error: TableError) -> ApiError {
+        match error {
+            TableError::Store(error) => error.into(),
+            TableError::NotThere(_) => ApiError::NotFound(error.to_string()),
+            _ => ApiError::Failed(error.to_string()),
+        }
+    }
+}
+
 /// Writes a line. False when nobody listens.
 pub(super) fn write(line: &impl Serialize, out: &mut Out) -> bool {
     match serde_json::to_string(line) {
@@ -240,10 +273,10 @@ fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
     })
 }
 
-fn answer_query(reader: &Reader, archives: &Archives, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
+fn answer_query(stores: &Stores<'_>, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
     let filter = filter(&params.filters, Some(params.n as u64))?;
     let mut wrote = false;
-    let told = select(reader, archives, &filter, |record| {
+    let told = select(stores, &filter, |record| {
         wrote = true;
         if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
@@ -259,7 +292,7 @@ fn complete(told: &Told) -> Result<(), ApiError> {
     told.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
 }
 
-fn answer_count(reader: &Reader, archives: &Archives, params: &CountParams, out: &mut Out) -> Result<(), ApiError> {
+fn answer_count(stores: &Stores<'_>, params: &CountParams, out: &mut Out) -> Result<(), ApiError> {
     let mut grouping = Grouping::default();
     for by in &params.by {
         match by.as_str() {
@@ -276,7 +309,7 @@ fn answer_count(reader: &Reader, archives: &Archives, params: &CountParams, out:
         }
         grouping.every = Some(every);
     }
-    let (counts, told) = count(reader, archives, &filter(&params.filters, None)?, grouping)?;
+    let (counts, told) = count(stores, &filter(&params.filters, None)?, grouping)?;
     // Numbers that lack a day are wrong numbers.
     complete(&told)?;
     write(&counts, out);

@@ -1,15 +1,17 @@
 //! What the lifecycle answers: the list of day-tables, the plan, and what an operator has done with a day.
 
+use super::afar::configured;
 use super::answers::{Readers, write, write_all};
-use crate::config::{Config, TableConfig};
+use crate::config::{Config, StoreKind};
 use crate::http::{ApiError, Out, Restore};
 use crate::key::{DayTable, TableName};
 use crate::lifecycle::board::Working;
+use crate::lifecycle::shared::{self, SharedHands};
 use crate::lifecycle::{Archive, Hands, Settings, StepError, TableRule, View, Wanted, forecast};
 use crate::live::Live;
 use crate::metrics::{Metrics, raise_to, size};
-use crate::query::lives;
-use crate::store::{LifecycleState, Reader};
+use crate::query::{lives, lives_afar};
+use crate::store::{LifecycleState, Reader, StoreError};
 use crate::time;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,16 +30,30 @@ pub(super) struct Lives {
     readers: Arc<Readers>,
     data_dir: PathBuf,
     settings: Live<Settings>,
+    /// The tables of a remote store, and the rules that they live by.
+    afar: Option<(Arc<SharedHands>, Arc<[TableRule]>)>,
 }
 
 impl Lives {
-    pub(super) fn new(config: &Config, hands: Arc<Hands>, readers: Arc<Readers>) -> Lives {
-        Lives { hands, readers, data_dir: config.data_dir.clone(), settings: Live::new(settings(config)) }
+    pub(super) fn new(
+        config: &Config,
+        hands: Arc<Hands>,
+        readers: Arc<Readers>,
+        afar: Option<Arc<SharedHands>>,
+    ) -> Lives {
+        let afar = afar.map(|afar| (afar, configured(config).into()));
+        Lives { hands, readers, data_dir: config.data_dir.clone(), settings: Live::new(settings(config)), afar }
     }
 
     /// Goes by other settings from now on.
     pub(super) fn change(&self, settings: Settings) {
         self.settings.set(settings);
+    }
+
+    /// The remote store's hands, and its rules, where `table` is not one that stays here.
+    fn afar_of(&self, table: &DayTable) -> Option<(&SharedHands, &[TableRule])> {
+        let stays = self.settings.now().rules.iter().any(|rule| rule.name == *table.table());
+        self.afar.as_ref().filter(|_| !stays).map(|(hands, rules)| (&**hands, &**rules))
     }
 
     fn view(&self, state: LifecycleState) -> View {
@@ -47,19 +63,30 @@ impl Lives {
 
     pub(super) fn tables(&self, reader: &Reader, out: &mut Out) -> Result<(), ApiError> {
         let view = self.view(LifecycleState::of(reader.catalogue())?);
-        write_all(lives(&reader.tables()?, &view, &self.hands.board().read()).iter(), out)
+        let mut tables = lives(&reader.tables()?, &view, &self.hands.board().read());
+        if let Some((afar, rules)) = &self.afar {
+            tables = lives_afar(tables, &afar.view(rules, self.settings.now().limits)?);
+        }
+        write_all(tables.iter(), out)
     }
 
     pub(super) fn plan(&self, out: &mut Out) -> Result<(), ApiError> {
         let view = self.view(self.hands.steps().lifecycle_state()?);
-        write_all(forecast(&view).told().iter(), out)
+        let mut told = forecast(&view).told();
+        if let Some((afar, rules)) = &self.afar {
+            told.extend(shared::plan(&afar.view(rules, self.settings.now().limits)?).told());
+        }
+        write_all(told.iter(), out)
     }
 
     pub(super) fn drop_table(&self, name: &str, without_archive: bool, out: &mut Out) -> Result<(), ApiError> {
         let (table, steps) = (day_table(name)?, self.hands.steps());
-        match without_archive {
-            true => steps.drop_without_archive(&table)?,
-            false => steps.drop_table(&table)?,
+        match (self.afar_of(&table), without_archive) {
+            (Some((afar, rules)), _) => {
+                afar.drop_now(&table, afar.view(rules, self.settings.now().limits)?, without_archive)?
+            }
+            (None, true) => steps.drop_without_archive(&table)?,
+            (None, false) => steps.drop_table(&table)?,
         }
         self.readers.let_go();
         tracing::info!(%table, without_archive, "dropped, as asked for");
@@ -69,13 +96,18 @@ impl Lives {
 
     pub(super) fn archive(&self, name: &str, out: &mut Out) -> Result<(), ApiError> {
         let table = day_table(name)?;
-        let settings = self.settings.now();
-        let rule = settings.rules.iter().find(|rule| rule.name == *table.table());
+        let (settings, afar) = (self.settings.now(), self.afar_of(&table));
+        let rules = afar.map_or(&settings.rules[..], |(_, rules)| rules);
+        let rule = rules.iter().find(|rule| rule.name == *table.table());
         let place = rule.and_then(|rule| match &rule.archive {
             Archive::At(place) => Some(place.clone()),
             Archive::None => None,
         });
-        let done = worked(&table, out, |on| self.hands.archive_now(&table, place.as_deref(), on))?;
+        let done = worked(&table, out, |on| match (afar, place.as_deref()) {
+            (Some((afar, _)), Some(place)) => afar.archive_now(&table, place, on),
+            (Some(_), None) => Err(StoreError::Refused(format!("the table of {table} asks for no archive")).into()),
+            (None, place) => self.hands.archive_now(&table, place, on),
+        })?;
         self.readers.let_go();
         write(&done, out);
         Ok(())
@@ -87,9 +119,15 @@ impl Lives {
             origin: day_table(&restore.table)?,
             name: name.map_err(|error| ApiError::parameter("name", error.to_string()))?,
             keep: Duration::from_secs(restore.keep_seconds),
-            places: places(&self.settings.now().rules),
+            places: match &self.afar {
+                Some((_, rules)) => places(rules),
+                None => places(&self.settings.now().rules),
+            },
         };
-        let restored = worked(&wanted.origin, out, |on| self.hands.restore(&wanted, on))?;
+        let restored = worked(&wanted.origin, out, |on| match self.afar_of(&wanted.origin) {
+            Some((afar, _)) => afar.restore(&wanted, on),
+            None => self.hands.restore(&wanted, on),
+        })?;
         write(&restored, out);
         Ok(())
     }
@@ -98,9 +136,13 @@ impl Lives {
 /// What a configuration says of the lives of days.
 pub(super) fn settings(config: &Config) -> Settings {
     Settings {
-        rules: config.tables.iter().map(TableConfig::rule).collect(),
+        rules: super::remote::local_rules(config),
+        also: match config.store.kind {
+            StoreKind::Embedded => Vec::new(),
+            StoreKind::Azure => configured(config),
+        },
         schedule: config.lifecycle.schedule.clone(),
-        limits: config.lifecycle.limits,
+        limits: super::local_limits(config),
     }
 }
 
@@ -190,6 +232,7 @@ impl From<StepError> for ApiError {
     fn from(error: StepError) -> ApiError {
         match error {
             StepError::Store(error) => error.into(),
+            StepError::Tables(error) => error.into(),
             StepError::NoArchive(..) => ApiError::NotFound(error.to_string()),
             StepError::Stopped => ApiError::Busy(error.to_string()),
             _ => ApiError::Refused(error.to_string()),

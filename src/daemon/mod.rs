@@ -6,43 +6,52 @@
 //! the submission they are at, then the store commits what waits and closes. Nothing is lost by a stop that is cut short:
 //! a position moves only with the commit that holds its rows.
 //!
+//! * `afar`: reading a remote store, and the life of its tables.
 //! * `answers`: what the routes of [`crate::http`] answer, from a pool of readers.
 //! * `life`: what the lifecycle answers.
 //! * `front`: the listener for HTTP. `sources`: what reads and listens.
 //! * `reload`: the configuration is read again.
 //! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
+//! * `remote`: who is sent to where there is a remote store.
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
+mod afar;
 mod answers;
 mod front;
 mod life;
 mod observe;
 mod reload;
+mod remote;
 mod sources;
 mod watchdog;
 
 pub use reload::Reloaded;
+pub use remote::{RemoteError, client};
 
 use crate::activation::{ActivationError, Inherited};
 use crate::config::units::show_duration;
-use crate::config::{ByteSize, Config, ConfigError, TableConfig};
+use crate::config::{ByteSize, Config, ConfigError, StoreKind, TableConfig};
 use crate::fair::Present;
 use crate::http::{self, BindError, Door, GateError, Limits, Listener, Readiness, Shared, TokenError};
 use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::live::Live;
 use crate::memory::{self, Budget};
 use crate::metrics::Metrics;
+use crate::outbox::{Outbox, OutboxError};
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
-use crate::store::{Store, StoreError};
+use crate::store::{Onward, Store, StoreError};
 use crate::syslog::{HeldBytes, ListenError};
+use crate::tables::TableError;
 use crate::tls::TlsError;
+use afar::Afar;
 use answers::{Readers, Ways};
 use front::Front;
 use life::Lives;
 use observe::Counted;
 use reload::{Order, Running};
+use remote::Remote;
 use sources::{Ground, Sources};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -60,6 +69,9 @@ const EXIT_CUT_SHORT: i32 = 75;
 /// How long a stop waits for the step of a day's life that is under way.
 const LIFECYCLE_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a stop goes on sending what is in the outbox; the rest stays there.
+const SEND_GRACE: Duration = Duration::from_secs(5);
+
 /// Why the daemon ended, or did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -69,6 +81,9 @@ pub enum DaemonError {
     /// The sockets of the service manager are not those of the configuration.
     #[error("failed to listen: {0}")]
     Activation(#[from] ActivationError),
+    /// The remote store cannot be read.
+    #[error("failed to reach the remote store: {0}")]
+    Tables(#[from] TableError),
     /// A listener cannot be bound.
     #[error("failed to listen: {0}")]
     Bind(#[from] BindError),
@@ -84,6 +99,12 @@ pub enum DaemonError {
     /// The certificates of the listener cannot be used.
     #[error("failed to read http.tls: {0}")]
     Tls(#[from] TlsError),
+    /// There is no remote store to send to.
+    #[error("failed to reach the remote store: {0}")]
+    Remote(#[from] RemoteError),
+    /// What is to be sent cannot be.
+    #[error("failed to send: {0}")]
+    Outbox(#[from] OutboxError),
     /// A thread cannot be started, or a signal not be caught.
     #[error("failed to start: {0}")]
     Start(#[from] std::io::Error),
@@ -115,10 +136,15 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     let limits = Limits { connections: config.http.connections_max.get().into(), present, ..Limits::default() };
     let front = Front::new(&config.http, &router, metrics.clone(), limits)?;
     let readiness = Arc::new(Readiness::default());
-    let store = Store::open(&config.data_dir, observe::store_options(&config, &metrics, &readiness))?;
+    let remote = Remote::new(&config)?;
+    let mut options = observe::store_options(&config, &metrics, &readiness);
+    if let Some(remote) = &remote {
+        options.onward = Onward::To(remote.options(&config.store.azure)?);
+    }
+    let store = Store::open(&config.data_dir, options)?;
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let bound = Bound { port, listeners, front };
+    let bound = Bound { port, listeners, front, remote };
     let ended = runtime.block_on(serve(config, again, bound, router, metrics, readiness, &store));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
@@ -133,6 +159,8 @@ struct Bound {
     port: Option<TcpListener>,
     listeners: sources::Prepared,
     front: Front,
+    /// Where rows are sent, if they are.
+    remote: Option<Remote>,
 }
 
 async fn serve(
@@ -149,7 +177,7 @@ async fn serve(
     let mut stopping = stops(signals, drain_timeout.clone());
     let mut hang_up = signal(SignalKind::hangup())?;
     let (orders, mut ordered) = unbounded_channel::<Order>();
-    let Bound { port, listeners, mut front } = bound;
+    let Bound { port, listeners, mut front, remote } = bound;
     let budget = Budget::within(config.memory_max.map(ByteSize::get).or_else(memory::limit));
     store.intake().bound(budget.waiting_bytes);
 
@@ -157,11 +185,19 @@ async fn serve(
     let board = Arc::new(Board::default());
     let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
     let hands = Arc::new(hands);
-    let lives = Lives::new(&config, hands.clone(), readers.clone());
+    let afar = remote.as_ref().map(|remote| Afar::new(&config, &remote.client, &hands)).transpose()?;
+    let lives = Lives::new(&config, hands.clone(), readers.clone(), afar.as_ref().map(|afar| afar.hands.clone()));
     life::fetch(&metrics, &lives);
+    let outbox = remote.map(|remote| remote.start(&config, store, &metrics, &readiness)).transpose()?;
     let (reading, archives) = (Live::new(config.reading()), Live::new(Archives::Read(config.archives.clone())));
     let counted = Live::new(Counted::default());
-    let ways = Ways { reading: reading.clone(), archives: archives.clone(), counted: counted.clone() };
+    let ways = Ways {
+        reading: reading.clone(),
+        archives: archives.clone(),
+        counted: counted.clone(),
+        remote: afar.as_ref().map(|afar| afar.tables.clone()),
+        outbox: outbox.as_ref().map(|outbox| Arc::new(outbox.shown()) as _),
+    };
     let api = answers::api(&readers, lives.clone(), store, router.clone(), ways, orders);
     let limits = Limits { scans: budget.scans, ..front.limits() };
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
@@ -185,9 +221,15 @@ async fn serve(
         hands: hands.clone(),
         data_dir: config.data_dir.clone(),
         settings: life::settings(&config),
-        on_run: observe::on_run(&metrics, readers),
+        on_run: observe::on_run(&metrics, readers.clone()),
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(settings))?;
+    let (afar_stop, afar_stopped) = mpsc::channel::<()>();
+    if let Some(afar) = afar {
+        let run = afar.lifecycle(&config, &self::host(), observe::on_run(&metrics, readers));
+        // It may wait for the service for long, and what it leaves half done is what a kill would leave.
+        std::thread::Builder::new().name("shared".into()).spawn(move || run.work(afar_stopped))?;
+    }
     let watched = Watched { intake: store.intake(), counted, metrics: metrics.clone(), board };
     let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.display(), "ready");
@@ -212,7 +254,7 @@ async fn serve(
         let order = tokio::select! {
             _ = stopping.wait_for(|stops| *stops) => break false,
             () = watchdog.died() => break true,
-            () = ended(&sources) => break true,
+            () = ended(&sources, outbox.as_ref()) => break true,
             _ = hang_up.recv() => None,
             Some(order) = ordered.recv() => Some(order),
         };
@@ -227,8 +269,9 @@ async fn serve(
     watchdog.stop();
     readiness.drain();
     running.front.drain();
+    store.drain();
     // With it goes what the lifecycle waits for, and all but one hold of the sources.
-    drop((ordered, running));
+    drop((ordered, running, afar_stop));
     hands.stop();
     let drained = tokio::task::spawn_blocking(move || {
         if let Some(sources) = Arc::into_inner(sources) {
@@ -243,6 +286,9 @@ async fn serve(
     });
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
+    if let Some(outbox) = outbox {
+        let _ = tokio::task::spawn_blocking(move || outbox.stop(SEND_GRACE)).await;
+    }
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }
 
@@ -273,11 +319,21 @@ fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Live<Durati
     stops
 }
 
-/// Returns once a source has ended, which they do by themselves only by a fault of their own.
-async fn ended(sources: &Mutex<Sources>) {
+/// Returns once a source, or what sends, has ended, which they do by themselves only by a fault of their own.
+async fn ended(sources: &Mutex<Sources>, outbox: Option<&Outbox>) {
     // Not while they change.
-    while !sources.try_lock().is_ok_and(|sources| sources.have_died()) {
+    let have_died = || sources.try_lock().is_ok_and(|sources| sources.have_died());
+    while !have_died() && !outbox.is_some_and(Outbox::has_ended) {
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// What bounds the lifecycle of the data folder: an outbox has bounds of its own.
+fn local_limits(config: &Config) -> crate::lifecycle::Limits {
+    let limits = config.lifecycle.limits;
+    match config.store.kind {
+        StoreKind::Embedded => limits,
+        StoreKind::Azure => crate::lifecycle::Limits { max_bytes: None, ..limits },
     }
 }
 

@@ -11,7 +11,7 @@ use crate::metrics::{Metrics, raise_to, size};
 use crate::parse::Format;
 use crate::push::{EndpointCounters, Push};
 use crate::redact::Redactor;
-use crate::store::{Intake, Options};
+use crate::store::{Intake, Onward, Options};
 use crate::syslog::{self, ListenerCounters};
 use crate::tail::{BlockCounters, TailCounters};
 use crate::time::Ticks;
@@ -49,6 +49,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             closed.store_open(false);
         }),
         on_reopened: Box::new(move || opened.store_open(true)),
+        onward: Onward::Nowhere,
     }
 }
 

@@ -10,7 +10,7 @@ use super::front;
 use super::life::{Lives, settings};
 use super::sources::{self, Sources};
 use super::{Again, DaemonError, routes};
-use crate::config::{Changes, Config, ConfigError};
+use crate::config::{Changes, Config, ConfigError, StoreKind};
 use crate::http::Shared;
 use crate::lifecycle::Settings;
 use crate::live::Live;
@@ -138,6 +138,10 @@ impl Running {
         config.data_dir.clone_from(&self.config.data_dir);
         config.store = self.config.store.clone();
         config.memory_max = self.config.memory_max;
+        if config.store.kind == StoreKind::Azure {
+            config.tables.clone_from(&self.config.tables);
+            config.lifecycle = self.config.lifecycle.clone();
+        }
         let prepared = self.prepare(&config)?;
         self.take_over(config, prepared, servers).await.map_err(ReloadError::Halfway)?;
         Ok(Reloaded { changed: changes.live, needs_restart: changes.at_restart })

@@ -1,5 +1,6 @@
 //! Whether the daemon is ready, and the word that it is to drain.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
@@ -8,6 +9,7 @@ pub struct Readiness {
     store_open: AtomicBool,
     listeners_bound: AtomicBool,
     draining: watch::Sender<bool>,
+    is_full: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl Default for Readiness {
@@ -16,6 +18,7 @@ impl Default for Readiness {
             store_open: AtomicBool::new(false),
             listeners_bound: AtomicBool::new(false),
             draining: watch::Sender::new(false),
+            is_full: OnceLock::new(),
         }
     }
 }
@@ -41,9 +44,18 @@ impl Readiness {
         self.draining.subscribe()
     }
 
+    /// There is an outbox, and this says whether it is full. To be told once.
+    pub fn bounded_by(&self, is_full: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.is_full.set(Box::new(is_full));
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full.get().is_some_and(|is_full| is_full())
+    }
+
     /// Whether what is pushed now is taken.
     pub fn takes_records(&self) -> bool {
-        self.store_open.load(Ordering::Acquire) && !*self.draining.borrow()
+        self.store_open.load(Ordering::Acquire) && !*self.draining.borrow() && !self.is_full()
     }
 
     /// Ready, or the reason why not.
@@ -54,6 +66,8 @@ impl Readiness {
             Err("the store is not open")
         } else if !self.listeners_bound.load(Ordering::Acquire) {
             Err("not every listener is bound")
+        } else if self.is_full() {
+            Err("the outbox is full")
         } else {
             Ok(())
         }
@@ -78,6 +92,8 @@ mod tests {
         assert_eq!(readiness.check(), Err("not every listener is bound"));
         readiness.listeners_bound();
         assert_eq!(readiness.check(), Ok(()));
+        readiness.bounded_by(|| true);
+        assert_eq!((readiness.check(), readiness.takes_records()), (Err("the outbox is full"), false));
         readiness.drain();
         assert_eq!(readiness.check(), Err("draining"));
     }

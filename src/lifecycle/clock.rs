@@ -56,7 +56,7 @@ pub(super) fn behind(period: Period, now: Ticks, watched: Duration, patience: Du
 }
 
 /// How long the period is that `time` lies in.
-pub(super) fn length(period: Period, time: Ticks) -> Duration {
+pub(crate) fn length(period: Period, time: Ticks) -> Duration {
     let start = period.start(time);
     period.next(start).since(start)
 }

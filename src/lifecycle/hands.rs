@@ -13,8 +13,9 @@ use crate::archive::{self, Access, Act, Archive, ArchiveError, ArchiveUrl, Patie
 use crate::key::DayTable;
 use crate::live::Live;
 use crate::store::catalogue::{Archived, Role, Seal};
-use crate::store::sealed::Manifest;
+use crate::store::sealed::{Manifest, Progress};
 use crate::store::{Steps, StoreError};
+use crate::tables::TableError;
 use crate::time::{self, Ticks};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,9 @@ pub enum StepError {
     /// The archive says no.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// The remote store says no.
+    #[error(transparent)]
+    Tables(#[from] TableError),
     /// An archive's address that cannot be used.
     #[error("{0} is no address of an archive: {1}")]
     Address(String, archive::UrlError),
@@ -92,6 +96,11 @@ impl Hands {
         self.access.set(access);
     }
 
+    /// How archives are reached.
+    pub(super) fn access(&self) -> Arc<Access> {
+        self.access.now()
+    }
+
     /// What it is doing.
     pub fn board(&self) -> &Arc<Board> {
         &self.board
@@ -106,7 +115,7 @@ impl Hands {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    fn alone(&self) -> Result<MutexGuard<'_, ()>, StepError> {
+    pub(super) fn alone(&self) -> Result<MutexGuard<'_, ()>, StepError> {
         // What a panicking thread left behind is what a kill would have left.
         let one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_stopped() { Err(StepError::Stopped) } else { Ok(one) }
@@ -186,7 +195,7 @@ impl Hands {
         tables(&self.data_dir).join(name)
     }
 
-    fn teller<'a>(&'a self, table: &DayTable, on: &'a mut OnWork<'a>) -> Teller<'a> {
+    pub(super) fn teller<'a>(&'a self, table: &DayTable, on: &'a mut OnWork<'a>) -> Teller<'a> {
         Teller { hands: self, table: table.to_string(), on, said: Instant::now(), counted: (None, 0) }
     }
 }
@@ -195,19 +204,19 @@ fn tables(data_dir: &Path) -> PathBuf {
     data_dir.join("tables")
 }
 
-fn address(place: &str) -> Result<ArchiveUrl, StepError> {
+pub(super) fn address(place: &str) -> Result<ArchiveUrl, StepError> {
     place.parse().map_err(|error| StepError::Address(place.to_owned(), error))
 }
 
 /// What the catalogue knows of an archive, as the archive wants to be asked for it.
-fn described(archived: &Archived) -> Result<archive::Archived, StepError> {
+pub(super) fn described(archived: &Archived) -> Result<archive::Archived, StepError> {
     let failed = |what: String| StepError::Manifest(archived.table.clone(), what);
     let manifest = Manifest::from_json(archived.manifest.as_bytes()).map_err(|error| failed(error.to_string()))?;
     archive::Archived::new(manifest).map_err(|error| failed(error.to_string()))
 }
 
 /// Tells how far a long step is: the board each time, the log now and then.
-struct Teller<'a> {
+pub(super) struct Teller<'a> {
     hands: &'a Hands,
     table: String,
     on: &'a mut OnWork<'a>,
@@ -217,7 +226,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    fn archive(&mut self, progress: archive::Progress) -> ControlFlow<()> {
+    pub(super) fn archive(&mut self, progress: archive::Progress) -> ControlFlow<()> {
         let act = match progress.act {
             Act::Upload => "archive",
             Act::ReadBack => "verify",
@@ -226,7 +235,15 @@ impl Teller<'_> {
         self.tell(act, progress.done, progress.total)
     }
 
-    fn tell(&mut self, act: &'static str, done: u64, total: u64) -> ControlFlow<()> {
+    pub(super) fn seal(&mut self, progress: Progress) -> ControlFlow<()> {
+        match progress {
+            Progress::Surveyed(done, total) => self.tell("survey", done, total),
+            Progress::Written(done, total) => self.tell("seal", done, total),
+            Progress::Verified(done, total) => self.tell("compare", done, total),
+        }
+    }
+
+    pub(super) fn tell(&mut self, act: &'static str, done: u64, total: u64) -> ControlFlow<()> {
         if self.counted.0 != Some(act) || done < self.counted.1 {
             self.counted = (Some(act), 0);
         }
@@ -260,7 +277,7 @@ impl Drop for Teller<'_> {
 }
 
 /// By what the file is known that a manifest describes.
-fn seal_of(manifest: &Manifest, at: Ticks) -> Seal {
+pub(super) fn seal_of(manifest: &Manifest, at: Ticks) -> Seal {
     let time = |text: &Option<String>| {
         let time = chrono::DateTime::parse_from_rfc3339(text.as_deref()?).ok()?;
         Ticks::from_unix(time.timestamp(), time.timestamp_subsec_nanos())

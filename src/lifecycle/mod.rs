@@ -19,6 +19,7 @@
 //! * [`hands`]: takes one step; the long part of it on the caller's thread, the short one in the committer.
 //! * [`run`]: the thread that plans and takes.
 //! * [`board`]: what it is doing, for whoever looks.
+//! * [`shared`]: the same for the tables of a remote store.
 //!
 //! What is not here, on purpose: names: a table
 //! whose name is not a configured name and a date is never a [`DayTable`](crate::key::DayTable), so it cannot be in a
@@ -36,6 +37,7 @@ pub mod view;
 pub mod board;
 pub mod hands;
 pub mod run;
+pub mod shared;
 
 pub use board::Board;
 pub use hands::{Hands, Restored, StepError, Wanted};

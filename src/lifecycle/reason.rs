@@ -42,6 +42,27 @@ pub enum Reason {
     OverLimit(NonZeroU16),
     /// So many days of its table stay, however old.
     Floor(u16),
+    /// The outbox of a daytable may hold something for it.
+    HostHolds {
+        /// Which daytable.
+        host: String,
+        /// When the oldest period begins that it holds something for.
+        oldest: Ticks,
+    },
+    /// A daytable has not told since it expired what its outbox holds.
+    HostSilent {
+        /// Which daytable.
+        host: String,
+        /// When it told last, by its own clock.
+        seen: Ticks,
+        /// Until when it is waited for.
+        until: Ticks,
+    },
+    /// A request that timed out may still be carried out.
+    Landing {
+        /// Until then.
+        until: Ticks,
+    },
 }
 
 impl Reason {
@@ -57,6 +78,9 @@ impl Reason {
             Reason::NoPermit => "no_permit",
             Reason::OverLimit(_) => "over_limit",
             Reason::Floor(_) => "floor",
+            Reason::HostHolds { .. } => "host_holds",
+            Reason::HostSilent { .. } => "host_silent",
+            Reason::Landing { .. } => "landing",
         }
     }
 }
@@ -88,6 +112,14 @@ impl fmt::Display for Reason {
             Reason::NoPermit => f.write_str("it has no archive that was read back, and its table asks for one"),
             Reason::OverLimit(max) => write!(f, "one run drops at most {max} tables; it goes with a later one"),
             Reason::Floor(min) => write!(f, "{min} of its table's days with records stay in any case (`min_tables`)"),
+            Reason::HostHolds { host, oldest } => {
+                write!(f, "the outbox of {host} holds rows from {oldest} on, which are sent first")
+            }
+            Reason::HostSilent { host, seen, until } => {
+                let or = "or until `daytable hosts --forget` says that it is gone";
+                write!(f, "{host} was last heard of at {seen}; what its outbox holds is waited for until {until}, {or}")
+            }
+            Reason::Landing { until } => write!(f, "a request that timed out may still be carried out until {until}"),
         }
     }
 }

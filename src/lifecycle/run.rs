@@ -47,6 +47,8 @@ pub struct Lifecycle {
 pub struct Settings {
     /// The configured tables, without what is remembered of them.
     pub rules: Vec<TableRule>,
+    /// Configured tables whose days are elsewhere: they are remembered, and nothing else.
+    pub also: Vec<TableRule>,
     /// When to run.
     pub schedule: Schedule,
     /// What bounds a run.
@@ -190,7 +192,8 @@ impl Lifecycle {
     fn remember(&self) -> Result<(), StoreError> {
         let (steps, now) = (self.hands.steps(), time::now());
         let state = steps.lifecycle_state()?;
-        let remembered = remember(&state.rules, &self.settings.rules, &self.settings.limits, now);
+        let configured = [&self.settings.rules[..], &self.settings.also].concat();
+        let remembered = remember(&state.rules, &configured, &self.settings.limits, now);
         for rule in &remembered {
             let waits = rule.shortened.is_some() || rule.archive_before.is_some() || rule.archives_since.is_some();
             if waits && !rule.is_removed {

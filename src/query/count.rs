@@ -3,12 +3,14 @@
 //! Page headers know how many records of each level a minute has, so most are counted without reading one: only where
 //! the filter looks for text, or the steps of time are not whole minutes, is every record read.
 
-use super::archived::{Archives, Reading, Told};
+use super::archived::{Reading, Told};
 use super::filter::Filter;
-use super::select::{archived_range, range_of, select, tables_of, unless_gone};
+use super::select::{Bounds, archived_range, entities_of, range_of, select, tables_of, unless_gone};
+use super::stores::Stores;
 use crate::key::instance_of;
 use crate::record::Level;
-use crate::store::{CountBy, MinuteCount, Reader, StoreError};
+use crate::store::{CountBy, MinuteCount};
+use crate::tables::{Columns, TableError};
 use crate::time::{Ticks, UNIX_EPOCH_TICKS};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::HashMap;
@@ -42,35 +44,55 @@ pub struct Count {
 }
 
 /// Counts what `filter` wants, without regard to its limit. Groups without records are left out; without any grouping
-/// there is always one number. Says what was read of `archives`, and what of them is missing: a day that could not be read
-/// to its end is in no number.
-pub fn count(
-    reader: &Reader,
-    archives: &Archives,
-    filter: &Filter,
-    grouping: Grouping,
-) -> Result<(Vec<Count>, Told), StoreError> {
+/// there is always one number. Says what was read of the archives, and what of them is missing: a day that could not be
+/// read to its end is in no number.
+///
+/// # Errors
+///
+/// Where the data folder or the remote store cannot be read.
+pub fn count(stores: &Stores<'_>, filter: &Filter, grouping: Grouping) -> Result<(Vec<Count>, Told), TableError> {
     let mut tally = Tally::new(grouping);
     let whole_minutes = grouping.every.is_none_or(|every| every.as_nanos().is_multiple_of(MINUTE.as_nanos()));
     let looks_for_text = filter.contains.as_ref().is_some_and(|text| !text.is_empty());
     let told = if looks_for_text || !whole_minutes {
-        count_records(reader, archives, filter, &mut tally)?
+        count_records(stores, filter, &mut tally)?
     } else {
-        count_minutes(reader, archives, filter, &mut tally)?
+        count_minutes(stores, filter, &mut tally)?
     };
     Ok((tally.counts(), told))
 }
 
-fn count_records(reader: &Reader, archives: &Archives, filter: &Filter, tally: &mut Tally) -> Result<Told, StoreError> {
+fn count_records(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<Told, TableError> {
     let unlimited = Filter { limit: None, ..filter.clone() };
-    select(reader, archives, &unlimited, |record| {
+    select(stores, &unlimited, |record| {
         tally.add(record.time(), record.level, &record.partition_key, 1);
         ControlFlow::Continue(())
     })
 }
 
-fn count_minutes(reader: &Reader, archives: &Archives, filter: &Filter, tally: &mut Tally) -> Result<Told, StoreError> {
-    let reading = Reading::new(archives);
+/// A day that is in a remote store: only the keys and levels of its rows are asked for.
+fn count_rows(
+    stores: &Stores<'_>,
+    reading: &Reading,
+    filter: &Filter,
+    bounds: &Bounds,
+    tally: &mut Tally,
+) -> Result<(), TableError> {
+    let sieve = filter.sieve();
+    let rows = entities_of(stores, reading, filter, &sieve, bounds, Columns::Keys)?;
+    for row in rows.into_iter().flatten() {
+        let row = row?;
+        if row.key.item() == 0 {
+            tally.add(row.key.time(), row.level, &row.partition, 1);
+        }
+    }
+    Ok(())
+}
+
+fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<Told, TableError> {
+    let (reader, reading) = (stores.reader, Reading::new(stores.archives));
+    let unlimited = Filter { limit: None, ..filter.clone() };
+    let filter = &unlimited;
     let by = if tally.grouping.instance { CountBy::Partition } else { CountBy::Nothing };
     let add = |tally: &mut Tally, minute: MinuteCount| {
         if filter.level.is_some() && minute.level < filter.level {
@@ -79,7 +101,11 @@ fn count_minutes(reader: &Reader, archives: &Archives, filter: &Filter, tally: &
         let start = minute.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
         tally.add(start.unwrap_or(Ticks::MIN), minute.level, &minute.partition, minute.records);
     };
-    for bounds in tables_of(reader, &reading, filter)? {
+    for bounds in tables_of(stores, &reading, filter)? {
+        if bounds.is_remote {
+            count_rows(stores, &reading, filter, &bounds, tally)?;
+            continue;
+        }
         // A day that is dropped while it is counted, or cannot be read to its end, counts as a whole or not at all.
         let mut of_day = Tally::new(tally.grouping);
         if bounds.stands {

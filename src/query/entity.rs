@@ -1,94 +1,21 @@
-//! A row, owned, and a record that was written as several rows put together again.
+//! A record that was written as several rows put together again.
 //!
 //! [`crate::entity`] says how a record that is too large for one entity is written: a master row that says how many
 //! `Items` follow, and items under its key. A property that the record has already is continued by an item, another
 //! one is added. They are committed together, so a master without its items is damage; it is given as far as it goes.
 
 use crate::key::RowKey;
-use crate::property::Property;
-use crate::record::Level;
-use crate::store::Row;
-use crate::time::Ticks;
+pub use crate::tables::{Entity, OwnedValue};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A row that outlives its page.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entity {
-    /// The PartitionKey.
-    pub partition: Arc<str>,
-    /// The RowKey.
-    pub key: RowKey,
-    /// Its level; items have none.
-    pub level: Option<Level>,
-    /// Its properties in the order they were written.
-    pub properties: Vec<(String, OwnedValue)>,
-}
-
-/// A [`Property`] that outlives its page.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OwnedValue {
-    /// UTF-8 text.
-    String(String),
-    /// A 64-bit whole number.
-    Int64(i64),
-    /// A 64-bit float.
-    Double(f64),
-    /// True or false.
-    Boolean(bool),
-    /// A 32-bit whole number.
-    Int32(i32),
-    /// A point in time.
-    DateTime(Ticks),
-    /// A UUID, its bytes in the order of its text.
-    Guid([u8; 16]),
-    /// Bytes.
-    Binary(Vec<u8>),
-}
-
-impl From<Property<'_>> for OwnedValue {
-    fn from(property: Property<'_>) -> OwnedValue {
-        match property {
-            Property::String(text) => OwnedValue::String(text.into()),
-            Property::Int64(n) => OwnedValue::Int64(n),
-            Property::Double(n) => OwnedValue::Double(n),
-            Property::Boolean(b) => OwnedValue::Boolean(b),
-            Property::Int32(n) => OwnedValue::Int32(n),
-            Property::DateTime(time) => OwnedValue::DateTime(time),
-            Property::Guid(guid) => OwnedValue::Guid(guid),
-            Property::Binary(bytes) => OwnedValue::Binary(bytes.into()),
-        }
-    }
-}
-
-impl Entity {
-    /// A copy of a row.
-    pub fn of(row: &Row) -> Entity {
-        Entity {
-            partition: row.partition.clone(),
-            key: row.key(),
-            level: row.level(),
-            properties: row.properties().map(|(name, value)| (name.to_owned(), value.into())).collect(),
-        }
-    }
-
-    /// How many items follow it.
-    pub fn items(&self) -> usize {
-        let items = self.properties.iter().find(|(name, _)| name == "Items").map(|(_, value)| value);
-        match items {
-            Some(OwnedValue::Int32(n)) => usize::try_from(*n).unwrap_or(0),
-            _ => 0,
-        }
-    }
-
-    /// Takes up an item: what it continues is continued, all else is added.
-    fn join(&mut self, item: Entity) {
-        for (name, value) in item.properties {
-            let known = self.properties.iter_mut().find(|(known, _)| *known == name);
-            match (known, value) {
-                (Some((_, OwnedValue::String(text))), OwnedValue::String(more)) => text.push_str(&more),
-                (_, value) => self.properties.push((name, value)),
-            }
+/// Takes up an item: what it continues is continued, all else is added.
+fn take_up(master: &mut Entity, item: Entity) {
+    for (name, value) in item.properties {
+        let known = master.properties.iter_mut().find(|(known, _)| *known == name);
+        match (known, value) {
+            (Some((_, OwnedValue::String(text))), OwnedValue::String(more)) => text.push_str(&more),
+            (_, value) => master.properties.push((name, value)),
         }
     }
 }
@@ -129,7 +56,7 @@ impl Joiner {
 fn joined(mut rows: Vec<Entity>) -> Option<Entity> {
     rows.sort_by_key(|row| row.key);
     rows.into_iter().reduce(|mut master, item| {
-        master.join(item);
+        take_up(&mut master, item);
         master
     })
 }
@@ -158,7 +85,8 @@ pub(super) mod tests {
     use super::*;
     use crate::batch::Batch;
     use crate::key::{DayTable, Period, TableName};
-    use crate::record::{Field, Record, Value};
+    use crate::record::{Field, Level, Record, Value};
+    use crate::time::Ticks;
     use proptest::prelude::*;
     use std::convert::Infallible;
 

@@ -14,10 +14,13 @@ pub struct ShownTable {
     pub table: String,
     /// Where it is in its life.
     pub state: &'static str,
-    /// Rows in it, items included.
-    pub rows: u64,
+    /// Rows in it, items included. What a remote store holds is not counted for a list.
+    pub rows: Option<u64>,
     /// Bytes of its files.
-    pub bytes: u64,
+    pub bytes: Option<u64>,
+    /// Rows that wait in the outbox of this daytable to be sent to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<u64>,
     /// The time of its oldest record.
     pub first_time: Option<String>,
     /// The time of its newest record.
@@ -50,8 +53,8 @@ impl From<&TableSummary> for ShownTable {
         ShownTable {
             table: summary.table.to_string(),
             state: summary.state,
-            rows: summary.rows,
-            bytes: summary.bytes,
+            rows: Some(summary.rows),
+            bytes: Some(summary.bytes),
             first_time: shown(summary.first_time),
             last_time: shown(summary.last_time),
             expires: shown(summary.expires),

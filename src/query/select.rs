@@ -4,42 +4,47 @@
 //! of the day it came. So tables are merged, and each is opened only when its newest record could be the next: a
 //! query for the newest hundred reads one table, however many there are. Days of which there is only an archive are merged
 //! with the others, and read where they are.
+//!
+//! Of a table in a remote store nobody knows the newest record without asking each of its partitions. It is opened when
+//! the end of its period could be next; so a record that is dated ahead of the day that it came on, and is only there,
+//! comes when that day is read.
 
-use super::archived::{Archives, Reading, Told};
+use super::archived::{Reading, Told};
+use super::both::DayRows;
 use super::entity::{Entity, Joiner, join};
-use super::filter::Filter;
+use super::filter::{Filter, Sieve};
 use super::record::Record;
+use super::stores::Stores;
 use crate::key::{DayTable, RowKey};
 use crate::store::catalogue;
 use crate::store::sealed::SealedFile;
 use crate::store::{Range, Reader, Row, StoreError};
+use crate::tables::{Columns, TableError, TableStore, Wanted, wanted_rows};
 use crate::time::Ticks;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Gives the records that `filter` wants to `each`, newest first, until it breaks or there are no more. Says what was
-/// read of `archives`, and what of them is missing because it could not be read.
+/// read of the archives, and what of them is missing because it could not be read.
+///
+/// # Errors
+///
+/// Where the data folder or the remote store cannot be read: what was given until then is not all.
 pub fn select(
-    reader: &Reader,
-    archives: &Archives,
+    stores: &Stores<'_>,
     filter: &Filter,
     mut each: impl FnMut(Record) -> ControlFlow<()>,
-) -> Result<Told, StoreError> {
-    let reading = Reading::new(archives);
-    let (tables, sieve) = (tables_of(reader, &reading, filter)?, filter.sieve());
+) -> Result<Told, TableError> {
+    let reading = Reading::new(stores.archives);
+    let (tables, sieve) = (tables_of(stores, &reading, filter)?, filter.sieve());
     let mut left = filter.limit.unwrap_or(u64::MAX);
     if left == 0 {
         return Ok(Told::default());
     }
     let open = |bounds: &Bounds| {
-        let Some(rows) = rows_of(reader, &reading, filter, bounds)? else { return Ok(None) };
-        let rows = rows.filter_map(|row| match row {
-            Ok(row) => sieve.lets_through(row.key(), row.level(), row.properties()).then(|| Ok(Entity::of(&row))),
-            Err(StoreError::TableGone(_)) => None,
-            Err(error) => Some(Err(error)),
-        });
+        let Some(rows) = entities_of(stores, &reading, filter, &sieve, bounds, Columns::All)? else { return Ok(None) };
         let name: Arc<str> = bounds.table.to_string().into();
         let records = join(rows).map(move |entity| entity.map(|entity| Record::new(name.clone(), entity)));
         Ok(Some(records.filter(|record| record.as_ref().map_or(true, |record| sieve.wants(record)))))
@@ -53,7 +58,31 @@ pub fn select(
 }
 
 /// Rows of a table, newest first.
-type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + 'a>;
+pub(super) type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + 'a>;
+/// The same, owned.
+pub(super) type Entities<'a> = Box<dyn Iterator<Item = Result<Entity, TableError>> + 'a>;
+
+/// The entities of a table that `sieve` lets through, from wherever they are; none where it has nothing of the wanted
+/// instance, or is gone.
+pub(super) fn entities_of<'a>(
+    stores: &'a Stores<'a>,
+    reading: &'a Reading,
+    filter: &'a Filter,
+    sieve: &'a Sieve<'a>,
+    bounds: &Bounds,
+    columns: Columns,
+) -> Result<Option<Entities<'a>>, TableError> {
+    if let Some(remote) = stores.remote.filter(|_| bounds.is_remote) {
+        return Ok(Some(Box::new(DayRows::begin(stores, remote, reading, filter, sieve, bounds.clone(), columns)?)));
+    }
+    let Some(rows) = rows_of(stores.reader, reading, filter, bounds)? else { return Ok(None) };
+    let entity = |row: Result<Row, StoreError>| match row {
+        Ok(row) => sieve.lets_through(row.key(), row.level(), row.properties()).then(|| Ok(Entity::of(&row))),
+        Err(StoreError::TableGone(_)) => None,
+        Err(error) => Some(Err(error.into())),
+    };
+    Ok(Some(Box::new(rows.filter_map(entity))))
+}
 
 /// The rows that `filter` may want of a table that stands, or of its archive; none where it has nothing of the wanted
 /// instance, or is gone. Of a table that is dropped while it is read, the rest comes from its archive.
@@ -88,7 +117,7 @@ fn rows_of<'a>(
 }
 
 /// The rows behind `last` of a day's archive.
-fn archived_rows<'a>(
+pub(super) fn archived_rows<'a>(
     reader: &Reader,
     reading: &'a Reading,
     filter: &Filter,
@@ -122,16 +151,25 @@ pub(super) fn archived_range(
 
 /// One record by its three keys, its items with it; reads the one page that it is in (and those of its items). Where its
 /// table does not stand, its archive is read.
+///
+/// # Errors
+///
+/// Where the data folder or the remote store cannot be read.
 pub fn one(
-    reader: &Reader,
-    archives: &Archives,
+    stores: &Stores<'_>,
     table: &DayTable,
     partition: &str,
     key: RowKey,
-) -> Result<(Option<Record>, Told), StoreError> {
-    let reading = Reading::new(archives);
+) -> Result<(Option<Record>, Told), TableError> {
+    let (reader, reading) = (stores.reader, Reading::new(stores.archives));
     let stands = |row: RowKey| unless_gone(reader.row(table, partition, row)).map(Option::flatten);
     if let Some(record) = joined(table, key, stands)? {
+        return Ok((Some(record), Told::default()));
+    }
+    // In this order: what is sent while this runs is there before it goes from here.
+    if let Some(remote) = stores.remote
+        && let Some(record) = remote_one(remote, table, partition, key)?
+    {
         return Ok((Some(record), Told::default()));
     }
     let is_gone = !reader.table_times()?.iter().any(|(standing, _)| standing == table);
@@ -143,6 +181,31 @@ pub fn one(
         None
     });
     Ok((found.flatten(), reading.told()))
+}
+
+/// One record of a remote store: what of its partition has its time is read, which is little.
+fn remote_one(
+    remote: &dyn TableStore,
+    table: &DayTable,
+    partition: &str,
+    key: RowKey,
+) -> Result<Option<Record>, TableError> {
+    let (from, to) = (key.time(), key.time());
+    let wanted = Wanted { from, to, ..Wanted::all_of(partition.into()) };
+    let mut joiner = Joiner::default();
+    for row in wanted_rows(remote, table, &wanted) {
+        let row = match row {
+            Ok(row) => row,
+            Err(error) if error.is_not_there() => break,
+            Err(error) => return Err(error),
+        };
+        if row.key.with_item(0) == key.with_item(0)
+            && let Some(entity) = joiner.push(row)
+        {
+            return Ok(Some(Record::new(table.to_string().into(), entity)));
+        }
+    }
+    Ok(joiner.take_incomplete().next().map(|entity| Record::new(table.to_string().into(), entity)))
 }
 
 /// The record under `key`, its items joined with it; `row` gives the row of a key.
@@ -171,33 +234,57 @@ pub(super) struct Bounds {
     pub(super) table: DayTable,
     pub(super) from: Ticks,
     pub(super) to: Ticks,
-    /// Whether it is a table that stands. One that is dropped meanwhile is read from its archive.
+    /// It is opened when this could be the next time.
+    pub(super) opens: Ticks,
+    /// Whether it is a table that stands here. One that is dropped meanwhile is read from its archive.
     pub(super) stands: bool,
+    /// Whether it may stand in the remote store.
+    pub(super) is_remote: bool,
     pub(super) archived: Option<catalogue::Archived>,
 }
 
 /// The tables that can have records that `filter` wants, and between which times: those that stand, and those of which
 /// there is only an archive.
-pub(super) fn tables_of(reader: &Reader, reading: &Reading, filter: &Filter) -> Result<Vec<Bounds>, StoreError> {
+pub(super) fn tables_of(stores: &Stores<'_>, reading: &Reading, filter: &Filter) -> Result<Vec<Bounds>, TableError> {
     let Some((from, to)) = filter.times() else { return Ok(Vec::new()) };
-    // In this order: a day that is dropped in between was archived before, and is found twice rather than never.
-    let standing = reader.table_times()?;
-    let mut archives = reading.latest(reader)?;
+    // In this order: a day that is sent, or dropped, in between is elsewhere before it goes, and is found twice rather
+    // than never.
+    let standing = stores.reader.table_times()?;
+    let remote = stores.remote.map(|remote| remote.tables()).transpose()?;
+    let mut archives = reading.latest(stores.reader)?;
     let mut found = Vec::new();
-    let mut add = |table, times: Option<(Ticks, Ticks)>, stands, archived| {
+    let local = |table, times: Option<(Ticks, Ticks)>, stands, archived| {
         // What is committed from now on is newer than the bound or belongs to the next query: the order stays true.
-        let Some((oldest, newest)) = times else { return };
+        let (oldest, newest) = times?;
         let (from, to) = (from.max(oldest), to.min(newest));
-        if from <= to {
-            found.push(Bounds { table, from, to, stands, archived });
-        }
+        (from <= to).then_some(Bounds { table, from, to, opens: to, stands, is_remote: false, archived })
     };
+    let mut waiting: BTreeMap<DayTable, Option<(Ticks, Ticks)>> = BTreeMap::new();
     for (table, times) in standing {
+        if remote.is_some() {
+            waiting.insert(table, times);
+        } else {
+            let archived = archives.remove(&table);
+            found.extend(local(table, times, true, archived));
+        }
+    }
+    let mut both: BTreeSet<DayTable> = remote.into_iter().flatten().collect();
+    both.extend(waiting.keys().cloned());
+    for table in both {
         let archived = archives.remove(&table);
-        add(table, times, true, archived);
+        let (stands, newest) = match waiting.get(&table) {
+            Some(times) => (true, times.map(|(_, newest)| newest)),
+            None => (false, None),
+        };
+        let end = Ticks::new(table.end().get() - 1).unwrap_or(Ticks::MAX);
+        let opens = to.min(newest.map_or(end, |newest| newest.max(end)));
+        // What came late is older than its day; what is dated ahead is found with the day that it came on.
+        if opens >= from {
+            found.push(Bounds { table, from, to, opens, stands, is_remote: true, archived });
+        }
     }
     for (table, archived) in archives {
-        add(table, archived.seal.times, false, Some(archived));
+        found.extend(local(table, archived.seal.times, false, Some(archived)));
     }
     Ok(found)
 }
@@ -234,12 +321,13 @@ fn merge<E, I: Iterator<Item = Result<Record, E>>>(
     mut open: impl FnMut(&Bounds) -> Result<Option<I>, E>,
     mut each: impl FnMut(Record) -> ControlFlow<()>,
 ) -> Result<(), E> {
-    tables.sort_by_key(|bounds| bounds.to);
+    tables.sort_by_key(|bounds| bounds.opens);
     let mut opened: Vec<I> = Vec::new();
     let mut heads: Vec<Option<Record>> = Vec::new();
     let mut order: BinaryHeap<Reverse<(RowKey, usize)>> = BinaryHeap::new();
     loop {
-        let could_be_next = |bounds: &mut Bounds| order.peek().is_none_or(|Reverse((key, _))| bounds.to >= key.time());
+        let could_be_next =
+            |bounds: &mut Bounds| order.peek().is_none_or(|Reverse((key, _))| bounds.opens >= key.time());
         let next = if let Some(bounds) = tables.pop_if(could_be_next) {
             let Some(records) = open(&bounds)? else { continue };
             opened.push(records);
@@ -278,7 +366,7 @@ mod tests {
         let start = Ticks::from_unix(i64::try_from(day).expect("small") * 86_400, 0).expect("in range");
         let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start);
         let (from, to) = (time(*seconds.iter().min()?), time(*seconds.iter().max()?));
-        Some(Bounds { table, from, to, stands: true, archived: None })
+        Some(Bounds { table, from, to, opens: to, stands: true, is_remote: false, archived: None })
     }
 
     /// Records of table `day` at these seconds, newest first.

@@ -2,13 +2,14 @@
 
 use super::archived::Archives;
 use super::record::Record;
-use super::{Filter, Follower, Grouping, count, one, select};
+use super::{Filter, Follower, Grouping, Stores, count, one, select};
 use crate::archive::Access;
 use crate::batch::Batch;
 use crate::key::{DayTable, Period, RowKey, TableName, instance_of};
 use crate::lifecycle::Hands;
 use crate::record::{Field, Level, Value};
 use crate::store::{Done, Options, Reader, Store, Submission};
+use crate::tables::Embedded;
 use crate::time::Ticks;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -79,13 +80,18 @@ impl Folder {
     }
 }
 
-fn selected(folder: &Folder, filter: &Filter) -> Vec<Record> {
+/// A data folder that is all there is.
+fn alone(reader: &Reader) -> Stores<'_> {
+    Stores::here(reader, &Archives::PassedOver)
+}
+
+fn selected(stores: &Stores<'_>, filter: &Filter) -> Vec<Record> {
     let mut records = Vec::new();
     let each = |record| {
         records.push(record);
         ControlFlow::Continue(())
     };
-    select(&folder.reader(), &Archives::PassedOver, filter, each).expect("read");
+    select(stores, filter, each).expect("read");
     records
 }
 
@@ -127,9 +133,12 @@ fn filters() -> Vec<Filter> {
 
 #[test]
 fn queries_give_what_a_list_of_all_records_gives() {
-    let folder = Folder::full();
+    check_queries(&alone(&Folder::full().reader()));
+}
+
+fn check_queries(stores: &Stores<'_>) {
     for filter in filters() {
-        let records = selected(&folder, &filter);
+        let records = selected(stores, &filter);
         let numbers: Vec<u64> = records.iter().map(|record| record.row_key.position()).collect();
         assert_eq!(numbers, expected(&filter), "{filter:?}");
         for found in records {
@@ -143,7 +152,10 @@ fn queries_give_what_a_list_of_all_records_gives() {
 
 #[test]
 fn counts_are_those_of_the_records() {
-    let folder = Folder::full();
+    check_counts(&alone(&Folder::full().reader()));
+}
+
+fn check_counts(stores: &Stores<'_>) {
     let steps = [None, Some(Duration::from_secs(3600)), Some(Duration::from_secs(90))];
     for filter in filters() {
         for (every, by) in steps.into_iter().flat_map(|every| [(every, false), (every, true)]) {
@@ -160,7 +172,7 @@ fn counts_are_those_of_the_records() {
             if grouping == Grouping::default() {
                 wanted.entry((None, None, None)).or_default();
             }
-            let (counted, _) = count(&folder.reader(), &Archives::PassedOver, &filter, grouping).expect("counted");
+            let (counted, _) = count(stores, &filter, grouping).expect("counted");
             let counted: Vec<_> = counted
                 .into_iter()
                 .map(|c| ((c.time.map(Ticks::unix_seconds), c.level, c.instance), c.records))
@@ -172,19 +184,17 @@ fn counts_are_those_of_the_records() {
 
 #[test]
 fn a_record_is_found_by_its_three_keys_and_whole() {
-    let folder = Folder::full();
+    check_keys(&alone(&Folder::full().reader()));
+}
+
+fn check_keys(stores: &Stores<'_>) {
     for n in [7, 8] {
         let (table, partition, key, _, message) = record(n);
-        let found =
-            one(&folder.reader(), &Archives::PassedOver, &table, partition, key).expect("read").0.expect("there");
+        let found = one(stores, &table, partition, key).expect("read").0.expect("there");
         assert!(found.message == message && found.row_key == key, "record {n}");
-        assert_eq!(one(&folder.reader(), &Archives::PassedOver, &table, "nowhere", key).expect("read").0, None);
-        assert_eq!(
-            one(&folder.reader(), &Archives::PassedOver, &table.next().next().next().next(), partition, key)
-                .expect("read")
-                .0,
-            None
-        );
+        assert_eq!(one(stores, &table, "nowhere", key).expect("read").0, None);
+        let later = table.next().next().next().next();
+        assert_eq!(one(stores, &later, partition, key).expect("read").0, None);
     }
 }
 
@@ -236,7 +246,7 @@ fn a_table_that_is_dropped_has_no_more_rows() {
         seen.push(record.row_key.position());
         ControlFlow::Continue(())
     };
-    select(&reader, &Archives::PassedOver, &Filter::default(), each).expect("read on");
+    select(&alone(&reader), &Filter::default(), each).expect("read on");
     let mut wanted = expected(&Filter::default());
     wanted.retain(|n| record(*n).0 != first);
     assert_eq!(seen, wanted);
@@ -263,8 +273,57 @@ fn a_table_that_is_archived_and_dropped_meanwhile_is_read_from_its_archive() {
             seen.push(record.row_key.position());
             ControlFlow::Continue(())
         };
-        let told = select(&reader, &Archives::Read(Access::default()), &filter, each).expect("read on");
+        let told = select(&Stores::here(&reader, &Archives::Read(Access::default())), &filter, each).expect("read on");
         assert_eq!(seen, expected(&filter));
         assert_eq!(told.archived.into_iter().collect::<Vec<_>>(), [oldest]);
+    }
+}
+
+/// A folder of which the first records were sent to another one, some of them lying in both still, and that one.
+fn sent() -> (Folder, Folder) {
+    let (here, afar) = (Folder::new(), Folder::new());
+    for from in (0..RECORDS).step_by(50) {
+        let batches = || (from..from + 50).map(batch).collect();
+        if from < RECORDS / 2 + 50 || from % 100 == 0 {
+            afar.commit(batches());
+        }
+        if from >= RECORDS / 2 || from % 150 == 0 {
+            here.commit(batches());
+        }
+    }
+    (here, afar)
+}
+
+#[test]
+fn what_was_sent_and_what_was_not_are_one() {
+    let (here, afar) = sent();
+    let (reader, remote) = (here.reader(), Embedded::open_to_read(afar.dir.path()).expect("opened"));
+    let stores = Stores { remote: Some(&remote), ..alone(&reader) };
+    check_queries(&stores);
+    check_counts(&stores);
+    check_keys(&stores);
+}
+
+/// While it is read, all that waits is sent, and goes from the folder.
+#[test]
+fn what_is_sent_while_it_is_read_is_given_once() {
+    for (filter, after) in filters().into_iter().flat_map(|filter| [0, 1, 70].map(|after| (filter.clone(), after))) {
+        let (here, afar) = sent();
+        let (reader, remote) = (here.reader(), Embedded::open_to_read(afar.dir.path()).expect("opened"));
+        let stores = Stores { remote: Some(&remote), ..alone(&reader) };
+        let mut seen = Vec::new();
+        let each = |record: Record| {
+            if seen.len() == after {
+                afar.commit((0..RECORDS).map(batch).collect());
+                let steps = here.store.steps();
+                for (table, _) in here.reader().table_times().expect("read") {
+                    steps.drop_table(&table).expect("dropped");
+                }
+            }
+            seen.push(record.row_key.position());
+            ControlFlow::Continue(())
+        };
+        select(&stores, &filter, each).expect("read on");
+        assert_eq!(seen, expected(&filter), "{filter:?} after {after}");
     }
 }

@@ -8,6 +8,7 @@ mod life;
 pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
 
 use super::StoreError;
+use super::clock::{self, Stamp};
 use super::intake::Outcome;
 use super::once::{self, Once};
 use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
@@ -85,7 +86,8 @@ const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAU
 /// Format 3 keeps how far a journal was read.
 const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
 
-const SCHEMA: Schema = Schema { page_bytes: 4096, formats: [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR]] };
+const SCHEMA: Schema = Schema { page_bytes: 4096, formats: FORMATS };
+const FORMATS: [&[&str]; 4] = [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA]];
 /// The format since which the catalogue knows of sealed files and archives.
 const FORMAT_OF_LIFE: i64 = 3;
 
@@ -233,9 +235,11 @@ impl Catalogue {
         Ok(files)
     }
 
-    /// The live file of a day-table that takes its records; none where there is none.
-    pub fn file_of(&self, day: &DayTable) -> Result<Option<LiveFile>, StoreError> {
-        Ok(self.files_of(day)?.into_iter().find(|file| file.role == Role::Open))
+    /// The live file of a day-table that takes its records, as a day that stays here or as the outbox of one that does
+    /// not; none where there is none.
+    pub fn file_of(&self, day: &DayTable, role: Role) -> Result<Option<LiveFile>, StoreError> {
+        let of_role = self.files_of(day)?.into_iter().filter(|file| file.role == role);
+        Ok(of_role.max_by_key(LiveFile::generation))
     }
 
     /// The live files of a day-table, by name; none where there is no such table.
@@ -296,12 +300,13 @@ impl Catalogue {
         Ok(self.sql(found.optional())?.unwrap_or(0))
     }
 
-    /// Makes `file` the live file of `day`, which is open from now on. `is_behind`: the clock is, which called it today.
+    /// Makes `file` the live file of `day` in this role, which is open from now on. `is_behind`: the clock is, which called it today.
     pub(crate) fn create_day(
         &mut self,
         day: &DayTable,
         generation: i64,
         file: &str,
+        role: Role,
         now: Ticks,
         is_behind: bool,
     ) -> Result<(), StoreError> {
@@ -312,8 +317,8 @@ impl Catalogue {
                  ON CONFLICT (name) DO UPDATE SET state = 'open', generation = ?2, changed = ?3, behind = behind OR ?4",
                 params![day.to_string(), generation, now.get(), is_behind],
             )?;
-            let insert = "INSERT INTO file(name, day, last_seq, entities, writable) VALUES (?1, ?2, 0, 0, 1)";
-            transaction.execute(insert, params![file, day.to_string()])?;
+            let insert = "INSERT INTO file(name, day, last_seq, entities, writable, role) VALUES (?1, ?2, 0, 0, 1, ?3)";
+            transaction.execute(insert, params![file, day.to_string(), role.name()])?;
             transaction.commit()
         })();
         self.sql(result)
@@ -338,6 +343,7 @@ impl Catalogue {
         sources: impl Iterator<Item = &'s SourceState>,
         keys: impl ExactSizeIterator<Item = &'s Once>,
         newest: Option<Ticks>,
+        stamp: Option<Stamp>,
     ) -> Result<Option<once::Kept>, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
@@ -364,6 +370,9 @@ impl Catalogue {
                     "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0))",
                 )?
                 .execute(params![seq, newest.map(Ticks::get)])?;
+            if let Some(stamp) = stamp {
+                clock::put(&transaction, seq, stamp)?;
+            }
             let kept = (keys.len() > 0).then(|| once::keep(&transaction, keys, time::now(), once::KEYS_MAX));
             let kept = kept.transpose()?;
             transaction.commit()?;
@@ -641,11 +650,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         let (old, new) = (day("Log20261120"), day("Log20261121"));
-        writer.create_day(&new, 1, "Log20261121.1.db", Ticks::MIN, false).expect("created");
-        writer.create_day(&old, 1, "Log20261120.1.db", Ticks::MIN, false).expect("created");
+        writer.create_day(&new, 1, "Log20261121.1.db", Role::Open, Ticks::MIN, false).expect("created");
+        writer.create_day(&old, 1, "Log20261120.1.db", Role::Open, Ticks::MIN, false).expect("created");
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
         let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
-        writer.commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9)).expect("committed");
+        writer.commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9), None).expect("committed");
         let reader = Catalogue::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.committed().expect("read").seq, 1);
         assert_eq!(reader.newest().expect("read"), Ticks::new(9));
@@ -655,7 +664,7 @@ mod tests {
         assert_eq!((files[1].last_seq, files[1].entities), (1, 5));
         assert_eq!((files[0].times, files[1].times), (None, Ticks::new(3).zip(Ticks::new(9))));
         let touched = [Touched { file: "Log20261121.1.db", entities: 1, times: Ticks::new(1).zip(Ticks::new(4)) }];
-        writer.commit(2, &touched, std::iter::empty(), [].iter(), None).expect("committed");
+        writer.commit(2, &touched, std::iter::empty(), [].iter(), None, None).expect("committed");
         assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
         assert_eq!(writer.drop_day(&old, Permit::Proven, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
@@ -669,7 +678,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = SourceState { learned: String::new(), ..tests_state(1) };
-        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None).expect("committed");
+        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None, None).expect("committed");
         // As the version before wrote it.
         catalogue.connection.execute_batch(&life::undone()).expect("made old");
         let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
@@ -681,13 +690,13 @@ mod tests {
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
         let learned = SourceState { learned: "much".into(), cursor: "s=a;i=1".into(), position: 99, ..source };
-        writer.commit(2, &[], [&learned].into_iter(), [].iter(), None).expect("committed");
+        writer.commit(2, &[], [&learned].into_iter(), [].iter(), None, None).expect("committed");
         // A reader that had it open before reads what is there now.
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.sources().expect("read"), [learned]);
-        assert_eq!(sqlite::format(&writer.connection), Ok(3));
+        assert_eq!(sqlite::format(&writer.connection), Ok(4));
     }
 
     #[test]
@@ -695,7 +704,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = tests_state(1);
-        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None).expect("committed");
+        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None, None).expect("committed");
         // As the version before wrote it.
         catalogue.connection.execute_batch(&life::undone()).expect("made old");
         catalogue.connection.pragma_update(None, "user_version", 2).expect("made old");
@@ -707,7 +716,7 @@ mod tests {
         let once = Once { key: [7; 32], body: [1; 32], answer: once::Answer::default() };
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.outcome_of(&once).expect("read"), None);
-        writer.commit(2, &[], std::iter::empty(), [once].iter(), None).expect("committed");
+        writer.commit(2, &[], std::iter::empty(), [once].iter(), None, None).expect("committed");
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.outcome_of(&once).expect("read"), Some(Outcome::Repeated(once.answer)));
@@ -718,7 +727,7 @@ mod tests {
     fn a_number_that_never_happened_is_not_data_and_not_used_again() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        catalogue.commit(1, &[], std::iter::empty(), [].iter(), None).expect("committed");
+        catalogue.commit(1, &[], std::iter::empty(), [].iter(), None, None).expect("committed");
         catalogue.void(2).expect("voided");
         let committed = catalogue.committed().expect("read");
         assert_eq!(committed.seq, 2);

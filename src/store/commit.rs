@@ -8,11 +8,12 @@
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
 //! aside what was written of it, see `open`), and only then is more accepted.
 
-use super::catalogue::{Catalogue, Role, Touched};
+use super::catalogue::{Catalogue, LiveFile, Touched};
 use super::day::{DayFile, Insert};
 use super::intake::{Done, Intake, Outcome, Step, Submission, Work};
 use super::once::Gathered;
 use super::open::{self, Layout, Lock};
+use super::outbox::{Onward, TIDIED_AFTER};
 use super::page::{Builder, PAGE_BYTES};
 use super::source::SourceState;
 use super::tidy::Tidy;
@@ -24,11 +25,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod departure;
 mod life;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod once_model;
+#[cfg(test)]
+mod outbox_model;
 
 pub use life::{Restoring, Sealing};
 
@@ -63,6 +67,7 @@ pub struct Committer {
     pending: Pending,
     tidy: Tidy,
     checkpoints: checkpoint::Checkpoints,
+    outbox: departure::Outgoing,
 }
 
 struct OpenDay {
@@ -190,23 +195,39 @@ impl Committer {
             pending: Pending::default(),
             tidy: Tidy::default(),
             checkpoints,
+            outbox: departure::Outgoing::default(),
         };
-        committer.take_days(days)?;
-        committer.tidy.committed(committer.seq);
+        committer.begin(days)?;
         Ok(committer)
     }
 
-    fn take_days(&mut self, days: HashMap<DayTable, DayFile>) -> Result<(), StoreError> {
-        let open = self.catalogue.files()?.into_iter().filter(|file| file.role == Role::Open);
-        let names: HashMap<_, _> = open.map(|file| (file.day, file.name)).collect();
+    /// Goes on with a folder that was opened.
+    fn begin(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
+        self.decide()?;
+        self.tidy = match self.options.onward {
+            // What waits a short time only is left to whoever sends it.
+            Onward::To(_) => Tidy::new(TIDIED_AFTER),
+            Onward::AsBefore | Onward::Nowhere => Tidy::default(),
+        };
+        self.take_days(days)?;
+        self.tidy.committed(self.seq);
+        self.survey()
+    }
+
+    fn take_days(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
         let used = Instant::now();
-        for (day, file) in days {
+        for (live, file) in days {
+            let taking = self.catalogue.file_of(&live.day, self.role_of(&live.day))?;
+            if taking.is_none_or(|taking| taking.name != live.name) {
+                // It takes no records any more, and needs no journal.
+                file.close()?;
+                self.catalogue.set_writable(&live.name, false)?;
+                continue;
+            }
             if file.has_packs()? {
-                self.tidy.opened(&day);
+                self.tidy.opened(&live.day);
             }
-            if let Some(name) = names.get(&day) {
-                self.days.insert(day, OpenDay { file, name: name.clone(), used });
-            }
+            self.days.insert(live.day, OpenDay { file, name: live.name, used });
         }
         Ok(())
     }
@@ -225,6 +246,7 @@ impl Committer {
             match self.intake.next(self.patience()) {
                 Ok(Some(Work::Rows(submission))) => self.take(submission),
                 Ok(Some(Work::Step(step))) => self.step(step),
+                Ok(Some(Work::Aside(step))) => step(&mut self),
                 Ok(None) => {}
                 Err(_) => break,
             }
@@ -330,7 +352,8 @@ impl Committer {
         let noted = touched.iter().map(|(file, entities, times)| Touched { file, entities: *entities, times: *times });
         let touched: Vec<_> = noted.collect();
         let (sources, keys) = (pending.sources.values().map(Arc::as_ref), pending.keys.keys());
-        let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest)?;
+        let stamp = self.stamp();
+        let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest, stamp)?;
         self.seq = seq;
         crate::failpoint!("commit-after");
 
@@ -350,6 +373,7 @@ impl Committer {
             }
         }
         self.tidy.committed(seq);
+        self.note_waiting(pending.pages.keys())?;
         if seq % CATALOGUE_COMMITS == 0 {
             self.checkpoints.queue(&Catalogue::path_in(&self.layout.data));
         }
@@ -357,16 +381,19 @@ impl Committer {
         let (took, keys_dropped) = (start.elapsed(), kept.map_or(0, |kept| kept.dropped));
         let report = CommitReport { took, days_written, pages_merged, keys_dropped, ..pending.report };
         (self.options.on_commit)(&report);
+        self.tell_sender();
         Ok(())
     }
 
     /// The open file of `day`; created, or opened again, where it is not.
     fn writable_day(&mut self, day: &DayTable) -> Result<&mut OpenDay, StoreError> {
         if !self.days.contains_key(day) {
-            let open = match self.catalogue.file_of(day)? {
+            let role = self.role_of(day);
+            let open = match self.catalogue.file_of(day, role)? {
                 Some(live) => {
                     // Checked before it is marked: else the next opening takes what does not belong for a torn commit.
                     let file = open::open_day(&self.layout, &live, self.seq)?;
+                    self.prepare(&file, role)?;
                     // Marked before it is written to: a crash must find it when it opens the folder.
                     self.catalogue.set_writable(&live.name, true)?;
                     OpenDay { file, name: live.name, used: Instant::now() }
@@ -388,11 +415,13 @@ impl Committer {
         let generation = self.next_generation(day)?;
         let name = open::file_name(day, generation);
         let file = DayFile::open(&self.layout.table_file(&name))?;
+        let role = self.role_of(day);
+        self.prepare(&file, role)?;
         let now = time::now();
         // Records without a time are stamped by this clock: what it calls today may be over for long.
         let today = DayTable::at(day.table(), day.period(), now);
         let is_behind = (*day == today || *day == today.next()) && self.catalogue.has_later(day)?;
-        self.catalogue.create_day(day, generation, &name, now, is_behind)?;
+        self.catalogue.create_day(day, generation, &name, role, now, is_behind)?;
         if is_behind {
             tracing::warn!(table = %day, "the clock is behind: later days of this table are known; it stays until it was left alone for as long as it is kept");
         }
@@ -406,16 +435,14 @@ impl Committer {
         (self.options.on_failure)(error);
         self.pending = Pending::default();
         self.days.clear();
-        self.tidy = Tidy::default();
         self.checkpoints.reset();
         let mut told = Instant::now();
         loop {
             let opened = open::open(&self.layout).and_then(|whole| {
                 self.catalogue = whole.catalogue;
-                self.take_days(whole.days)?;
                 self.seq = self.catalogue.committed()?.seq;
                 self.closed = self.catalogue.closed()?.into_iter().collect();
-                self.tidy.committed(self.seq);
+                self.begin(whole.days)?;
                 self.catalogue.sources()
             });
             match opened {
@@ -445,6 +472,9 @@ impl Committer {
 
     /// Merges small pages and closes days that nothing is written to.
     fn look_after_days(&mut self) {
+        if let Err(error) = self.look_after_outbox() {
+            return self.fail(&error);
+        }
         if let Some(day) = self.tidy.next_day()
             && let Some(open) = self.days.get_mut(&day)
             && !self.checkpoints.is_moving(open.file.path())
@@ -459,6 +489,11 @@ impl Committer {
         for day in self.days.iter().filter_map(idle).collect::<Vec<_>>() {
             if day.holds(time::now()) || self.tidy.wants(&day) {
                 continue;
+            }
+            match self.let_go_if_empty(&day) {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err(error) => return self.fail(&error),
             }
             if let Some(OpenDay { file, name, .. }) = self.days.remove(&day)
                 && let Err(error) = file.close().and_then(|()| self.catalogue.set_writable(&name, false))

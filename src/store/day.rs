@@ -32,14 +32,15 @@ const PAGE_OVERHEAD_BYTES: u64 = 1024;
 /// See [`PAGE_OVERHEAD_BYTES`].
 const PACKED_OVERHEAD_BYTES: u64 = 64;
 
-const SCHEMA: Schema = Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[]] };
+const SCHEMA: Schema =
+    Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE]] };
 
 const TABLES: &str = "
     CREATE TABLE total(
         one INTEGER PRIMARY KEY CHECK (one = 1),
         last_seq INTEGER NOT NULL,           -- the last commit that wrote here
         entities INTEGER NOT NULL,           -- all that commits wrote, what was merged away since included
-        merged INTEGER NOT NULL,             -- duplicates among them that tidy merged away
+        merged INTEGER NOT NULL,             -- those that are gone: duplicates merged away, and what an outbox sent
         seq_before INTEGER NOT NULL,         -- last_seq and entities as they were before that commit
         entities_before INTEGER NOT NULL
     );
@@ -74,6 +75,15 @@ const INDEXES: &str = "
 pub(crate) const HEADER_COLUMNS: &str =
     "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
      page.checksum, page.levels";
+
+/// Format 4 keeps the highest number that a page ever had: a follower knows by it what is new, also when pages went.
+const LAST_PAGE: &str = "
+    ALTER TABLE total ADD COLUMN last_page INTEGER NOT NULL DEFAULT 0;
+    UPDATE total SET last_page = (SELECT coalesce(max(id), 0) FROM page);
+";
+
+/// The number of the next page.
+const NEXT_PAGE: &str = "SELECT 1 + max(last_page, (SELECT coalesce(max(id), 0) FROM page)) FROM total";
 
 /// What a file says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +163,10 @@ impl DayFile {
         &self.connection
     }
 
+    pub(crate) fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         result.map_err(StoreError::sqlite(&self.path))
     }
@@ -229,8 +243,7 @@ impl DayFile {
         let result = (|| {
             let transaction = self.connection.transaction()?;
             let mut written = Written::default();
-            let mut next: i64 =
-                transaction.query_row("SELECT coalesce(max(id), 0) + 1 FROM page", [], |row| row.get(0))?;
+            let mut next: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
             for Merge { partition, old, new, seq, duplicates, .. } in merges {
                 for page in new {
                     put_page(&transaction, next, *partition, *seq, page)?;
@@ -249,6 +262,7 @@ impl DayFile {
             for id in packs {
                 transaction.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([id])?;
             }
+            transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
             transaction.commit()?;
             Ok(written)
         })();
@@ -318,8 +332,7 @@ fn insert(
     pages: &[Insert],
 ) -> rusqlite::Result<Written> {
     let transaction = connection.transaction()?;
-    let next: i64 =
-        transaction.prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM page")?.query_row([], |row| row.get(0))?;
+    let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
     let (mut packer, mut written, mut entities) = (Packer::default(), Written::default(), 0);
     for insert in pages {
         let Insert { partition, page, .. } = insert;
@@ -342,9 +355,10 @@ fn insert(
     written.pack = packer.insert(&transaction, seq)?;
     transaction
         .prepare_cached(
-            "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2",
+            "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2,
+             last_page = ?3",
         )?
-        .execute(params![seq, entities])?;
+        .execute(params![seq, entities, next - 1 + written.rows.len() as i64])?;
     transaction.commit()?;
     Ok(written)
 }

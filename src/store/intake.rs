@@ -121,6 +121,8 @@ pub(crate) enum Work {
     Rows(Submission),
     /// A step of the lifecycle, or another change of what is live: it runs between two commits.
     Step(Step),
+    /// The same, for what does not concern rows that wait: they are not committed for it.
+    Aside(Step),
 }
 
 pub(crate) type Step = Box<dyn FnOnce(&mut super::commit::Committer) + Send>;
@@ -146,6 +148,10 @@ struct State {
     epoch: u64,
     /// Submissions that were taken out and are not committed yet count as well.
     closed: bool,
+    /// Whether nothing is taken for now: there is no room where it would go.
+    full: bool,
+    /// Whether sources are stopping: what they have in hand is taken all the same.
+    draining: bool,
     /// What is committed of each source, brought up to date before `done` is called.
     sources: std::collections::HashMap<u64, Arc<SourceState>>,
 }
@@ -184,15 +190,15 @@ impl Intake {
         self.queue.waiting_bytes_max.store(bytes.min(WAITING_BYTES_MAX), Ordering::Relaxed);
     }
 
-    /// Hands rows and positions over; blocks while too much waits already.
+    /// Hands rows and positions over; blocks while too much waits already, and while the outbox is full.
     pub fn submit(&self, submission: Submission) -> Result<(), Refused> {
         let bytes = submission.bytes();
         let mut state = self.lock();
-        while state.bytes > 0
-            && state.bytes + bytes > self.queue.waiting_bytes_max.load(Ordering::Relaxed)
-            && !state.closed
-            && state.epoch == submission.epoch
-        {
+        let has_room = |state: &State| {
+            let bytes_max = self.queue.waiting_bytes_max.load(Ordering::Relaxed);
+            (!state.full || state.draining) && (state.bytes == 0 || state.bytes + bytes <= bytes_max)
+        };
+        while !has_room(&state) && !state.closed && state.epoch == submission.epoch {
             state = self.queue.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         if state.closed {
@@ -210,11 +216,36 @@ impl Intake {
 
     /// Has `step` run by the committer, between two commits.
     pub(crate) fn step(&self, step: Step) -> Result<(), Refused> {
+        self.push(Work::Step(step))
+    }
+
+    /// The same for what does not concern rows that wait to be committed.
+    pub(crate) fn aside(&self, step: Step) -> Result<(), Refused> {
+        self.push(Work::Aside(step))
+    }
+
+    /// From now on nothing is taken, or something again.
+    pub(crate) fn set_full(&self, full: bool) {
+        let mut state = self.lock();
+        let changed = std::mem::replace(&mut state.full, full) != full;
+        drop(state);
+        if changed {
+            self.queue.changed.notify_all();
+        }
+    }
+
+    /// Takes what is handed over also where there is no room: sources are stopping, and each has one submission in hand.
+    pub(crate) fn drain(&self) {
+        self.lock().draining = true;
+        self.queue.changed.notify_all();
+    }
+
+    fn push(&self, work: Work) -> Result<(), Refused> {
         let mut state = self.lock();
         if state.closed {
             return Err(Refused::Closed);
         }
-        state.work.push_back(Work::Step(step));
+        state.work.push_back(work);
         drop(state);
         self.queue.changed.notify_all();
         Ok(())

@@ -14,7 +14,7 @@
 //! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalogue`] the commit point,
 //! `tidy` what merges small pages later. [`sealed`] makes one Parquet file of a day that is over. The way out is [`read`]
 //! and [`scan`], in any process. What belongs to a source is [`source`], what belongs to a push that may be repeated
-//! [`once`].
+//! [`once`]. Where rows go on to a remote store, the files are its [`outbox`].
 //!
 //! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the
 //! catalogue, one transaction moves the positions, notes each touched file's last `seq` and number of entities, and
@@ -25,6 +25,7 @@ mod backup;
 pub mod bytes;
 pub mod catalogue;
 mod checkpoint;
+mod clock;
 pub mod commit;
 mod counts;
 mod day;
@@ -34,6 +35,7 @@ mod leftovers;
 pub mod once;
 mod open;
 mod open_scan;
+pub mod outbox;
 mod pack;
 pub mod page;
 pub mod read;
@@ -53,6 +55,7 @@ pub use counts::CountBy;
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Outcome, Refused, Submission};
 pub use once::{Answer, Once};
+pub use outbox::{Departures, Onward, OutboxOptions};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
 pub use scan::Scan;
@@ -74,6 +77,8 @@ pub struct Options {
     pub on_failure: Box<dyn Fn(&StoreError) + Send>,
     /// Told when the folder was opened again after a failure.
     pub on_reopened: Box<dyn Fn() + Send>,
+    /// Where what is committed goes on to.
+    pub onward: Onward,
 }
 
 impl Default for Options {
@@ -83,6 +88,7 @@ impl Default for Options {
             on_commit: Box::new(|_| {}),
             on_failure: Box::new(|_| {}),
             on_reopened: Box::new(|| {}),
+            onward: Onward::AsBefore,
         }
     }
 }
@@ -138,6 +144,16 @@ impl Store {
     /// The steps that change what is live.
     pub fn steps(&self) -> Steps {
         Steps { intake: self.intake.clone() }
+    }
+
+    /// What takes rows away that were sent elsewhere.
+    pub fn departures(&self) -> Departures {
+        Departures { intake: self.intake.clone() }
+    }
+
+    /// Has what sources have in hand be taken, however full the outbox is: they are about to stop.
+    pub fn drain(&self) {
+        self.intake.drain();
     }
 
     /// Commits what waits, and closes the folder so that every file is whole without its journal.

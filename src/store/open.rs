@@ -13,7 +13,6 @@ use super::pack::{self, PageRow, Place};
 use super::page::Encoded;
 use super::sqlite;
 use crate::key::DayTable;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -87,7 +86,7 @@ struct Torn {
 pub(crate) struct Whole {
     pub(crate) catalogue: Catalogue,
     /// The files that may have a journal, opened.
-    pub(crate) days: HashMap<DayTable, DayFile>,
+    pub(crate) days: Vec<(LiveFile, DayFile)>,
 }
 
 /// Files without a journal that are checked when a folder is opened, those written last first: a catalogue that came
@@ -105,7 +104,7 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
 
     let mut files = catalogue.files()?;
     files.sort_by_key(|live| std::cmp::Reverse(live.last_seq));
-    let (mut days, mut torn, mut closed) = (HashMap::new(), Vec::new(), 0);
+    let (mut days, mut torn, mut closed) = (Vec::new(), Vec::new(), 0);
     for live in files {
         let path = layout.table_file(&live.name);
         if !path.exists() {
@@ -124,23 +123,23 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
         }
         let file = DayFile::open(&path)?;
         match check(layout, &file, &live, committed)? {
-            None => drop(days.insert(live.day, file)),
-            Some(pages) => torn.push((live.day, Torn { file, pages, seq: committed + 1 })),
+            None => days.push((live, file)),
+            Some(pages) => torn.push((live, Torn { file, pages, seq: committed + 1 })),
         }
     }
 
     let lost = !torn.is_empty();
-    for (day, Torn { mut file, pages, seq }) in torn {
+    for (live, Torn { mut file, pages, seq }) in torn {
         set_aside(layout, &file, &pages, seq);
         file.remove_commit(seq, &pages)?;
         let entities: u32 = pages.iter().map(|p| p.header.entities).sum();
-        tracing::warn!(table = %day, commit = seq, entities, "set aside what a commit that did not finish had written");
-        days.insert(day, file);
+        tracing::warn!(table = %live.day, commit = seq, entities, "set aside what a commit that did not finish had written");
+        days.push((live, file));
     }
     if lost {
         catalogue.void(committed + 1)?;
     }
-    for file in days.values() {
+    for (_, file) in &days {
         checkpoint(file.connection(), file.path())?;
     }
     leftovers::sweep(layout, &mut catalogue)?;

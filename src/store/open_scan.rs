@@ -62,6 +62,7 @@ pub(super) struct OpenScan<'r> {
     names: HashMap<i64, Arc<str>>,
     committed: Committed,
     since: Instant,
+    snapshots: u64,
     done: bool,
 }
 
@@ -150,6 +151,7 @@ impl<'r> OpenScan<'r> {
             names: HashMap::new(),
             committed: Committed::default(),
             since: Instant::now(),
+            snapshots: 0,
             done: false,
         };
         scan.begin_snapshot()?;
@@ -168,6 +170,11 @@ impl<'r> OpenScan<'r> {
         self.begin_snapshot().expect("a table");
     }
 
+    /// How many snapshots it has begun.
+    pub(super) fn snapshots(&self) -> u64 {
+        self.snapshots
+    }
+
     /// Begins a snapshot at `resume`.
     fn begin_snapshot(&mut self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
@@ -178,6 +185,7 @@ impl<'r> OpenScan<'r> {
         begin(opened)?;
         self.committed = self.reader.catalogue().committed()?;
         self.since = Instant::now();
+        self.snapshots += 1;
         self.heap.clear();
         let stream = |partition, headers, ended| Stream {
             partition,

@@ -120,6 +120,23 @@ impl Packer {
     }
 }
 
+impl Packer {
+    /// Puts what was pushed in the place of a pack, which goes where nothing was. Gives the raw bytes of what is left.
+    pub(crate) fn replace(self, connection: &Connection, pack: i64) -> rusqlite::Result<Option<u64>> {
+        let Packer { heads, bodies, entities, raw_bytes, keys } = self;
+        let Some((first, last)) = keys else {
+            connection.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([pack])?;
+            return Ok(None);
+        };
+        let raw = i64::try_from(raw_bytes).unwrap_or(i64::MAX);
+        let update = "UPDATE pack SET entities = ?2, raw_bytes = ?3, first = ?4, last = ?5, heads = ?6, bodies = ?7
+                      WHERE id = ?1";
+        let values = params![pack, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies];
+        connection.prepare_cached(update)?.execute(values)?;
+        Ok(Some(raw_bytes))
+    }
+}
+
 /// Every pack, the oldest first.
 pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<PackRow>> {
     let mut statement = connection.prepare("SELECT id, seq, raw_bytes FROM pack ORDER BY seq")?;

@@ -235,6 +235,11 @@ impl Reader {
         self.catalogue.sources()
     }
 
+    /// Whether the folder is the outbox of a remote store: not all of its records are here.
+    pub fn is_outbox(&self) -> Result<bool, StoreError> {
+        self.catalogue.is_outbox()
+    }
+
     /// What the catalogue says, beside tables and sources.
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
@@ -314,6 +319,27 @@ impl Reader {
                         found?
                     }
                 });
+            }
+            names.sort();
+            names.dedup();
+            Ok(names)
+        })
+    }
+
+    /// Every partition of `table`, in order.
+    pub fn partitions(&self, table: &DayTable) -> Result<Vec<Arc<str>>, StoreError> {
+        self.with_files(table, |files| {
+            let mut names = Vec::new();
+            for file in files {
+                match self.sealed(file)? {
+                    Some(sealed) => names.extend(sealed.partitions()),
+                    None => {
+                        let opened = self.take(file)?;
+                        let found = partition_names(&opened, None);
+                        self.give_back(opened);
+                        names.extend(found?.into_values());
+                    }
+                }
             }
             names.sort();
             names.dedup();
@@ -421,6 +447,15 @@ impl Reader {
         self.connections.borrow_mut().retain(|name, _| is_live(name));
         self.sealed.borrow_mut().retain(|name, _| is_live(name));
         followed.seq = committed.seq;
+        Ok(())
+    }
+
+    /// Lets go of files that are live no more, so that their space is free.
+    pub(super) fn forget_gone(&self) -> Result<(), StoreError> {
+        let live: std::collections::HashSet<String> =
+            self.catalogue.files()?.into_iter().map(|file| file.name).collect();
+        self.connections.borrow_mut().retain(|name, _| live.contains(name));
+        self.sealed.borrow_mut().retain(|name, _| live.contains(name));
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use super::StoreError;
 use super::catalogue::{Catalogue, DayState, LiveFile, Role, Seal};
 use super::day::{DayFile, Recounted};
 use super::open::{Layout, parse_file_name};
+use super::outbox::is_outbox;
 use super::sealed::{EXTENSION, Manifest, SealedFile};
 use crate::key::DayTable;
 use crate::time;
@@ -175,8 +176,11 @@ fn live_files(
                 said.push(format!("{}: an older generation, left alone", found.name));
                 continue;
             }
-            if found.seal.is_none() {
-                found.role = is_known.map_or(role, |known| known.role);
+            if let Some(known) = is_known.filter(|_| found.seal.is_none()) {
+                found.role = known.role;
+                role = Role::Closed;
+            } else if found.seal.is_none() && found.role != Role::Outbox {
+                found.role = role;
                 // One file takes records.
                 role = Role::Closed;
             }
@@ -193,7 +197,11 @@ fn open(layout: &Layout, name: &str) -> Result<Option<Found>, StoreError> {
     if let Some((day, generation)) = parse_file_name(name) {
         let (file, _) = super::day::open_to_read(&path)?;
         super::day::read_total(&file).map_err(StoreError::sqlite(&path))?;
-        return Ok(Some(Found { day, generation, name: name.into(), role: Role::Open, seal: None }));
+        let role = match is_outbox(&file).map_err(StoreError::sqlite(&path))? {
+            true => Role::Outbox,
+            false => Role::Open,
+        };
+        return Ok(Some(Found { day, generation, name: name.into(), role, seal: None }));
     }
     let of_sealed = name.strip_suffix(EXTENSION).and_then(|stem| stem.rsplit_once('.'));
     let Some((day, generation)) = of_sealed else { return Ok(None) };

@@ -35,6 +35,8 @@ pub struct Scan<'r> {
     behind: Vec<usize>,
     resume: Resume,
     since: Instant,
+    /// Snapshots of parts that were let go.
+    snapshots: u64,
     done: bool,
 }
 
@@ -68,6 +70,7 @@ impl<'r> Scan<'r> {
             behind: Vec::new(),
             resume: Resume::From(RowKey::range(range.from, range.to).0),
             since: Instant::now(),
+            snapshots: 0,
             done: false,
         };
         scan.open()?;
@@ -90,6 +93,7 @@ impl<'r> Scan<'r> {
             }
             Ok((files.iter().map(|file| file.name.clone()).collect(), parts))
         })?;
+        self.snapshots = self.snapshots() + 1;
         self.names = names;
         self.heads = parts.iter().map(|_| None).collect();
         self.behind = (0..parts.len()).collect();
@@ -97,6 +101,12 @@ impl<'r> Scan<'r> {
         self.order.clear();
         self.since = Instant::now();
         Ok(())
+    }
+
+    /// Goes up with every snapshot of a file that takes records: what left the file before it is not seen any more.
+    pub fn snapshots(&self) -> u64 {
+        let of = |part: &Part<'_>| if let Part::Open(scan) = part { scan.snapshots() } else { 0 };
+        self.snapshots + self.parts.iter().map(of).sum::<u64>()
     }
 
     /// Whether the files that are read are not the live ones any more.

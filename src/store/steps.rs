@@ -4,7 +4,7 @@
 //! between two of them, on the caller's thread: commits and readers never wait for it.
 
 use super::StoreError;
-use super::catalogue::{Archived, Committed, Day, Permit, Rule, Seal, Watch};
+use super::catalogue::{Archived, Committed, Day, DayState, Permit, Role, Rule, Seal, Watch};
 use super::commit::{Committer, Restoring, Sealing};
 use super::intake::Intake;
 use crate::key::DayTable;
@@ -33,8 +33,13 @@ pub struct LifecycleState {
 impl LifecycleState {
     /// What `catalogue` says.
     pub fn of(catalogue: &super::catalogue::Catalogue) -> Result<LifecycleState, StoreError> {
+        // What is on its way to a remote store has its life there.
+        let mut days = catalogue.days()?;
+        let lives_here =
+            |day: &Day| day.state != DayState::Open || day.files.iter().any(|file| file.role != Role::Outbox);
+        days.retain(lives_here);
         Ok(LifecycleState {
-            days: catalogue.days()?,
+            days,
             archives: catalogue.archives()?,
             newest: catalogue.newest()?,
             watch: catalogue.watch()?,

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 mod lives;
+mod outbox;
 
 const SOURCE: u64 = 0xfeed;
 
@@ -534,7 +535,8 @@ fn a_folder_of_the_first_format_is_read_and_written() {
     store.close().expect("closed");
     let file = day::DayFile::open(&folder.file(day(0))).expect("opened");
     let back = "DROP TABLE pack; DROP INDEX page_of_partition; DROP INDEX page_by_time; PRAGMA user_version = 1;
-                CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;";
+                CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;
+                ALTER TABLE total DROP COLUMN last_page;";
     file.connection().execute_batch(back).expect("as it was");
     file.close().expect("closed");
     assert_eq!(folder.messages(day(0)), newest_first(0, 500));

@@ -17,6 +17,7 @@
 
 use super::StoreError;
 use super::day::{DayFile, HEADER_COLUMNS, Merge, TINY_BYTES, Written, read_header};
+use super::outbox::Removed;
 use super::pack::{self, PackRow, PageRow, Place};
 use super::page::{Builder, Encoded, Header, PAGE_BYTES, PAGE_SPAN, Page};
 use crate::key::{DayTable, RowKey};
@@ -57,11 +58,11 @@ const STEP: Duration = Duration::from_millis(20);
 const FINISH: Duration = Duration::from_secs(2);
 
 /// What there is to tidy.
-#[derive(Default)]
 pub(crate) struct Tidy {
     days: HashMap<DayTable, Day>,
     commits: VecDeque<(Instant, i64)>,
     settled: i64,
+    settled_after: Duration,
     /// Pages that were taken away since [`Tidy::take_merged`].
     merged: u64,
 }
@@ -104,7 +105,25 @@ struct Unpacking {
     merges: Vec<Merge>,
 }
 
+impl Default for Tidy {
+    fn default() -> Tidy {
+        Tidy::new(SETTLED_AFTER)
+    }
+}
+
 impl Tidy {
+    /// Nothing yet; pages are left alone until they are `settled_after` old.
+    pub(crate) fn new(settled_after: Duration) -> Tidy {
+        Tidy { days: HashMap::new(), commits: VecDeque::new(), settled: 0, settled_after, merged: 0 }
+    }
+
+    /// Notes that pages of a day went, because they were sent: what was being made of them is not put in their place.
+    pub(crate) fn removed(&mut self, day: &DayTable, removed: &Removed) {
+        if let Some(day) = self.days.get_mut(day) {
+            day.removed(removed);
+        }
+    }
+
     /// Notes that a day's file is open and has something to tidy from before.
     pub(crate) fn opened(&mut self, day: &DayTable) {
         self.days.entry(day.clone()).or_default();
@@ -128,7 +147,7 @@ impl Tidy {
 
     fn settle(&mut self) {
         while let Some(&(at, seq)) = self.commits.front()
-            && at.elapsed() >= SETTLED_AFTER
+            && at.elapsed() >= self.settled_after
         {
             self.settled = seq;
             self.commits.pop_front();
@@ -253,6 +272,41 @@ impl Day {
             if raw_bytes < FULL_BYTES {
                 self.add_small(partition, first, usize::from(raw_bytes < TINY_BYTES), u64::from(raw_bytes));
             }
+        }
+    }
+
+    fn removed(&mut self, removed: &Removed) {
+        for (id, left) in &removed.packs {
+            let Some(at) = self.packs.iter().position(|(_, pack)| pack.id == *id) else { continue };
+            self.packed_bytes = self.packed_bytes.saturating_sub(self.packs[at].1.raw_bytes);
+            match left {
+                None => drop(self.packs.remove(at)),
+                Some(raw_bytes) => {
+                    self.packed_bytes += raw_bytes;
+                    self.packs[at].1.raw_bytes = *raw_bytes;
+                }
+            }
+        }
+        // What is being unpacked takes in rows as well, and counts its packs from the front.
+        let is_in = |unpacking: &Unpacking| {
+            let is_gone = |merge: &Merge| merge.old.iter().any(|id| removed.pages.contains(id));
+            removed.packs.iter().any(|(id, _)| unpacking.bodies.contains_key(id))
+                || unpacking.merges.iter().any(is_gone)
+        };
+        if self.unpacking.as_ref().is_some_and(is_in) {
+            self.unpacking = None;
+        }
+        let (pages, queued) = (&removed.pages, &mut self.queued);
+        self.prepared.retain(|merge| {
+            let stays = !merge.old.iter().any(|id| pages.contains(id));
+            if !stays {
+                queued.remove(&merge.partition);
+            }
+            stays
+        });
+        self.prepared_pages = self.prepared.iter().map(|merge| merge.old.len()).sum();
+        if self.prepared.is_empty() {
+            self.prepared_since = None;
         }
     }
 
@@ -586,7 +640,8 @@ pub(crate) fn read_page(connection: &Connection, path: &Path, page: &PageRow) ->
     decode(path, page, &body)
 }
 
-fn decode(path: &Path, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
+/// Checks the body of a page.
+pub(crate) fn decode(path: &Path, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
     Page::decode(&page.header, body).map_err(|error| damaged(path, page, error.to_string()))
 }
 

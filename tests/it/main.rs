@@ -1,6 +1,7 @@
 //! What crosses modules: every test here runs the real `daytable` on real files, in a folder of its own.
 //!
-//! One binary, a module per behaviour; [`place`] is the folder and the daemon in it, [`client`] speaks HTTP to it.
+//! One binary, a module per behaviour; [`place`] is the folder and the daemon in it, [`client`] speaks HTTP to it;
+//! [`server`] is what else a test starts.
 //!
 //! Nothing sleeps to hope: a test [waits](place::wait_for) until what it expects is there, and fails with what was
 //! missing at its deadline. That something does *not* happen is shown by something later that does: a record that was
@@ -8,8 +9,10 @@
 
 mod client;
 mod place;
+mod server;
 
 mod archive;
+mod azure;
 mod activation;
 mod backup;
 mod commands;
@@ -25,6 +28,7 @@ mod multi_line;
 mod once;
 mod path_fields;
 mod prometheus;
+mod outbox;
 mod push;
 mod readme;
 mod reload;
@@ -34,6 +38,7 @@ mod sealed;
 mod senders;
 mod service;
 mod syslog;
+mod tables;
 mod tidy;
 mod told;
 mod trouble;

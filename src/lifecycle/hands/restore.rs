@@ -93,7 +93,7 @@ impl Hands {
     }
 
     /// The latest archive of a day that the catalogue knows.
-    fn known_archive(&self, origin: &DayTable) -> Result<Option<Archived>, StepError> {
+    pub(in crate::lifecycle) fn known_archive(&self, origin: &DayTable) -> Result<Option<Archived>, StepError> {
         let mut archives = self.steps.lifecycle_state()?.archives;
         archives.retain(|archived| archived.table == *origin && !archived.is_superseded);
         Ok(archives.into_iter().max_by_key(|archived| (archived.generation, archived.verified)))
@@ -101,7 +101,11 @@ impl Hands {
 
     /// The latest archive of a day at one of the places, of which the catalogue knows nothing: another folder's, or it
     /// was lost. It is read as a whole, and noted.
-    fn found_archive(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Archived, StepError> {
+    pub(in crate::lifecycle) fn found_archive(
+        &self,
+        wanted: &Wanted,
+        on: &mut OnWork<'_>,
+    ) -> Result<Archived, StepError> {
         let origin = &wanted.origin;
         let mut faulty = String::new();
         for place in &wanted.places {

@@ -3,7 +3,7 @@
 use super::{Bytes, Hands, OnWork, StepError, seal_of};
 use crate::key::DayTable;
 use crate::store::catalogue::{LiveFile, Seal};
-use crate::store::sealed::{self, Progress};
+use crate::store::sealed;
 use crate::store::{Sealing, StoreError};
 use crate::time;
 
@@ -40,11 +40,7 @@ impl Hands {
             out: sealing.path.clone(),
         };
         let mut teller = self.teller(&sealing.table, on);
-        let manifest = sealed::seal(&what, &mut |progress| match progress {
-            Progress::Surveyed(done, total) => teller.tell("survey", done, total),
-            Progress::Written(done, total) => teller.tell("seal", done, total),
-            Progress::Verified(done, total) => teller.tell("compare", done, total),
-        });
+        let manifest = sealed::seal(&what, &mut |progress| teller.seal(progress));
         drop(teller);
         let manifest = match manifest {
             Err(StoreError::Closed) if self.is_stopped() => return Err(StepError::Stopped),

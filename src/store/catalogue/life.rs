@@ -85,13 +85,25 @@ pub enum Role {
     Closed,
     /// A Parquet file that never changes.
     Sealed,
+    /// The outbox of its day: it takes records, and they go to a remote store.
+    Outbox,
 }
 
 impl Role {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Role::Open => "open",
+            Role::Closed => "closed",
+            Role::Sealed => "sealed",
+            Role::Outbox => "outbox",
+        }
+    }
+
     pub(super) fn by_name(name: &str) -> Role {
         match name {
             "closed" => Role::Closed,
             "sealed" => Role::Sealed,
+            "outbox" => Role::Outbox,
             _ => Role::Open,
         }
     }
@@ -261,12 +273,22 @@ impl Catalogue {
                 return put_sealed(transaction, &day, &file.name, file.last_seq, seal);
             }
             let (oldest, newest) = file.times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
-            let role = if file.role == Role::Closed { "closed" } else { "open" };
+            let role = file.role.name();
             let insert = "INSERT INTO file(name, day, last_seq, entities, writable, oldest, newest, role)
                           VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
             let LiveFile { name, last_seq, entities, writable, .. } = file;
             let values = params![name, day, last_seq, entities, writable, oldest, newest, role];
             transaction.execute(insert, values).map(drop)
+        })
+    }
+
+    /// Lets the empty file of an outbox go: it is live no more, and known as one that is to be removed.
+    pub(crate) fn let_go(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
+        self.change(|transaction| {
+            transaction.execute("DELETE FROM file WHERE name = ?1 AND role = 'outbox'", [file])?;
+            transaction
+                .execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", params![file, day.to_string()])
+                .map(drop)
         })
     }
 
@@ -288,7 +310,7 @@ impl Catalogue {
         let is_whole = self.change(|transaction| {
             let mut last_seq = 0;
             for input in inputs {
-                let gone = "DELETE FROM file WHERE name = ?1 AND role <> 'open' AND last_seq = ?2";
+                let gone = "DELETE FROM file WHERE name = ?1 AND role IN ('closed', 'sealed') AND last_seq = ?2";
                 if transaction.execute(gone, params![input.name, input.last_seq])? != 1 {
                     // Nothing of it is committed.
                     return Err(rusqlite::Error::StatementChangedRows(0));
@@ -577,8 +599,12 @@ pub(super) fn undone() -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("ALTER TABLE {} DROP COLUMN {};", words[0], words[3])
     });
-    let dropped = ["making", "archive", "watch", "pressure", "once"].map(|table| format!("DROP TABLE {table};"));
-    added.chain(dropped).chain(["ALTER TABLE source DROP COLUMN cursor;".into()]).collect()
+    let dropped =
+        ["making", "archive", "watch", "pressure", "once", "commit_clock"].map(|table| format!("DROP TABLE {table};"));
+    added
+        .chain(dropped)
+        .chain(["ALTER TABLE source DROP COLUMN cursor; ALTER TABLE state DROP COLUMN outbox_stays;".into()])
+        .collect()
 }
 
 #[cfg(test)]

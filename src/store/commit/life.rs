@@ -58,6 +58,9 @@ impl Committer {
         if live.is_empty() {
             return Err(StoreError::TableGone(day.to_string()));
         }
+        if live.iter().any(|file| file.role == Role::Outbox) {
+            return Err(StoreError::Refused(format!("{day} is on its way to a remote store")));
+        }
         if live.iter().all(|file| file.role == Role::Sealed || file.entities == 0) {
             return Err(StoreError::Refused(format!("{day} has nothing to seal")));
         }
@@ -135,8 +138,12 @@ impl Committer {
 
     /// Drops `day`: gone for every reader with one transaction of the catalogue; its files follow.
     pub(crate) fn drop_table(&mut self, day: &DayTable, permit: Permit) -> Result<(), StoreError> {
-        if self.catalogue.files_of(day)?.is_empty() {
+        let live = self.catalogue.files_of(day)?;
+        if live.is_empty() {
             return Err(StoreError::TableGone(day.to_string()));
+        }
+        if permit == Permit::Proven && live.iter().any(|file| self.waits(&file.name)) {
+            return Err(StoreError::Refused(format!("{day} is not dropped: it has rows that are to be sent")));
         }
         crate::failpoint!("drop-before");
         let files = self.catalogue.drop_day(day, permit, time::now())?;
@@ -145,6 +152,7 @@ impl Committer {
         if let Some(open) = self.days.remove(day) {
             open.file.abandon();
         }
+        live.iter().for_each(|file| self.forget_waiting(&file.name));
         crate::failpoint!("drop-after");
         for name in files {
             open::discard(&self.layout, &name)?;

@@ -15,12 +15,12 @@ use std::path::Path;
 /// Between two keys: a page spans an hour at most, and these keys two.
 const STEP: Duration = Duration::from_secs(180);
 const KEYS: u64 = 40;
-const PARTITIONS: [&str; 3] = ["a", "b", "c"];
+pub(super) const PARTITIONS: [&str; 3] = ["a", "b", "c"];
 
 /// The rows of a commit: partition, key and the text's length.
-type Rows = Vec<(usize, u64, usize)>;
+pub(super) type Rows = Vec<(usize, u64, usize)>;
 /// Partition and key of a row, in the order of a scan, with what its text begins with.
-type Model = BTreeMap<(RowKey, usize), String>;
+pub(super) type Model = BTreeMap<(RowKey, usize), String>;
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -37,7 +37,7 @@ enum Act {
     Scan(usize),
 }
 
-fn rows() -> impl Strategy<Value = Rows> {
+pub(super) fn rows() -> impl Strategy<Value = Rows> {
     // Most are tiny, some are small pages of their own, and a few are more than is merged at once.
     let length = prop_oneof![6 => 1_usize..40, 2 => 3000_usize..9000, 1 => 20_000_usize..30_000];
     let clustered = (0..KEYS, prop::collection::vec((0..PARTITIONS.len(), 0_u64..6, length), 1..8));
@@ -60,7 +60,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn day() -> DayTable {
+pub(super) fn day() -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start())
 }
 
@@ -74,11 +74,11 @@ fn key(partition: usize, key: u64) -> RowKey {
 }
 
 /// The text up to its padding.
-fn beginning(text: &str) -> String {
+pub(super) fn beginning(text: &str) -> String {
     text.split(' ').next().unwrap_or_default().into()
 }
 
-fn batches(rows: &Rows, number: usize) -> (Vec<Batch>, Model) {
+pub(super) fn batches(rows: &Rows, number: usize) -> (Vec<Batch>, Model) {
     let (mut batches, mut model) = (BTreeMap::new(), Model::new());
     for (nth, &(partition, k, length)) in rows.iter().enumerate() {
         let text = format!("{number}.{nth} {}", "x".repeat(length));
@@ -95,7 +95,7 @@ fn open(path: &Path) -> Committer {
 }
 
 impl Committer {
-    fn submit(&mut self, batches: Vec<Batch>) {
+    pub(super) fn submit(&mut self, batches: Vec<Batch>) {
         let epoch = self.intake.epoch();
         self.take(Submission { batches, epoch, ..Submission::default() });
     }

@@ -186,6 +186,13 @@ impl SealedFile {
         names
     }
 
+    /// Every partition, in order.
+    pub fn partitions(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> = self.runs().iter().map(|run| run.partition.clone()).collect();
+        names.dedup();
+        names
+    }
+
     /// The runs of one row group.
     pub(super) fn runs_in(&self, group: usize) -> &[Run] {
         let runs = self.runs();

@@ -65,6 +65,7 @@ pub use layout::Column;
 pub use manifest::{Manifest, ManifestError};
 pub use scan::SealedScan;
 pub use seal::{OnProgress, Progress, Sealing, seal};
+pub use sum::Content as Sum;
 
 /// Properties that have a column of their own, at most.
 pub const COLUMNS_MAX: usize = 512;

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The total over entities in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Content(u64);
+pub struct Content(u64);
 
 impl Content {
     /// Takes the next entity's [`entity`].
@@ -20,8 +20,27 @@ impl Content {
         self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(entity);
     }
 
+    /// Takes the next entity, by its keys, level and values.
+    pub fn add_row<'p>(
+        &mut self,
+        partition: &str,
+        key: RowKey,
+        level: Option<Level>,
+        values: impl Iterator<Item = (&'p str, Property<'p>)>,
+    ) {
+        let of = |(name, value): (&str, Property<'_>)| of_value(of_property(name, value.kind()), value);
+        let values = values.map(of).fold(0, u64::wrapping_add);
+        self.add(entity(of_partition(partition), &key, level, values));
+    }
+
+    /// The inverse of [`Content::hex`].
+    pub fn from_hex(hex: &str) -> Option<Content> {
+        let sum = u64::from_str_radix(hex, 16).ok().map(Content)?;
+        (sum.hex() == hex).then_some(sum)
+    }
+
     /// 16 hexadecimal digits.
-    pub(super) fn hex(self) -> String {
+    pub fn hex(self) -> String {
         format!("{:016x}", self.0)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Servers are started once a test, on a port of their own, and end with it. Both are installed by `tests/run`.
 
-use crate::place::{PATIENCE, installed, wait_for};
+use crate::place::installed;
+use crate::server::{Server, free_port};
 use daytable::archive::{Access, Archive, ArchiveUrl, Patience};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
@@ -12,8 +13,8 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use std::fs;
 use std::future::poll_fn;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,15 +41,6 @@ pub(crate) struct Store {
     runtime: tokio::runtime::Runtime,
     _server: Option<Server>,
     _folder: tempfile::TempDir,
-}
-
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 impl Store {
@@ -195,21 +187,6 @@ impl Store {
             names
         })
     }
-}
-
-impl Server {
-    fn start(mut command: Command, port: u16) -> Server {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let program = format!("{command:?}");
-        let started = command.spawn();
-        let server = Server(started.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/run installs it")));
-        wait_for(&program, PATIENCE, || TcpStream::connect(("127.0.0.1", port)).ok());
-        server
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }
 
 fn run(command: &mut Command) {

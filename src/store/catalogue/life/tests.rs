@@ -39,9 +39,9 @@ fn catalogue(table: &DayTable) -> (tempfile::TempDir, Catalogue) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
     let file = format!("{table}.1.db");
-    catalogue.create_day(table, 1, &file, Ticks::MIN, false).expect("created");
+    catalogue.create_day(table, 1, &file, Role::Open, Ticks::MIN, false).expect("created");
     let touched = [Touched { file: &file, entities: 5, times: None }];
-    catalogue.commit(1, &touched, std::iter::empty(), [].iter(), None).expect("committed");
+    catalogue.commit(1, &touched, std::iter::empty(), [].iter(), None, None).expect("committed");
     (dir, catalogue)
 }
 
@@ -89,13 +89,14 @@ fn what_came_after_the_archive_keeps_the_day() {
     catalogue.set_rules(&[rule(Some("file:///a"))]).expect("noted");
     sealed(&mut catalogue, &table, 2, 5);
     catalogue.put_archive(&archived(&table, 2, "file:///a", 5)).expect("noted");
-    catalogue.create_day(&table, 3, "Log20261120.3.db", Ticks::MIN, false).expect("created");
+    catalogue.create_day(&table, 3, "Log20261120.3.db", Role::Open, Ticks::MIN, false).expect("created");
     catalogue
         .commit(
             2,
             &[Touched { file: "Log20261120.3.db", entities: 1, times: None }],
             std::iter::empty(),
             [].iter(),
+            None,
             None,
         )
         .expect("committed");
@@ -172,7 +173,7 @@ fn only_what_is_left_alone_is_watched() {
     catalogue.note_watch(seconds(10)).expect("noted");
     assert_eq!(quiet(&catalogue), Some((1, seconds(10))));
     let touched = [Touched { file: "Log20261120.1.db", entities: 1, times: None }];
-    catalogue.commit(2, &touched, std::iter::empty(), [].iter(), Ticks::new(77)).expect("committed");
+    catalogue.commit(2, &touched, std::iter::empty(), [].iter(), Ticks::new(77), None).expect("committed");
     catalogue.note_watch(seconds(10)).expect("noted");
     assert_eq!(quiet(&catalogue), Some((2, seconds(30))));
     let watch = catalogue.watch().expect("read");

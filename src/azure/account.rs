@@ -1,0 +1,270 @@
+//! Who is asked, where, and with which secret: a connection string, read.
+//!
+//! ```text
+//! DefaultEndpointsProtocol=https;AccountName=acme;AccountKey=…;EndpointSuffix=core.windows.net
+//! AccountName=acme;AccountKey=…;TableEndpoint=https://acme.table.cosmos.azure.com:443/
+//! TableEndpoint=https://acme.table.core.windows.net;SharedAccessSignature=sv=…&sig=…
+//! UseDevelopmentStorage=true
+//! ```
+//!
+//! The names are those of the service's own clients, in any case. An address with a path (`http://127.0.0.1:10002/dev`) is
+//! of the emulator's kind: the account stands in the path, not in the host.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use std::fmt;
+use std::str::FromStr;
+
+/// The emulator's account and key, which everybody knows.
+const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const DEVELOPMENT_ENDPOINT: &str = "http://127.0.0.1:10002/devstoreaccount1";
+
+/// An account: its name, its address, its secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Account {
+    pub(super) name: String,
+    /// Without a `/` at its end.
+    pub(super) endpoint: String,
+    pub(super) secret: Secret,
+    flavour: Flavour,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Secret {
+    Key(Vec<u8>),
+    /// Without `?` at its start.
+    Sas(String),
+}
+
+/// Which service it is. They speak one protocol and differ in their limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Azure Table storage, and Azurite.
+    Storage,
+    /// Cosmos DB's Table API. Its names of tables differ by case, a RowKey has 255 bytes at most, what a query gives is in no
+    /// order, and too many requests are 429.
+    Cosmos,
+}
+
+impl Flavour {
+    /// Bytes of a transaction at most, its framing included.
+    pub const fn transaction_bytes_max(self) -> usize {
+        match self {
+            Flavour::Storage => 4 << 20,
+            // "2 MB", which is read in the way that is safe.
+            Flavour::Cosmos => 2_000_000,
+        }
+    }
+
+    /// Bytes of a RowKey at most.
+    pub const fn row_key_bytes_max(self) -> usize {
+        match self {
+            Flavour::Storage => 1024,
+            Flavour::Cosmos => 255,
+        }
+    }
+
+    /// Whether a query gives the entities of a partition in the order of their RowKeys.
+    pub const fn is_sorted(self) -> bool {
+        matches!(self, Flavour::Storage)
+    }
+}
+
+/// Why a text is no connection string. Never has any of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each says itself what it is")]
+pub enum AccountError {
+    #[error("is no connection string: pairs of NAME=VALUE with \";\" between them")]
+    Form,
+    #[error("has no AccountName")]
+    Name,
+    #[error("has neither AccountKey nor SharedAccessSignature")]
+    Secret,
+    #[error("has an AccountKey that is no base64")]
+    Key,
+    #[error("has a SharedAccessSignature that has no place in an address")]
+    Sas,
+    #[error("has a TableEndpoint that is no address of the form https://HOST or http://HOST:PORT/ACCOUNT")]
+    Endpoint,
+}
+
+impl Account {
+    /// The account's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The address of its tables, without anything secret and without a `/` at its end.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Which service it is, as far as its address tells.
+    pub fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
+    /// Whether what is sent is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.endpoint.starts_with("https://")
+    }
+}
+
+impl FromStr for Account {
+    type Err = AccountError;
+
+    fn from_str(text: &str) -> Result<Account, AccountError> {
+        let pairs = text.trim().split(';').map(str::trim).filter(|pair| !pair.is_empty());
+        // Keys and signatures hold `=` themselves.
+        let pairs: Option<Vec<(&str, &str)>> = pairs.map(|pair| pair.split_once('=')).collect();
+        let pairs = pairs.filter(|pairs| !pairs.is_empty()).ok_or(AccountError::Form)?;
+        let value = |name: &str| {
+            let found = pairs.iter().find(|(key, _)| key.trim().eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+        };
+        if value("UseDevelopmentStorage").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Account::new(DEVELOPMENT_ACCOUNT.into(), DEVELOPMENT_ENDPOINT, key(DEVELOPMENT_KEY)?);
+        }
+        let secret = match (value("AccountKey"), value("SharedAccessSignature")) {
+            (Some(text), _) => key(text)?,
+            (None, Some(sas)) => sas_of(sas)?,
+            (None, None) => return Err(AccountError::Secret),
+        };
+        let name = value("AccountName");
+        let endpoint = match (value("TableEndpoint"), name) {
+            (Some(endpoint), _) => endpoint.to_owned(),
+            (None, Some(name)) => {
+                let protocol = value("DefaultEndpointsProtocol").unwrap_or("https");
+                let suffix = value("EndpointSuffix").unwrap_or("core.windows.net");
+                format!("{protocol}://{name}.table.{suffix}")
+            }
+            (None, None) => return Err(AccountError::Name),
+        };
+        // A shared access signature needs no name; the first part of the host is it all the same.
+        let name = match (name, &secret) {
+            (Some(name), _) => name.to_owned(),
+            (None, Secret::Sas(_)) => {
+                let host = endpoint.split_once("://").map_or("", |(_, rest)| rest);
+                host.split(['.', '/', ':']).next().unwrap_or_default().to_owned()
+            }
+            (None, Secret::Key(_)) => return Err(AccountError::Name),
+        };
+        Account::new(name, &endpoint, secret)
+    }
+}
+
+impl Account {
+    fn new(name: String, endpoint: &str, secret: Secret) -> Result<Account, AccountError> {
+        let endpoint = endpoint.trim_end_matches('/');
+        let url = reqwest::Url::parse(endpoint).map_err(|_| AccountError::Endpoint)?;
+        let has_secret = !url.username().is_empty() || url.password().is_some();
+        if !matches!(url.scheme(), "http" | "https") || has_secret || url.query().is_some() || url.fragment().is_some()
+        {
+            return Err(AccountError::Endpoint);
+        }
+        let host = url.host_str().ok_or(AccountError::Endpoint)?;
+        let flavour = if host.contains(".table.cosmos") { Flavour::Cosmos } else { Flavour::Storage };
+        // As it is sent, so that an address within a transaction is the address without.
+        let endpoint = url.as_str().trim_end_matches('/').to_owned();
+        Ok(Account { name, endpoint, secret, flavour })
+    }
+}
+
+fn key(base64: &str) -> Result<Secret, AccountError> {
+    BASE64_STANDARD.decode(base64).map(Secret::Key).map_err(|_| AccountError::Key)
+}
+
+fn sas_of(text: &str) -> Result<Secret, AccountError> {
+    let sas = text.trim_start_matches('?');
+    let is_query = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'"' | b'<' | b'>');
+    if sas.is_empty() || !sas.bytes().all(is_query) {
+        return Err(AccountError::Sas);
+    }
+    Ok(Secret::Sas(sas.to_owned()))
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Account { name, endpoint, secret: _, flavour } = self;
+        f.debug_struct("Account")
+            .field("name", name)
+            .field("endpoint", endpoint)
+            .field("flavour", flavour)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn connection_strings() {
+        let cosmos = "AccountName=acme;AccountKey=c2VjcmV0;TableEndpoint=https://acme.table.cosmos.azure.com:443/;";
+        for (text, name, endpoint, flavour) in [
+            (
+                "DefaultEndpointsProtocol=https;AccountName=acme;AccountKey=c2VjcmV0;EndpointSuffix=core.chinacloudapi.cn\n",
+                "acme",
+                "https://acme.table.core.chinacloudapi.cn",
+                Flavour::Storage,
+            ),
+            (
+                "accountname = acme; accountkey=c2VjcmV0",
+                "acme",
+                "https://acme.table.core.windows.net",
+                Flavour::Storage,
+            ),
+            (cosmos, "acme", "https://acme.table.cosmos.azure.com", Flavour::Cosmos),
+            ("UseDevelopmentStorage=true", DEVELOPMENT_ACCOUNT, DEVELOPMENT_ENDPOINT, Flavour::Storage),
+            (
+                "AccountName=dev;AccountKey=c2VjcmV0;TableEndpoint=http://127.0.0.1:1/dev/",
+                "dev",
+                "http://127.0.0.1:1/dev",
+                Flavour::Storage,
+            ),
+            (
+                "TableEndpoint=https://acme.table.core.windows.net/;SharedAccessSignature=?sv=1&sig=c2VjcmV0%3D",
+                "acme",
+                "https://acme.table.core.windows.net",
+                Flavour::Storage,
+            ),
+        ] {
+            let account: Account = text.parse().expect(text);
+            assert_eq!((account.name(), account.endpoint(), account.flavour()), (name, endpoint, flavour), "{text}");
+            assert_eq!(account.is_encrypted(), endpoint.starts_with("https"));
+            assert!(!format!("{account:?}").contains("secret"), "{account:?}");
+            assert!(!format!("{account:?}").contains("c2VjcmV0"), "{account:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_connection_string_says_why_and_nothing_of_itself() {
+        for (text, error) in [
+            ("", AccountError::Form),
+            ("AccountName", AccountError::Form),
+            ("AccountKey=c2VjcmV0", AccountError::Name),
+            ("AccountName=acme", AccountError::Secret),
+            ("AccountName=acme;AccountKey=", AccountError::Secret),
+            ("AccountName=acme;AccountKey=secret!", AccountError::Key),
+            ("AccountName=acme;SharedAccessSignature=a b", AccountError::Sas),
+            ("AccountName=acme;AccountKey=c2VjcmV0;TableEndpoint=ftp://acme", AccountError::Endpoint),
+            ("AccountName=acme;AccountKey=c2VjcmV0;TableEndpoint=acme", AccountError::Endpoint),
+            ("AccountName=acme;AccountKey=c2VjcmV0;TableEndpoint=https://user:secret@acme", AccountError::Endpoint),
+            ("AccountName=acme;AccountKey=c2VjcmV0;TableEndpoint=https://acme?sig=secret", AccountError::Endpoint),
+        ] {
+            assert_eq!(text.parse::<Account>(), Err(error), "{text}");
+            assert!(!error.to_string().contains("c2VjcmV0"));
+        }
+    }
+
+    proptest! {
+        /// No text panics in the place of a connection string.
+        #[test]
+        fn any_text(text in "((AccountName|AccountKey|TableEndpoint|SharedAccessSignature|UseDevelopmentStorage)?=?(https?://|[a-z/:.?#@%]|\\PC){0,12};?){0,6}") {
+            let _ = text.parse::<Account>();
+        }
+    }
+}

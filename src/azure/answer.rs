@@ -1,0 +1,405 @@
+//! What servers answer: errors in JSON and XML, and transactions, whose failure stands inside of a 202.
+//!
+//! ```text
+//! --batchresponse_1                                               HTTP 202, whatever came of it
+//! Content-Type: multipart/mixed; boundary=changesetresponse_2
+//!
+//! --changesetresponse_2                                           a part an entity; where one failed, one part in all
+//! Content-Type: application/http
+//! Content-Transfer-Encoding: binary
+//!
+//! HTTP/1.1 404 Not Found
+//! Content-Type: application/json;odata=minimalmetadata
+//!
+//! {"odata.error":{"code":"TableNotFound","message":{"lang":"en-US","value":"0:The table specified does not exist.\n…"}}}
+//! --changesetresponse_2--
+//! --batchresponse_1--
+//! ```
+//!
+//! Lines end in CRLF or LF. A transaction is done where there are as many good parts as entities, and no other one.
+
+use super::error::{Fault, RetryAfter};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Boundaries of one answer at most.
+const BOUNDARIES_MAX: usize = 4;
+
+/// What came of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// All of it was done.
+    Done,
+    /// None of it was.
+    Failed { status: u16, fault: Fault, after: Option<Duration> },
+    /// Nothing can be told.
+    Garbled(&'static str),
+}
+
+/// Reads the body of a transaction's answer. `entities` is how many there were.
+pub(super) fn outcome(content_type: &str, body: &[u8], entities: usize) -> Outcome {
+    let text = String::from_utf8_lossy(body);
+    let mut reading = Reading { text: &text, boundaries: Vec::new(), at: At::Outside, good: 0 };
+    if let Some(boundary) = boundary_of(content_type) {
+        reading.boundaries.push(boundary.to_owned());
+    }
+    match reading.read() {
+        Some(mut failed) => {
+            if let Outcome::Failed { fault, .. } = &mut failed {
+                // A transaction of one has no other to blame.
+                fault.index = fault.index.filter(|index| *index < entities).or((entities == 1).then_some(0));
+            }
+            failed
+        }
+        None if reading.good == entities => Outcome::Done,
+        None => Outcome::Garbled("the answer has not as many parts as the transaction has entities"),
+    }
+}
+
+struct Reading<'a> {
+    text: &'a str,
+    boundaries: Vec<String>,
+    at: At,
+    /// Parts that say that all is well.
+    good: usize,
+}
+
+enum At {
+    /// Before the first part, or in one that is no answer itself.
+    Outside,
+    /// In the headers of a part.
+    Part { is_http: bool },
+    /// Before the status line of the answer within.
+    Answer,
+    /// In its headers.
+    Headers { status: u16, after: RetryAfter },
+    /// In its body, which began there.
+    Body { status: u16, after: RetryAfter, from: usize },
+}
+
+impl Reading<'_> {
+    /// The first part that failed.
+    fn read(&mut self) -> Option<Outcome> {
+        let mut next = 0;
+        for piece in self.text.split_inclusive('\n') {
+            let (from, line) = (next, piece.trim_end_matches(['\r', '\n']));
+            next += piece.len();
+            if self.is_delimiter(line) {
+                if let Some(failed) = self.finish(from) {
+                    return Some(failed);
+                }
+                self.at = At::Part { is_http: false };
+                continue;
+            }
+            self.at = match std::mem::replace(&mut self.at, At::Outside) {
+                At::Part { is_http } if line.is_empty() => {
+                    if is_http {
+                        At::Answer
+                    } else {
+                        At::Outside
+                    }
+                }
+                At::Part { is_http } => At::Part { is_http: self.part_header(line) || is_http },
+                At::Answer => match status_of(line) {
+                    Some(status) => At::Headers { status, after: RetryAfter::default() },
+                    None => At::Answer,
+                },
+                At::Headers { status, after } if line.is_empty() => At::Body { status, after, from: next },
+                At::Headers { status, mut after } => {
+                    if let Some((name, value)) = line.split_once(':') {
+                        after.note(name.trim(), value);
+                    }
+                    At::Headers { status, after }
+                }
+                body_or_outside => body_or_outside,
+            };
+        }
+        self.finish(self.text.len())
+    }
+
+    /// Whether a line parts parts. Where no header said what such a line is, the first that begins like one says it.
+    fn is_delimiter(&mut self, line: &str) -> bool {
+        let Some(name) = line.strip_prefix("--") else { return false };
+        let name = name.trim_end();
+        if self.boundaries.is_empty() && !name.is_empty() {
+            self.boundaries.push(name.to_owned());
+            return true;
+        }
+        let is = |boundary: &String| name.strip_prefix(boundary.as_str()).is_some_and(|rest| matches!(rest, "" | "--"));
+        self.boundaries.iter().any(is)
+    }
+
+    /// Takes note of a part's header; whether it says that there is an answer inside.
+    fn part_header(&mut self, line: &str) -> bool {
+        let Some((name, value)) = line.split_once(':') else { return false };
+        if !name.trim().eq_ignore_ascii_case("content-type") {
+            return false;
+        }
+        if let Some(boundary) = boundary_of(value).filter(|_| self.boundaries.len() < BOUNDARIES_MAX) {
+            self.boundaries.push(boundary.to_owned());
+        }
+        value.trim().to_ascii_lowercase().starts_with("application/http")
+    }
+
+    /// Ends the part that was read, at `end`.
+    fn finish(&mut self, end: usize) -> Option<Outcome> {
+        let (status, after, body) = match self.at {
+            At::Headers { status, after } => (status, after, ""),
+            At::Body { status, after, from } => (status, after, self.text.get(from..end).unwrap_or_default()),
+            At::Outside | At::Part { .. } | At::Answer => return None,
+        };
+        if (200..300).contains(&status) {
+            self.good += 1;
+            return None;
+        }
+        Some(Outcome::Failed { status, fault: fault(body), after: after.0 })
+    }
+}
+
+fn boundary_of(content_type: &str) -> Option<&str> {
+    let mut parameters = content_type.split(';').map(str::trim);
+    if !parameters.next()?.to_ascii_lowercase().starts_with("multipart/") {
+        return None;
+    }
+    let value = parameters.find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"'))
+    })?;
+    // RFC 2046 has 70 characters at most.
+    Some(value).filter(|value| !value.is_empty() && value.len() <= 100)
+}
+
+/// `HTTP/1.1 204 No Content`
+fn status_of(line: &str) -> Option<u16> {
+    let rest = line.strip_prefix("HTTP/1.")?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok().filter(|status| (100..600).contains(status))
+}
+
+#[derive(Deserialize)]
+struct ODataError {
+    #[serde(rename = "odata.error")]
+    error: ErrorBody,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: Message,
+}
+
+#[derive(Default, Deserialize)]
+struct Message {
+    #[serde(default)]
+    value: String,
+}
+
+/// What an error's body says, in JSON or in XML. What is neither says nothing.
+pub(super) fn fault(body: &str) -> Fault {
+    let body = body.trim_start_matches('\u{feff}').trim();
+    let (code, message) = if let Ok(said) = serde_json::from_str::<ODataError>(body) {
+        (said.error.code, said.error.message.value)
+    } else {
+        (element(body, "code").unwrap_or_default(), element(body, "message").unwrap_or_default())
+    };
+    // `3:The property value is larger than allowed.`
+    let digits = message.bytes().take_while(u8::is_ascii_digit).count();
+    let index =
+        message.get(..digits).filter(|_| message[digits..].starts_with(':')).and_then(|index| index.parse().ok());
+    let message = if index.is_some() { message[digits + 1..].to_owned() } else { message };
+    Fault { code, message, index }
+}
+
+/// The text of the first element of this name, in any case, that an XML document has.
+fn element(xml: &str, name: &str) -> Option<String> {
+    let is_name = |tag: &str| {
+        tag.split(|c: char| c.is_whitespace() || c == '/')
+            .next()
+            .is_some_and(|tag| tag.rsplit(':').next().is_some_and(|tag| tag.eq_ignore_ascii_case(name)))
+    };
+    let mut rest = xml.starts_with('<').then_some(xml)?;
+    while let Some((_, behind)) = rest.split_once('<') {
+        let (tag, content) = behind.split_once('>')?;
+        if is_name(tag) {
+            let text = content.split('<').next()?;
+            return Some(text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&"));
+        }
+        rest = content;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TYPE: &str = "multipart/mixed; boundary=batchresponse_1";
+
+    /// A transaction's answer, as the service was recorded to write it.
+    fn answer(parts: &[&str], line_end: &str) -> String {
+        let mut text =
+            String::from("--batchresponse_1\nContent-Type: multipart/mixed; boundary=changesetresponse_2\n\n");
+        for part in parts {
+            text.push_str(
+                "--changesetresponse_2\nContent-Type: application/http\nContent-Transfer-Encoding: binary\n\n",
+            );
+            text.push_str(part);
+        }
+        text.push_str("--changesetresponse_2--\n--batchresponse_1--\n");
+        text.replace('\n', line_end)
+    }
+
+    const GOOD: &str = "HTTP/1.1 204 No Content\nX-Content-Type-Options: nosniff\nCache-Control: no-cache\n\
+        Preference-Applied: return-no-content\nDataServiceVersion: 3.0;\n\
+        Location: https://acme.table.core.windows.net/T(PartitionKey='001',RowKey='x')\n\
+        DataServiceId: https://acme.table.core.windows.net/T(PartitionKey='001',RowKey='x')\n\
+        ETag: W/\"datetime'2021-09-21T00%3A51%3A47.2034398Z'\"\n\n\n";
+
+    fn bad(status: &str, code: &str, message: &str) -> String {
+        format!(
+            "HTTP/1.1 {status}\nX-Content-Type-Options: nosniff\nDataServiceVersion: 3.0;\n\
+             Content-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8\n\n\
+             {{\"odata.error\":{{\"code\":\"{code}\",\"message\":{{\"lang\":\"en-US\",\"value\":\"{message}\\nRequestId:a\\nTime:b\"}}}}}}\n"
+        )
+    }
+
+    #[test]
+    fn transactions_that_were_done() {
+        for line_end in ["\n", "\r\n"] {
+            let text = answer(&[GOOD, GOOD, GOOD], line_end);
+            assert_eq!(outcome(TYPE, text.as_bytes(), 3), Outcome::Done);
+            // Also where no header names the boundary.
+            assert_eq!(outcome("", text.as_bytes(), 3), Outcome::Done);
+            assert_eq!(outcome("multipart/mixed; boundary=\"batchresponse_1\"", text.as_bytes(), 3), Outcome::Done);
+            for entities in [1, 2, 4, 100] {
+                assert!(matches!(outcome(TYPE, text.as_bytes(), entities), Outcome::Garbled(_)), "{entities}");
+            }
+        }
+    }
+
+    #[test]
+    fn transactions_that_failed() {
+        for (status, code, message, index) in [
+            ("404 Not Found", "TableNotFound", "0:The table specified does not exist.", Some(0)),
+            (
+                "400 Bad Request",
+                "PropertyValueTooLarge",
+                "42:The property value exceeds the maximum allowed size (64KB).",
+                Some(42),
+            ),
+            (
+                "400 Bad Request",
+                "InvalidDuplicateRow",
+                "1:The batch request contains multiple changes with same row key.",
+                Some(1),
+            ),
+            (
+                "412 Precondition Failed",
+                "UpdateConditionNotSatisfied",
+                "The update condition specified in the request was not satisfied.",
+                None,
+            ),
+            ("400 Bad Request", "InvalidInput", "99999999999999999999:?", None),
+            ("400 Bad Request", "InvalidInput", "100:The batch request operation exceeds the maximum.", None),
+        ] {
+            for line_end in ["\n", "\r\n"] {
+                let text = answer(&[&bad(status, code, message)], line_end);
+                let Outcome::Failed { status: is, fault, after } = outcome(TYPE, text.as_bytes(), 100) else {
+                    panic!("{text}")
+                };
+                assert!(status.starts_with(&is.to_string()));
+                assert_eq!((fault.code.as_str(), fault.index, after), (code, index, None));
+            }
+        }
+    }
+
+    #[test]
+    fn a_transaction_of_one_says_itself_which_entity_it_was() {
+        let text = answer(&[&bad("400 Bad Request", "InvalidInput", "Bad.")], "\r\n");
+        let Outcome::Failed { fault, .. } = outcome(TYPE, text.as_bytes(), 1) else { panic!("{text}") };
+        assert_eq!(fault.index, Some(0));
+    }
+
+    #[test]
+    fn throttled_inside_of_the_answer() {
+        let part = "HTTP/1.1 429 Too Many Requests\nRetry-After: 1\nx-ms-retry-after-ms: 350\nContent-Type: application/json\n\n\
+            {\"odata.error\":{\"code\":\"TooManyRequests\",\"message\":{\"lang\":\"en-us\",\"value\":\"Request rate is large.\"}}}\n";
+        let text = answer(&[part], "\r\n");
+        let Outcome::Failed { status, after, .. } = outcome(TYPE, text.as_bytes(), 100) else { panic!("{text}") };
+        assert_eq!((status, after), (429, Some(Duration::from_millis(350))));
+    }
+
+    /// As Azurite 3.35 answers: no blank line behind good headers, and a general error behind a line of its own.
+    #[test]
+    fn azurites_ways() {
+        let good = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n\
+            --changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+            HTTP/1.1 204 No Content\r\nX-Content-Type-Options: nosniff\r\nETag: a\r\n\r\n\r\n\
+            --changesetresponse_2--\r\n--batchresponse_1--\r\n";
+        assert_eq!(outcome(TYPE, good.as_bytes(), 1), Outcome::Done);
+        let general = "--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_2\r\n\r\n\
+            --changesetresponse_2\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+            changesetresponse_2\r\nHTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n\r\n\
+            {\"odata.error\":{\"code\":\"InvalidInput\",\"message\":{\"lang\":\"en-US\",\"value\":\"99:The batch request operation exceeds.\"}}}\r\n\
+            --changesetresponse_2--\r\n--batchresponse_1--\r\n";
+        assert!(matches!(outcome(TYPE, general.as_bytes(), 101), Outcome::Failed { status: 400, .. }));
+    }
+
+    #[test]
+    fn what_is_no_answer_to_a_transaction() {
+        for text in
+            ["", "{}", "<html>", "--\n--\n", "--a\n\nHTTP/1.1 204 No Content\n\n--a--", "HTTP/1.1 204 No Content\n\n"]
+        {
+            assert!(matches!(outcome(TYPE, text.as_bytes(), 1), Outcome::Garbled(_)), "{text:?}");
+            assert!(matches!(outcome("", text.as_bytes(), 1), Outcome::Garbled(_)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn errors_in_both_forms() {
+        for (body, code, message) in [
+            (
+                "{\"odata.error\":{\"code\":\"TableAlreadyExists\",\"message\":{\"lang\":\"en-US\",\"value\":\"The table specified already exists.\\nRequestId:1\"}}}",
+                "TableAlreadyExists",
+                "The table specified already exists.\nRequestId:1",
+            ),
+            (
+                "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\r\n<Error><Code>AuthenticationFailed</Code><Message>Server failed &amp; &lt;said&gt; so.\nRequestId:1</Message></Error>",
+                "AuthenticationFailed",
+                "Server failed & <said> so.\nRequestId:1",
+            ),
+            (
+                "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\n<m:error xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>ServerBusy</m:code><m:message xml:lang=\"en-US\">Busy.</m:message></m:error>",
+                "ServerBusy",
+                "Busy.",
+            ),
+            ("{\"odata.error\":{\"code\":\"InvalidResourceName\"}}", "InvalidResourceName", ""),
+            ("", "", ""),
+            ("<html><body>no</body></html>", "", ""),
+            ("{\"error\":1}", "", ""),
+            ("<", "", ""),
+        ] {
+            let said = fault(body);
+            assert_eq!((said.code.as_str(), said.message.as_str()), (code, message), "{body}");
+        }
+    }
+
+    proptest! {
+        /// No answer panics, and none that is cut or changed becomes a success of more entities than it has parts.
+        #[test]
+        fn any_answer(text in "(--(batchresponse_1|a|)(--)?\r?\n|Content-Type: (multipart/mixed; boundary=a|application/http)\r?\n|\r?\n|HTTP/1.[01] [0-9]{0,4} x\r?\n|Retry-After: 9|\\PC){0,30}", entities in 0usize..4) {
+            let _ = fault(&text);
+            if outcome(TYPE, text.as_bytes(), entities) == Outcome::Done {
+                prop_assert!(text.matches("HTTP/1.").count() >= entities);
+            }
+        }
+
+        /// No bytes panic.
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = outcome(TYPE, &bytes, 1);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! How long to wait before a request is sent again.
+//!
+//! Full jitter: each pause is drawn evenly between nothing and a limit that doubles from try to try, up to the longest.
+//! Many that failed together so come again apart. A pause that the service names is the least there is, and what is drawn
+//! comes on top of it, else all that were told the same would come at once.
+
+use std::time::Duration;
+
+/// The limits of pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pauses {
+    /// The limit of the first.
+    pub first: Duration,
+    /// The limit of all.
+    pub longest: Duration,
+    /// The longest that a service may name.
+    pub named_longest: Duration,
+}
+
+impl Default for Pauses {
+    /// 250 ms, 30 s, and 5 min for what is named.
+    fn default() -> Pauses {
+        Pauses {
+            first: Duration::from_millis(250),
+            longest: Duration::from_secs(30),
+            named_longest: Duration::from_secs(300),
+        }
+    }
+}
+
+impl Pauses {
+    /// The pause after `failures` failures in a row, of which `named` is what the service said, by `random`, all of whose
+    /// values are alike. Never more than `longest` and `named_longest` together.
+    pub fn pause(&self, failures: u32, named: Option<Duration>, random: u64) -> Duration {
+        let doubled = self.first.saturating_mul(1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
+        let limit = u64::try_from(doubled.min(self.longest).as_nanos()).unwrap_or(u64::MAX);
+        // The upper half of the product is even between 0 and the limit.
+        let drawn = (u128::from(limit) * u128::from(random)) >> 64;
+        let drawn = Duration::from_nanos(u64::try_from(drawn).unwrap_or(limit));
+        named.unwrap_or_default().min(self.named_longest) + drawn
+    }
+}
+
+/// Pauses one after the other, each longer than the one before as long as nothing succeeds.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    pauses: Pauses,
+    failures: u32,
+    state: u64,
+}
+
+impl Backoff {
+    /// Before the first failure. Who waits beside others takes a seed of its own.
+    pub fn new(pauses: Pauses, seed: u64) -> Backoff {
+        Backoff { pauses, failures: 0, state: seed }
+    }
+
+    /// Notes a failure: how long to wait. `named` is what the service said, as [`super::Kind`] has it.
+    pub fn failed(&mut self, named: Option<Duration>) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        // SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators").
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut random = self.state;
+        random = (random ^ random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        random = (random ^ random >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.pauses.pause(self.failures, named, random ^ random >> 31)
+    }
+
+    /// Notes a success.
+    pub fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Failures since the last success.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn limits_double_up_to_the_longest() {
+        let pauses = Pauses::default();
+        let limits: Vec<u128> = (0..10).map(|failures| pauses.pause(failures, None, u64::MAX).as_millis()).collect();
+        assert_eq!(limits, [249, 249, 499, 999, 1999, 3999, 7999, 15999, 29999, 29999]);
+        assert_eq!(pauses.pause(u32::MAX, None, u64::MAX).as_millis(), 29999);
+        assert_eq!(pauses.pause(5, None, 0), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_named_is_the_least() {
+        let (pauses, named) = (Pauses::default(), Duration::from_secs(7));
+        assert_eq!(pauses.pause(1, Some(named), 0), named);
+        assert!(pauses.pause(9, Some(named), u64::MAX) > named + Duration::from_secs(29));
+        assert_eq!(pauses.pause(1, Some(Duration::MAX), 0), pauses.named_longest);
+    }
+
+    #[test]
+    fn a_success_begins_anew_and_seeds_differ() {
+        let mut backoff = Backoff::new(Pauses::default(), 1);
+        let first: Vec<Duration> = (0..8).map(|_| backoff.failed(None)).collect();
+        assert_eq!(backoff.failures(), 8);
+        backoff.succeeded();
+        assert!(backoff.failed(None) < Duration::from_millis(250));
+        let mut other = Backoff::new(Pauses::default(), 2);
+        assert_ne!(first, (0..8).map(|_| other.failed(None)).collect::<Vec<_>>());
+    }
+
+    proptest! {
+        /// No pause is longer than both limits together, or shorter than what was named within its limit.
+        #[test]
+        fn within_the_limits(failures in any::<u32>(), named in prop::option::of(0u64..1000), random in any::<u64>()) {
+            let (pauses, named) = (Pauses::default(), named.map(Duration::from_secs));
+            let pause = pauses.pause(failures, named, random);
+            prop_assert!(pause <= pauses.longest + pauses.named_longest);
+            prop_assert!(pause >= named.unwrap_or_default().min(pauses.named_longest));
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! The client: requests are signed, sent once over connections that are kept, and their answers read within bounds.
+
+use super::account::Secret;
+use super::answer::{self, Outcome};
+use super::entity;
+use super::error::{Asked, Fault, Kind, RetryAfter, kind_of};
+use super::names::{encoded, entity_path};
+use super::signature::shared_key;
+use super::transaction::CONTENT_TYPE as TRANSACTION;
+use super::{Account, Continuation, DateTime, Entity, Error, Flavour, Page, Query, SealedTransaction};
+use bytes::Bytes;
+use chrono::Datelike;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, StatusCode, Url};
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The version of the protocol.
+const VERSION: &str = "2020-12-06";
+const JSON: &str = "application/json";
+const MINIMAL: &str = "application/json;odata=minimalmetadata";
+/// Bytes of an answer at most. A transaction's answer takes some 600 bytes an entity; a page of the service's ends at
+/// 4 MiB, one of Azurite's at a thousand entities.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+const PAGE_BYTES_MAX: usize = 64 << 20;
+/// Tables that are listed at most.
+const TABLES_MAX: usize = 100_000;
+
+/// How the service is reached.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What a connection may take, TLS included.
+    pub connect: Duration,
+    /// What a request may take, from its first byte to the last one of its answer.
+    pub request: Duration,
+    /// A connection that was not used for so long is not used again.
+    pub idle: Duration,
+    /// The clock that requests are dated with: the service takes what is within 15 minutes of its own.
+    pub clock: fn() -> DateTime,
+}
+
+impl Options {
+    /// 10 s for a connection; 60 s for a request, which is twice what the service may take; 60 s idle.
+    pub fn new(clock: fn() -> DateTime) -> Options {
+        Options {
+            connect: Duration::from_secs(10),
+            request: Duration::from_secs(60),
+            idle: Duration::from_secs(60),
+            clock,
+        }
+    }
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+#[error("the HTTP client cannot be set up: {0}")]
+pub struct SetupError(#[source] reqwest::Error);
+
+/// A client of one account. Cheap to clone; all clones share their connections. Its requests have to be awaited within a
+/// runtime of tokio's; one that is dropped may have been done.
+#[derive(Clone)]
+pub struct Client(Arc<Shared>);
+
+struct Shared {
+    http: reqwest::Client,
+    account: Account,
+    clock: fn() -> DateTime,
+    /// What this client's requests are called, before their number.
+    name: u64,
+    requests: AtomicU64,
+}
+
+/// A request before it is signed.
+struct Request<'a> {
+    method: Method,
+    /// Below the account's address, percent-encoded, without `/` at its start.
+    path: &'a str,
+    /// Without `?`.
+    query: &'a str,
+    accept: &'static str,
+    content: Option<(&'static str, Bytes)>,
+    answer_bytes_max: usize,
+    /// What reads well after "failed to".
+    doing: String,
+}
+
+struct Answer {
+    status: u16,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    asked: Asked,
+}
+
+impl Client {
+    /// A client. Asks nobody yet.
+    pub fn new(account: Account, options: Options) -> Result<Client, SetupError> {
+        // reqwest takes the process's provider of cryptography. Where there is one already this one is not needed.
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .http1_only()
+            .tcp_nodelay(true)
+            .connect_timeout(options.connect)
+            .timeout(options.request)
+            .pool_idle_timeout(options.idle)
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(account.endpoint()) {
+            // The emulator is not behind the proxy that the environment names.
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().map_err(SetupError)?;
+        // Its keys are random.
+        let name = std::hash::RandomState::new().build_hasher().finish();
+        Ok(Client(Arc::new(Shared { http, account, clock: options.clock, name, requests: AtomicU64::new(0) })))
+    }
+
+    /// Whom it asks.
+    pub fn account(&self) -> &Account {
+        &self.0.account
+    }
+
+    /// Creates a table. Is it there, that is [`Kind::TableAlreadyExists`].
+    pub async fn create_table(&self, table: &str) -> Result<(), Error> {
+        let body = serde_json::json!({ "TableName": table }).to_string();
+        let request = Request {
+            content: Some((JSON, body.into())),
+            ..Request::new(Method::POST, "Tables", "", format!("create the table {table}"))
+        };
+        let answer = self.send(request).await?;
+        answer.succeeded()
+    }
+
+    /// Drops a table: it is gone at once, and its name may be used again when the service has cleared it away, in a minute
+    /// or so. Is it not there, that is [`Kind::TableNotFound`].
+    pub async fn drop_table(&self, table: &str) -> Result<(), Error> {
+        let path = format!("Tables('{}')", encoded(table));
+        let answer = self.send(Request::new(Method::DELETE, &path, "", format!("drop the table {table}"))).await?;
+        answer.succeeded().map_err(|error| match error.kind() {
+            Kind::NotFound => error.of_kind(Kind::TableNotFound),
+            _ => error,
+        })
+    }
+
+    /// The names of all tables that begin with `prefix`, in the service's order. Tables that are being dropped are not
+    /// among them. More than a hundred thousand are [`Kind::TooLarge`].
+    pub async fn list_tables(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        let mut filter = String::new();
+        if let Some(last) = prefix.chars().last() {
+            // What begins with it lies before what has its last character raised by one.
+            let raised = char::from_u32(u32::from(last) + 1).unwrap_or(char::MAX);
+            let above = format!("{}{raised}", &prefix[..prefix.len() - last.len_utf8()]);
+            let quoted = |text: &str| text.replace('\'', "''");
+            let text = format!("TableName ge '{}' and TableName lt '{}'", quoted(prefix), quoted(&above));
+            filter = format!("$filter={}", encoded(&text));
+        }
+        let (mut tables, mut next): (Vec<String>, Option<String>) = (Vec::new(), None);
+        loop {
+            let mut query = filter.clone();
+            if let Some(next) = &next {
+                query = [query.as_str(), if query.is_empty() { "" } else { "&" }, "NextTableName=", &encoded(next)]
+                    .concat();
+            }
+            let doing = format!("list the tables {prefix}*");
+            let answer =
+                self.send(Request { accept: JSON, ..Request::new(Method::GET, "Tables", &query, doing) }).await?;
+            answer.expect(200)?;
+            let page = entity::tables(&answer.body).map_err(|error| answer.garbled(&error.to_string()))?;
+            tables.extend(page.into_iter().filter(|table| self.begins_with(table, prefix)));
+            let going_on = answer.header("x-ms-continuation-NextTableName");
+            if going_on.is_some() && going_on == next {
+                return Err(answer.garbled("the list does not go on"));
+            }
+            if tables.len() > TABLES_MAX {
+                return Err(answer.asked.unanswered(Kind::TooLarge, Some(answer.status), "there are too many", false));
+            }
+            next = going_on;
+            if next.is_none() {
+                return Ok(tables);
+            }
+        }
+    }
+
+    /// Names differ by case on Cosmos alone.
+    fn begins_with(&self, table: &str, prefix: &str) -> bool {
+        match self.0.account.flavour() {
+            Flavour::Cosmos => table.starts_with(prefix),
+            Flavour::Storage => table.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix)),
+        }
+    }
+
+    /// Sends a transaction, all of which is done, or none. The same one may be sent as often as it takes, if all of it are
+    /// upserts. An empty one is not sent.
+    pub async fn transact(&self, transaction: &SealedTransaction) -> Result<(), Error> {
+        if transaction.is_empty() {
+            return Ok(());
+        }
+        let doing = format!("write {} entities to {}", transaction.len(), transaction.table());
+        let request = Request {
+            content: Some((TRANSACTION, transaction.bytes().clone())),
+            ..Request::new(Method::POST, "$batch", "", doing)
+        };
+        let answer = self.send(request).await?;
+        // 202 is all that the service says; 200 is Cosmos's.
+        if !matches!(answer.status, 200 | 202) {
+            return answer.succeeded().and_then(|()| Err(answer.garbled("the answer is of no transaction")));
+        }
+        let content_type = answer.header("content-type").unwrap_or_default();
+        match answer::outcome(&content_type, &answer.body, transaction.len()) {
+            Outcome::Done => Ok(()),
+            Outcome::Failed { status, fault, after } => {
+                let kind = kind_of(status, &fault, after.or(answer.retry_after()), true);
+                Err(answer.asked.refused(status, fault, kind))
+            }
+            Outcome::Garbled(why) => Err(answer.garbled(why)),
+        }
+    }
+
+    /// Reads one entity; none where there is none. `select` names the properties that are wanted, none of them all.
+    pub async fn entity(
+        &self,
+        table: &str,
+        partition_key: &str,
+        row_key: &str,
+        select: &[&str],
+    ) -> Result<Option<Entity>, Error> {
+        let path = entity_path(table, partition_key, row_key);
+        let query = Query::default().select(select).parameters(None);
+        let doing = format!("read an entity of {table}");
+        let request = Request { answer_bytes_max: PAGE_BYTES_MAX, ..Request::new(Method::GET, &path, &query, doing) };
+        let answer = self.send(request).await?;
+        match answer.expect(200) {
+            Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+            other => other?,
+        }
+        entity::entity(&answer.body).map(Some).map_err(|error| answer.garbled(&error.to_string()))
+    }
+
+    /// Asks for a page: the first one, or the one that begins at `next`, which a page before gave for the same query.
+    pub async fn query(&self, table: &str, query: &Query, next: Option<&Continuation>) -> Result<Page, Error> {
+        let (path, parameters) = (format!("{}()", encoded(table)), query.parameters(next));
+        let doing = format!("read entities of {table}");
+        let request =
+            Request { answer_bytes_max: PAGE_BYTES_MAX, ..Request::new(Method::GET, &path, &parameters, doing) };
+        let answer = self.send(request).await?;
+        answer.expect(200)?;
+        let entities = entity::entities(&answer.body).map_err(|error| answer.garbled(&error.to_string()))?;
+        let partition_key = answer.header("x-ms-continuation-NextPartitionKey");
+        let row_key = answer.header("x-ms-continuation-NextRowKey");
+        let going_on = partition_key.map(|partition_key| Continuation { partition_key, row_key });
+        if going_on.is_some() && going_on.as_ref() == next {
+            return Err(answer.garbled("the query does not go on"));
+        }
+        Ok(Page { entities, next: going_on })
+    }
+
+    async fn send(&self, request: Request<'_>) -> Result<Answer, Error> {
+        let Request { method, path, query, accept, content, answer_bytes_max, doing } = request;
+        let shared = &*self.0;
+        let number = shared.requests.fetch_add(1, Ordering::Relaxed);
+        let mut asked = Asked { doing, request_id: format!("{:016x}-{number}", shared.name), service_request_id: None };
+        let broken = |asked: &Asked, what: &str| asked.unanswered(Kind::Unknown, None, what, false);
+
+        let mut address = format!("{}/{path}", shared.account.endpoint);
+        let sas = if let Secret::Sas(sas) = &shared.account.secret { sas.as_str() } else { "" };
+        for (number, part) in [query, sas].iter().filter(|part| !part.is_empty()).enumerate() {
+            address.push(if number == 0 { '?' } else { '&' });
+            address.push_str(part);
+        }
+        let url = Url::parse(&address).map_err(|_| broken(&asked, "the address is none"))?;
+        let date = http_date((shared.clock)());
+        let content_type = content.as_ref().map_or("", |(content_type, _)| *content_type);
+        let mut headers = HeaderMap::with_capacity(12);
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        headers.insert("DataServiceVersion", HeaderValue::from_static("3.0"));
+        headers.insert("MaxDataServiceVersion", HeaderValue::from_static("3.0;NetFx"));
+        headers.insert("x-ms-version", HeaderValue::from_static(VERSION));
+        let said = |text: &str| HeaderValue::from_str(text).map_err(|_| broken(&asked, "a header cannot be sent"));
+        headers.insert("x-ms-date", said(&date)?);
+        headers.insert("x-ms-client-request-id", said(&asked.request_id)?);
+        if method == Method::POST && content_type == JSON {
+            headers.insert("Prefer", HeaderValue::from_static("return-no-content"));
+        }
+        if let Secret::Key(key) = &shared.account.secret {
+            let signed = shared_key(&shared.account.name, key, method.as_str(), content_type, &date, url.path());
+            let mut signed = said(&signed)?;
+            signed.set_sensitive(true);
+            headers.insert(AUTHORIZATION, signed);
+        }
+        let mut builder = shared.http.request(method, url).headers(headers);
+        if let Some((content_type, body)) = content {
+            builder = builder.header(CONTENT_TYPE, content_type).body(body);
+        }
+        let mut response = builder.send().await.map_err(|error| unanswered(&asked, None, error))?;
+
+        let status = response.status().as_u16();
+        let headers = std::mem::take(response.headers_mut());
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        asked.service_request_id = header("x-ms-request-id").map(|id| id.chars().take(100).collect());
+        let announced = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+        let mut body = Vec::with_capacity(announced.min(ANSWER_BYTES_MAX));
+        while let Some(piece) = response.chunk().await.map_err(|error| unanswered(&asked, Some(status), error))? {
+            if body.len() + piece.len() > answer_bytes_max {
+                return Err(asked.unanswered(Kind::TooLarge, Some(status), "the answer is too large", true));
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(Answer { status, headers, body, asked })
+    }
+}
+
+impl<'a> Request<'a> {
+    fn new(method: Method, path: &'a str, query: &'a str, doing: String) -> Request<'a> {
+        Request { method, path, query, accept: MINIMAL, content: None, answer_bytes_max: ANSWER_BYTES_MAX, doing }
+    }
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<String> {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        let mut after = RetryAfter::default();
+        for name in ["x-ms-retry-after-ms", "retry-after"] {
+            if let Some(value) = self.header(name) {
+                after.note(name, &value);
+            }
+        }
+        after.0
+    }
+
+    fn succeeded(&self) -> Result<(), Error> {
+        if StatusCode::from_u16(self.status).is_ok_and(|status| status.is_success()) {
+            return Ok(());
+        }
+        let mut fault = answer::fault(&String::from_utf8_lossy(&self.body));
+        if fault.code.is_empty() {
+            fault = Fault { code: self.header("x-ms-error-code").unwrap_or_default(), ..fault };
+        }
+        let kind = kind_of(self.status, &fault, self.retry_after(), false);
+        Err(self.asked.refused(self.status, fault, kind))
+    }
+
+    /// That it has this status, where no other good one is one.
+    fn expect(&self, status: u16) -> Result<(), Error> {
+        self.succeeded()?;
+        if self.status == status { Ok(()) } else { Err(self.garbled("the answer is of no such request")) }
+    }
+
+    fn garbled(&self, why: &str) -> Error {
+        self.asked.unanswered(Kind::Unknown, Some(self.status), why, true)
+    }
+}
+
+/// The error of a request that has no answer, or half of one. Addresses are left out: a secret may stand in them.
+fn unanswered(asked: &Asked, status: Option<u16>, error: reqwest::Error) -> Error {
+    // What could not connect was not asked.
+    let may_have_happened = !error.is_connect() && !error.is_builder();
+    let error = error.without_url();
+    let mut said = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        let cause_said = cause.to_string();
+        if !said.contains(&cause_said) {
+            said = format!("{said}: {cause_said}");
+        }
+        source = cause.source();
+    }
+    let kind = if error.is_builder() { Kind::Unknown } else { Kind::Retry { after: None } };
+    asked.unanswered(kind, status, &said, may_have_happened)
+}
+
+fn is_loopback(endpoint: &str) -> bool {
+    let url = Url::parse(endpoint).ok();
+    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+    host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// `Sat, 21 Nov 2026 15:00:00 GMT`
+fn http_date(time: DateTime) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let civil = time.civil();
+    let month = MONTHS.get(usize::try_from(civil.date.month0()).unwrap_or_default()).copied().unwrap_or_default();
+    format!(
+        "{}, {:02} {month} {:04} {:02}:{:02}:{:02} GMT",
+        civil.date.weekday(),
+        civil.date.day(),
+        civil.date.year(),
+        civil.hour,
+        civil.minute,
+        civil.second
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(http_date(DateTime::from_ticks(639_308_700_000_000_000)), "Sat, 21 Nov 2026 15:00:00 GMT");
+        assert_eq!(http_date(DateTime::from_ticks(0)), "Mon, 01 Jan 0001 00:00:00 GMT");
+    }
+
+    #[test]
+    fn hosts_of_this_machine() {
+        for (endpoint, is) in [
+            ("http://127.0.0.1:10002/dev", true),
+            ("http://[::1]:10002/dev", true),
+            ("http://localhost:1/dev", true),
+            ("https://acme.table.core.windows.net", false),
+        ] {
+            assert_eq!(is_loopback(endpoint), is, "{endpoint}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_secret_is_in_an_error() {
+        let account = "TableEndpoint=http://127.0.0.1:1/dev;SharedAccessSignature=sv=1&sig=c2VjcmV0";
+        let options = Options::new(|| DateTime::from_ticks(639_308_700_000_000_000));
+        let client = Client::new(account.parse().expect("an account"), options).expect("a client");
+        let error = client.create_table("Log").await.expect_err("nobody listens");
+        assert_eq!(error.kind(), Kind::Retry { after: None });
+        assert!(!error.may_have_happened());
+        for said in [error.to_string(), format!("{error:?}")] {
+            assert!(said.contains("create the table Log") && !said.contains("c2VjcmV0"), "{said}");
+            assert!(said.contains(error.request_id()), "{said}");
+        }
+    }
+}

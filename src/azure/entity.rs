@@ -1,0 +1,174 @@
+//! Entities as a query gives them: `application/json;odata=minimalmetadata`, types beside the values.
+
+use super::{DateTime, Value};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Fields of an entity at most: 255 properties, a type beside each, and what the service says of it.
+const FIELDS_MAX: usize = 1024;
+
+/// An entity: its keys, when it was written last, and its properties in the order they came.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entity {
+    /// Empty where a query selected without it.
+    pub partition_key: String,
+    /// Empty where a query selected without it.
+    pub row_key: String,
+    /// When the service took it.
+    pub timestamp: Option<DateTime>,
+    /// Names and values of those that are not null.
+    pub properties: Vec<(String, Value<'static>)>,
+}
+
+impl Entity {
+    /// The value of a property.
+    pub fn property(&self, name: &str) -> Option<&Value<'static>> {
+        self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    fn read(fields: &Fields<'_>) -> Entity {
+        let mut entity = Entity::default();
+        for (name, json) in &fields.0 {
+            if name.contains("odata.") {
+                continue;
+            }
+            let edm = fields.edm(name);
+            let edm = edm.as_deref().or((name == "Timestamp").then_some("Edm.DateTime"));
+            match (&**name, Value::read(json, edm)) {
+                ("PartitionKey", Some(Value::String(key))) => entity.partition_key = key.into_owned(),
+                ("RowKey", Some(Value::String(key))) => entity.row_key = key.into_owned(),
+                ("Timestamp", Some(Value::DateTime(time))) => entity.timestamp = Some(time),
+                (_, Some(value)) => entity.properties.push((name.clone().into_owned(), value)),
+                (_, None) => {}
+            }
+        }
+        entity
+    }
+}
+
+/// One entity alone, as a point read gives it.
+pub(super) fn entity(body: &[u8]) -> Result<Entity, serde_json::Error> {
+    serde_json::from_slice::<Fields<'_>>(body).map(|fields| Entity::read(&fields))
+}
+
+/// The entities of a page.
+pub(super) fn entities(body: &[u8]) -> Result<Vec<Entity>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct PageBody<'a> {
+        #[serde(borrow)]
+        value: Vec<Fields<'a>>,
+    }
+    serde_json::from_slice::<PageBody<'_>>(body).map(|page| page.value.iter().map(Entity::read).collect())
+}
+
+/// The names of tables of a page.
+pub(super) fn tables(body: &[u8]) -> Result<Vec<String>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(rename = "TableName")]
+        name: String,
+    }
+    #[derive(Deserialize)]
+    struct PageBody {
+        value: Vec<Named>,
+    }
+    serde_json::from_slice::<PageBody>(body).map(|page| page.value.into_iter().map(|table| table.name).collect())
+}
+
+/// An object's fields in their order, values as they stand there: numbers are read by their type, to the last bit.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl Fields<'_> {
+    /// The type that is named for a property. It usually stands right before.
+    fn edm(&self, name: &str) -> Option<String> {
+        let is = |other: &str| other.strip_suffix("@odata.type").is_some_and(|of| of == name);
+        let (_, json) = self.0.iter().find(|(other, _)| is(other))?;
+        serde_json::from_str(json.get()).ok()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'a>, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an entity")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(Name(name)) = map.next_key()? {
+                    if fields.len() >= FIELDS_MAX {
+                        return Err(A::Error::custom("an entity has more properties than the service allows"));
+                    }
+                    fields.push((name, map.next_value()?));
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_page_of_the_service() {
+        let body = r#"{"odata.metadata":"https://acme.table.core.windows.net/$metadata#Log","value":[
+            {"odata.etag":"W/\"datetime'2026-11-21T00%3A51%3A47.2034398Z'\"","PartitionKey":"web-17","RowKey":"1",
+             "Timestamp":"2026-11-21T00:51:47.2034398Z","Message":"a\u00e9","Time@odata.type":"Edm.DateTime",
+             "Time":"2026-11-21T00:00:00Z","Severity":9,"Size@odata.type":"Edm.Int64","Size":"5000000000","Ratio":0.1,
+             "None":null,"Up":true,"Bad@odata.type":"Edm.Double","Bad":"NaN"},
+            {"PartitionKey":"web-17","RowKey":"2"}]}"#;
+        let page = entities(body.as_bytes()).expect("a page");
+        assert_eq!(page.len(), 2);
+        let entity = &page[0];
+        assert_eq!((entity.partition_key.as_str(), entity.row_key.as_str()), ("web-17", "1"));
+        assert_eq!(entity.timestamp, DateTime::parse("2026-11-21T00:51:47.2034398Z"));
+        let names: Vec<&str> = entity.properties.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["Message", "Time", "Severity", "Size", "Ratio", "Up", "Bad"]);
+        assert_eq!(entity.property("Message"), Some(&"aé".into()));
+        assert_eq!(entity.property("Time"), DateTime::parse("2026-11-21T00:00:00Z").map(Value::DateTime).as_ref());
+        assert_eq!(entity.property("Severity"), Some(&Value::Int32(9)));
+        assert_eq!(entity.property("Size"), Some(&Value::Int64(5_000_000_000)));
+        assert_eq!(entity.property("Ratio"), Some(&Value::Double(0.1)));
+        assert!(matches!(entity.property("Bad"), Some(Value::Double(number)) if number.is_nan()));
+        assert_eq!(page[1], Entity { partition_key: "web-17".into(), row_key: "2".into(), ..Entity::default() });
+    }
+
+    #[test]
+    fn more_properties_than_there_can_be() {
+        let fields = |count: usize| (0..count).map(|number| format!("\"A{number}\":1")).collect::<Vec<_>>().join(",");
+        assert_eq!(entity(format!("{{{}}}", fields(255)).as_bytes()).expect("an entity").properties.len(), 255);
+        assert!(entity(format!("{{{}}}", fields(100_000)).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn tables_of_the_service() {
+        let body = r#"{"odata.metadata":"m","value":[{"TableName":"Log20261120"},{"TableName":"Log20261121"}]}"#;
+        assert_eq!(tables(body.as_bytes()).expect("tables"), ["Log20261120", "Log20261121"]);
+    }
+
+    proptest! {
+        /// No bytes panic.
+        #[test]
+        fn any_bytes(text in "[{}\\[\\]\":,a-z0-9@.\\\\-]{0,60}") {
+            let _ = (entities(text.as_bytes()), entity(text.as_bytes()), tables(text.as_bytes()));
+            let page = format!("{{\"value\":[{{{text}}}]}}");
+            let _ = entities(page.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `daytable copy`: tables go from one store to another.
+//!
+//! | an end | what it is |
+//! |---|---|
+//! | `/var/lib/daytable` | a data folder; it is made where it is not there |
+//! | `daytable.toml` | the store of that configuration: its data folder, or its remote store |
+//! | `azure:FILE` | the account whose connection string FILE holds |
+//! | `azure:` | the account of the environment's connection string |
+
+use super::exit::CliError;
+use super::output::Output;
+use crate::config::Config;
+use crate::key::{KeyError, TableName};
+use crate::query::When;
+use crate::store::{Options, Reader, Store, StoreError};
+use crate::tables::azure::WORK_PATIENCE;
+use crate::tables::copy::Copy;
+use crate::tables::{AzureTables, Embedded, TableStore, connect};
+use crate::time::{self, Ticks};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Where from: a data folder, a configuration (*.toml), azure:FILE with a connection string, or azure:
+    #[arg(long, value_name = "STORE")]
+    from: String,
+    /// Where to
+    #[arg(long, value_name = "STORE")]
+    to: String,
+    /// Days of this configured table only; may be given several times
+    #[arg(long, value_name = "NAME", value_parser = |name: &str| -> Result<TableName, KeyError> { TableName::new(name) })]
+    table: Vec<TableName>,
+    /// Tables whose period ends after this: 2026-11-21, RFC 3339, or an age such as 7d
+    #[arg(long, value_name = "TIME")]
+    since: Option<When>,
+    /// Tables whose period begins before this
+    #[arg(long, value_name = "TIME")]
+    until: Option<When>,
+    /// Where it is kept what was done, so that the same command goes on
+    #[arg(long, value_name = "FILE", default_value = "daytable-copy.json")]
+    state: PathBuf,
+}
+
+/// A store at one end.
+struct End {
+    /// What it is called: without anything secret.
+    name: String,
+    tables: Box<dyn TableStore>,
+    /// The folder that is open to write.
+    store: Option<Store>,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let from = End::open(&args.from, Side::From)?;
+    let to = End::open(&args.to, Side::To)?;
+    let copied = copy(args, &from, &to);
+    let End { tables, store, .. } = to;
+    drop(tables);
+    let closed = store.map_or(Ok(()), Store::close);
+    copied?;
+    Ok(closed?)
+}
+
+fn copy(args: &Args, from: &End, to: &End) -> Result<(), CliError> {
+    if from.name == to.name {
+        return Err(CliError::Unavailable(format!("both ends are {}", to.name)));
+    }
+    let now = time::now();
+    let since = args.since.as_ref().map_or(Ticks::MIN, |since| since.at(now));
+    let until = args.until.as_ref().map_or(Ticks::MAX, |until| until.at(now));
+    let mut tables = from.tables.tables()?;
+    tables.retain(|table| {
+        let is_named = args.table.is_empty() || args.table.contains(table.table());
+        is_named && table.end() > since && table.start() < until
+    });
+    tables.sort_by_key(|table| (table.start(), table.table().clone()));
+    let mut copy = Copy::open(&*from.tables, &*to.tables, (&from.name, &to.name), &args.state)?;
+    let mut output = Output::new();
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    let mut rows = 0;
+    for table in &tables {
+        let copied = copy.copy(table, &mut |act, rows| {
+            bar.set_message(format!("{act} {table}"));
+            bar.set_position(rows);
+            ControlFlow::Continue(())
+        })?;
+        rows += copied.rows;
+        let how = if copied.was_done { "was copied before" } else { "copied and compared" };
+        output.line(format_args!("{table}  {how}: {} rows, checksum {}", copied.rows, copied.content))?;
+        output.flush()?;
+    }
+    bar.finish_and_clear();
+    output.line(format_args!("{} tables with {rows} rows are at {}", tables.len(), to.name))?;
+    output.flush()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    From,
+    To,
+}
+
+impl End {
+    fn open(text: &str, side: Side) -> Result<End, CliError> {
+        if let Some(file) = text.strip_prefix("azure:") {
+            let file = Some(file).filter(|file| !file.is_empty()).map(Path::new);
+            let account = connect::account(file)?;
+            return Ok(End::remote(AzureTables::new(account, WORK_PATIENCE)?));
+        }
+        if text.ends_with(".toml") {
+            let config = Config::load(Path::new(text))?;
+            return match connect::behind(&config.store, WORK_PATIENCE)? {
+                Some(remote) => Ok(End::remote(remote)),
+                None => End::folder(&config.data_dir, side),
+            };
+        }
+        End::folder(Path::new(text), side)
+    }
+
+    fn remote(remote: AzureTables) -> End {
+        let name = remote.client().account().endpoint().to_owned();
+        End { name, tables: Box::new(remote), store: None }
+    }
+
+    fn folder(path: &Path, side: Side) -> Result<End, CliError> {
+        let store = (side == Side::To).then(|| Store::open(path, Options::default())).transpose()?;
+        if Reader::open(path)?.is_outbox()? {
+            let what = "is the outbox of a remote store: name that, by its configuration or as azure:FILE";
+            return Err(CliError::Unavailable(format!("{} {what}", path.display())));
+        }
+        let tables: Box<dyn TableStore> = match &store {
+            Some(store) => Box::new(Embedded::of(store, path)?),
+            None => Box::new(Embedded::open_to_read(path)?),
+        };
+        let name = path.canonicalize().map_err(|source| StoreError::Io { path: path.into(), source })?;
+        Ok(End { name: name.display().to_string(), tables, store })
+    }
+}

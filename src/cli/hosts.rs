@@ -1,0 +1,57 @@
+//! `daytable hosts`: the daytables that share a remote store, as they told of themselves.
+
+use super::exit::CliError;
+use super::output::Output;
+use crate::config::Config;
+use crate::lifecycle::shared::Notes;
+use crate::tables::azure::QUERY_PATIENCE;
+use crate::tables::connect;
+use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The configuration that says how the store is reached
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Forget this one: what its outbox may hold is waited for no more
+    #[arg(long, value_name = "NAME")]
+    forget: Option<String>,
+    /// An object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// A daytable as it is shown.
+#[derive(Serialize)]
+struct Shown {
+    host: String,
+    seen: String,
+    oldest: Option<String>,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let config = Config::load(&args.config)?;
+    let tables = connect::behind(&config.store, QUERY_PATIENCE)?;
+    let tables =
+        tables.ok_or_else(|| CliError::Unavailable("the store of this configuration is shared with none".into()))?;
+    let (notes, mut output) = (Notes(&tables), Output::new());
+    if let Some(host) = &args.forget {
+        if !notes.forget_host(host)? {
+            return Err(CliError::NotFound(host.clone()));
+        }
+        output.line(format_args!("forgot {host}"))?;
+        return output.flush();
+    }
+    for host in notes.hosts()? {
+        let (seen, oldest) = (host.seen.to_string(), host.oldest.map(|oldest| oldest.to_string()));
+        match args.json {
+            true => output.json(&Shown { host: host.id, seen, oldest })?,
+            false => {
+                let holds = oldest.map_or("nothing".into(), |oldest| format!("rows from {oldest} on"));
+                output.line(format_args!("{}  seen {seen}  its outbox holds {holds}", host.id))?;
+            }
+        }
+    }
+    output.flush()
+}

@@ -1,0 +1,197 @@
+//! `daytable stress`: how much the remote store takes, by offering it a peak load.
+
+use super::exit::CliError;
+use super::output::{Columns, Output};
+use crate::azure::Client;
+use crate::config::Config;
+use crate::daemon;
+use crate::stress::{Load, Measured, recommend, stress};
+use std::num::{NonZeroU16, NonZeroU32};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A table of its own is made, written to and dropped. It costs what so many transactions cost.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The configuration, whose [store] says where the connection string is; else AZURE_STORAGE_CONNECTION_STRING is it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A file with the connection string
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    connection_string_file: Option<PathBuf>,
+    /// Entities a second that are offered: what the busiest instance writes at its peak
+    #[arg(long, value_name = "ENTITIES", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    peak: u32,
+    /// How long each of the two loads lasts, up to 1h
+    #[arg(long = "for", value_name = "DURATION", default_value = "30s", value_parser = lasting)]
+    lasts: Duration,
+    /// Partitions that the second load is spread over
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u16).range(2..=256))]
+    partitions: u16,
+    /// Transactions that are under way at a time at most
+    #[arg(long, value_name = "COUNT", default_value = "64", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    in_flight: u16,
+    /// Bytes of an entity's message, up to 32000
+    #[arg(long, value_name = "BYTES", default_value = "250", value_parser = clap::value_parser!(u16).range(0..=32_000))]
+    message_bytes: u16,
+    /// An object a load, and one with the number of buckets
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), CliError> {
+    let client = client(args)?;
+    let endpoint = client.account().endpoint().to_owned();
+    let load = Load {
+        peak: NonZeroU32::new(args.peak).unwrap_or(NonZeroU32::MIN),
+        partitions: NonZeroU16::new(args.partitions).unwrap_or(NonZeroU16::MIN),
+        lasts: args.lasts,
+        in_flight: NonZeroU16::new(args.in_flight).unwrap_or(NonZeroU16::MIN),
+        message_bytes: usize::from(args.message_bytes),
+    };
+    let unavailable = |what: String| CliError::Unavailable(what);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| unavailable(format!("failed to start threads: {error}")))?;
+    let measured = runtime.block_on(async {
+        let tell = |table: &str, partitions: u16| {
+            let (of, seconds) = (if partitions == 1 { "partition" } else { "partitions" }, args.lasts.as_secs_f64());
+            eprintln!(
+                "daytable: {} entities/s for {seconds} s to {partitions} {of} of {table} at {endpoint}",
+                args.peak
+            );
+        };
+        // Asked for before the table is there: a signal that comes now is heard later.
+        stress(&client, load, told_to_stop(), tell).await
+    });
+    let [one, many] = measured.map_err(|error| unavailable(error.to_string()))?;
+    let buckets = recommend(args.peak.into(), one.rate(), many.rate());
+    let mut output = Output::new();
+    if args.json {
+        for load in [&one, &many] {
+            output.json(&shown(load, args.peak))?;
+        }
+        output.json(&serde_json::json!({ "peak": args.peak, "buckets": buckets }))?;
+    } else {
+        output.line(columns(&[&one, &many]))?;
+        output.line(format_args!("\n{}", advice(args.peak, &one, &many, buckets)))?;
+    }
+    output.flush()
+}
+
+/// Ends with SIGINT or SIGTERM, from this call on.
+fn told_to_stop() -> impl Future<Output = ()> {
+    let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async {
+        // Where they cannot be waited for, they end the process as ever.
+        let (Ok(mut interrupt), Ok(mut terminate)) = (interrupt, terminate) else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    }
+}
+
+/// A client of the account that the arguments lead to.
+fn client(args: &Args) -> Result<Client, CliError> {
+    let configured = args.config.as_deref().map(Config::load).transpose()?;
+    let mut azure = configured.map(|config| config.store.azure).unwrap_or_default();
+    if let Some(file) = &args.connection_string_file {
+        azure.connection_string_file = Some(file.clone());
+    }
+    daemon::client(&azure).map_err(|error| CliError::Daemon(error.into()))
+}
+
+fn lasting(text: &str) -> Result<Duration, String> {
+    let lasts = super::args::interval(text)?;
+    if lasts > Duration::from_secs(3600) { Err("must be 1h at most".into()) } else { Ok(lasts) }
+}
+
+fn millis(duration: Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+}
+
+fn columns(loads: &[&Measured]) -> Columns<'static, 8> {
+    let row = |load: &&Measured| {
+        [
+            load.partitions.to_string(),
+            load.entities.to_string(),
+            load.rate().to_string(),
+            millis(load.latencies.percentile(50)),
+            millis(load.latencies.percentile(99)),
+            millis(load.latencies.longest()),
+            load.throttled.to_string(),
+            load.failed.to_string(),
+        ]
+    };
+    const HEADS: [&str; 8] =
+        ["partitions", "entities", "entities/s", "median", "99 %", "longest", "throttled", "failed"];
+    Columns { heads: HEADS, right: &HEADS, rows: loads.iter().map(row).collect() }
+}
+
+fn shown(load: &Measured, peak: u32) -> serde_json::Value {
+    let seconds = |duration: Duration| duration.as_secs_f64();
+    serde_json::json!({
+        "partitions": load.partitions,
+        "offered_per_second": peak,
+        "entities": load.entities,
+        "entities_per_second": load.rate(),
+        "seconds": seconds(load.took),
+        "latency_seconds": {
+            "50": seconds(load.latencies.percentile(50)),
+            "90": seconds(load.latencies.percentile(90)),
+            "99": seconds(load.latencies.percentile(99)),
+            "100": seconds(load.latencies.longest()),
+        },
+        "throttled": load.throttled,
+        "failed": load.failed,
+    })
+}
+
+/// What to do about it.
+fn advice(peak: u32, one: &Measured, many: &Measured, buckets: NonZeroU16) -> String {
+    let (peak, reached) = (u64::from(peak), one.rate().max(many.rate()));
+    let advice = match buckets.get() {
+        1 => "buckets = 1 is enough".to_owned(),
+        count => format!("an instance that writes {} entities/s needs buckets = {count}", peak.min(reached)),
+    };
+    // The same twentieth as in the recommendation.
+    match reached + peak / 20 >= peak {
+        true => advice,
+        false => format!("{advice}; {reached} entities/s are all that came through to {} partitions", many.partitions),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stress::Histogram;
+
+    #[test]
+    fn what_is_advised() {
+        let measured = |partitions, entities| Measured {
+            partitions,
+            entities,
+            took: Duration::from_secs(1),
+            latencies: Histogram::default(),
+            throttled: 0,
+            failed: 0,
+        };
+        for (one, many, advised) in [
+            (5000, 5000, "buckets = 1 is enough"),
+            (2000, 5000, "an instance that writes 5000 entities/s needs buckets = 3"),
+            (
+                1000,
+                2000,
+                "an instance that writes 2000 entities/s needs buckets = 2; 2000 entities/s are all that came through to 16 partitions",
+            ),
+            (300, 300, "buckets = 1 is enough; 300 entities/s are all that came through to 16 partitions"),
+        ] {
+            let (one, many) = (measured(1, one), measured(16, many));
+            let buckets = recommend(5000, one.rate(), many.rate());
+            assert_eq!(advice(5000, &one, &many, buckets), advised);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What the daemon reads of a remote store, and what it does for the life of its tables.
+
+use crate::azure::Client;
+use crate::config::{Config, TableConfig};
+use crate::lifecycle::run::Run;
+use crate::lifecycle::shared::{Shared, SharedHands};
+use crate::lifecycle::{Hands, TableRule};
+use crate::tables::azure::{QUERY_PATIENCE, WORK_PATIENCE};
+use crate::tables::{AzureTables, TableError};
+use std::sync::Arc;
+
+/// The remote store, as it is read.
+pub(super) struct Afar {
+    /// For queries, whose users look on.
+    pub(super) tables: Arc<AzureTables>,
+    /// For the life of its tables.
+    pub(super) hands: Arc<SharedHands>,
+}
+
+impl Afar {
+    pub(super) fn new(config: &Config, client: &Client, here: &Arc<Hands>) -> Result<Afar, TableError> {
+        let tables = Arc::new(AzureTables::over(client.clone(), QUERY_PATIENCE)?);
+        let patient = Arc::new(AzureTables::over(client.clone(), WORK_PATIENCE)?);
+        let hands =
+            Arc::new(SharedHands::new(patient, here.clone(), config.data_dir.clone(), config.store.azure.owner));
+        Ok(Afar { tables, hands })
+    }
+
+    /// What tells the others of this outbox, and plans where this daytable is the owner.
+    pub(super) fn lifecycle(self, config: &Config, host: &str, on_run: Box<dyn Fn(&Run) + Send>) -> Shared {
+        // Two daytables of one host have two folders.
+        let folder = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
+        let hash = xxhash_rust::xxh3::xxh3_64(folder.as_os_str().as_encoded_bytes());
+        Shared {
+            hands: self.hands,
+            data_dir: config.data_dir.clone(),
+            id: format!("{host}-{hash:016x}"),
+            is_owner: config.store.azure.owner,
+            rules: configured(config),
+            schedule: config.lifecycle.schedule.clone(),
+            limits: config.lifecycle.limits,
+            on_run,
+        }
+    }
+}
+
+/// The rules of the configured tables.
+pub(super) fn configured(config: &Config) -> Vec<TableRule> {
+    config.tables.iter().map(TableConfig::rule).collect()
+}

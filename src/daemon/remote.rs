@@ -1,0 +1,159 @@
+//! The remote store's part of the daemon: who is sent to, what the store is told of it, and what is shown.
+
+use super::DaemonError;
+use crate::azure::{Account, Client, DateTime, Options};
+use crate::config::{AzureConfig, Config, StoreKind, TableConfig, WhenFull};
+use crate::http::Readiness;
+use crate::key::Period;
+use crate::lifecycle::{Archive, TableRule, Window};
+use crate::metrics::{Metrics, raise_to};
+use crate::outbox::{self, Bell, Counters, Inbox, Outbox, SetAside, Setup, dead};
+use crate::store::outbox::{Dropped, Level};
+use crate::store::{OutboxOptions, Store};
+use crate::time;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The environment's connection string, where the configuration names no file.
+const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
+
+/// Why there is no remote store to send to. Never has anything of the secret.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// Neither a file nor the environment has it.
+    #[error("there is no connection string: set store.connection_string_file, or {CONNECTION_STRING}")]
+    NoConnectionString,
+    /// Its file cannot be read.
+    #[error("{0}: {1}")]
+    Read(std::path::PathBuf, std::io::Error),
+    /// It is no connection string.
+    #[error("the connection string: {0}")]
+    Account(#[from] crate::azure::AccountError),
+    /// There is no client.
+    #[error(transparent)]
+    Client(#[from] crate::azure::SetupError),
+    /// The name of the dead letters' table is none.
+    #[error(transparent)]
+    Name(#[from] crate::key::KeyError),
+}
+
+/// A client of the account that the configuration names.
+pub fn client(config: &AzureConfig) -> Result<Client, RemoteError> {
+    let text = match &config.connection_string_file {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| RemoteError::Read(path.clone(), error))?,
+        None => std::env::var(CONNECTION_STRING).map_err(|_| RemoteError::NoConnectionString)?,
+    };
+    let account: Account = text.trim().parse()?;
+    Ok(Client::new(account, Options::new(|| DateTime::from_ticks(time::now().get())))?)
+}
+
+/// What there is of the remote store before its outbox is opened.
+pub(super) struct Remote {
+    pub(super) client: Client,
+    level: Arc<Level>,
+    bell: Bell,
+    inbox: Inbox,
+}
+
+impl Remote {
+    /// None where rows stay here.
+    pub(super) fn new(config: &Config) -> Result<Option<Remote>, RemoteError> {
+        if config.store.kind == StoreKind::Embedded {
+            return Ok(None);
+        }
+        let (bell, inbox) = outbox::bell();
+        Ok(Some(Remote { client: client(&config.store.azure)?, level: Arc::default(), bell, inbox }))
+    }
+
+    /// What makes the store its outbox.
+    pub(super) fn options(&self, config: &AzureConfig) -> Result<OutboxOptions, RemoteError> {
+        let bell = self.bell.clone();
+        Ok(OutboxOptions {
+            stays: dead::table()?,
+            bytes_max: config.outbox_bytes_max.get(),
+            age_max: config.outbox_age_max,
+            drops_oldest: config.when_full == WhenFull::DropOldest,
+            level: self.level.clone(),
+            on_commit: Box::new(move || bell.ring()),
+        })
+    }
+
+    /// Begins to send.
+    pub(super) fn start(
+        self,
+        config: &Config,
+        store: &Store,
+        metrics: &Arc<Metrics>,
+        readiness: &Readiness,
+    ) -> Result<Outbox, DaemonError> {
+        let Remote { client, level, inbox, .. } = self;
+        let landed = metrics.remote.transaction_entities.clone();
+        let setup = Setup {
+            data_dir: &config.data_dir,
+            config: &config.store.azure,
+            tables: &config.tables,
+            client,
+            departures: store.departures(),
+            level: level.clone(),
+            on_landed: Box::new(move |entities| landed.observe(entities as f64)),
+        };
+        let outbox = Outbox::start(setup, inbox)?;
+        fetch(metrics, outbox.counters(), level.clone());
+        readiness.bounded_by(move || level.is_full());
+        Ok(outbox)
+    }
+}
+
+fn fetch(metrics: &Metrics, counters: Arc<Counters>, level: Arc<Level>) {
+    // Series that stand at zero are there before the first event.
+    for why in SetAside::ALL {
+        metrics.remote.dead_letters.with_label_values(&[why.label()]);
+    }
+    let of_outbox = metrics.source("outbox");
+    metrics.on_scrape(Box::new(move |metrics| {
+        let remote = &metrics.remote;
+        let waiting = outbox::waiting(&counters, &level);
+        remote.outbox_entities.set(whole(waiting));
+        remote.outbox_bytes.set(whole(level.bytes()));
+        let age = if waiting == 0 { 0.0 } else { level.age(time::now()).as_secs_f64() };
+        remote.outbox_age_seconds.set(age);
+        remote.outbox_full.set(i64::from(level.is_full()));
+        for (code, requests) in counters.codes() {
+            let code = if code == 0 { "none".to_owned() } else { code.to_string() };
+            raise_to(&remote.requests.with_label_values(&[&code]), requests);
+        }
+        raise_to(&remote.retries, counters.retries.load(Ordering::Relaxed));
+        raise_to(&remote.throttled, counters.throttled.load(Ordering::Relaxed));
+        raise_to(&remote.entities_sent, counters.sent.load(Ordering::Relaxed));
+        remote.denied.set(i64::from(counters.is_denied.load(Ordering::Relaxed)));
+        for why in SetAside::ALL {
+            raise_to(&remote.dead_letters.with_label_values(&[why.label()]), counters.set_aside(why));
+        }
+        for why in Dropped::ALL {
+            raise_to(&of_outbox.records_dropped(why.label(), true), level.dropped(why));
+        }
+    }));
+}
+
+/// As a gauge shows it.
+fn whole(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// What the lifecycle of the data folder goes by: with a remote store, only dead letters live there.
+pub(super) fn local_rules(config: &Config) -> Vec<TableRule> {
+    if config.store.kind == StoreKind::Embedded {
+        return config.tables.iter().map(TableConfig::rule).collect();
+    }
+    let window = Window { keep: config.store.azure.dead_letters_keep, period: Period::Day };
+    let rule = |name| TableRule {
+        name,
+        window,
+        archive: Archive::None,
+        keep_archives: None,
+        shortened: None,
+        archive_before: None,
+        archives_until: None,
+    };
+    dead::table().map(rule).into_iter().collect()
+}

@@ -1,0 +1,98 @@
+//! A folder as the outbox of a remote store: who only adds to it leaves it one, and who ends that keeps its rows.
+
+use super::super::catalogue::Role;
+use super::super::outbox::{Level, OutboxOptions};
+use super::*;
+use std::sync::Arc;
+
+fn open(folder: &Folder, onward: Onward) -> Store {
+    let options = Options { commit_interval: Duration::from_millis(1), onward, ..Options::default() };
+    Store::open(&folder.path(), options).expect("opened")
+}
+
+fn to(bytes_max: u64, level: &Arc<Level>) -> Onward {
+    Onward::To(OutboxOptions {
+        stays: TableName::new("DeadLetter").expect("a name"),
+        bytes_max,
+        age_max: None,
+        drops_oldest: false,
+        level: level.clone(),
+        on_commit: Box::new(|| {}),
+    })
+}
+
+fn roles(folder: &Folder) -> Vec<Role> {
+    folder.reader().catalogue().files().expect("read").into_iter().map(|file| file.role).collect()
+}
+
+#[test]
+fn whoever_adds_to_an_outbox_leaves_it_one_and_who_ends_it_keeps_its_rows() {
+    let folder = Folder::new();
+    let level = Arc::new(Level::default());
+    let store = open(&folder, to(u64::MAX, &level));
+    write(&store, day(0), 0, 10);
+    assert_eq!(level.entities(), 10);
+    store.close().expect("closed");
+    // An import, without a configuration.
+    let store = open(&folder, Onward::AsBefore);
+    write(&store, day(1), 10, 20);
+    write(&store, day(0), 20, 30);
+    store.close().expect("closed");
+    assert_eq!(roles(&folder), [Role::Outbox, Role::Outbox]);
+    let store = open(&folder, to(u64::MAX, &level));
+    assert_eq!(level.entities(), 30);
+    assert!(matches!(store.steps().begin_seal(&table(day(0))), Err(StoreError::Refused(_))));
+    assert!(matches!(store.steps().drop_table(&table(day(0))), Err(StoreError::Refused(_))));
+    store.close().expect("closed");
+    // Nothing is sent any more.
+    let store = open(&folder, Onward::Nowhere);
+    assert_eq!(roles(&folder), [Role::Closed, Role::Closed]);
+    write(&store, day(0), 30, 40);
+    assert_eq!(folder.messages(day(0)).len(), 30);
+    assert_eq!(store.steps().begin_seal(&table(day(0))).expect("begun").inputs.len(), 2);
+    store.close().expect("closed");
+    let store = open(&folder, Onward::AsBefore);
+    write(&store, day(2), 40, 50);
+    store.close().expect("closed");
+    assert_eq!(roles(&folder).last(), Some(&Role::Open));
+}
+
+#[test]
+fn a_lost_catalogue_is_made_anew_and_what_waited_waits() {
+    let folder = Folder::new();
+    let level = Arc::new(Level::default());
+    let store = open(&folder, to(u64::MAX, &level));
+    write(&store, day(0), 0, 10);
+    store.close().expect("closed");
+    for name in ["catalog.db", "catalog.db-wal", "catalog.db-shm"] {
+        let _ = std::fs::remove_file(folder.path().join(name));
+    }
+    super::super::repair(&folder.path()).expect("repaired");
+    assert_eq!(roles(&folder), [Role::Outbox]);
+    let store = open(&folder, to(u64::MAX, &level));
+    assert_eq!(level.entities(), 10);
+    store.close().expect("closed");
+}
+
+#[test]
+fn a_full_outbox_takes_nothing_until_sources_stop() {
+    let folder = Folder::new();
+    let level = Arc::new(Level::default());
+    let store = open(&folder, to(1, &level));
+    write(&store, day(0), 0, 10);
+    // The commit is told of before it is looked how much there is.
+    while !level.is_full() {
+        std::thread::yield_now();
+    }
+    let intake = store.intake();
+    let waiting = std::thread::spawn(move || {
+        let batches = vec![batch(day(0), "web-1", &[(day(0), 99, "late")])];
+        intake.submit(Submission { batches, epoch: intake.epoch(), ..Submission::default() })
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!waiting.is_finished());
+    store.drain();
+    waiting.join().expect("no panic").expect("taken");
+    store.close().expect("closed");
+    assert_eq!(folder.messages(day(0)).len(), 11);
+}

@@ -1,0 +1,345 @@
+//! The client of `daytable::azure`: what it writes is what Microsoft's own reads, and whatever goes wrong on the way is
+//! known for what it is.
+
+use super::emulator::{Azurite, client, kind, wait};
+use super::proxy::{Fault, Proxy};
+use daytable::azure::{
+    Backoff, Client, DateTime, Entity, Error, Kind, Options, Pauses, Pushed, Query, Scope, SealedTransaction,
+    Transaction, Value, literal,
+};
+use std::time::Duration;
+
+const TABLE: &str = "Log20261121";
+
+/// Entities with RowKeys of six digits.
+fn numbered(client: &Client, partition: &str, numbers: std::ops::Range<usize>) -> SealedTransaction {
+    let mut transaction = Transaction::new(client.account(), TABLE, partition);
+    for number in numbers {
+        let properties =
+            [("Message", Value::from("started")), ("Number", Value::Int64(number.try_into().expect("small")))];
+        assert_eq!(transaction.push(&format!("{number:06}"), properties), Pushed::Added);
+    }
+    transaction.seal()
+}
+
+/// All entities that a query gives, in pages of `top`.
+async fn all(client: &Client, query: Query) -> Result<Vec<Entity>, Error> {
+    let (mut entities, mut next) = (Vec::new(), None);
+    loop {
+        let page = client.query(TABLE, &query, next.as_ref()).await?;
+        entities.extend(page.entities);
+        next = page.next;
+        if next.is_none() {
+            return Ok(entities);
+        }
+    }
+}
+
+#[test]
+fn values_of_every_type_are_what_microsofts_client_reads() {
+    let azurite = Azurite::start();
+    let client = azurite.client();
+    let partitions = ["web-17", "it's a \"café\" \u{2028}100%+&=;{x}"];
+    let text =
+        "tab\t line\nsep\u{2028} \u{1}quote\" back\\slash €\u{10348} --changeset_entities\r\n--batch_transaction--";
+    let long = "é".repeat(32 << 10);
+    let properties = || {
+        [
+            ("Text", Value::from(text)),
+            ("Empty", Value::from("")),
+            ("Long", Value::from(long.as_str())),
+            ("Yes", Value::Boolean(true)),
+            ("Small", Value::Int32(i32::MIN)),
+            ("Large", Value::Int64(i64::MAX)),
+            ("Whole", Value::Double(1.0)),
+            ("Third", Value::Double(1.0 / 3.0)),
+            ("Tiny", Value::Double(5e-324)),
+            ("Infinite", Value::Double(f64::INFINITY)),
+            ("Below", Value::Double(f64::NEG_INFINITY)),
+            ("NoNumber", Value::Double(f64::NAN)),
+            ("Time", Value::DateTime(DateTime::from_ticks(639_308_160_001_234_567))),
+            ("Id", Value::Guid([0xab; 16])),
+            ("Bytes", Value::from(&[0u8, 255, 10, 13][..])),
+        ]
+    };
+    wait(async {
+        client.create_table(TABLE).await.expect("created");
+        for partition in partitions {
+            let mut transaction = Transaction::new(client.account(), TABLE, partition);
+            for row in ["2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12", "it's 100%+&=;{x}"] {
+                assert_eq!(transaction.push(row, properties()), Pushed::Added);
+            }
+            client.transact(&transaction.seal()).await.expect("written");
+        }
+        // And by this client, to the last bit.
+        for partition in partitions {
+            let entity = client.entity(TABLE, partition, "it's 100%+&=;{x}", &[]).await.expect("read").expect("there");
+            assert_eq!((entity.partition_key.as_str(), entity.row_key.as_str()), (partition, "it's 100%+&=;{x}"));
+            assert!(entity.timestamp.is_some());
+            for (name, value) in properties() {
+                let found = entity.property(name).unwrap_or_else(|| panic!("{name} is not there"));
+                // NaN equals nothing, not even itself.
+                assert_eq!(format!("{found:?}"), format!("{value:?}"), "{name}");
+            }
+        }
+        assert_eq!(client.entity(TABLE, "web-17", "none", &[]).await.expect("asked"), None);
+    });
+    let read = azurite.read_back(TABLE);
+    assert_eq!(read.len(), 4);
+    for entity in &read {
+        for (name, kind, value) in [
+            ("Text", "String", text),
+            ("Empty", "String", ""),
+            ("Long", "String", long.as_str()),
+            ("Yes", "Boolean", "true"),
+            ("Small", "Int32", "-2147483648"),
+            ("Large", "Int64", "9223372036854775807"),
+            ("Whole", "Double", "1.0"),
+            ("Third", "Double", "0.3333333333333333"),
+            ("Tiny", "Double", "5e-324"),
+            ("Infinite", "Double", "inf"),
+            ("Below", "Double", "-inf"),
+            ("NoNumber", "Double", "nan"),
+            ("Time", "DateTime", "2026-11-21T00:00:00.1234567Z"),
+            ("Id", "Guid", "abababab-abab-abab-abab-abababababab"),
+            ("Bytes", "Binary", "00ff0a0d"),
+        ] {
+            assert_eq!(entity["properties"][name], serde_json::json!([kind, value]), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_shared_access_signature_does_what_a_key_does() {
+    let azurite = Azurite::start();
+    let proxy = Proxy::start(azurite.port);
+    let script = "import sys, datetime
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.data.tables import generate_account_sas, ResourceTypes, AccountSasPermissions
+parts = dict(pair.split('=', 1) for pair in sys.argv[1].split(';') if pair)
+key = AzureNamedKeyCredential(parts['AccountName'], parts['AccountKey'])
+until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+rights = AccountSasPermissions(read=True, write=True, delete=True, list=True, add=True, create=True, update=True, process=True)
+print(generate_account_sas(key, ResourceTypes(service=True, container=True, object=True), rights, until), end='')";
+    let said = std::process::Command::new(crate::place::installed("venv/bin/python"))
+        .args(["-c", script, &proxy.connection_string()])
+        .output()
+        .expect("Python can be run");
+    let sas = String::from_utf8(said.stdout).expect("text");
+    assert!(sas.contains("sig="), "{}", String::from_utf8_lossy(&said.stderr));
+    let endpoint = format!("http://127.0.0.1:{}/devstoreaccount1", proxy.port);
+    let client = client(&format!("TableEndpoint={endpoint};SharedAccessSignature={sas}"));
+    wait(async {
+        client.create_table(TABLE).await.expect("created");
+        client.transact(&numbered(&client, "a", 0..100)).await.expect("written");
+        assert_eq!(client.list_tables("Log").await.expect("listed"), [TABLE]);
+        assert_eq!(all(&client, Query::partition("a").top(30)).await.expect("read").len(), 100);
+        assert!(client.entity(TABLE, "a", "000005", &["Number"]).await.expect("read").is_some());
+        // What went wrong says nothing of it, although it stands in every address.
+        proxy.plan(|number, _| [Fault::ResetBefore, Fault::Forbidden, Fault::HalfAnAnswer].get(number).copied());
+        for _ in 0..3 {
+            let error = client.query(TABLE, &Query::default(), None).await.expect_err("it fails");
+            assert!(!format!("{error} {error:?}").contains("sig"), "{error:?}");
+        }
+        client.drop_table(TABLE).await.expect("dropped");
+    });
+    let asked = proxy.asked();
+    assert!(asked.iter().all(|asked| asked.target.contains("sig=") && !asked.head.contains("uthorization")));
+    assert!(asked.iter().all(|asked| !String::from_utf8_lossy(&asked.body).contains("sig=")));
+}
+
+#[test]
+fn pages_go_on_to_the_end_and_keep_the_order() {
+    let azurite = Azurite::start();
+    let client = azurite.client();
+    wait(async {
+        client.create_table(TABLE).await.expect("created");
+        for partition in ["a", "b"] {
+            for hundred in 0..3 {
+                client
+                    .transact(&numbered(&client, partition, hundred * 100..(hundred + 1) * 100))
+                    .await
+                    .expect("written");
+            }
+        }
+        let keys = |entities: &[Entity]| -> Vec<(String, String)> {
+            entities.iter().map(|entity| (entity.partition_key.clone(), entity.row_key.clone())).collect()
+        };
+        let expected = |partitions: &[&str], numbers: std::ops::Range<usize>| -> Vec<(String, String)> {
+            let rows = |partition: &&str| {
+                numbers.clone().map(|n| ((*partition).to_owned(), format!("{n:06}"))).collect::<Vec<_>>()
+            };
+            partitions.iter().flat_map(rows).collect()
+        };
+        let range = Query::partition("a").rows_from("000050").rows_below("000250").top(30);
+        assert_eq!(keys(&all(&client, range).await.expect("read")), expected(&["a"], 50..250));
+        let everything = all(&client, Query::default().top(70)).await.expect("read");
+        assert_eq!(keys(&everything), expected(&["a", "b"], 0..300));
+        let above = Query::default().partitions_from("b").partitions_below("c");
+        assert_eq!(all(&client, above).await.expect("read").len(), 300);
+        let chosen =
+            Query::partition("a").filter(&format!("Number lt {}", literal(&Value::Int64(5)))).select(&["Number"]);
+        let chosen = all(&client, chosen).await.expect("read");
+        assert_eq!(chosen.len(), 5);
+        assert!(chosen.iter().all(|entity| entity.properties.len() == 1 && entity.row_key.is_empty()), "{chosen:?}");
+        assert_eq!(
+            client.query("Log20261122", &Query::default(), None).await.map_err(|error| error.kind()),
+            Err(Kind::TableNotFound)
+        );
+    });
+}
+
+#[test]
+fn tables_come_and_go() {
+    let azurite = Azurite::start();
+    let client = azurite.client();
+    wait(async {
+        for day in 20..23 {
+            client.create_table(&format!("Log202611{day}")).await.expect("created");
+        }
+        client.create_table("Other20261121").await.expect("created");
+        assert_eq!(kind(client.create_table("Log20261121").await), Kind::TableAlreadyExists);
+        assert_eq!(client.list_tables("Log").await.expect("listed"), ["Log20261120", "Log20261121", "Log20261122"]);
+        assert_eq!(client.list_tables("").await.expect("listed").len(), 4);
+        client.drop_table("Log20261120").await.expect("dropped");
+        assert_eq!(kind(client.drop_table("Log20261120").await), Kind::TableNotFound);
+        assert_eq!(client.list_tables("Log").await.expect("listed"), ["Log20261121", "Log20261122"]);
+    });
+}
+
+#[test]
+fn transactions_are_all_or_nothing_and_may_be_repeated() {
+    let azurite = Azurite::start();
+    let proxy = Proxy::start(azurite.port);
+    let client = client(&proxy.connection_string());
+    wait(async {
+        assert_eq!(kind(client.transact(&numbered(&client, "a", 0..2)).await), Kind::TableNotFound);
+        client.create_table(TABLE).await.expect("created");
+        let transaction = numbered(&client, "a", 0..100);
+        for _ in 0..3 {
+            client.transact(&transaction).await.expect("written");
+        }
+        assert_eq!(all(&client, Query::default()).await.expect("read").len(), 100);
+
+        let mut refused = Transaction::new(client.account(), TABLE, "b");
+        let long = "x".repeat((32 << 10) + 1);
+        for number in 0..10 {
+            let text = if number == 7 { long.as_str() } else { "short" };
+            assert_eq!(refused.push(&number.to_string(), [("Message", Value::from(text))]), Pushed::Added);
+        }
+        let error = client.transact(&refused.seal()).await.expect_err("refused");
+        assert_eq!(
+            (error.kind(), error.code()),
+            (Kind::Refused { index: Some(7) }, "PropertyValueTooLarge"),
+            "{error}"
+        );
+        assert!(!error.may_have_happened() && error.service_request_id().is_some(), "{error}");
+        assert_eq!(all(&client, Query::partition("b")).await.expect("read"), []);
+
+        let mut inserts = Transaction::new(client.account(), TABLE, "a");
+        assert_eq!(inserts.push_insert("new", [("Message", Value::from("new"))]), Pushed::Added);
+        assert_eq!(inserts.push_insert("000005", [("Message", Value::from("new"))]), Pushed::Added);
+        assert_eq!(kind(client.transact(&inserts.seal()).await), Kind::EntityAlreadyExists { index: Some(1) });
+        let mut changes = Transaction::new(client.account(), TABLE, "a");
+        assert_eq!(changes.push_insert("new", [("Message", Value::from("new"))]), Pushed::Added);
+        assert_eq!(changes.push_delete("000005"), Pushed::Added);
+        let changes = changes.seal();
+        client.transact(&changes).await.expect("written");
+        assert_eq!(client.entity(TABLE, "a", "000005", &[]).await.expect("read"), None);
+        assert!(client.entity(TABLE, "a", "new", &[]).await.expect("read").is_some());
+    });
+    // Three times the same bytes, each with a number and a signature of its own.
+    let sent: Vec<_> = proxy.asked().into_iter().filter(|asked| asked.entities() == 100).collect();
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|asked| asked.body == sent[0].body));
+    let id = |head: &str| head.lines().find(|line| line.starts_with("x-ms-client-request-id")).map(str::to_owned);
+    assert!(id(&sent[0].head).is_some() && id(&sent[0].head) != id(&sent[1].head));
+    assert!(sent.iter().all(|asked| !asked.head.to_ascii_lowercase().contains("\r\nexpect:")));
+}
+
+#[test]
+fn whatever_goes_wrong_is_known_for_what_it_is() {
+    let azurite = Azurite::start();
+    let proxy = Proxy::start(azurite.port);
+    let options = Options { request: Duration::from_millis(1500), ..Options::new(super::emulator::now) };
+    let account = proxy.connection_string().parse().expect("an account");
+    let client = Client::new(account, options).expect("a client");
+    let (retry, throttled) = (Kind::Retry { after: None }, Kind::Throttled { scope: Scope::Partition, after: None });
+    let after = Some(Duration::from_secs(7));
+    wait(async {
+        client.create_table(TABLE).await.expect("created");
+        for (number, (fault, kind, is_done)) in [
+            (Fault::Busy, throttled, false),
+            (Fault::TooMany(7), Kind::Throttled { scope: Scope::Partition, after }, false),
+            (Fault::Status(502), retry, false),
+            (Fault::Status(503), retry, false),
+            (Fault::Status(404), Kind::Unknown, false),
+            (Fault::FailsAfter, retry, true),
+            (Fault::ResetBefore, retry, false),
+            (Fault::ResetAfter, retry, true),
+            (Fault::HalfAnAnswer, retry, true),
+            (Fault::Drips(100), retry, true),
+            (Fault::Silence, retry, false),
+            (Fault::WrongContent, Kind::Unknown, false),
+            (Fault::BeingDeleted, Kind::TableBeingDeleted, false),
+            (Fault::Forbidden, Kind::Denied, false),
+            (Fault::TooLarge, Kind::TooLarge, false),
+            (Fault::PartFails(503, "ServerBusy", 0), throttled, false),
+            (Fault::PartFails(500, "OperationTimedOut", 0), retry, false),
+            (Fault::PartFails(404, "TableNotFound", 0), Kind::TableNotFound, false),
+            (Fault::PartFails(400, "InvalidInput", 1), Kind::Refused { index: Some(1) }, false),
+            (Fault::PartFails(400, "InvalidInput", 2), Kind::Refused { index: None }, false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let partition = number.to_string();
+            proxy.plan(move |number, _| (number == 0).then_some(fault));
+            let error = client.transact(&numbered(&client, &partition, 0..2)).await.expect_err("it fails");
+            assert_eq!(error.kind(), kind, "{fault:?}: {error}");
+            assert!(error.may_have_happened() || !is_done, "{fault:?}: {error}");
+            let there = all(&client, Query::partition(&partition)).await.expect("read").len();
+            assert_eq!(there, if is_done { 2 } else { 0 }, "{fault:?}");
+            // The next one is none the worse for it.
+            client.transact(&numbered(&client, &partition, 0..2)).await.expect("written");
+        }
+    });
+}
+
+/// Tries until it is done, as whoever has a backlog does.
+async fn insist(client: &Client, transaction: &SealedTransaction, backoff: &mut Backoff) -> usize {
+    let mut tries = 1;
+    while let Err(error) = client.transact(transaction).await {
+        let named = match error.kind() {
+            Kind::Retry { after } | Kind::Throttled { after, .. } => after,
+            Kind::Unknown => None,
+            _ => panic!("{error}"),
+        };
+        assert!(tries < 50, "{error}");
+        tokio::time::sleep(backoff.failed(named)).await;
+        tries += 1;
+    }
+    backoff.succeeded();
+    tries
+}
+
+#[test]
+fn with_faults_at_random_every_entity_is_there_once() {
+    let azurite = Azurite::start();
+    let proxy = Proxy::start(azurite.port);
+    let client = client(&proxy.connection_string());
+    wait(async {
+        client.create_table(TABLE).await.expect("created");
+        proxy.at_random(20_261_121, 2, &Fault::PASSING);
+        let pauses =
+            Pauses { first: Duration::from_millis(2), longest: Duration::from_millis(20), ..Pauses::default() };
+        let (mut backoff, mut tries) = (Backoff::new(pauses, 1), 0);
+        for start in (0..1000).step_by(20) {
+            tries += insist(&client, &numbered(&client, "web-17", start..start + 20), &mut backoff).await;
+        }
+        assert!(tries > 60, "hardly anything went wrong: {tries} tries");
+    });
+    let rows: Vec<_> =
+        azurite.read_back(TABLE).into_iter().map(|entity| entity["RowKey"].as_str().map(str::to_owned)).collect();
+    assert_eq!(rows, (0..1000).map(|number| Some(format!("{number:06}"))).collect::<Vec<_>>());
+}

@@ -1,0 +1,366 @@
+//! With a remote store: whatever goes wrong on the way to it, and whatever is killed, every record is there exactly once in the
+//! end, and the outbox is empty.
+//!
+//! The daemon sends to Azurite through a [proxy](crate::azure::proxy) that does wrong on demand; what arrived is read by
+//! another client.
+
+use crate::azure::emulator::{Azurite, wait};
+use crate::azure::proxy::{Fault, Proxy};
+use crate::client;
+use crate::place::{Daemon, PATIENCE, Place, numbered, wait_for};
+use daytable::azure::{Query, Value};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+/// A folder, a daemon's configuration, and a service with a proxy before it.
+struct Remote {
+    place: Place,
+    azurite: Azurite,
+    proxy: Proxy,
+}
+
+impl Remote {
+    fn new() -> Remote {
+        let azurite = Azurite::start();
+        let proxy = Proxy::start(azurite.port);
+        let place = Place::new();
+        fs::write(place.path("azure"), proxy.connection_string()).expect("written");
+        Remote { place, azurite, proxy }
+    }
+
+    /// The configuration, with `more` of the store's keys.
+    fn config(&self, more: &str) -> String {
+        let secret = self.place.path("azure").display().to_string();
+        format!(
+            "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{{stem}}\"\n\
+             [store]\nkind = \"azure\"\nconnection_string_file = \"{secret}\"\n\
+             {more}"
+        )
+    }
+
+    fn start(&self, more: &str) -> Daemon {
+        self.place.start_with(&self.config(more))
+    }
+
+    /// The messages at the service, and how often each is there.
+    fn messages(&self) -> BTreeMap<String, usize> {
+        let client = self.azurite.client();
+        let mut messages = BTreeMap::new();
+        wait(async {
+            for table in client.list_tables("Log").await.expect("listed") {
+                let mut next = None;
+                loop {
+                    let page = client.query(&table, &Query::default(), next.as_ref()).await.expect("read");
+                    for entity in page.entities {
+                        let Some(Value::String(message)) = entity.property("Message") else { panic!("{entity:?}") };
+                        *messages.entry(message.to_string()).or_default() += 1;
+                    }
+                    next = page.next;
+                    if next.is_none() {
+                        break;
+                    }
+                }
+            }
+        });
+        messages
+    }
+
+    /// Waits until all of `expected` is at the service once, and nothing else.
+    fn wait_arrived(&self, expected: &[String]) {
+        let expected: BTreeMap<String, usize> = expected.iter().map(|message| (message.clone(), 1)).collect();
+        wait_for("every record is at the service, once", PATIENCE, || {
+            let found = self.messages();
+            let surplus: Vec<_> =
+                found.iter().filter(|(message, count)| expected.get(*message) != Some(count)).collect();
+            assert!(surplus.is_empty(), "what nobody wrote, or too often: {surplus:?}");
+            (found.len() == expected.len()).then_some(())
+        });
+    }
+
+    /// Waits until nothing is left in the outbox.
+    fn wait_empty(&self, daemon: &Daemon) {
+        wait_for("the outbox is empty", PATIENCE, || {
+            let is_empty = daemon.metric("daytable_outbox_entities")? == 0.0 && self.local_rows("Log") == 0;
+            is_empty.then_some(())
+        });
+    }
+
+    /// Rows of the tables of this name in the data folder.
+    fn local_rows(&self, table: &str) -> u64 {
+        let tables = self.place.json("tables", &[]);
+        let named = tables.iter().filter(|shown| shown["table"].as_str().expect("a name").starts_with(table));
+        named.map(|shown| shown["rows"].as_u64().expect("a number")).sum()
+    }
+
+    /// What `daytable sources` shows of the outbox.
+    fn shown(&self) -> serde_json::Value {
+        let sources = self.place.json("sources", &[]);
+        sources.into_iter().find(|source| source["kind"] == "azure").expect("an outbox is shown")
+    }
+}
+
+#[test]
+fn what_is_read_arrives_with_its_keys_and_goes_from_the_outbox() {
+    let remote = Remote::new();
+    let daemon = remote.start("fill = \"100ms\"\n");
+    let lines = numbered("line", 250);
+    remote.place.write("app.log", &lines);
+    remote.wait_arrived(&lines);
+    remote.wait_empty(&daemon);
+    let table = wait(remote.azurite.client().list_tables("Log")).expect("listed").remove(0);
+    let entities = remote.azurite.read_back(&table);
+    assert_eq!(entities.len(), 250);
+    let keys: Vec<&str> = entities.iter().map(|entity| entity["RowKey"].as_str().expect("a key")).collect();
+    assert!(keys.is_sorted(), "the newest first");
+    assert!(entities.iter().all(|entity| entity["PartitionKey"] == "app"));
+    let first = &entities[0]["properties"];
+    assert_eq!(first["Message"], serde_json::json!(["String", "line 249"]));
+    assert_eq!(first["Source"][1], remote.place.log("app.log").display().to_string());
+    assert_eq!(first["Time"][0], "DateTime");
+    assert_eq!(remote.shown()["state"], "idle");
+    assert_eq!(daemon.metric("daytable_remote_entities_sent_total"), Some(250.0));
+    assert!(daemon.metric("daytable_remote_requests_total{code=\"202\"}").expect("counted") < 30.0, "they are filled");
+    // The table was asked for when it was not there, and never again.
+    let created = remote.proxy.asked().iter().filter(|asked| asked.target.ends_with("/Tables")).count();
+    assert_eq!(created, 1);
+    // Another start sends nothing again.
+    daemon.stop();
+    let before = remote.proxy.asked().len();
+    let daemon = remote.start("fill = \"100ms\"\n");
+    remote.place.write("app.log", &["one more".into()]);
+    remote.wait_arrived(&[&lines[..], &["one more".into()]].concat());
+    let sent: usize = remote.proxy.asked()[before..].iter().map(|asked| asked.entities()).sum();
+    assert_eq!(sent, 1);
+    daemon.stop();
+}
+
+#[test]
+fn passing_faults_and_kills_lose_nothing_and_repeat_nothing() {
+    let remote = Remote::new();
+    remote.proxy.forget_bodies();
+    remote.proxy.at_random(7, 3, &Fault::PASSING);
+    let mut all = Vec::new();
+    for round in 0..8u64 {
+        let daemon = remote.place.spawn(&remote.config("fill = \"20ms\"\n"));
+        let lines = numbered(&format!("round {round} line"), 40);
+        for file in ["a.log", "b.log", "c.log"] {
+            let of_file: Vec<String> = lines.iter().map(|line| format!("{file} {line}")).collect();
+            remote.place.write(file, &of_file);
+            all.extend(of_file);
+        }
+        // From before the first request to the midst of removing.
+        std::thread::sleep(Duration::from_millis(150 + round * 977 % 2600));
+        daemon.kill();
+    }
+    let daemon = remote.start("fill = \"20ms\"\n");
+    remote.wait_arrived(&all);
+    remote.wait_empty(&daemon);
+    daemon.stop();
+    remote.wait_arrived(&all);
+}
+
+#[test]
+fn a_row_that_is_refused_is_a_dead_letter_and_the_others_go_on() {
+    let remote = Remote::new();
+    remote.proxy.plan(|_, asked| {
+        let body = String::from_utf8_lossy(&asked.body).into_owned();
+        let bad = body.split("--changeset_entities\r\n").skip(1).position(|part| part.contains("\"bad"))?;
+        // The service is known to say 0 for what it does not know.
+        let index = if body.contains("bad 2") { 0 } else { bad };
+        Some(Fault::PartFails(400, "PropertyValueTooLarge", index))
+    });
+    let daemon = remote.start("fill = \"300ms\"\n");
+    let good = numbered("good", 120);
+    let mut lines = good.clone();
+    for (at, number) in [(7, 1), (50, 2), (90, 3)] {
+        lines.insert(at, format!("bad {number}"));
+    }
+    remote.place.write("app.log", &lines);
+    remote.wait_arrived(&good);
+    remote.wait_empty(&daemon);
+    let dead = remote.place.json("query", &["--contains", "bad", "-n", "100"]);
+    let mut messages: Vec<&str> = dead.iter().map(|record| record["message"].as_str().expect("a message")).collect();
+    messages.sort_unstable();
+    assert_eq!(messages, ["bad 1", "bad 2", "bad 3"]);
+    for record in &dead {
+        assert!(record["table"].as_str().expect("a table").starts_with("DeadLetter"), "{record}");
+        assert!(record["dead_letter_table"].as_str().expect("a table").starts_with("Log"), "{record}");
+        assert!(record["dead_letter_reason"].as_str().expect("a reason").starts_with("PropertyValueTooLarge"));
+    }
+    assert_eq!(daemon.metric("daytable_dead_letters_total{reason=\"refused\"}"), Some(3.0));
+    assert_eq!(remote.shown()["losses"], serde_json::json!({ "dead_letter_refused": 3 }));
+    daemon.stop();
+    assert_eq!(remote.local_rows("DeadLetter"), 3);
+}
+
+#[test]
+fn a_request_that_is_too_large_goes_in_halves() {
+    let remote = Remote::new();
+    remote.proxy.plan(|_, asked| (asked.entities() > 13).then_some(Fault::TooLarge));
+    let daemon = remote.start("fill = \"300ms\"\n");
+    let lines = numbered("line", 100);
+    remote.place.write("app.log", &lines);
+    remote.wait_arrived(&lines);
+    remote.wait_empty(&daemon);
+    daemon.stop();
+}
+
+#[test]
+fn who_is_not_let_in_keeps_what_comes_and_says_so() {
+    let remote = Remote::new();
+    remote.proxy.always(Fault::Forbidden);
+    let daemon = remote.start("fill = \"20ms\"\n");
+    let lines = numbered("line", 30);
+    remote.place.write("app.log", &lines[..10]);
+    wait_for("it is said", PATIENCE, || (daemon.metric("daytable_remote_denied")? == 1.0).then_some(()));
+    assert_eq!(remote.shown()["state"], "denied");
+    daemon.wait_said("does not let this daytable in");
+    let asked = remote.proxy.asked().len();
+    assert!(asked < 5, "{asked} requests to who does not let us in");
+    // What comes is taken all the same, and shown.
+    remote.place.write("app.log", &lines[10..]);
+    wait_for("all of it is in the outbox", PATIENCE, || (remote.local_rows("Log") == 30).then_some(()));
+    assert_eq!(client::over_unix(daemon.socket(), "GET", "/readyz", "").expect("an answer").status, 200);
+    remote.proxy.heal();
+    remote.wait_arrived(&lines);
+    remote.wait_empty(&daemon);
+    assert_eq!(daemon.metric("daytable_remote_denied"), Some(0.0));
+    daemon.stop();
+}
+
+#[test]
+fn a_table_that_is_being_dropped_is_waited_for() {
+    let remote = Remote::new();
+    let mut creations = 0;
+    remote.proxy.plan(move |_, asked| {
+        creations += usize::from(asked.target.ends_with("/Tables"));
+        (asked.target.ends_with("/Tables") && creations <= 1).then_some(Fault::BeingDeleted)
+    });
+    let daemon = remote.start("fill = \"20ms\"\n");
+    let lines = numbered("line", 20);
+    remote.place.write("app.log", &lines);
+    remote.wait_arrived(&lines);
+    remote.wait_empty(&daemon);
+    daemon.stop();
+}
+
+#[test]
+fn a_slow_partition_holds_up_itself_only() {
+    let remote = Remote::new();
+    remote
+        .proxy
+        .plan(|_, asked| String::from_utf8_lossy(&asked.body).contains("PartitionKey='slow'").then_some(Fault::Busy));
+    let daemon = remote.start("fill = \"20ms\"\n");
+    let (slow, quick) = (numbered("slow", 30), numbered("quick", 200));
+    remote.place.write("slow.log", &slow);
+    wait_for("it was tried", PATIENCE, || (daemon.metric("daytable_remote_throttled_total")? > 0.0).then_some(()));
+    remote.place.write("quick.log", &quick);
+    remote.wait_arrived(&quick);
+    remote.proxy.heal();
+    remote.wait_arrived(&[slow, quick].concat());
+    remote.wait_empty(&daemon);
+    daemon.stop();
+}
+
+#[test]
+fn a_backlog_of_an_outage_is_sent_and_a_full_outbox_takes_nothing_more() {
+    let remote = Remote::new();
+    remote.proxy.always(Fault::ResetBefore);
+    let more = "fill = \"20ms\"\noutbox_bytes_max = \"1MiB\"\n";
+    let daemon = remote.start(more);
+    // Random letters, which do not compress, in lines of 3 KiB: more than the outbox takes.
+    let mut state = 1u64;
+    let mut noise = || {
+        (0..3000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                char::from(b'!' + u8::try_from((state >> 33) % 90).expect("small"))
+            })
+            .collect::<String>()
+    };
+    let lines: Vec<String> = (0..900).map(|n| format!("x{n} {}", noise())).collect();
+    for part in lines.chunks(50) {
+        remote.place.write("app.log", part);
+        // Each is a commit of its own, so that it is not all taken at once.
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    wait_for("the outbox is full", PATIENCE, || (daemon.metric("daytable_outbox_full")? == 1.0).then_some(()));
+    let ready = client::over_unix(daemon.socket(), "GET", "/readyz", "").expect("an answer");
+    assert_eq!((ready.status, ready.body.trim()), (503, "the outbox is full"));
+    assert_eq!(remote.shown()["state"], "full");
+    let taken = remote.local_rows("Log");
+    assert!((1..900).contains(&taken), "{taken} of 900 rows are in the outbox");
+    // Also then it stops, and starts again.
+    daemon.stop();
+    let daemon = remote.place.spawn(&remote.config(more));
+    wait_for("it is full still", PATIENCE, || (daemon.metric("daytable_outbox_full")? == 1.0).then_some(()));
+    remote.proxy.heal();
+    let count = |messages: BTreeMap<String, usize>| messages.values().sum::<usize>();
+    wait_for("all of it arrives", PATIENCE * 3, || (count(remote.messages()) == 900).then_some(()));
+    remote.wait_arrived(&lines);
+    remote.wait_empty(&daemon);
+    daemon.stop();
+}
+
+#[test]
+fn the_oldest_goes_where_that_is_asked_for_and_is_counted() {
+    let remote = Remote::new();
+    remote.proxy.always(Fault::ResetBefore);
+    let daemon = remote.start("fill = \"20ms\"\noutbox_bytes_max = \"1MiB\"\nwhen_full = \"drop_oldest\"\n");
+    let mut state = 1u64;
+    for round in 0..40 {
+        let lines: Vec<String> = (0..20)
+            .map(|n| {
+                let noise = (0..3000).map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    char::from(b'!' + u8::try_from((state >> 33) % 90).expect("small"))
+                });
+                format!("x{round}x{n} {}", noise.collect::<String>())
+            })
+            .collect();
+        remote.place.write("app.log", &lines);
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let dropped = "daytable_records_dropped_total{intentional=\"true\",reason=\"outbox_bytes_max\",source=\"outbox\"}";
+    wait_for("the last line is in the outbox", PATIENCE, || {
+        (!remote.place.json("query", &["--contains", "x39x19 "]).is_empty()).then_some(())
+    });
+    wait_for("what went is counted", PATIENCE, || {
+        let (dropped, left) = (daemon.metric(dropped)?, remote.local_rows("Log"));
+        (dropped > 0.0 && dropped + left as f64 == 800.0).then_some(())
+    });
+    assert!(daemon.metric("daytable_outbox_bytes").expect("shown") < f64::from(3 << 20));
+    assert_eq!(daemon.metric("daytable_outbox_full"), Some(0.0));
+    daemon.stop();
+}
+
+#[test]
+fn what_waits_for_a_day_that_expired_is_set_aside_and_never_sent() {
+    let remote = Remote::new();
+    remote.proxy.always(Fault::ResetBefore);
+    // The end of a table of an hour that is kept for a minute is waited for by moving what was written into the past.
+    let table = "[[table]]\nname = \"Log\"\nkeep = \"2d\"\n";
+    let daemon = remote.place.start_with(&format!("{}{table}", remote.config("fill = \"20ms\"\n")));
+    let yesterday = (chrono::Utc::now() - chrono::Duration::days(1)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = chrono::Utc::now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    remote.place.write("app.log", &[format!("{yesterday} INFO old"), format!("{now} INFO new")]);
+    wait_for("both are in the outbox", PATIENCE, || (remote.local_rows("Log") == 2).then_some(()));
+    daemon.stop();
+    // A shorter `keep`: yesterday is over.
+    let table = "[[table]]\nname = \"Log\"\nkeep = \"1m\"\n";
+    remote.proxy.heal();
+    let daemon = remote.place.start_with(&format!("{}{table}", remote.config("fill = \"20ms\"\n")));
+    wait_for("what is of today arrives", PATIENCE, || (remote.messages().len() == 1).then_some(()));
+    wait_for("what was of yesterday is set aside", PATIENCE, || {
+        (daemon.metric("daytable_dead_letters_total{reason=\"expired\"}")? == 1.0).then_some(())
+    });
+    remote.wait_empty(&daemon);
+    assert_eq!(remote.messages().into_keys().collect::<Vec<_>>(), ["new"]);
+    let tables = wait(remote.azurite.client().list_tables("Log")).expect("listed");
+    assert_eq!(tables.len(), 1, "{tables:?}");
+    let dead = remote.place.json("query", &["--contains", "old"]);
+    assert_eq!(dead.len(), 1);
+    assert!(dead[0]["table"].as_str().expect("a table").starts_with("DeadLetter"));
+    daemon.stop();
+}

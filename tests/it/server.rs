@@ -1,0 +1,32 @@
+//! Servers that a test starts beside the daemon: each on a port of its own, killed with the test.
+
+use crate::place::{PATIENCE, wait_for};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+/// A server that runs.
+pub(crate) struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Server {
+    /// Starts it, and waits until it takes connections on `port`.
+    pub(crate) fn start(mut command: Command, port: u16) -> Server {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let program = format!("{command:?}");
+        let started = command.spawn();
+        let server = Server(started.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/run installs it")));
+        wait_for(&program, PATIENCE, || TcpStream::connect(("127.0.0.1", port)).ok());
+        server
+    }
+}
+
+/// A port that nobody had a moment ago.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+}

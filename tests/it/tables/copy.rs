@@ -1,0 +1,163 @@
+//! `daytable copy`: between a data folder and a service, killed and gone on with, compared.
+
+use crate::azure::emulator::Azurite;
+use crate::azure::proxy::Proxy;
+use crate::place::{DAYTABLE, PATIENCE, Place, wait_for};
+use daytable::time::now;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// A place with records of three days in its data folder, a large one among them, and the service they go to.
+struct Stage {
+    place: Place,
+    azurite: Azurite,
+    proxy: Proxy,
+}
+
+impl Stage {
+    fn new(lines: usize) -> Stage {
+        let (place, azurite) = (Place::new(), Azurite::start());
+        let proxy = Proxy::start(azurite.port);
+        let day = Duration::from_secs(86_400);
+        let mut text = String::new();
+        for n in 0..lines {
+            let time = now().minus(day * u32::try_from(n % 3).expect("small") + day);
+            let rest = if n == 5 { "large ".repeat(20_000) } else { format!("user_{n} it's \"quoted\" ratio=0.{n}") };
+            text.push_str(&format!("{time} error record {n} {rest}\n"));
+        }
+        fs::write(place.log("a.log"), text).expect("written");
+        let log = place.log("a.log").display().to_string();
+        place.said("import", &[&log]);
+        fs::write(place.path("connection"), proxy.connection_string()).expect("written");
+        Stage { place, azurite, proxy }
+    }
+
+    fn azure(&self) -> String {
+        format!("azure:{}", self.place.path("connection").display())
+    }
+
+    fn command(&self, from: &str, to: &str) -> Command {
+        let mut copy = Command::new(DAYTABLE);
+        copy.args(["copy", "--from", from, "--to", to]).stdin(Stdio::null()).current_dir(self.place.path(""));
+        copy
+    }
+
+    fn copy(&self, from: &str, to: &str, more: &[&str]) -> Output {
+        self.command(from, to).args(more).output().expect("run")
+    }
+
+    fn there(&self) -> Output {
+        self.copy(&self.place.data().display().to_string(), &self.azure(), &[])
+    }
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Every record of a data folder.
+fn records(data: &Path) -> Vec<Value> {
+    let output = Command::new(DAYTABLE)
+        .args(["query", "--json", "-n", "100000", "--data"])
+        .arg(data)
+        .stdin(Stdio::null())
+        .output()
+        .expect("run");
+    said(&output).lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
+
+/// Records with their fields by name: a service may order them as it likes.
+fn sorted(mut records: Vec<Value>) -> Vec<String> {
+    records.sort_by_key(|record| (record["row_key"].to_string(), record["table"].to_string()));
+    let text = |record: Value| {
+        let mut fields: Vec<String> =
+            record.as_object().expect("an object").iter().map(|(name, value)| format!("{name}={value}")).collect();
+        fields.sort();
+        fields.join(" ")
+    };
+    records.into_iter().map(text).collect()
+}
+
+#[test]
+fn a_folder_goes_to_the_service_and_back_and_is_the_same() {
+    let stage = Stage::new(400);
+    let copied = said(&stage.there());
+    assert_eq!(copied.matches("copied and compared").count(), 3, "{copied}");
+    let original = records(&stage.place.data());
+    assert_eq!(original.len(), 400);
+    let of_service: usize = original
+        .iter()
+        .map(|record| record["table"].as_str().expect("a table").to_owned())
+        .collect::<std::collections::BTreeSet<_>>()
+        .iter()
+        .map(|table| stage.azurite.read_back(table).len())
+        .sum();
+    assert!(of_service > 400, "with items: {of_service}");
+
+    // Again is a no-op: nothing is read or written but the list of tables.
+    let before = stage.proxy.asked().len();
+    let again = said(&stage.there());
+    assert_eq!(again.matches("was copied before").count(), 3, "{again}");
+    assert_eq!(stage.proxy.asked().len(), before);
+
+    let back = stage.place.path("back");
+    let state = stage.place.path("back.json").display().to_string();
+    let to = back.display().to_string();
+    let copied = said(&stage.copy(&stage.azure(), &to, &["--state", &state]));
+    assert_eq!(copied.matches("copied and compared").count(), 3, "{copied}");
+    assert_eq!(sorted(records(&back)), sorted(original));
+    // Of one table and some time alone.
+    let one = stage.place.path("one").display().to_string();
+    let state = stage.place.path("one.json").display().to_string();
+    let args = ["--state", &state, "--table", "Log", "--since", "60h"];
+    let copied = said(&stage.copy(&stage.azure(), &one, &args));
+    assert_eq!(copied.matches("copied and compared").count(), 2, "{copied}");
+}
+
+#[test]
+fn a_copy_that_is_killed_goes_on() {
+    let stage = Stage::new(3000);
+    for transactions in [2, 12] {
+        let from = stage.place.data().display().to_string();
+        let mut copy = stage.command(&from, &stage.azure()).stdout(Stdio::null()).spawn().expect("run");
+        let begun = stage.proxy.asked().len();
+        wait_for("some is written", PATIENCE, || {
+            let written = stage.proxy.asked()[begun..].iter().filter(|asked| asked.is_transaction()).count();
+            (written >= transactions).then_some(())
+        });
+        copy.kill().expect("killed");
+        copy.wait().expect("ended");
+    }
+    said(&stage.there());
+    let back = stage.place.path("back");
+    let state = stage.place.path("back.json").display().to_string();
+    said(&stage.copy(&stage.azure(), &back.display().to_string(), &["--state", &state]));
+    assert_eq!(sorted(records(&back)), sorted(records(&stage.place.data())));
+}
+
+#[test]
+fn what_differs_and_what_is_no_end_is_said() {
+    let stage = Stage::new(40);
+    said(&stage.there());
+    // Another folder's records in the same tables: what is there is not what was copied.
+    let other = Place::new();
+    fs::write(other.log("b.log"), format!("{} info another\n", now().minus(Duration::from_secs(86_400))))
+        .expect("written");
+    let log = other.log("b.log").display().to_string();
+    other.said("import", &[&log]);
+    let state = stage.place.path("other.json").display().to_string();
+    let from = other.data().display().to_string();
+    let output = stage.copy(&from, &stage.azure(), &["--state", &state]);
+    assert_eq!(output.status.code(), Some(65), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not what was copied"), "{output:?}");
+    // The file of another copy is not gone on with.
+    let output = stage.copy(&from, &stage.azure(), &[]);
+    assert_eq!(output.status.code(), Some(65), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--state"), "{output:?}");
+    let nowhere = stage.place.path("nowhere").display().to_string();
+    assert!(!stage.copy(&nowhere, &stage.azure(), &["--state", &state]).status.success());
+}

@@ -1,0 +1,46 @@
+//! Table stores, each empty at its start and gone with the test.
+
+use crate::azure::emulator::{Azurite, client};
+use daytable::store::{Options, Store};
+use daytable::tables::{AzureTables, Embedded, TableStore};
+use std::time::Duration;
+
+/// A store, and what it needs to stand.
+pub(crate) struct Tested {
+    /// What failures are told with.
+    pub(crate) name: &'static str,
+    /// The store.
+    pub(crate) store: Box<dyn TableStore>,
+    _stands: Stands,
+}
+
+enum Stands {
+    Folder { _store: Store, _dir: tempfile::TempDir },
+    Server { _azurite: Azurite },
+}
+
+/// A data folder.
+pub(crate) fn embedded() -> Tested {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = Options { commit_interval: Duration::from_millis(1), ..Options::default() };
+    let open = Store::open(dir.path(), options).expect("opened");
+    let store = Box::new(Embedded::of(&open, dir.path()).expect("opened"));
+    Tested { name: "embedded", store, _stands: Stands::Folder { _store: open, _dir: dir } }
+}
+
+/// The client of what listens on a port as Azurite does.
+pub(crate) fn azure(connection_string: &str) -> AzureTables {
+    AzureTables::over(client(connection_string), Duration::from_secs(20)).expect("a runtime")
+}
+
+/// Azurite.
+pub(crate) fn azurite() -> Tested {
+    let azurite = Azurite::start();
+    let store = Box::new(azure(&azurite.connection_string()));
+    Tested { name: "azurite", store, _stands: Stands::Server { _azurite: azurite } }
+}
+
+/// Every one.
+pub(crate) fn all() -> [Tested; 2] {
+    [embedded(), azurite()]
+}
