@@ -11,6 +11,8 @@ mod place;
 
 mod archive;
 mod activation;
+mod administered;
+mod adopt;
 mod commands;
 mod formats;
 mod gate;
@@ -22,6 +24,8 @@ mod life_of_a_day;
 mod lifecycle;
 mod multi_line;
 mod once;
+mod own_log;
+mod pages;
 mod push;
 mod readme;
 mod reload;
