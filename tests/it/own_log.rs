@@ -62,7 +62,7 @@ fn what_comes_back_is_passed_over() {
         "own message of another host",
     ];
     place.wait_for_messages(&expected.map(str::to_owned));
-    assert_eq!(daemon.metric("daytable_own_records_passed_over_total"), Some(3.0));
+    crate::syslog::wait_metric(&daemon, "daytable_own_records_passed_over_total", 3.0);
     daemon.stop();
 }
 
