@@ -20,6 +20,7 @@ mod config;
 mod control;
 mod copy;
 mod count;
+mod doctor;
 mod drop;
 pub mod exit;
 mod healthcheck;
@@ -67,6 +68,8 @@ enum Command {
     Reload(reload::Args),
     /// Say what is wrong with a configuration, with the line
     Check(check::Args),
+    /// Look for the usual mistakes, and say what to do about each
+    Doctor(doctor::Args),
     /// Print every key of the configuration with its default
     Config(config::Args),
     /// Show the records of files as NDJSON, to try a format
@@ -126,6 +129,7 @@ impl Cli {
             Command::Run(args) => run::run(args, self.log),
             Command::Reload(args) => reload::run(args),
             Command::Check(args) => check::run(&args),
+            Command::Doctor(args) => doctor::run(args),
             Command::Config(args) => config::run(&args),
             Command::Parse(args) => parse::run(&args),
             Command::Import(args) => import::run(&args),
@@ -193,6 +197,7 @@ mod tests {
             "run --config /etc/daytable.toml --data /tmp/d --tail /var/log/*.log --tail /srv/*.log --listen 127.0.0.1:0",
             "check --config daytable.toml",
             "config --reference",
+            "doctor --data /tmp/d --json",
             "parse a.log b.log",
             "import --data /tmp/d a.log",
             "adopt --data /tmp/d --promtail p.yaml --filebeat registry --vector c.json --fluent-bit flb.db --dry-run",

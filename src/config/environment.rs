@@ -14,10 +14,12 @@
 //! braces, which belong to a pattern). A variable comes before the file: it replaces the key, or adds it; blocks are counted
 //! from 0, those of the file first, and none may be left out.
 //!
-//! A variable that is no key is an error that names the nearest one, as in the file. Left alone are `DAYTABLE_DATA` and
-//! `DAYTABLE_CONFIG`, which are options of the commands, and what Kubernetes and Docker make of a service that is called
-//! `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
+//! A variable that begins as a key, or nearly so, and is none is an error that names the nearest one, as in the file. Others
+//! may be somebody's (`DAYTABLE_VERSION` of an image): they are [left alone](left_alone), and the daemon says so. Not even that
+//! are `DAYTABLE_DATA` and `DAYTABLE_CONFIG`, which are options of the commands, and what Kubernetes and Docker make of a
+//! service that is called `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
 
+use crate::nearest::nearest;
 use std::borrow::Cow;
 use std::ops::Range;
 use toml::Spanned;
@@ -31,6 +33,8 @@ const NOT_KEYS: [&str; 5] = ["DATA", "CONFIG", "COMMIT", "FAILPOINT", "STALLPOIN
 /// Sections of the file, and tables within sections: what follows them is a key of theirs.
 const SECTIONS: [&str; 5] = ["http", "archives", "lifecycle", "store", "log"];
 const BLOCKS: [&str; 4] = ["tail", "syslog", "journal", "table"];
+/// Keys of no section.
+const TOP: [&str; 4] = ["data_dir", "drain_timeout", "memory_max", "redact"];
 const WITHIN: [&str; 5] = ["tls", "per_sender", "join", "format", "when"];
 /// Blocks of one kind at most: a number beyond is a slip.
 const BLOCKS_MAX: usize = 1000;
@@ -55,7 +59,7 @@ impl Variable {
     /// A variable, if it is to be a key.
     pub fn of(name: &str, value: &str) -> Option<Variable> {
         let rest = name.strip_prefix(PREFIX)?;
-        let is_key = !NOT_KEYS.contains(&rest) && !is_of_a_service(rest);
+        let is_key = !NOT_KEYS.contains(&rest) && !is_of_a_service(rest) && is_like_a_key(&rest.to_ascii_lowercase());
         is_key.then(|| Variable { name: name.into(), value: value.into() })
     }
 
@@ -74,6 +78,24 @@ impl Variable {
         }
         Path { block: None, tables: Vec::new(), key: rest }
     }
+}
+
+/// Whether it is a key, or was meant to be one.
+fn is_like_a_key(name: &str) -> bool {
+    let first = name.split('_').next().unwrap_or_default();
+    let sections: Vec<&str> = SECTIONS.into_iter().chain(BLOCKS).collect();
+    nearest(name, &TOP).is_some()
+        || (first != name && (sections.contains(&first) || nearest(first, &sections).is_some()))
+}
+
+/// The names of variables that begin as the program's do and are nothing to it.
+pub fn left_alone() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let is_nothing = |name: &String| {
+        let rest = name.strip_prefix(PREFIX).unwrap_or_default();
+        !rest.is_empty() && !NOT_KEYS.contains(&rest) && !is_of_a_service(rest) && Variable::of(name, "").is_none()
+    };
+    names.filter(is_nothing).collect()
 }
 
 /// Whether it is what Kubernetes or Docker make of a service.
@@ -323,7 +345,11 @@ mod tests {
                 &[("DATA_DIR", "data")],
                 "DAYTABLE_DATA_DIR: data_dir = data: must be an absolute path, beginning with \"/\"",
             ),
-            (&[("COLOUR", "1")], "DAYTABLE_COLOUR: unknown key \"colour\" in the file"),
+            (
+                &[("DATA_DIRR", "/a")],
+                "DAYTABLE_DATA_DIRR: unknown key \"data_dirr\" in the file, did you mean \"data_dir\"?",
+            ),
+            (&[("HTPP_LISTEN", "off")], "DAYTABLE_HTPP_LISTEN: unknown key \"htpp_listen\" in the file"),
             (
                 &[("TAIL_2_INCLUDE", "/a")],
                 "DAYTABLE_TAIL_2_INCLUDE: there are 0 blocks of [[tail]] before it, counted from 0: the next is 0",
@@ -362,6 +388,9 @@ mod tests {
             "SYSLOG_SERVICE_HOST",
             "SYSLOG_PORT",
             "SYSLOG_PORT_514_UDP_PROTO",
+            "VERSION",
+            "HOME",
+            "BUILD_COMMIT",
         ] {
             assert_eq!(Variable::of(&format!("DAYTABLE_{name}"), "tcp://10.0.0.1:7878"), None, "{name}");
         }

@@ -66,6 +66,8 @@ use std::time::Duration;
 use toml::de::DeTable;
 use tracing::level_filters::LevelFilter;
 
+/// Where systemd puts the credentials of the unit.
+const CREDENTIALS: &str = "/run/credentials/daytable.service";
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -331,6 +333,14 @@ fn read_file(path: &Path) -> Result<String, ConfigError> {
         let (file, text) = (path.display().to_string(), "is no UTF-8 from here on".into());
         ConfigError::Invalid(vec![Problem { file, line, column, text }])
     })
+}
+
+/// The path of a file that may be one of systemd's credentials: `%d/NAME` is in their folder, as in a unit. That is
+/// `CREDENTIALS_DIRECTORY`; without it, as for who checks the file by hand, that of the unit as it is installed.
+fn secret_file(text: &str) -> Result<PathBuf, &'static str> {
+    let Some(name) = text.strip_prefix("%d/") else { return absolute(text) };
+    let folder = std::env::var_os("CREDENTIALS_DIRECTORY").unwrap_or_else(|| CREDENTIALS.into());
+    Ok(PathBuf::from(folder).join(name))
 }
 
 /// A path that means the same from wherever the program is started.

@@ -97,6 +97,13 @@ fn the_example_with_every_key_set() {
 }
 
 #[test]
+fn a_credential_of_the_service_manager_is_in_its_folder() {
+    let config = parse("[http]\ntoken_file = \"%d/token\"\n[archives]\ns3_credentials_file = \"%d/s3\"\n");
+    assert_eq!(config.http.token_file.as_deref(), Some(Path::new("/run/credentials/daytable.service/token")));
+    assert_eq!(config.archives.s3_credentials_file.as_deref(), Some(Path::new("/run/credentials/daytable.service/s3")));
+}
+
+#[test]
 fn the_example_leaves_no_key_out() {
     let text = example_all_set();
     let report = Report::new(&text);

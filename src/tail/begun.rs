@@ -97,6 +97,17 @@ pub fn begin(
     Ok(adoptees)
 }
 
+/// The files that a block follows now.
+///
+/// # Errors
+///
+/// Where a pattern is none.
+pub fn matches(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
+    let patterns = Patterns::new(block).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let mut discovery = Discovery::new(vec![patterns], Hints::default(), false);
+    Ok(discovery.look(Instant::now(), &Pace::default()).found.into_iter().map(|found| found.path).collect())
+}
+
 fn path_of(file: &adopt::Known) -> Option<&Path> {
     match file {
         adopt::Known::Path(path) => Some(path),

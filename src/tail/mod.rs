@@ -39,7 +39,7 @@ mod resume;
 mod rotation;
 mod search;
 
-pub use begun::{Adoptee, Begun, begin};
+pub use begun::{Adoptee, Begun, begin, matches};
 pub use counters::{BlockCounters, TailCounters};
 pub use import::{ImportError, Imported, Progress, import};
 pub use options::TailOptions;
