@@ -22,6 +22,7 @@ mod kill;
 mod life_of_a_day;
 mod lifecycle;
 mod multi_line;
+mod old_formats;
 mod once;
 mod path_fields;
 mod prometheus;
