@@ -24,6 +24,7 @@ mod lifecycle;
 mod multi_line;
 mod old_formats;
 mod once;
+mod packaging;
 mod path_fields;
 mod prometheus;
 mod push;
