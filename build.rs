@@ -13,9 +13,10 @@ fn main() {
         println!("cargo::rerun-if-changed={path}");
     }
     println!("cargo::rerun-if-env-changed=DAYTABLE_COMMIT");
-    println!("cargo::rustc-env=DAYTABLE_BUILD_COMMIT={}", commit());
-    println!("cargo::rustc-env=DAYTABLE_BUILD_FEATURES={}", features());
-    println!("cargo::rustc-env=DAYTABLE_BUILD_TARGET={}", env::var("TARGET").unwrap_or_default());
+    // Not named as the program's own variables are: cargo hands them to tests, too.
+    println!("cargo::rustc-env=BUILT_COMMIT={}", commit());
+    println!("cargo::rustc-env=BUILT_FEATURES={}", features());
+    println!("cargo::rustc-env=BUILT_TARGET={}", env::var("TARGET").unwrap_or_default());
     // The place for arguments of the linker, such as `-Wl,-z,pack-relative-relocs` on linux-gnu:
     //     println!("cargo::rustc-link-arg-bins=…");
 }

@@ -29,6 +29,7 @@
 //! * [`metrics`]: everything that is counted, by its Prometheus name.
 //! * [`http`]: the listeners: metrics, health, the reading API, the control socket.
 //! * [`config`]: the file, its defaults, its errors.
+//! * [`adopt`]: what other collectors noted of files.
 //! * [`activation`]: sockets that the service manager bound.
 //! * [`daemon`]: the parts put together, started, drained and stopped.
 //! * [`cli`]: the commands.
@@ -67,6 +68,7 @@ pub mod metrics;
 pub mod http;
 pub mod config;
 pub mod activation;
+pub mod adopt;
 pub mod daemon;
 pub mod cli;
 pub mod failpoint;

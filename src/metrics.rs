@@ -59,6 +59,8 @@ pub struct Metrics {
     pub store_bytes: IntGauge,
     /// That bound; zero where there is none.
     pub store_bytes_max: IntGauge,
+    /// Records and journal entries that this daemon wrote itself, passed over.
+    pub own_records: IntCounter,
     /// Readings of the configuration while the daemon runs, by `result`: `success` or `failure`.
     pub config_reloads: IntCounterVec,
     /// Bytes that are free on the disk of the data folder.
@@ -209,6 +211,8 @@ impl Metrics {
             tables_archived: all.counter("tables_archived_total", "Days that were archived and read back."),
             store_bytes: all.gauge("store_bytes", "Bytes of the days in the data folder."),
             store_bytes_max: all.gauge("store_bytes_max", "Bytes above which the oldest days go; 0 is no bound."),
+            own_records: all
+                .counter("own_records_passed_over_total", "Records that the daemon wrote itself, not read."),
             config_reloads: {
                 let reloads =
                     all.counters("config_reloads_total", "Times the configuration was read again.", &["result"]);

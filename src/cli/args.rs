@@ -1,7 +1,7 @@
 //! Options that several commands take.
 
 use super::exit::CliError;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, environment};
 use crate::parse::Reading;
 use crate::query::{Archives, Filter, Told, When};
 use crate::record::Level;
@@ -26,9 +26,9 @@ impl Data {
     }
 }
 
-/// The configuration that was named; without one, the defaults.
+/// The configuration that was named, or the defaults, and what the environment lays over it.
 pub(super) fn configured(path: Option<&Path>) -> Result<Config, ConfigError> {
-    path.map_or_else(|| Ok(Config::default()), Config::load)
+    Config::load_with(path, &environment::variables())
 }
 
 /// What of the archives is read.

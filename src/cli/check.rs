@@ -1,22 +1,22 @@
 //! `daytable check`: whether the daemon could run with a configuration.
 
+use super::args::configured;
 use super::exit::CliError;
 use super::output::Output;
-use crate::config::Config;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The configuration
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    /// The configuration; without one, what the environment says
+    #[arg(long, value_name = "FILE", env = "DAYTABLE_CONFIG")]
+    config: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = Config::load(&args.config)?;
+    let config = configured(args.config.as_deref())?;
     let mut output = Output::new();
     let (tails, syslogs, tables) = (config.tails.len(), config.syslogs.len(), config.tables.len());
-    let file = args.config.display();
+    let file = args.config.as_deref().map_or_else(|| "the environment".into(), |path| path.display().to_string());
     let syslogs = if syslogs > 0 { format!("[[syslog]]: {syslogs}, ") } else { String::new() };
     output.line(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}"))?;
     output.flush()

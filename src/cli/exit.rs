@@ -1,6 +1,7 @@
 //! What goes wrong, and the exit code it ends in. The codes are those of `sysexits.h`.
 
 use super::control::ControlError;
+use crate::adopt::AdoptError;
 use crate::archive::ArchiveError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
@@ -72,6 +73,9 @@ pub enum CliError {
         #[source]
         source: io::Error,
     },
+    /// Positions of another collector cannot be read.
+    #[error(transparent)]
+    Adopt(#[from] AdoptError),
     /// There is no such record.
     #[error("{0} is not there")]
     NotFound(String),
@@ -113,6 +117,8 @@ impl CliError {
             CliError::OutputClosed => Exit::Ok,
             CliError::Output(_) => Exit::Io,
             CliError::Input { source, .. } | CliError::Write { source, .. } => of_io(source),
+            CliError::Adopt(AdoptError::Io { source, .. }) => of_io(source),
+            CliError::Adopt(_) => Exit::Data,
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
             CliError::Unavailable(_) => Exit::Unavailable,

@@ -10,13 +10,16 @@
 //! Commands that read open the data folder themselves, whether a daemon runs on it or not. Commands that write ask the
 //! daemon where one runs, and take the folder's lock where none does.
 
+mod adopt;
 mod archive;
 mod args;
 mod backup;
 mod check;
 mod completions;
+mod config;
 mod control;
 mod count;
+mod doctor;
 mod drop;
 pub mod exit;
 mod healthcheck;
@@ -62,10 +65,16 @@ enum Command {
     Reload(reload::Args),
     /// Say what is wrong with a configuration, with the line
     Check(check::Args),
+    /// Look for the usual mistakes, and say what to do about each
+    Doctor(doctor::Args),
+    /// Print every key of the configuration with its default
+    Config(config::Args),
     /// Show the records of files as NDJSON, to try a format
     Parse(parse::Args),
     /// Load whole files; what is there already is not loaded again
     Import(import::Args),
+    /// Begin where another collector stopped: Promtail, Alloy, Filebeat, Vector, Fluent Bit
+    Adopt(adopt::Args),
     /// Show records, newest first
     Query(query::Args),
     /// Show records as they are committed
@@ -111,8 +120,11 @@ impl Cli {
             Command::Run(args) => run::run(args, self.log),
             Command::Reload(args) => reload::run(args),
             Command::Check(args) => check::run(&args),
+            Command::Doctor(args) => doctor::run(args),
+            Command::Config(args) => config::run(&args),
             Command::Parse(args) => parse::run(&args),
             Command::Import(args) => import::run(&args),
+            Command::Adopt(args) => adopt::run(&args),
             Command::Query(args) => query::run(args),
             Command::Tail(args) => tail::run(args),
             Command::Count(args) => count::run(args),
@@ -148,6 +160,7 @@ mod tests {
             "query --level loud",
             "query -n few",
             "query --key Log20261121/web",
+            "adopt --dry-run",
             "count --every 5",
             "count --by colour",
             "drop Log",
@@ -169,8 +182,11 @@ mod tests {
         for line in [
             "run --config /etc/daytable.toml --data /tmp/d --tail /var/log/*.log --tail /srv/*.log --listen 127.0.0.1:0",
             "check --config daytable.toml",
+            "config --reference",
+            "doctor --data /tmp/d --json",
             "parse a.log b.log",
             "import --data /tmp/d a.log",
+            "adopt --data /tmp/d --promtail p.yaml --filebeat registry --vector c.json --fluent-bit flb.db --dry-run",
             "query --data /tmp/d --instance web --since 2h --until now --level warn --contains disk -n 100 --json",
             "query --key Log20261121/web/2516070815998769999-0000000000001f3a-fffffffffff8",
             "tail --data /tmp/d --level error",

@@ -2,6 +2,7 @@
 
 use super::args::configured;
 use super::exit::CliError;
+use crate::config::environment;
 use crate::config::{Config, Listen, Pattern, Pushing, TailConfig};
 use crate::log;
 use std::path::PathBuf;
@@ -38,6 +39,9 @@ pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError
     };
     let config = read()?;
     log::init(config.log.level, config.log.format);
+    for name in environment::left_alone() {
+        tracing::warn!(name, "no key of the configuration is called like this variable, it is left alone");
+    }
     Ok(crate::daemon::run(config, Box::new(read))?)
 }
 

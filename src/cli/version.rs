@@ -4,9 +4,9 @@
 pub(super) const LONG: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",
-    env!("DAYTABLE_BUILD_COMMIT"),
+    env!("BUILT_COMMIT"),
     "\nfeatures: ",
-    env!("DAYTABLE_BUILD_FEATURES"),
+    env!("BUILT_FEATURES"),
     "\ntarget: ",
-    env!("DAYTABLE_BUILD_TARGET"),
+    env!("BUILT_TARGET"),
 );

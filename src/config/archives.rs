@@ -3,7 +3,7 @@
 //! No key holds a secret: they name files that do. What is not set is looked for in the environment under its usual
 //! name (`AWS_ACCESS_KEY_ID`, `AZURE_STORAGE_CONNECTION_STRING`, `GOOGLE_APPLICATION_CREDENTIALS`, …).
 
-use super::absolute;
+use super::secret_file;
 use super::section::Section;
 use crate::archive::Access;
 
@@ -12,9 +12,9 @@ pub(super) fn read(mut section: Section<'_>) -> Access {
     let access = Access {
         s3_endpoint: read_endpoint(&mut section),
         s3_region: section.text("s3_region", region),
-        s3_credentials_file: section.text("s3_credentials_file", absolute),
-        azure_connection_string_file: section.text("azure_connection_string_file", absolute),
-        gcs_credentials_file: section.text("gcs_credentials_file", absolute),
+        s3_credentials_file: section.text("s3_credentials_file", secret_file),
+        azure_connection_string_file: section.text("azure_connection_string_file", secret_file),
+        gcs_credentials_file: section.text("gcs_credentials_file", secret_file),
         allow_http: section.truth("allow_http").unwrap_or_default(),
     };
     if access.s3_endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://")) && !access.allow_http {

@@ -253,7 +253,7 @@ mod tests {
         let before = parse("[[tail]]\nname = \"a\"\ninclude = [\"/a\"]\n[[tail]]\nname = \"b\"\ninclude = [\"/b\"]\n");
         let now = parse(
             "data_dir = \"/srv\"\ndrain_timeout = \"5s\"\nredact = [\"email\"]\nhttp = { listen = \"off\", records_max = 5 }\n\
-             [[tail]]\nname = \"a\"\ninclude = [\"/c\"]\nformat = { regex = \"x\" }\n\
+             [[tail]]\nname = \"a\"\ninclude = [\"/c\"]\nformat = { regex = \"(?P<message>.*)\" }\n\
              [[tail]]\nname = \"c\"\ninclude = [\"/b\"]\n[[table]]\nname = \"Debug\"\nwhen.level_at_most = \"debug\"\n\
              [[table]]\nname = \"Log\"\nkeep = \"2d\"\n[lifecycle]\nmin_tables = 7\n[log]\nlevel = \"debug\"\n\
              [store]\ncommit_interval = \"1s\"\n",

@@ -124,7 +124,7 @@ fn parse(text: &str, file_name: &str) -> Result<Vec<CredentialConfig>, ConfigErr
         }
         file.finish();
     }
-    let problems = report.into_problems(file_name);
+    let problems: Vec<_> = report.into_problems(file_name).into_iter().map(|(_, problem)| problem).collect();
     if problems.is_empty() { Ok(credentials) } else { Err(ConfigError::Invalid(problems)) }
 }
 

@@ -23,11 +23,11 @@ pub enum ConfigError {
 /// One thing that is wrong, with the key, the place and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file's name as the caller gave it.
+    /// The file's name as the caller gave it; the variable, where it is one's.
     pub file: String,
-    /// From 1.
+    /// From 1; 0 in a variable.
     pub line: usize,
-    /// In characters, from 1.
+    /// In characters, from 1; 0 in a variable.
     pub column: usize,
     /// The key, what is wrong, and what would be right.
     pub text: String,
@@ -36,7 +36,10 @@ pub struct Problem {
 /// `daytable.toml:12:1: unknown key "includes" in [[tail]], did you mean "include"?`
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.text)
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.text),
+            line => write!(f, "{}:{line}:{}: {}", self.file, self.column, self.text),
+        }
     }
 }
 

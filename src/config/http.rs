@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use super::units::count;
-use super::{TlsConfig, absolute, limits, push as push_limits};
+use super::{TlsConfig, limits, push as push_limits, secret_file};
 use crate::fair::Allowance;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
@@ -114,11 +114,11 @@ impl HttpConfig {
         let tls = section.has("tls").then(|| TlsConfig::read_table(tls));
         let config = HttpConfig {
             listen: section.text("listen", str::parse).unwrap_or(default.listen),
-            token_file: section.text("token_file", absolute),
+            token_file: section.text("token_file", secret_file),
             connections_max: section.count("connections_max", default.connections_max, u16::MAX),
             per_sender: limits::read(section.section("per_sender", "per_sender")),
             push: section.text("push", str::parse),
-            credentials_file: section.text("credentials_file", absolute),
+            credentials_file: section.text("credentials_file", secret_file),
             limits: push_limits::read(&mut section),
             tls: tls.flatten(),
         };

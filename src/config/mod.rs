@@ -12,12 +12,15 @@
 //! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
 //! * [`units`], [`template`], [`path_fields`] and [`glob`] are the kinds of values.
 //!
-//! It knows nothing of the environment and of the command line: whoever takes options sets the fields.
+//! * [`environment`]: a variable a key. [`reference`]: every key, as documentation.
+//!
+//! It knows nothing of the command line: whoever takes options sets the fields.
 
 mod archives;
 pub mod changes;
 mod condition;
 pub mod credentials;
+pub mod environment;
 pub mod error;
 pub mod glob;
 pub mod http;
@@ -26,6 +29,7 @@ mod limits;
 pub mod path_fields;
 mod push;
 mod reading;
+pub mod reference;
 mod section;
 pub mod syslog;
 pub mod table;
@@ -35,6 +39,7 @@ pub mod units;
 
 pub use changes::Changes;
 pub use credentials::{CredentialConfig, Proof, load_credentials};
+pub use environment::Variable;
 pub use error::{ConfigError, Problem};
 pub use glob::Pattern;
 pub use http::{HttpConfig, Listen, Pushing};
@@ -50,6 +55,7 @@ use crate::archive::Access;
 use crate::lifecycle::{Limits, Schedule};
 use crate::parse::Reading;
 use crate::redact::{Redaction, Redactor};
+use environment::Appended;
 use error::line_and_column;
 use section::{Report, Section};
 use std::io::Read;
@@ -58,6 +64,8 @@ use std::time::Duration;
 use toml::de::DeTable;
 use tracing::level_filters::LevelFilter;
 
+/// Where systemd puts the credentials of the unit.
+const CREDENTIALS: &str = "/run/credentials/daytable.service";
 /// Bytes of a configuration file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -173,14 +181,25 @@ impl Default for LogConfig {
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads a file, and what `variables` lay over it; without a file, these alone.
     ///
     /// # Errors
     ///
     /// [`ConfigError::Read`] where the file cannot be read or is larger than 1 MiB, [`ConfigError::Invalid`] for what
-    /// it says.
+    /// it says, or a variable.
+    pub fn load_with(path: Option<&Path>, variables: &[Variable]) -> Result<Config, ConfigError> {
+        let text = path.map(read_file).transpose()?;
+        let name = path.map_or_else(|| "the environment".into(), |path| path.display().to_string());
+        Config::parse_with(text.as_deref().unwrap_or_default(), &name, variables)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::load_with`].
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        Config::parse(&read_file(path)?, &path.display().to_string())
+        Config::load_with(Some(path), &[])
     }
 
     /// Reads the text of a file; `file_name` is what problems call it.
@@ -190,17 +209,34 @@ impl Config {
     /// [`ConfigError::Invalid`] with every problem that was found. Where the text is no TOML that is all that is said:
     /// what is left of it may not mean what was meant.
     pub fn parse(text: &str, file_name: &str) -> Result<Config, ConfigError> {
-        let report = Report::new(text);
-        let (file, errors) = DeTable::parse_recoverable(text);
+        Config::parse_with(text, file_name, &[])
+    }
+
+    /// The same, and what `variables` lay over it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Config::parse`].
+    pub fn parse_with(text: &str, file_name: &str, variables: &[Variable]) -> Result<Config, ConfigError> {
+        let appended = Appended::new(text, variables);
+        let report = Report::with_variables(&appended.text, text.len());
+        let (mut file, errors) = DeTable::parse_recoverable(text);
         for error in &errors {
             report.add(error.span().map_or(0, |span| span.start), error.message());
         }
         let config = if errors.is_empty() {
+            appended.lay_over(file.get_mut(), |at, text| report.add(at, text));
             Config::read(Section::root(file.get_ref(), &report), &report)
         } else {
             Config::default()
         };
-        let problems = report.into_problems(file_name);
+        let mut problems = report.into_problems(file_name);
+        for (at, problem) in &mut problems {
+            if let Some((variable, _)) = appended.at(*at) {
+                (problem.file, problem.line, problem.column) = (variable.into(), 0, 0);
+            }
+        }
+        let problems: Vec<Problem> = problems.into_iter().map(|(_, problem)| problem).collect();
         if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
@@ -335,6 +371,14 @@ fn read_file(path: &Path) -> Result<String, ConfigError> {
         let (file, text) = (path.display().to_string(), "is no UTF-8 from here on".into());
         ConfigError::Invalid(vec![Problem { file, line, column, text }])
     })
+}
+
+/// The path of a file that may be one of systemd's credentials: `%d/NAME` is in their folder, as in a unit. That is
+/// `CREDENTIALS_DIRECTORY`; without it, as for who checks the file by hand, that of the unit as it is installed.
+fn secret_file(text: &str) -> Result<PathBuf, &'static str> {
+    let Some(name) = text.strip_prefix("%d/") else { return absolute(text) };
+    let folder = std::env::var_os("CREDENTIALS_DIRECTORY").unwrap_or_else(|| CREDENTIALS.into());
+    Ok(PathBuf::from(folder).join(name))
 }
 
 /// A path that means the same from wherever the program is started.

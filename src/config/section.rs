@@ -4,6 +4,7 @@
 //! is unknown, and the nearest name that was asked for is what was meant. Problems are collected, not returned: a value
 //! that is wrong counts as its default until the file was read to its end, then all problems are shown at once.
 
+use super::environment;
 use super::error::{Problem, line_and_column};
 use super::units::{ByteSize, UnitError, parse_duration, show_duration};
 use crate::nearest::nearest;
@@ -25,24 +26,45 @@ pub(super) struct Report<'a> {
     found: RefCell<Vec<(usize, String)>>,
     /// Every key that was asked for, by its section, and whether any such section of the file gives it.
     asked: RefCell<BTreeMap<(&'static str, &'static str), bool>>,
+    /// What each of them takes, in words.
+    kinds: RefCell<BTreeMap<(&'static str, &'static str), String>>,
+    /// Where the variables of the environment begin, behind the file's text.
+    variables_at: usize,
 }
 
 impl<'a> Report<'a> {
     pub(super) fn new(text: &'a str) -> Report<'a> {
-        Report { text, found: RefCell::default(), asked: RefCell::default() }
+        Report::with_variables(text, text.len())
+    }
+
+    /// Of a text behind which, from a byte on, variables of the environment stand.
+    pub(super) fn with_variables(text: &'a str, variables_at: usize) -> Report<'a> {
+        let (found, asked, kinds) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Report { text, found, asked, kinds, variables_at }
+    }
+
+    /// What every key takes that was asked for, by its section.
+    pub(super) fn kinds(&self) -> BTreeMap<(&'static str, &'static str), String> {
+        self.kinds.borrow().clone()
+    }
+
+    /// What a variable of the environment says, where it is one's value.
+    fn variable(&self, value: &Spanned<DeValue<'_>>) -> Option<&'a str> {
+        let span = value.span();
+        if span.start > self.variables_at { self.text.get(span) } else { None }
     }
 
     pub(super) fn add(&self, at: usize, text: impl Into<String>) {
         self.found.borrow_mut().push((at, text.into()));
     }
 
-    /// All problems in the order of the file.
-    pub(super) fn into_problems(self, file: &str) -> Vec<Problem> {
+    /// All problems in the order of the file, each with its byte.
+    pub(super) fn into_problems(self, file: &str) -> Vec<(usize, Problem)> {
         let mut found = self.found.into_inner();
         found.sort_by_key(|(at, _)| *at);
         let place = |(at, text)| {
             let (line, column) = line_and_column(self.text, at);
-            Problem { file: file.into(), line, column, text }
+            (at, Problem { file: file.into(), line, column, text })
         };
         found.into_iter().map(place).collect()
     }
@@ -101,6 +123,7 @@ impl<'a> Section<'a> {
 
     /// The table `key` of this one.
     pub(super) fn section(&mut self, key: &'static str, name: &'static str) -> Section<'a> {
+        self.note(key, || "a table".into());
         let empty = Section { name, at: self.at, keys: None, report: self.report };
         match self.take(key) {
             None => empty,
@@ -116,6 +139,7 @@ impl<'a> Section<'a> {
 
     /// The tables `key` of this one, in the order of the file.
     pub(super) fn sections(&mut self, key: &'static str, name: &'static str) -> Vec<Section<'a>> {
+        self.note(key, || format!("tables, each written {name}"));
         let Some(value) = self.take(key) else { return Vec::new() };
         let mut sections = Vec::new();
         match value.get_ref() {
@@ -142,6 +166,7 @@ impl<'a> Section<'a> {
 
     /// A list of at least one table, each of which is a section `name`.
     pub(super) fn list_of_tables(&mut self, key: &'static str, name: &'static str) -> Option<Vec<Section<'a>>> {
+        self.note(key, || "a list of conditions".into());
         let value = self.take(key)?;
         let DeValue::Array(items) = value.get_ref() else {
             self.fault(key, value, format!("must be a list of conditions, like {key} = [{{ … }}, {{ … }}]"));
@@ -164,6 +189,7 @@ impl<'a> Section<'a> {
 
     /// A text, a whole number, or a truth, as it is written without quotes.
     pub(super) fn literal(&mut self, key: &'static str) -> Option<String> {
+        self.note(key, || "a text, a whole number, true or false".into());
         let value = self.take(key)?;
         let result = match value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
@@ -183,6 +209,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         range: RangeInclusive<N>,
     ) -> Option<N> {
+        self.note(key, || format!("a whole number from {} to {}", range.start(), range.end()));
         let value = self.take(key)?;
         let number = match value.get_ref() {
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
@@ -196,6 +223,7 @@ impl<'a> Section<'a> {
 
     /// True or false.
     pub(super) fn truth(&mut self, key: &'static str) -> Option<bool> {
+        self.note(key, || "true or false".into());
         let value = self.take(key)?;
         let truth = if let DeValue::Boolean(truth) = value.get_ref() { Some(*truth) } else { None };
         self.settle(key, value, truth.ok_or_else(|| "must be true or false".into()))
@@ -207,8 +235,13 @@ impl<'a> Section<'a> {
         key: &'static str,
         read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
+        self.note(key, || "a text".into());
         let value = self.take(key)?;
-        let result = read_text(value.get_ref(), read);
+        let result = match (value.get_ref(), self.report.variable(value)) {
+            // A variable has no quotes to tell a text from a number.
+            (DeValue::Integer(_) | DeValue::Boolean(_), Some(text)) => read(text).map_err(|error| error.to_string()),
+            (value, _) => read_text(value, read),
+        };
         self.settle(key, value, result)
     }
 
@@ -218,6 +251,7 @@ impl<'a> Section<'a> {
         key: &'static str,
         read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
+        self.note(key, || "a text".into());
         let value = self.take(key)?;
         let result = read_text(value.get_ref(), read);
         result.map_err(|text| self.report.add(value.span().start, format!("{key}: {text}"))).ok()
@@ -230,7 +264,16 @@ impl<'a> Section<'a> {
         least: usize,
         read: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Vec<T>> {
+        self.note(key, || "a list of texts".into());
         let value = self.take(key)?;
+        if let (DeValue::String(list), Some(_)) = (value.get_ref(), self.report.variable(value)) {
+            let texts = environment::texts(list).map(|text| read(text).map_err(|error| error.to_string()));
+            let texts: Vec<T> = texts.filter_map(|text| self.settle(key, value, text)).collect();
+            if environment::texts(list).count() < least {
+                self.fault(key, value, format!("must have at least {least}"));
+            }
+            return Some(texts);
+        }
         let DeValue::Array(items) = value.get_ref() else {
             self.fault(key, value, "must be a list of texts, like [\"…\"]".into());
             return None;
@@ -251,6 +294,7 @@ impl<'a> Section<'a> {
 
     /// A text that is given to others to read, and where it is written.
     pub(super) fn written(&mut self, key: &'static str) -> Option<Written<'a>> {
+        self.note(key, || "a text".into());
         let value = self.take(key)?;
         let written = Written::of(key, value);
         self.settle(key, value, written.ok_or_else(|| "must be a text in quotes".into()))
@@ -258,6 +302,7 @@ impl<'a> Section<'a> {
 
     /// Texts by names that the file gives, `{ NAME = "…" }`.
     pub(super) fn written_by_name(&mut self, key: &'static str) -> Vec<Written<'a>> {
+        self.note(key, || "texts by their names, { NAME = \"…\" }".into());
         let Some(value) = self.take(key) else { return Vec::new() };
         let DeValue::Table(table) = value.get_ref() else {
             self.fault(key, value, "must be texts by their names, like { NAME = \"…\" }".into());
@@ -289,6 +334,7 @@ impl<'a> Section<'a> {
         text: impl Fn(&str) -> Result<T, E>,
         mut table: impl FnMut(Section<'a>) -> Option<T>,
     ) -> Vec<T> {
+        self.note(key, || "a list of texts and tables".into());
         let Some(value) = self.take(key) else { return Vec::new() };
         let DeValue::Array(items) = value.get_ref() else {
             self.fault(key, value, "must be a list, like [\"…\"]".into());
@@ -314,6 +360,10 @@ impl<'a> Section<'a> {
 
     /// One of a closed set of words.
     pub(super) fn choice<T: Copy>(&mut self, key: &'static str, default: T, choices: &[(&str, T)]) -> T {
+        self.note(key, || {
+            let words: Vec<String> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
+            words.join(", ")
+        });
         let read = |text: &str| match choices.iter().find(|(word, _)| *word == text) {
             Some((_, choice)) => Ok(*choice),
             None => {
@@ -327,6 +377,7 @@ impl<'a> Section<'a> {
 
     /// A count from 1 to `max`.
     pub(super) fn count(&mut self, key: &'static str, default: NonZeroU16, max: u16) -> NonZeroU16 {
+        self.note(key, || format!("a whole number from 1 to {max}"));
         let Some(value) = self.take(key) else { return default };
         let count = match value.get_ref() {
             DeValue::Integer(number) => u16::from_str_radix(number.as_str(), number.radix()).ok(),
@@ -360,6 +411,7 @@ impl<'a> Section<'a> {
         read: impl Fn(&str) -> Result<T, UnitError>,
         show: impl Fn(&T) -> String,
     ) -> T {
+        self.note(key, || format!("from \"{}\" to \"{}\"", show(range.start()), show(range.end())));
         let Some(value) = self.take(key) else { return default };
         // A bare number is read all the same, to be told that it has no unit.
         let text = match value.get_ref() {
@@ -381,6 +433,7 @@ impl<'a> Section<'a> {
             "off" => Ok(None),
             _ => parse_duration(text).map(Some).map_err(|error| format!("{error}, or \"off\"")),
         };
+        self.note(key, || "a duration, or \"off\"".into());
         self.text(key, read).flatten()
     }
 
@@ -420,6 +473,10 @@ impl<'a> Section<'a> {
         let value = self.keys.and_then(|keys| keys.get(key));
         *self.report.asked.borrow_mut().entry((self.name, key)).or_default() |= value.is_some();
         value
+    }
+
+    fn note(&self, key: &'static str, kind: impl FnOnce() -> String) {
+        self.report.kinds.borrow_mut().entry((self.name, key)).or_insert_with(kind);
     }
 
     fn settle<T>(&self, key: &str, value: &Spanned<DeValue<'_>>, result: Result<T, String>) -> Option<T> {

@@ -4,7 +4,7 @@ use super::section::{Report, Section};
 use super::tail::block_name;
 use super::template::InstanceTemplate;
 use super::units::{ByteSize, count};
-use super::{TailConfig, absolute, limits, reading};
+use super::{TailConfig, limits, reading, secret_file};
 use crate::fair::Allowance;
 use crate::parse::{Reading, Zone};
 use crate::redact::{Redaction, Redactor};
@@ -273,9 +273,9 @@ impl TlsConfig {
     }
 
     fn read_keys(section: &mut Section<'_>, is_wanted: bool) -> Option<TlsConfig> {
-        let cert_file = section.text("cert_file", absolute);
-        let key_file = section.text("key_file", absolute);
-        let client_ca_file = section.text("client_ca_file", absolute);
+        let cert_file = section.text("cert_file", secret_file);
+        let key_file = section.text("key_file", secret_file);
+        let client_ca_file = section.text("client_ca_file", secret_file);
         if is_wanted {
             section.require("cert_file", "cert_file = \"/etc/daytable/cert.pem\"");
             section.require("key_file", "key_file = \"/etc/daytable/key.pem\"");

@@ -1,5 +1,6 @@
 //! What is read, what is refused, and how it is said.
 
+use super::reference::{EXAMPLE, example_all_set};
 use super::units::count;
 use super::*;
 use crate::fair::Allowance;
@@ -12,7 +13,6 @@ use crate::route::{Condition, Literal, Test};
 use proptest::prelude::*;
 use std::num::{NonZeroU32, NonZeroU64};
 
-const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/daytable.toml"));
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn parse(text: &str) -> Config {
@@ -35,15 +35,6 @@ fn include(patterns: &[&str]) -> Vec<Pattern> {
 fn example() -> Config {
     let include = include(&["/var/log/**/*.log", "/var/log/syslog", "/var/log/messages"]);
     Config { tails: vec![TailConfig { include, ..TailConfig::default() }], ..Config::default() }
-}
-
-/// The example with the keys set that are not.
-fn example_all_set() -> String {
-    let set = |line: &'static str| match line.strip_prefix('#') {
-        Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => key,
-        _ => line,
-    };
-    EXAMPLE.lines().map(set).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -102,6 +93,13 @@ fn the_example_with_every_key_set() {
     expected.journals =
         vec![JournalConfig { directory: Some("/var/log/journal/remote".into()), ..JournalConfig::default() }];
     assert_eq!(parse(&example_all_set()), expected);
+}
+
+#[test]
+fn a_credential_of_the_service_manager_is_in_its_folder() {
+    let config = parse("[http]\ntoken_file = \"%d/token\"\n[archives]\ns3_credentials_file = \"%d/s3\"\n");
+    assert_eq!(config.http.token_file.as_deref(), Some(Path::new("/run/credentials/daytable.service/token")));
+    assert_eq!(config.archives.s3_credentials_file.as_deref(), Some(Path::new("/run/credentials/daytable.service/s3")));
 }
 
 #[test]

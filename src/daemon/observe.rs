@@ -140,6 +140,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, 
         for journal in journals {
             fetch_journal(metrics, journal, now);
         }
+        raise_to(&metrics.own_records, crate::log::own::passed_over());
         metrics.push_held_bytes.set(size(push.bodies().held()));
         for endpoint in push.counters() {
             fetch_endpoint(metrics, endpoint);

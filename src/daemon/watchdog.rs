@@ -25,6 +25,8 @@ use tokio::sync::watch;
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the service manager hears, where it does not ask for more.
 const PACE: Duration = Duration::from_secs(10);
+/// How long the committer may be away before that is told: an idle one comes round once a second, a busy machine is slower.
+const AWAY: Duration = Duration::from_secs(5);
 /// How long the disk may leave the committer without an answer before that counts as standing still.
 pub(super) const DISK_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -119,7 +121,11 @@ impl Going {
         if since < self.pace {
             return;
         }
-        let found = judge(has_gone, self.waited, now.duration_since(self.went));
+        let away = now.duration_since(self.went);
+        if !has_gone && away < AWAY.max(self.pace) {
+            return;
+        }
+        let found = judge(has_gone, self.waited, away);
         if found == Loop::Goes {
             (self.beats, self.went) = (beats, now);
         }

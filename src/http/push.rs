@@ -135,7 +135,8 @@ impl Pushes {
             Ok(answer) => respond(answer),
             Err(refusal) => {
                 self.push.counters_of(endpoint).refuse(&refusal);
-                tracing::debug!(endpoint = endpoint.source(), %refusal, "refused a push");
+                // Its text may quote the body.
+                tracing::debug!(endpoint = endpoint.source(), reason = refusal.reason(), "refused a push");
                 linger(&parts, &mut body).await;
                 let mut response = respond(push::refused(endpoint, &media, &refusal));
                 match refusal {

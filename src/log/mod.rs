@@ -12,8 +12,7 @@
 //! none of them shows a header that it sends. Control characters are escaped; a further line of a message is indented and has
 //! the same priority, so that no text can look like another message.
 //!
-//! **How much**: of one message (one place in the program) [`BURST`](rate::BURST) within [`WINDOW`](rate::WINDOW); how many
-//! more there were is said after it. Levels below `info` are asked for by somebody who looks, and are not bounded.
+//! **How much**: of one message (one place in the program) 50 within 10 s; how many more there were is said after it. Levels below `info` are asked for by somebody who looks, and are not bounded.
 //!
 //! **Never its own input**: see [`own`].
 //!

@@ -108,6 +108,9 @@ pub struct Bound {
     taken: Taken,
     heirloom: Option<Heirloom>,
     counters: Arc<Counters>,
+    /// Where it listens, as the configuration has it, and as it is: a port may have been left to the system.
+    listen: String,
+    at: String,
 }
 
 /// How what comes is taken.
@@ -162,12 +165,10 @@ pub fn bind(
             (Taken::Door(Door { block, socket: stream::Socket::Unix(listener, file), certificates: None }), heirloom)
         }
     };
-    // A port may have been left to the system.
     let at = at.map_or_else(|| listen.clone(), |at| format!("{}://{at}", config.listen.scheme()));
-    tracing::info!(listener = config.name, at, "taking syslog");
-    counters.moved(&listen);
+    let counters = Arc::new(Counters { listener: counters, udp });
     // Without another descriptor for its socket the listener works as well, and can only be stopped.
-    Ok(Bound { taken, heirloom: heirloom.ok(), counters: Arc::new(Counters { listener: counters, udp }) })
+    Ok(Bound { taken, heirloom: heirloom.ok(), counters, listen, at })
 }
 
 impl Bound {
@@ -189,7 +190,9 @@ impl Bound {
         intake: &Intake,
         held: &HeldBytes,
     ) -> Result<SyslogHandle, ListenError> {
-        let Bound { taken, heirloom, counters } = self;
+        let Bound { taken, heirloom, counters, listen, at } = self;
+        tracing::info!(listener = counters.listener.name, at, "taking syslog");
+        counters.listener.moved(&listen);
         let (stop, desk, host) =
             (Arc::new(AtomicBool::new(false)), Desk::new(router.clone(), intake.clone()), host.to_owned());
         let (stopping, leaving) = (watch::Sender::new(false), watch::Sender::new(false));

@@ -12,9 +12,10 @@
 //!   `identity` and `names`, which touch no file.
 //! * `known`, `parked`: sources without a file, and files without a source.
 //! * `cursor`: reading on in one file, and the records in what was read. `lag`: for how long something is not read.
-//! * `import`: files that are read once, to their end.
+//! * `import`: files that are read once, to their end. `begun`: sources that begin where another collector stopped.
 
 mod adopt;
+mod begun;
 mod change;
 mod content;
 mod counters;
@@ -37,6 +38,7 @@ mod resume;
 mod rotation;
 mod search;
 
+pub use begun::{Adoptee, Begun, begin, matches};
 pub use counters::{BlockCounters, TailCounters};
 pub use import::{ImportError, Imported, Progress, import};
 pub use options::TailOptions;

@@ -83,7 +83,7 @@ fn notified(place: &Place, config: &str, stall: Option<&str>) -> (crate::place::
     socket.set_read_timeout(Some(PATIENCE)).expect("set");
     let mut command = Command::new(DAYTABLE);
     command.arg("run").arg("--config").arg(place.configure(config));
-    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "900000").env_remove("WATCHDOG_PID");
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "3000000").env_remove("WATCHDOG_PID");
     if let Some(stall) = stall {
         command.env("DAYTABLE_STALLPOINT", stall);
     }

@@ -1,0 +1,409 @@
+//! The checks of `daytable doctor`.
+
+use super::super::control::Control;
+use super::Finding;
+use crate::config::{Config, Endpoint, Listen};
+use crate::query::ShownSource;
+use crate::store::Reader;
+use crate::tail::{TailOptions, matches};
+use crate::time::{self, Ticks};
+use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes below which a disk is nearly full, and those below which it is full.
+const FREE_BYTES: (u64, u64) = (1 << 30, 64 << 20);
+/// Descriptors that are needed besides the files that are tailed: day-tables, connections, sockets.
+const DESCRIPTORS_BESIDES: u64 = 512;
+/// Files that are named one by one at most.
+const NAMED_MAX: usize = 5;
+/// A clock before this is not set: this program did not exist.
+const CLOCK_LEAST: (i32, u32, u32) = (2025, 1, 1);
+
+/// Where others keep their positions, and how they are adopted.
+const OTHERS: [(&str, &str, &str); 6] = [
+    ("Promtail", "/var/lib/promtail/positions.yaml", "--promtail"),
+    ("Promtail", "/run/promtail/positions.yaml", "--promtail"),
+    ("Filebeat", "/var/lib/filebeat/registry", "--filebeat"),
+    ("Vector", "/var/lib/vector", "--vector"),
+    ("Alloy", "/var/lib/alloy/data", "--promtail"),
+    ("Fluent Bit", "/var/lib/fluent-bit", "--fluent-bit"),
+];
+
+/// All of them.
+pub(super) fn all(config: &Config) -> Vec<Finding> {
+    let is_running = matches!(Control::connect(&config.data_dir), Ok(Some(_)));
+    let mut findings = vec![Finding::ok("configuration", "it can be read"), clock(time::now())];
+    findings.extend(data_folder(&config.data_dir, is_running));
+    findings.extend(files(config));
+    findings.extend(descriptors(config));
+    findings.extend(watches());
+    findings.extend(ports(config, is_running));
+    findings.extend(secrets(config));
+    findings.extend(others(Path::new("/"), &config.data_dir));
+    findings.push(daemon(&config.data_dir, is_running));
+    findings
+}
+
+fn clock(now: Ticks) -> Finding {
+    let (year, month, day) = CLOCK_LEAST;
+    match Ticks::from_date(year, month, day).is_some_and(|least| now < least) {
+        true => Finding::fail(
+            "clock",
+            format!("it says {now}"),
+            "set it: lines without a time would go to days of the past",
+        ),
+        false => Finding::ok("clock", format!("it says {now}, UTC")),
+    }
+}
+
+/// Names of file systems on other machines, and of those that are memory, by their numbers (statfs(2)).
+fn file_system(kind: i64) -> Option<(&'static str, bool)> {
+    // The numbers are 32 bits wide, some with their uppermost bit set.
+    Some(match kind & 0xffff_ffff {
+        0x6969 => ("NFS", true),
+        0xff53_4d42 | 0xfe53_4d42 | 0x517b => ("SMB", true),
+        0x0102_1997 => ("9P", true),
+        0x6573_5546 => ("FUSE", true),
+        0x00c3_6400 => ("Ceph", true),
+        0x0102_1994 => ("tmpfs", false),
+        0x8584_58f6 => ("ramfs", false),
+        _ => return None,
+    })
+}
+
+fn data_folder(folder: &Path, is_running: bool) -> Vec<Finding> {
+    const CHECK: &str = "data folder";
+    let shown = folder.display();
+    // Where it is not there yet, what is above it says the same.
+    let there = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let mut findings = Vec::new();
+    findings.push(match (folder.exists(), is_writable(there)) {
+        (true, true) => Finding::ok(CHECK, format!("{shown} can be written")),
+        (false, true) => Finding::ok(CHECK, format!("{shown} is not there yet and can be made")),
+        (_, false) => Finding::fail(
+            CHECK,
+            format!("{} cannot be written by this user", there.display()),
+            format!("run this as the daemon's user, or: install -d -o daytable -g daytable -m 0700 {shown}"),
+        ),
+    });
+    #[allow(clippy::unnecessary_cast)]
+    if let Ok(Some((name, is_remote))) = statfs(there).map(|stat| file_system(stat.f_type as i64)) {
+        findings.push(match is_remote {
+            true => Finding::fail(
+                CHECK,
+                format!("{shown} is on {name}"),
+                "put it on a local disk: SQLite's locks and fsync do not hold over a network",
+            ),
+            false => Finding::warn(
+                CHECK,
+                format!("{shown} is on {name}"),
+                "what is kept there is gone after a restart of the machine, and takes memory: put it on a disk",
+            ),
+        });
+    }
+    if let Ok(disk) = statvfs(there) {
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let says = format!("{} free", super::super::output::bytes(free));
+        let advice = "make room, or set lifecycle.max_bytes: a full disk stops the intake until there is room";
+        findings.push(match free {
+            _ if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => {
+                Finding::fail("disk", "it is mounted read-only", "mount it to be written")
+            }
+            free if free < FREE_BYTES.1 => Finding::fail("disk", says, advice),
+            free if free < FREE_BYTES.0 => Finding::warn("disk", says, advice),
+            _ => Finding::ok("disk", says),
+        });
+    }
+    if folder.join("catalog.db").exists() {
+        match Reader::open(folder).and_then(|reader| reader.sources()) {
+            Ok(sources) => {
+                let lost = sources.iter().map(ShownSource::of).filter(|source| source.ledger.lost_bytes > 0).count();
+                if lost > 0 {
+                    findings.push(Finding::warn(
+                        CHECK,
+                        format!("{lost} files lost bytes before they were read"),
+                        "`daytable sources` names them: rotate by rename and not by copytruncate, or keep files longer",
+                    ));
+                }
+            }
+            Err(error) => findings.push(Finding::fail(CHECK, error.to_string(), "the message says what to do")),
+        }
+    } else if is_running {
+        findings.push(Finding::fail(CHECK, "a daemon answers, and there is no catalogue", "look at its log"));
+    }
+    findings
+}
+
+fn is_writable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// Whether the files that are to be read can be, and are not this program's own output or a copy of the data.
+fn files(config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for tail in &config.tails {
+        let check = "files";
+        let found = match matches(&TailOptions::from(tail)) {
+            Ok(found) => found,
+            Err(error) => {
+                findings.push(Finding::fail(
+                    check,
+                    format!("[[tail]] {:?}: {error}", tail.name),
+                    "correct the pattern",
+                ));
+                continue;
+            }
+        };
+        let unreadable: Vec<PathBuf> = found.iter().filter(|path| !is_readable(path)).cloned().collect();
+        let name = &tail.name;
+        findings.push(match (found.len(), unreadable.len()) {
+            (0, _) => Finding::warn(
+                check,
+                format!("[[tail]] {name:?} finds no file"),
+                "look at `include`, and whether this user may list the folders (namei -l FOLDER)",
+            ),
+            (all, 0) => Finding::ok(check, format!("[[tail]] {name:?} finds {all}, all can be read")),
+            (all, some) => Finding::fail(
+                check,
+                format!("[[tail]] {name:?} finds {all}, {some} cannot be read: {}", named(&unreadable)),
+                "add the user to the group of these files (usermod -aG adm daytable), or give the service CAP_DAC_READ_SEARCH",
+            ),
+        });
+        let inside = found.iter().filter(|path| path.starts_with(&config.data_dir)).cloned().collect::<Vec<_>>();
+        if !inside.is_empty() {
+            findings.push(Finding::fail(
+                check,
+                format!("[[tail]] {name:?} reads the data folder itself: {}", named(&inside)),
+                "leave it out with `exclude`",
+            ));
+        }
+    }
+    findings
+}
+
+fn named(paths: &[PathBuf]) -> String {
+    let shown: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
+    let more = paths.len().saturating_sub(NAMED_MAX);
+    if more > 0 { format!("{}, and {more} more", shown.join(", ")) } else { shown.join(", ") }
+}
+
+fn is_readable(path: &Path) -> bool {
+    // Gone meanwhile is no mistake of anybody.
+    File::open(path).is_ok_and(|_| true) || !path.exists()
+}
+
+fn descriptors(config: &Config) -> Vec<Finding> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let files = config.tails.iter().map(|tail| u64::from(tail.open_files_max.get())).max().unwrap_or(0);
+    let connections: u64 = config.syslogs.iter().map(|syslog| u64::from(syslog.connections_max.get())).sum();
+    let needed = files + connections + u64::from(config.http.connections_max.get()) + DESCRIPTORS_BESIDES;
+    vec![match limit {
+        Some(limit) if limit < needed => Finding::warn(
+            "descriptors",
+            format!("{limit} may be open, {needed} may be needed"),
+            format!(
+                "raise LimitNOFILE= of the service (ulimit -n) to {needed}, or lower open_files_max and connections_max"
+            ),
+        ),
+        _ => Finding::ok("descriptors", format!("{needed} may be needed, and can be had")),
+    }]
+}
+
+fn watches() -> Vec<Finding> {
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(Path::new("/proc/sys/fs/inotify").join(name)).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    let (Some(watches), Some(instances)) = (read("max_user_watches"), read("max_user_instances")) else {
+        return Vec::new();
+    };
+    vec![match watches < 8192 || instances < 16 {
+        true => Finding::warn(
+            "inotify",
+            format!("{watches} watches and {instances} instances a user"),
+            "without events folders are polled, which works: sysctl fs.inotify.max_user_watches=65536 fs.inotify.max_user_instances=128",
+        ),
+        false => Finding::ok("inotify", format!("{watches} watches and {instances} instances a user")),
+    }]
+}
+
+/// Whether the ports can be bound; not where a daemon runs, which has them.
+fn ports(config: &Config, is_running: bool) -> Vec<Finding> {
+    if is_running {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    if let Listen::Tcp(address) = config.http.listen {
+        findings.push(port(format!("[http] {address}"), TcpListener::bind(address).map(drop)));
+    }
+    for syslog in &config.syslogs {
+        let what = format!("[[syslog]] {:?} {}", syslog.name, syslog.listen);
+        match &syslog.listen {
+            Endpoint::Udp(address) => findings.push(port(what, UdpSocket::bind(address).map(drop))),
+            Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
+                findings.push(port(what, TcpListener::bind(address).map(drop)));
+            }
+            Endpoint::UnixDatagram(path) | Endpoint::UnixStream(path) => {
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                findings.push(match is_writable(folder) {
+                    true => Finding::ok("port", what),
+                    false => Finding::fail(
+                        "port",
+                        format!("{what}: {} cannot be written", folder.display()),
+                        "use a folder of the daemon's (/run/daytable), or let systemd bind it (daytable.socket)",
+                    ),
+                });
+            }
+        }
+    }
+    findings
+}
+
+fn port(what: String, bound: std::io::Result<()>) -> Finding {
+    match bound {
+        Ok(()) => Finding::ok("port", format!("{what} is free")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::fail(
+            "port",
+            format!("{what} is taken"),
+            "`ss -lntup` says by whom: stop it, or choose another `listen`",
+        ),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Finding::fail(
+            "port",
+            format!("{what} needs a privilege"),
+            "give the service CAP_NET_BIND_SERVICE, or let systemd bind it (daytable.socket)",
+        ),
+        Err(error) => Finding::fail("port", format!("{what}: {error}"), "choose an address of this host"),
+    }
+}
+
+/// Whether the files that hold secrets can be read, by few.
+fn secrets(config: &Config) -> Vec<Finding> {
+    let http = &config.http;
+    let keys =
+        http.tls.iter().chain(config.syslogs.iter().filter_map(|syslog| syslog.tls.as_ref())).map(|tls| &tls.key_file);
+    let files = http.token_file.iter().chain(&http.credentials_file).chain(keys);
+    files
+        .map(|path| match std::fs::metadata(path) {
+            Err(error) => {
+                Finding::fail("secrets", format!("{}: {error}", path.display()), "the daemon does not start without it")
+            }
+            Ok(_) if !is_readable_now(path) => Finding::fail(
+                "secrets",
+                format!("{} cannot be read by this user", path.display()),
+                "give it to the daemon's user, or use LoadCredential=",
+            ),
+            Ok(file) if file.permissions().mode() & 0o077 != 0 => Finding::warn(
+                "secrets",
+                format!("{} can be read by others", path.display()),
+                format!("chmod 600 {}", path.display()),
+            ),
+            Ok(_) => Finding::ok("secrets", path.display().to_string()),
+        })
+        .collect()
+}
+
+fn is_readable_now(path: &Path) -> bool {
+    File::open(path).is_ok()
+}
+
+/// Whether another collector was here whose positions could be gone on from; asked for as long as nothing was read.
+fn others(root: &Path, data_dir: &Path) -> Vec<Finding> {
+    if data_dir.join("catalog.db").exists() {
+        return Vec::new();
+    }
+    let here = |path: &str| root.join(path.trim_start_matches('/'));
+    let found = OTHERS.iter().filter(|(_, path, _)| here(path).exists());
+    found
+        .map(|(name, path, option)| {
+            Finding::warn(
+                "other collectors",
+                format!("{name} keeps positions in {path}"),
+                format!("to go on where it stopped: stop it, then `daytable adopt {option} {path}` before the first start (docs/adopt.md)"),
+            )
+        })
+        .collect()
+}
+
+fn daemon(data_dir: &Path, is_running: bool) -> Finding {
+    if !is_running {
+        return Finding::ok("daemon", "none runs on this data folder");
+    }
+    let ready = Control::connect(data_dir).ok().flatten().map(|control| control.fetch("/readyz"));
+    match ready {
+        Some(Ok(_)) => Finding::ok("daemon", "it runs and is ready"),
+        Some(Err(error)) => Finding::fail("daemon", error.to_string(), "`journalctl -u daytable` says why"),
+        None => Finding::fail("daemon", "it does not answer", "`journalctl -u daytable` says why"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    fn verdicts(findings: &[Finding]) -> Vec<Verdict> {
+        findings.iter().map(|finding| finding.verdict).collect()
+    }
+
+    #[test]
+    fn a_clock_that_was_never_set_fails() {
+        assert_eq!(clock(Ticks::UNIX_EPOCH).verdict, Verdict::Fail);
+        assert_eq!(clock(Ticks::from_date(2026, 11, 21).expect("a date")).verdict, Verdict::Ok);
+    }
+
+    #[test]
+    fn file_systems_are_known_by_their_numbers() {
+        assert_eq!(file_system(0x6969), Some(("NFS", true)));
+        assert_eq!(file_system(-11_317_950), Some(("SMB", true)), "as a signed number");
+        assert_eq!(file_system(0x0102_1994), Some(("tmpfs", false)));
+        assert_eq!(file_system(0xef53), None, "ext4");
+    }
+
+    #[test]
+    fn a_port_that_is_taken_or_forbidden_is_told_apart() {
+        let taken = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let mut config = Config::default();
+        config.http.listen = Listen::Tcp(taken.local_addr().expect("an address"));
+        let findings = ports(&config, false);
+        assert_eq!(verdicts(&findings), [Verdict::Fail]);
+        assert!(findings[0].found.ends_with("is taken"), "{findings:?}");
+        assert!(ports(&config, true).is_empty(), "a daemon that runs has it");
+        assert!(
+            port("x".into(), Err(ErrorKind::PermissionDenied.into()))
+                .advice
+                .is_some_and(|a| a.contains("CAP_NET_BIND"))
+        );
+    }
+
+    #[test]
+    fn secrets_that_others_can_read_are_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let token = folder.path().join("token");
+        std::fs::write(&token, "a token of some length").expect("written");
+        let mut config = Config::default();
+        config.http.token_file = Some(token.clone());
+        for (mode, verdict) in [(0o600, Verdict::Ok), (0o640, Verdict::Warn)] {
+            std::fs::set_permissions(&token, std::fs::Permissions::from_mode(mode)).expect("set");
+            assert_eq!(verdicts(&secrets(&config)), [verdict], "{mode:o}");
+        }
+        config.http.token_file = Some("/nowhere/token".into());
+        assert_eq!(verdicts(&secrets(&config)), [Verdict::Fail]);
+    }
+
+    #[test]
+    fn another_collector_is_told_of_until_something_was_read() {
+        let root = tempfile::tempdir().expect("a folder");
+        let data = root.path().join("data");
+        assert!(others(root.path(), &data).is_empty());
+        std::fs::create_dir_all(root.path().join("var/lib/filebeat/registry")).expect("made");
+        let found = others(root.path(), &data);
+        assert!(found[0].advice.as_deref().is_some_and(|advice| advice.contains("adopt --filebeat")), "{found:?}");
+        std::fs::create_dir(&data).expect("made");
+        std::fs::write(data.join("catalog.db"), "").expect("written");
+        assert!(others(root.path(), &data).is_empty());
+    }
+}
