@@ -1,14 +1,16 @@
-//! The README's commands are run as they stand there: what it promises on a fresh machine has to work on one.
+//! The commands of the README and of the pages in `docs/` are run as they stand there: what they promise on a fresh machine
+//! has to work on one.
 //!
-//! Every block that is fenced as `sh` is run by `sh -e`, in the order of the file, in one folder with a home of its own
+//! Every block that is fenced as `sh` is run by `sh -e`, in the order of its page, in one folder with a home of its own
 //! and `daytable` on the path, and must end well. A block that cannot be run like that has `<!-- not run: reason -->` on
-//! the line before it.
+//! the line before it. A block of `docs/` that is fenced as `toml` is a configuration, which `check` finds good. Links between
+//! pages lead somewhere.
 
 use crate::place::{DAYTABLE, PATIENCE, Place, wait_for};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -23,7 +25,8 @@ struct Block {
     not_run: Option<String>,
 }
 
-fn blocks(readme: &str) -> Vec<Block> {
+fn blocks(readme: &str, language: &str) -> Vec<Block> {
+    let fence = format!("```{language}");
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
     let mut before = "";
@@ -31,7 +34,7 @@ fn blocks(readme: &str) -> Vec<Block> {
         match &mut open {
             Some(_) if line.trim() == "```" => blocks.extend(open.take()),
             Some(block) => block.text.extend([line, "\n"]),
-            None if line.trim() == "```sh" => {
+            None if line.trim() == fence => {
                 let reason = before.trim().strip_prefix("<!-- not run: ").and_then(|rest| rest.strip_suffix(" -->"));
                 open = Some(Block { line: number + 2, text: String::new(), not_run: reason.map(str::to_owned) });
             }
@@ -51,22 +54,70 @@ fn blocks_are_found_with_the_reason_why_they_are_not_run() {
         text: text.into(),
         not_run: not_run.map(str::to_owned),
     };
-    assert_eq!(blocks(readme), [block(3, "a\nb\n", None), block(8, "c\n", Some("needs a user"))]);
+    assert_eq!(blocks(readme, "sh"), [block(3, "a\nb\n", None), block(8, "c\n", Some("needs a user"))]);
 }
 
 #[test]
 fn every_command_of_the_readme_works() {
-    let readme = fs::read_to_string(Path::new(ROOT).join("README.md")).expect("a README.md");
-    let blocks = blocks(&readme);
+    assert!(run_page(Path::new("README.md")) > 0, "the README has no commands that can be run");
+}
+
+fn pages() -> Vec<PathBuf> {
+    let entries = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs/");
+    let names = entries.map(|entry| Path::new("docs").join(entry.expect("an entry").file_name()));
+    names.filter(|name| name.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+fn text_of(page: &Path) -> String {
+    fs::read_to_string(Path::new(ROOT).join(page)).expect("a page")
+}
+
+#[test]
+fn every_command_of_the_documentation_works() {
+    let ran: usize = pages().iter().map(|page| run_page(page)).sum();
+    assert!(ran >= 3, "{ran} blocks were run");
+}
+
+#[test]
+fn every_configuration_of_the_documentation_is_good() {
+    let place = Place::new();
+    for page in pages() {
+        for block in blocks(&text_of(&page), "toml").iter().filter(|block| block.not_run.is_none()) {
+            let path = place.path("daytable.toml");
+            fs::write(&path, &block.text).expect("written");
+            let checked = Command::new(DAYTABLE).arg("check").arg("--config").arg(&path).output().expect("daytable");
+            let said = String::from_utf8_lossy(&checked.stderr);
+            assert!(checked.status.success(), "{}:{}: {said}", page.display(), block.line);
+        }
+    }
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    for page in pages().into_iter().chain([PathBuf::from("README.md")]) {
+        let folder = Path::new(ROOT).join(page.parent().unwrap_or(Path::new("")));
+        let text = text_of(&page);
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let path = link.split('#').next().unwrap_or_default();
+            if !path.is_empty() && !link.contains("://") && path.ends_with(".md") {
+                assert!(folder.join(path).exists(), "{}: {link}", page.display());
+            }
+        }
+    }
+}
+
+/// Runs the blocks of a page; tells how many.
+fn run_page(page: &Path) -> usize {
+    let blocks = blocks(&text_of(page), "sh");
     let run: Vec<&Block> = blocks.iter().filter(|block| block.not_run.is_none()).collect();
-    assert!(!run.is_empty(), "the README has no commands that can be run");
+    let (count, page) = (run.len(), page.display());
     let place = Place::new();
     let (bin, home, folder) = (place.path("bin"), place.path("home"), place.path("folder"));
     for new in [&bin, &home, &folder] {
         fs::create_dir(new).expect("a folder");
     }
     symlink(DAYTABLE, bin.join("daytable")).expect("linked");
-    for name in ["config", "examples", "systemd", "README.md"] {
+    for name in ["config", "examples", "systemd", "ops", "packaging", "README.md"] {
         symlink(Path::new(ROOT).join(name), folder.join(name)).expect("linked");
     }
     let path = std::env::var("PATH").unwrap_or_default();
@@ -87,11 +138,11 @@ fn every_command_of_the_readme_works() {
             .expect("sh");
         let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
         let _end = EndOfGroup(group);
-        let status =
-            wait_for(&format!("README.md:{} ends", block.line), PATIENCE, || child.try_wait().expect("a child"));
+        let status = wait_for(&format!("{page}:{} ends", block.line), PATIENCE, || child.try_wait().expect("a child"));
         let said = fs::read_to_string(&said_to).expect("text");
-        assert!(status.success(), "README.md:{}: {status}\n{}\n{said}", block.line, block.text);
+        assert!(status.success(), "{page}:{}: {status}\n{}\n{said}", block.line, block.text);
     }
+    count
 }
 
 /// Ends a group of processes with the test.
