@@ -122,14 +122,19 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
         Door::Tcp { reading: token, pushing: gate },
         metrics,
         readiness,
-        &store,
-        remote,
+        Destination { store: &store, remote },
     ));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
     runtime.shutdown_background();
     ended?;
     Ok(closed?)
+}
+
+/// Where records go: the store, and what is behind it.
+struct Destination<'s> {
+    store: &'s Store,
+    remote: Option<Remote>,
 }
 
 async fn serve(
@@ -139,8 +144,7 @@ async fn serve(
     door: Door,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
-    store: &Store,
-    remote: Option<Remote>,
+    Destination { store, remote }: Destination<'_>,
 ) -> Result<(), DaemonError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;

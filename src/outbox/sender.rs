@@ -6,7 +6,7 @@
 use super::counters::Counters;
 use super::flight::{Flight, RowAt};
 use super::lane::{Built, Found, Lane, LaneId, Serial, UNITS_MAX, Unit, Want};
-use super::tables::{Tables, ahead};
+use super::tables::{Tables, needed_soon};
 use super::weather::Weather;
 use crate::azure::{Client, Error};
 use crate::key::{DayTable, TableName};
@@ -525,11 +525,9 @@ impl Sender {
             Ok(newest) => self.newest = newest,
             Err(error) => tracing::error!(%error, "failed to read the catalogue"),
         }
-        let names: Vec<_> = self.outside.windows.iter().map(|(name, window)| (name.clone(), window.period)).collect();
-        for (name, period) in names {
-            let next = DayTable::at(&name, period, today).next();
-            let is_soon = next.start() <= today.plus(ahead(period));
-            if is_soon && !self.tables.is_made(&next) && self.tables.is_missing(&next, now) {
+        let windows = self.outside.windows.iter().map(|(name, window)| (name, window.period));
+        for next in needed_soon(windows, today) {
+            if !self.tables.is_made(&next) && self.tables.is_missing(&next, now) {
                 self.create(next, true);
             }
         }
