@@ -118,7 +118,12 @@ pub(super) struct Sender {
     stop: Option<Instant>,
     numbers: u64,
     pub(super) parked_bytes: usize,
+    /// Tables that are asked for.
+    asking: usize,
+    /// When a failure was last said, when dead letters were, and since when requests fail.
     pub(super) said: Option<Instant>,
+    pub(super) said_aside: Option<Instant>,
+    pub(super) failing: Option<Instant>,
 }
 
 impl Sender {
@@ -147,7 +152,10 @@ impl Sender {
             stop: None,
             numbers: seed << 32,
             parked_bytes: 0,
+            asking: 0,
             said: None,
+            said_aside: None,
+            failing: None,
         }
     }
 
@@ -187,7 +195,10 @@ impl Sender {
         match event {
             Event::Wake => return true,
             Event::Answered(number, answer) => self.answered(number, answer, now),
-            Event::Made(day, made) => self.made(&day, made, now),
+            Event::Made(day, made) => {
+                self.asking -= 1;
+                self.made(&day, made, now);
+            }
             Event::Kept(number, is_kept) => self.kept(number, is_kept, now),
             Event::Removed(pages, removed) => self.went(pages, removed, now),
             Event::Stop(grace) => {
@@ -203,7 +214,8 @@ impl Sender {
 
     fn is_done(&self, now: Instant) -> bool {
         let Some(stop) = self.stop else { return false };
-        let is_idle = self.flights.is_empty() && self.ready.is_empty() && self.hungry.is_empty();
+        let may_send = self.weather.limit(now) > 0 && !(self.ready.is_empty() && self.hungry.is_empty());
+        let is_idle = self.flights.is_empty() && self.asking == 0 && !may_send;
         let is_settled = self.departing.is_empty() && !self.is_removing;
         // What was sent is removed, if only that is missing.
         is_idle && is_settled || stop <= now && (is_settled || stop + SLEEP <= now)
@@ -543,6 +555,7 @@ impl Sender {
     /// Asks for a table. One that is needed later is looked for first: it may be there.
     pub(super) fn create(&mut self, day: DayTable, is_ahead: bool) {
         let (client, events) = (self.outside.client.clone(), self.outside.events.clone());
+        self.asking += 1;
         self.outside.runtime.spawn(async move {
             let name = day.to_string();
             let is_there = async {
