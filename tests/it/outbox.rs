@@ -412,3 +412,30 @@ fn what_waits_for_a_day_that_expired_is_set_aside_and_never_sent() {
     assert!(dead[0]["table"].as_str().expect("a table").starts_with("DeadLetter"));
     daemon.stop();
 }
+
+/// The places where a kill hurts most on the way out, one by one, in a build that has them.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_kill_at_each_failpoint_of_the_outbox_loses_and_doubles_nothing() {
+    use crate::place::DAYTABLE;
+    for point in ["commit-between", "commit-after", "outbox-before-removal", "outbox-removed"] {
+        for times in 1..=2 {
+            let remote = Remote::new();
+            let config = remote.config("fill = \"20ms\"\n");
+            let mut command = std::process::Command::new(DAYTABLE);
+            command.arg("run").arg("--config").arg(remote.place.configure(&config));
+            command.env("DAYTABLE_FAILPOINT", format!("{point}:{times}"));
+            let mut daemon = remote.place.spawn_command(command);
+            let lines = numbered(point, 80);
+            for part in lines.chunks(20) {
+                remote.place.write("app.log", part);
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            assert!(!daemon.ended().success(), "{point} was not reached");
+            let daemon = remote.start("fill = \"20ms\"\n");
+            remote.wait_arrived(&lines);
+            remote.wait_empty(&daemon);
+            daemon.stop();
+        }
+    }
+}
