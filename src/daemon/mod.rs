@@ -287,7 +287,13 @@ async fn serve(
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
     if let Some(outbox) = outbox {
-        let _ = tokio::task::spawn_blocking(move || outbox.stop(SEND_GRACE)).await;
+        let steps = store.steps();
+        let stopped = tokio::task::spawn_blocking(move || {
+            // What sources gave last is committed by this, and so can be sent.
+            let _ = steps.committed();
+            outbox.stop(SEND_GRACE);
+        });
+        let _ = stopped.await;
     }
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }

@@ -2,7 +2,7 @@
 
 use super::{Committer, OpenDay};
 use crate::key::{DayTable, TableName};
-use crate::store::catalogue::Role;
+use crate::store::catalogue::{LiveFile, Role};
 use crate::store::clock::Stamp;
 use crate::store::day::{self, DayFile};
 use crate::store::intake::Submission;
@@ -101,9 +101,14 @@ impl Committer {
         self.level()
     }
 
-    /// Whether a file has rows that are to be sent.
-    pub(super) fn waits(&self, file: &str) -> bool {
-        self.outbox.files.get(file).is_some_and(|(_, waiting)| waiting.entities > 0)
+    /// Whether a file has rows that are to be sent; also where it is another daemon's part to send them.
+    pub(super) fn waits(&self, file: &LiveFile) -> Result<bool, StoreError> {
+        if file.role != Role::Outbox {
+            return Ok(false);
+        }
+        let path = self.layout.table_file(&file.name);
+        let waiting = waiting(&day::open_to_read(&path)?.0).map_err(StoreError::sqlite(path))?;
+        Ok(waiting.entities > 0)
     }
 
     /// A file is gone.

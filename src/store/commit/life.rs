@@ -142,8 +142,10 @@ impl Committer {
         if live.is_empty() {
             return Err(StoreError::TableGone(day.to_string()));
         }
-        if permit == Permit::Proven && live.iter().any(|file| self.waits(&file.name)) {
-            return Err(StoreError::Refused(format!("{day} is not dropped: it has rows that are to be sent")));
+        for file in live.iter().filter(|_| permit == Permit::Proven) {
+            if self.waits(file)? {
+                return Err(StoreError::Refused(format!("{day} is not dropped: it has rows that are to be sent")));
+            }
         }
         crate::failpoint!("drop-before");
         let files = self.catalogue.drop_day(day, permit, time::now())?;

@@ -37,6 +37,7 @@ fn whoever_adds_to_an_outbox_leaves_it_one_and_who_ends_it_keeps_its_rows() {
     let store = open(&folder, Onward::AsBefore);
     write(&store, day(1), 10, 20);
     write(&store, day(0), 20, 30);
+    assert!(matches!(store.steps().drop_table(&table(day(0))), Err(StoreError::Refused(_))));
     store.close().expect("closed");
     assert_eq!(roles(&folder), [Role::Outbox, Role::Outbox]);
     let store = open(&folder, to(u64::MAX, &level));
