@@ -21,12 +21,13 @@ use std::time::Duration;
 const VERSION: &str = "2020-12-06";
 const JSON: &str = "application/json";
 const MINIMAL: &str = "application/json;odata=minimalmetadata";
-/// Bytes of an answer at most. A transaction's answer takes some 600 bytes an entity; a page of the service's ends at
-/// 4 MiB, one of Azurite's at a thousand entities.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Bytes of an answer at most. A transaction's answer takes some 600 bytes an entity, and 12 KiB where long keys were
+/// inserted; a page of the service's ends at 4 MiB, one of Azurite's at a thousand entities.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 const PAGE_BYTES_MAX: usize = 64 << 20;
-/// Tables that are listed at most.
+/// Tables that are listed at most, and pages of them: a page may have none and not be the last.
 const TABLES_MAX: usize = 100_000;
+const TABLE_PAGES_MAX: usize = 10_000;
 
 /// How the service is reached.
 #[derive(Clone, Copy, Debug)]
@@ -156,8 +157,9 @@ impl Client {
             let text = format!("TableName ge '{}' and TableName lt '{}'", quoted(prefix), quoted(&above));
             filter = format!("$filter={}", encoded(&text));
         }
-        let (mut tables, mut next): (Vec<String>, Option<String>) = (Vec::new(), None);
+        let (mut tables, mut next, mut pages): (Vec<String>, Option<String>, usize) = (Vec::new(), None, 0);
         loop {
+            pages += 1;
             let mut query = filter.clone();
             if let Some(next) = &next {
                 query = [query.as_str(), if query.is_empty() { "" } else { "&" }, "NextTableName=", &encoded(next)]
@@ -173,7 +175,7 @@ impl Client {
             if going_on.is_some() && going_on == next {
                 return Err(answer.garbled("the list does not go on"));
             }
-            if tables.len() > TABLES_MAX {
+            if tables.len() > TABLES_MAX || pages > TABLE_PAGES_MAX {
                 return Err(answer.asked.unanswered(Kind::TooLarge, Some(answer.status), "there are too many", false));
             }
             next = going_on;

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 /// Fields of an entity at most: 255 properties, a type beside each, and what the service says of it.
@@ -29,14 +30,19 @@ impl Entity {
         self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    fn read(fields: &Fields<'_>) -> Entity {
+    fn read<'a>(fields: &'a Fields<'a>) -> Entity {
         let mut entity = Entity::default();
+        let typed = |(name, json): &'a (Cow<'a, str>, &'a RawValue)| {
+            let of = name.strip_suffix("@odata.type")?;
+            Some((of, serde_json::from_str::<&str>(json.get()).ok()?))
+        };
+        let types: HashMap<&str, &str> = fields.0.iter().filter_map(typed).collect();
         for (name, json) in &fields.0 {
             if name.contains("odata.") {
                 continue;
             }
-            let edm = fields.edm(name);
-            let edm = edm.as_deref().or((name == "Timestamp").then_some("Edm.DateTime"));
+            let edm = types.get(&**name).copied();
+            let edm = edm.or((name == "Timestamp").then_some("Edm.DateTime"));
             match (&**name, Value::read(json, edm)) {
                 ("PartitionKey", Some(Value::String(key))) => entity.partition_key = key.into_owned(),
                 ("RowKey", Some(Value::String(key))) => entity.row_key = key.into_owned(),
@@ -80,15 +86,6 @@ pub(super) fn tables(body: &[u8]) -> Result<Vec<String>, serde_json::Error> {
 
 /// An object's fields in their order, values as they stand there: numbers are read by their type, to the last bit.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl Fields<'_> {
-    /// The type that is named for a property. It usually stands right before.
-    fn edm(&self, name: &str) -> Option<String> {
-        let is = |other: &str| other.strip_suffix("@odata.type").is_some_and(|of| of == name);
-        let (_, json) = self.0.iter().find(|(other, _)| is(other))?;
-        serde_json::from_str(json.get()).ok()
-    }
-}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'a>, D::Error> {

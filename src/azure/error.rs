@@ -63,7 +63,7 @@ pub enum Kind {
         /// The least pause, where the service named one.
         after: Option<Duration>,
     },
-    /// As [`Kind::Retry`]; it was not done, because there is too much.
+    /// As [`Kind::Retry`], because there is too much.
     Throttled {
         /// Of what there is too much.
         scope: Scope,
@@ -170,8 +170,9 @@ pub(super) struct Asked {
 impl Asked {
     /// An error that was answered.
     pub(super) fn refused(&self, status: u16, fault: Fault, kind: Kind) -> Error {
-        // What a gateway says is not what the service did.
-        let may_have_happened = matches!(kind, Kind::Retry { .. } | Kind::Unknown | Kind::EntityAlreadyExists { .. });
+        // What a gateway says is not what the service did, and a 503 may be one's.
+        let is_unclear = matches!(kind, Kind::Retry { .. } | Kind::Unknown | Kind::EntityAlreadyExists { .. });
+        let may_have_happened = is_unclear || status == 503;
         self.error(kind, Some(status), fault.code, &fault.message, may_have_happened)
     }
 

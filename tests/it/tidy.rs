@@ -91,6 +91,12 @@ fn sources_know_of_the_store_only_what_they_hand_over() {
 }
 
 #[test]
+fn the_client_of_azure_knows_nothing_of_this_program() {
+    let knows = |line: &str| line.contains("crate::") && !line.contains("crate::azure");
+    assert_none("knows more than the protocol", broken("src/azure", &[], knows));
+}
+
+#[test]
 fn only_the_module_time_reads_the_wall_clock() {
     let reads =
         |line: &str| line.contains("SystemTime::now") || line.contains("Utc::now") || line.contains("Local::now");

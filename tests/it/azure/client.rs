@@ -148,6 +148,55 @@ print(generate_account_sas(key, ResourceTypes(service=True, container=True, obje
     assert!(asked.iter().all(|asked| !String::from_utf8_lossy(&asked.body).contains("sig=")));
 }
 
+/// Both styles of address, keys that have to be percent-encoded, and a transaction.
+#[test]
+fn signatures_are_those_of_microsofts_client() {
+    let azurite = Azurite::start();
+    let script = "import sys, json
+from azure.core.credentials import AzureNamedKeyCredential
+from azure.core.pipeline import PipelineContext, PipelineRequest
+from azure.core.pipeline.transport import HttpRequest
+from azure.data.tables._authentication import SharedKeyCredentialPolicy
+class Credential:
+    named_key = AzureNamedKeyCredential('acme', 'c2VjcmV0').named_key
+for asked in json.loads(sys.argv[1]):
+    request = HttpRequest(asked['method'], 'http://acme' + asked['target'], headers=asked['headers'])
+    SharedKeyCredentialPolicy(Credential()).sign_request(PipelineRequest(request, PipelineContext(None)))
+    print(request.headers['Authorization'])";
+    for path in ["", "/acme"] {
+        let proxy = Proxy::start(azurite.port);
+        proxy.always(Fault::Forbidden);
+        let endpoint = format!("http://127.0.0.1:{}{path}", proxy.port);
+        let client = client(&format!("AccountName=acme;AccountKey=c2VjcmV0;TableEndpoint={endpoint}"));
+        wait(async {
+            let _ = client.create_table(TABLE).await;
+            let _ = client.drop_table(TABLE).await;
+            let _ = client.list_tables("Log").await;
+            let _ = client.transact(&numbered(&client, "a", 0..1)).await;
+            let _ = client.entity(TABLE, "it's a café", "100%+&=;{x}~", &["Time"]).await;
+            let _ = client.query(TABLE, &Query::partition("a b"), None).await;
+        });
+        let (mut asked, mut signed) = (Vec::new(), Vec::new());
+        for request in proxy.asked() {
+            let headers: std::collections::BTreeMap<String, String> = request
+                .head
+                .lines()
+                .filter_map(|line| line.split_once(": "))
+                .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+                .filter(|(name, _)| name == "x-ms-date" || name == "content-type" || name == "authorization")
+                .collect();
+            signed.push(headers["authorization"].clone());
+            asked.push(serde_json::json!({ "method": request.method, "target": request.target, "headers": headers }));
+        }
+        assert_eq!(asked.len(), 6);
+        let mut python = std::process::Command::new(crate::place::installed("venv/bin/python"));
+        let said =
+            python.args(["-c", script, &serde_json::json!(asked).to_string()]).output().expect("Python can be run");
+        let expected = String::from_utf8(said.stdout).expect("text");
+        assert_eq!(signed, expected.lines().collect::<Vec<_>>(), "{}", String::from_utf8_lossy(&said.stderr));
+    }
+}
+
 #[test]
 fn pages_go_on_to_the_end_and_keep_the_order() {
     let azurite = Azurite::start();
