@@ -69,11 +69,8 @@ impl AzureTables {
     /// Where the system gives no sockets or threads.
     pub fn over(client: Client, patience: Duration) -> Result<AzureTables, TableError> {
         // A thread of its own: connections that are kept are looked after also while nobody asks.
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("tables")
-            .enable_all()
-            .build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("tables").enable_all().build();
         Ok(AzureTables { client, runtime: Some(runtime.map_err(TableError::Runtime)?), patience })
     }
 
