@@ -129,14 +129,19 @@ pub fn run(config: Config) -> Result<(), DaemonError> {
         Door::Tcp { reading: token, pushing: gate },
         metrics,
         readiness,
-        &store,
-        remote,
+        Destination { store: &store, remote },
     ));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
     runtime.shutdown_background();
     ended?;
     Ok(closed?)
+}
+
+/// Where records go: the store, and what is behind it.
+struct Destination<'s> {
+    store: &'s Store,
+    remote: Option<Remote>,
 }
 
 async fn serve(
@@ -146,8 +151,7 @@ async fn serve(
     door: Door,
     metrics: Arc<Metrics>,
     readiness: Arc<Readiness>,
-    store: &Store,
-    remote: Option<Remote>,
+    Destination { store, remote }: Destination<'_>,
 ) -> Result<(), DaemonError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -259,7 +263,13 @@ async fn serve(
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
     if let Some(outbox) = outbox {
-        let _ = tokio::task::spawn_blocking(move || outbox.stop(SEND_GRACE)).await;
+        let steps = store.steps();
+        let stopped = tokio::task::spawn_blocking(move || {
+            // What sources gave last is committed by this, and so can be sent.
+            let _ = steps.committed();
+            outbox.stop(SEND_GRACE);
+        });
+        let _ = stopped.await;
     }
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }

@@ -99,3 +99,94 @@ pub(super) fn seal(
     }
     Flight { lane, rows, sealed: transaction.seal(), tries: 0, is_hinted, set_aside: None }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::batch::Batch;
+    use crate::key::{DayTable, Period, TableName};
+    use crate::property::Property;
+    use crate::store::page::Builder;
+    use crate::time::Ticks;
+    use proptest::prelude::*;
+
+    pub(in crate::outbox) fn account() -> Account {
+        "AccountName=acme;AccountKey=c2VjcmV0".parse().expect("an account")
+    }
+
+    /// Records of so many rows each, as rows of a page.
+    fn rows(records: &[u16]) -> Vec<RowAt> {
+        let log = TableName::new("Log").expect("a name");
+        let mut batch = Batch::new(DayTable::at(&log, Period::Day, Ticks::UNIX_EPOCH), "web".into());
+        for (position, rows) in (0..).zip(records) {
+            for item in 0..*rows {
+                let key = RowKey::new(Ticks::UNIX_EPOCH, 7, position).with_item(item);
+                let mut row = batch.begin(key, None);
+                row.add("Message", Property::String("text"));
+                row.finish();
+            }
+        }
+        let mut builder = Builder::new();
+        builder.push_batch(&batch);
+        let encoded = builder.build().pages.remove(0);
+        let page = Arc::new(Page::decode(&encoded.header, &encoded.body).expect("a page"));
+        (0..page.len()).map(|index| RowAt { unit: 1, page: page.clone(), index }).collect()
+    }
+
+    fn flight(rows: Vec<RowAt>) -> Flight {
+        seal(&account(), "Log20261121", "web", 1, rows, false)
+    }
+
+    proptest! {
+        /// Whatever is split, by an index or not: no row is lost, none is in both, a record stays together, and what cannot be
+        /// split is one record.
+        #[test]
+        fn parts_are_the_whole(records in prop::collection::vec(1u16..4, 1..30), index in prop::option::of(0usize..100)) {
+            let rows = rows(&records);
+            let keys = |flight: &Flight| flight.rows.iter().map(RowAt::key).collect::<Vec<_>>();
+            let whole: Vec<RowKey> = rows.iter().map(RowAt::key).collect();
+            match flight(rows).split(&account(), "Log20261121", "web", index) {
+                Split::One(flight) => {
+                    prop_assert_eq!(records.len(), 1);
+                    prop_assert_eq!(keys(&flight), whole);
+                }
+                Split::Two(first, second) => {
+                    let (one, other) = (keys(&first), keys(&second));
+                    prop_assert!(!one.is_empty() && !other.is_empty());
+                    let record = |key: &RowKey| key.with_item(0);
+                    prop_assert!(one.iter().map(record).all(|record| !other.iter().any(|key| key.with_item(0) == record)));
+                    if let Some(index) = index.filter(|index| *index < whole.len()) {
+                        prop_assert!(one.iter().all(|key| record(key) == record(&whole[index])));
+                    }
+                    let mut all = [one, other].concat();
+                    all.sort();
+                    prop_assert_eq!(all, whole);
+                    prop_assert_eq!(first.sealed.len() + second.sealed.len(), first.rows.len() + second.rows.len());
+                }
+            }
+        }
+    }
+
+    /// However the service misleads: a single bad record of a hundred is alone after the hint and seven halves.
+    #[test]
+    fn a_bad_record_is_found_in_few_steps() {
+        let all = rows(&[1; 100]);
+        let bad = all[61].key();
+        let (mut flight, mut steps) = (flight(all), 0);
+        // The service says 0, whichever it is.
+        loop {
+            flight = match flight.split(&account(), "Log20261121", "web", Some(0)) {
+                Split::One(flight) => {
+                    assert_eq!(flight.rows[0].key(), bad);
+                    break;
+                }
+                Split::Two(first, second) => {
+                    let is_in = |flight: &Flight| flight.rows.iter().any(|row| row.key() == bad);
+                    if is_in(&first) { first } else { second }
+                }
+            };
+            steps += 1;
+        }
+        assert!(steps <= 8, "{steps} steps");
+    }
+}

@@ -258,3 +258,137 @@ pub(super) struct Built {
     /// Rows that no transaction takes.
     pub(super) too_large: Vec<RowAt>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::flight::tests::account;
+    use super::*;
+    use crate::batch::Batch;
+    use crate::key::{DayTable, Period, TableName};
+    use crate::record::Record;
+    use crate::store::outbox::{Level, OutboxOptions, Seen, Unsent};
+    use crate::store::{Done, Onward, Options, Store, Submission};
+    use crate::time::Ticks;
+    use std::sync::mpsc;
+
+    const FILL: Duration = Duration::from_secs(1);
+
+    /// An outbox of one partition, and its lane.
+    struct Outbox {
+        _dir: tempfile::TempDir,
+        store: Store,
+        unsent: Unsent,
+        seen: Seen,
+        lane: Lane,
+        serials: Serial,
+    }
+
+    impl Outbox {
+        fn new() -> Outbox {
+            let dir = tempfile::tempdir().expect("a folder");
+            let onward = Onward::To(OutboxOptions {
+                stays: TableName::new("DeadLetter").expect("a name"),
+                bytes_max: u64::MAX,
+                age_max: None,
+                drops_oldest: false,
+                level: Arc::new(Level::default()),
+                on_commit: Box::new(|| {}),
+            });
+            let store = Store::open(dir.path(), Options { onward, ..Options::default() }).expect("opened");
+            let unsent = Unsent::open(dir.path()).expect("opened");
+            let lane = Lane::new("file".into(), 1, "web".into(), 1);
+            Outbox { _dir: dir, store, unsent, seen: Seen::default(), lane, serials: 0 }
+        }
+
+        /// Commits rows at these positions, which the lane then knows.
+        fn write(&mut self, positions: std::ops::Range<u64>, now: Instant) {
+            let day = Ticks::from_date(2026, 11, 1).expect("a date");
+            let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, day);
+            let mut batch = Batch::new(table, "web".into());
+            for position in positions {
+                let record = Record { message: "text".into(), ..Record::default() };
+                crate::entity::append(&mut batch, RowKey::new(day, 7, position), "app.log", &record);
+            }
+            let (told, hears) = mpsc::channel();
+            let done = Done::awaited(move |committed| told.send(committed).expect("heard"));
+            self.store
+                .intake()
+                .submit(Submission { batches: vec![batch], done, ..Submission::default() })
+                .expect("taken");
+            assert_eq!(hears.recv(), Ok(true));
+            let file = self.unsent.files().expect("read").remove(0);
+            let news = self.unsent.news(&file, &mut self.seen).expect("read");
+            let mut heads = news.pages;
+            for partition in news.behind {
+                heads.extend(self.unsent.pages_of(&file, partition, &self.lane.known, 100, false).expect("read").0);
+            }
+            let units: Vec<Unit> = heads
+                .into_iter()
+                .map(|head| {
+                    self.serials += 1;
+                    Unit::new(self.serials, head, now)
+                })
+                .collect();
+            self.lane.add(units, false);
+        }
+
+        fn build(&mut self) -> Option<Flight> {
+            let file = self.unsent.files().expect("read").remove(0);
+            let unsent = &self.unsent;
+            let read = |head: &Head| Found::Page(Arc::new(unsent.read(&file, head).expect("read").expect("there")));
+            self.lane.build(1, &account(), "Log20261101", read).flight
+        }
+    }
+
+    #[test]
+    fn a_transaction_waits_to_be_full_and_takes_rows_of_several_pages() {
+        let (mut outbox, now) = (Outbox::new(), Instant::now());
+        outbox.write(0..30, now);
+        assert_eq!(outbox.lane.want(now, FILL), Want::At(now + FILL));
+        assert_eq!(outbox.lane.want(now + FILL, FILL), Want::Now);
+        outbox.write(30..90, now);
+        assert_eq!(outbox.lane.want(now, FILL), Want::At(now + FILL));
+        outbox.write(90..130, now);
+        assert_eq!(outbox.lane.want(now, FILL), Want::Now);
+        let first = outbox.build().expect("a transaction");
+        assert_eq!((first.rows.len(), first.sealed.len()), (100, 100));
+        // The oldest commit first; what is left waits again.
+        assert!(first.rows[..90].iter().all(|row| row.key().position() < 90));
+        assert_eq!(outbox.lane.want(now, FILL), Want::At(now + FILL));
+        assert_eq!(outbox.build().expect("the rest").rows.len(), 30);
+        assert!(outbox.build().is_none());
+        outbox.store.close().expect("closed");
+    }
+
+    #[test]
+    fn a_row_waits_for_an_older_one_of_its_key_that_is_under_way() {
+        let (mut outbox, now) = (Outbox::new(), Instant::now());
+        outbox.write(0..2, now);
+        let older = outbox.build().expect("a transaction");
+        outbox.write(1..3, now);
+        let newer = outbox.build().expect("what is not of that key");
+        assert_eq!(newer.rows.iter().map(|row| row.key().position()).collect::<Vec<_>>(), [2]);
+        assert!(outbox.build().is_none());
+        assert_eq!(outbox.lane.want(now + FILL, FILL), Want::Nothing);
+        outbox.lane.landed(&older.rows);
+        assert_eq!(outbox.lane.want(now + FILL, FILL), Want::Now);
+        assert_eq!(outbox.build().expect("the newer row").rows[0].key().position(), 1);
+        outbox.store.close().expect("closed");
+    }
+
+    #[test]
+    fn what_is_let_go_of_is_found_again() {
+        let (mut outbox, now) = (Outbox::new(), Instant::now());
+        outbox.write(0..150, now);
+        let flight = outbox.build().expect("a transaction");
+        outbox.lane.parked.push_back(flight);
+        let forgotten = outbox.lane.unload();
+        assert_eq!(forgotten.len() as u64, outbox.serials);
+        assert!(outbox.lane.known.is_empty() && outbox.lane.is_behind && !outbox.lane.is_over());
+        outbox.seen = Seen::default();
+        outbox.write(150..160, now);
+        let rows = std::iter::from_fn(|| outbox.build()).map(|flight| flight.rows.len()).sum::<usize>();
+        assert_eq!(rows, 160);
+        outbox.store.close().expect("closed");
+    }
+}

@@ -28,9 +28,12 @@
 //! Not done: buckets that grow by themselves where a partition is throttled. Buckets are those that the table has.
 
 mod counters;
+mod creating;
 pub mod dead;
+mod finding;
 mod flight;
 mod lane;
+mod leaving;
 mod sender;
 mod settle;
 mod tables;

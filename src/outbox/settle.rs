@@ -20,6 +20,8 @@ const UNLOADED_AFTER: u32 = 6;
 const PARKED_BYTES_MAX: usize = 32 << 20;
 /// How often a failure is said.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
+/// How long requests have failed when it is worth a word that they do no more.
+const WORTH_A_WORD: Duration = Duration::from_secs(10);
 /// How soon dead letters that were not kept are tried again, and rows of a table that was just created.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -74,7 +76,8 @@ impl Sender {
         if let Some(lane) = self.lanes.get_mut(&id) {
             lane.flights -= 1;
         }
-        if let Err(error) = &answer {
+        let is_failure = matches!(verdict, Verdict::Again { .. } | Verdict::AgainLater | Verdict::Stop);
+        if let Some(error) = answer.as_ref().err().filter(|_| is_failure) {
             self.say(error, now);
         }
         flight.tries += 1;
@@ -83,8 +86,11 @@ impl Sender {
                 self.weather.succeeded();
                 counters.sent.fetch_add(flight.rows.len() as u64, Ordering::Relaxed);
                 counters.failures.store(0, Ordering::Relaxed);
-                if counters.is_denied.swap(false, Ordering::Relaxed) || self.said.take().is_some() {
-                    tracing::info!("the remote store takes records again");
+                let was_denied = counters.is_denied.swap(false, Ordering::Relaxed);
+                let failed_for =
+                    self.failing.take().map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+                if was_denied || failed_for >= WORTH_A_WORD {
+                    tracing::info!(seconds = failed_for.as_secs(), "the remote store takes records again");
                 }
                 counters.say(String::new());
                 (self.outside.on_landed)(flight.rows.len());
@@ -108,6 +114,7 @@ impl Sender {
             Verdict::Create => {
                 if !self.is_expired(&day) {
                     if self.tables.is_missing(&day, now) {
+                        tracing::info!(table = %day, "is not there yet: it is created");
                         self.create(day, false);
                     } else if let Some(lane) = self.lanes.get_mut(&id) {
                         // It was created a moment ago, and not every part of the service knows it.
@@ -183,9 +190,10 @@ impl Sender {
     fn keep(&mut self, number: u64, flight: &Flight, day: &DayTable, now: Instant) {
         let events = self.outside.events.clone();
         let Some(lane) = self.lanes.get(&flight.lane) else { return };
-        let Some((why, reason)) = &flight.set_aside else { return };
+        let Some((_, reason)) = &flight.set_aside else { return };
         let (today, partition) = (time::now(), lane.partition.clone());
-        if self.said.is_none_or(|at| at + AGAIN <= now) && *why != SetAside::Expired {
+        if self.said_aside.is_none_or(|at| at + AGAIN <= now) {
+            self.said_aside = Some(now);
             let rows = flight.rows.len();
             tracing::warn!(table = %day, partition = %partition, rows, %reason, "set aside as dead letters what the remote store does not take");
         }
@@ -254,6 +262,7 @@ impl Sender {
     fn say(&mut self, error: &Error, now: Instant) {
         let counters = &self.outside.counters;
         counters.say(error.to_string());
+        self.failing.get_or_insert(now);
         if matches!(error.kind(), Kind::Throttled { .. }) {
             counters.throttled.fetch_add(1, Ordering::Relaxed);
         }

@@ -4,7 +4,8 @@
 //! and ahead: before a period begins its table is asked for, and created where it is not there.
 
 use crate::azure::{Backoff, Pauses};
-use crate::key::{DayTable, Period};
+use crate::key::{DayTable, Period, TableName};
+use crate::time::Ticks;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -80,15 +81,60 @@ impl Tables {
     }
 
     /// Forgets tables that are over for long.
-    pub(super) fn forget_before(&mut self, time: crate::time::Ticks) {
+    pub(super) fn forget_before(&mut self, time: Ticks) {
         self.states.retain(|day, table| table.is_asked || day.end() > time);
     }
 }
 
+/// The tables of the next period, of those whose period begins soon.
+pub(super) fn needed_soon<'t>(tables: impl Iterator<Item = (&'t TableName, Period)>, now: Ticks) -> Vec<DayTable> {
+    let next = tables.map(|(name, period)| DayTable::at(name, period, now).next());
+    next.filter(|next| next.start() <= now.plus(ahead(next.period()))).collect()
+}
+
 /// How long before its period a table is asked for.
-pub(super) fn ahead(period: Period) -> Duration {
+fn ahead(period: Period) -> Duration {
     match period {
         Period::Hour => Duration::from_secs(600),
         Period::Day | Period::Month => Duration::from_secs(2 * 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day() -> DayTable {
+        DayTable::parse("Log20261121").expect("a day-table")
+    }
+
+    #[test]
+    fn a_table_is_asked_for_shortly_before_its_period() {
+        let (log, debug) = (TableName::new("Log").expect("a name"), TableName::new("Debug").expect("a name"));
+        let noon = day().start().plus(Duration::from_secs(12 * 3600));
+        let soon = |now| -> Vec<String> {
+            let tables = [(&log, Period::Day), (&debug, Period::Hour)];
+            needed_soon(tables.into_iter(), now).iter().map(DayTable::to_string).collect()
+        };
+        assert_eq!(soon(noon), [""; 0]);
+        assert_eq!(soon(noon.plus(Duration::from_secs(51 * 60))), ["Debug2026112113"]);
+        assert_eq!(soon(noon.plus(Duration::from_secs(10 * 3600 + 60))), ["Log20261122"]);
+    }
+
+    #[test]
+    fn a_missing_table_is_asked_for_once_and_again_after_a_while() {
+        let (mut tables, now) = (Tables::default(), Instant::now());
+        assert_eq!(tables.resume(&day(), now), None);
+        assert!(tables.is_missing(&day(), now) && !tables.is_missing(&day(), now), "one asks for all");
+        assert!(tables.resume(&day(), now).is_some_and(|resume| resume > now));
+        // It is being dropped.
+        tables.failed(&day(), now);
+        let resume = tables.resume(&day(), now).expect("waited for");
+        assert!(resume >= now + Duration::from_secs(1) && !tables.is_missing(&day(), now));
+        assert!(tables.is_missing(&day(), resume));
+        tables.made(&day(), resume);
+        assert!(tables.is_made(&day()) && tables.resume(&day(), resume).is_none());
+        assert!(!tables.is_missing(&day(), resume), "not every part of the service knows it yet");
+        assert!(tables.is_missing(&day(), resume + SPREADS_WITHIN), "somebody dropped it");
     }
 }

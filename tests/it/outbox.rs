@@ -230,6 +230,54 @@ fn who_is_not_let_in_keeps_what_comes_and_says_so() {
 }
 
 #[test]
+fn a_stop_sends_what_waits_to_fill_a_transaction() {
+    let remote = Remote::new();
+    let daemon = remote.start("fill = \"60s\"\n");
+    let lines = numbered("line", 10);
+    remote.place.write("app.log", &lines);
+    wait_for("all of it is in the outbox", PATIENCE, || (remote.local_rows("Log") == 10).then_some(()));
+    assert_eq!(remote.messages(), BTreeMap::new());
+    daemon.stop();
+    remote.wait_arrived(&lines);
+    assert_eq!(remote.local_rows("Log"), 0);
+    // What cannot be sent does not hold a stop up, and waits.
+    remote.proxy.always(Fault::Silence);
+    let daemon = remote.start("fill = \"20ms\"\n");
+    remote.place.write("app.log", &["one more".into()]);
+    wait_for("it was tried", PATIENCE, || remote.proxy.asked().last()?.fault.map(drop));
+    daemon.stop();
+    assert_eq!(remote.local_rows("Log"), 1);
+}
+
+#[test]
+fn the_newest_goes_first_where_that_is_asked_for() {
+    for (order, first, last) in [("newest_first", "part 2", "part 0"), ("oldest_first", "part 0", "part 2")] {
+        let remote = Remote::new();
+        remote.proxy.always(Fault::Forbidden);
+        let daemon = remote.start("fill = \"20ms\"\n");
+        for part in 0..3u64 {
+            remote.place.write("app.log", &numbered(&format!("part {part} line"), 100));
+            wait_for("it is in the outbox", PATIENCE, || (remote.local_rows("Log") == 100 * (part + 1)).then_some(()));
+        }
+        daemon.stop();
+        let before = remote.proxy.asked().len();
+        remote.proxy.heal();
+        let more = format!("fill = \"20ms\"\ntransactions_max = 1\nsend_order = \"{order}\"\n");
+        let daemon = remote.start(&more);
+        wait_for("all of it arrives", PATIENCE, || (remote.messages().len() == 300).then_some(()));
+        let asked = remote.proxy.asked();
+        let mut sent = asked[before..]
+            .iter()
+            .filter(|asked| asked.is_transaction())
+            .map(|asked| String::from_utf8_lossy(&asked.body));
+        let (found, end) = (sent.next().expect("one"), sent.next_back().expect("another"));
+        assert!(found.contains(first) && !found.contains(last), "{order}");
+        assert!(end.contains(last) && !end.contains(first), "{order}");
+        daemon.stop();
+    }
+}
+
+#[test]
 fn a_table_that_is_being_dropped_is_waited_for() {
     let remote = Remote::new();
     let mut creations = 0;
