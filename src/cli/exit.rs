@@ -197,7 +197,7 @@ fn of_tables(error: &TableError) -> Exit {
         TableError::Azure(_) | TableError::BeingDropped(_) => Exit::TempFail,
         TableError::Setup(_) | TableError::Runtime(_) => Exit::Software,
         TableError::NotThere(_) => Exit::NoInput,
-        TableError::Foreign { .. } => Exit::Data,
+        TableError::Foreign { .. } | TableError::Note { .. } => Exit::Data,
         TableError::Crowded { .. } | TableError::TooLarge { .. } => Exit::Unavailable,
     }
 }

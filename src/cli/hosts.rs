@@ -7,6 +7,7 @@ use crate::lifecycle::shared::Notes;
 use crate::tables::azure::QUERY_PATIENCE;
 use crate::tables::connect;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -27,7 +28,7 @@ pub(super) struct Args {
 struct Shown {
     host: String,
     seen: String,
-    oldest: Option<String>,
+    holds: BTreeMap<String, String>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
@@ -44,14 +45,16 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         return output.flush();
     }
     for host in notes.hosts()? {
-        let (seen, oldest) = (host.seen.to_string(), host.oldest.map(|oldest| oldest.to_string()));
-        match args.json {
-            true => output.json(&Shown { host: host.id, seen, oldest })?,
-            false => {
-                let holds = oldest.map_or("nothing".into(), |oldest| format!("rows from {oldest} on"));
-                output.line(format_args!("{}  seen {seen}  its outbox holds {holds}", host.id))?;
-            }
+        let seen = host.seen.to_string();
+        let holds: BTreeMap<String, String> =
+            host.holds.iter().map(|(name, oldest)| (name.to_string(), oldest.to_string())).collect();
+        if args.json {
+            output.json(&Shown { host: host.id, seen, holds })?;
+            continue;
         }
+        let holds: Vec<String> = holds.iter().map(|(name, oldest)| format!("{name} from {oldest} on")).collect();
+        let holds = if holds.is_empty() { "nothing".into() } else { holds.join(", ") };
+        output.line(format_args!("{}  seen {seen}  its outbox holds {holds}", host.id))?;
     }
     output.flush()
 }

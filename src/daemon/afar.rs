@@ -19,8 +19,8 @@ pub(super) struct Afar {
 
 impl Afar {
     pub(super) fn new(config: &Config, client: &Client, here: &Arc<Hands>) -> Result<Afar, TableError> {
-        let tables = Arc::new(AzureTables::over(client.clone(), QUERY_PATIENCE)?);
-        let patient = Arc::new(AzureTables::over(client.clone(), WORK_PATIENCE)?);
+        let tables = Arc::new(AzureTables::new(client.account().clone(), QUERY_PATIENCE)?);
+        let patient = Arc::new(AzureTables::new(client.account().clone(), WORK_PATIENCE)?);
         let hands =
             Arc::new(SharedHands::new(patient, here.clone(), config.data_dir.clone(), config.store.azure.owner));
         Ok(Afar { tables, hands })

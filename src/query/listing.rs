@@ -18,7 +18,7 @@ pub struct ShownTable {
     pub rows: Option<u64>,
     /// Bytes of its files.
     pub bytes: Option<u64>,
-    /// Rows that wait in the outbox of this daytable to be sent to it.
+    /// Rows in the outbox of this daytable that wait to be sent to it, or were sent a moment ago.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<u64>,
     /// The time of its oldest record.

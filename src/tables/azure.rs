@@ -62,13 +62,15 @@ impl AzureTables {
         AzureTables::over(Client::new(account, Options::new(clock))?, patience)
     }
 
-    /// The tables that `client` reaches.
+    /// The tables that `client` reaches, which nobody else may use: its connections live as long as this.
     ///
     /// # Errors
     ///
     /// Where the system gives no sockets or threads.
     pub fn over(client: Client, patience: Duration) -> Result<AzureTables, TableError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        // A thread of its own: connections that are kept are looked after also while nobody asks.
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("tables").enable_all().build();
         Ok(AzureTables { client, runtime: Some(runtime.map_err(TableError::Runtime)?), patience })
     }
 

@@ -201,6 +201,16 @@ pub enum TableError {
         /// Which row, and what is wrong with it.
         what: String,
     },
+    /// A note of another daytable that cannot be read.
+    #[error(
+        "{table}: what {whose} tells of itself cannot be read: use the same daytable on all hosts, or forget that one"
+    )]
+    Note {
+        /// The table of notes.
+        table: &'static str,
+        /// Whose it is.
+        whose: String,
+    },
     /// A row that the service takes in no way.
     #[error("{table}: row {key} is too large for the service")]
     TooLarge {

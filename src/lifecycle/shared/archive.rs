@@ -55,6 +55,11 @@ impl Drop for Staging {
     }
 }
 
+/// Removes what a kill left.
+pub(super) fn clear(data_dir: &Path) {
+    drop(Staging(data_dir.join(STAGING)));
+}
+
 impl SharedHands {
     /// Archives a table now, because somebody asks for it.
     pub fn archive_now(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError> {

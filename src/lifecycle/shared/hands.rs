@@ -32,6 +32,8 @@ pub struct SharedHands {
 impl SharedHands {
     /// Steps on `tables`, whose archives the data folder of `here` knows of. Who is not the owner takes none.
     pub fn new(tables: Arc<AzureTables>, here: Arc<Hands>, data_dir: PathBuf, is_owner: bool) -> SharedHands {
+        // What a kill left of a step is no data.
+        super::archive::clear(&data_dir);
         SharedHands { tables, here, data_dir, is_owner, empty: Mutex::default() }
     }
 

@@ -2,16 +2,17 @@
 //!
 //! ```text
 //! DaytableHosts   PartitionKey  RowKey                    properties
-//!                 host          web-17-1f3a9c2e77b0d4a6   Host, Seen, Oldest (none where the outbox is empty)
+//!                 host          web-17-1f3a9c2e77b0d4a6   Host, Seen, Holds: `Debug=639…;Log=639…`, the oldest of each table
 //!                 restored      Log20261101               Origin, Expires, Sha256
 //! ```
 //!
 //! Its name is none that a day-table can have.
 
 use crate::azure::{Client, Entity, Error, Kind, Pushed, Query, Transaction, Value};
-use crate::key::{DayTable, partition_key};
+use crate::key::{DayTable, TableName, partition_key};
 use crate::tables::{AzureTables, TableError};
 use crate::time::Ticks;
+use std::collections::BTreeMap;
 
 /// The table of notes.
 pub(super) const NOTES: &str = "DaytableHosts";
@@ -25,8 +26,8 @@ pub struct Host {
     pub id: String,
     /// When it told, by its own clock.
     pub seen: Ticks,
-    /// When the oldest period begins that its outbox holds something for.
-    pub oldest: Option<Ticks>,
+    /// When the oldest period begins that its outbox holds something for, of each table that it does.
+    pub holds: BTreeMap<TableName, Ticks>,
 }
 
 /// A table that was brought back from an archive.
@@ -48,8 +49,13 @@ pub struct Notes<'a>(pub &'a AzureTables);
 impl Notes<'_> {
     /// Tells of a daytable, in place of what it told before.
     pub fn put_host(&self, host: &Host) -> Result<(), TableError> {
-        let mut values = vec![("Host", Value::from(host.id.as_str())), ("Seen", time(host.seen))];
-        values.extend(host.oldest.map(|oldest| ("Oldest", time(oldest))));
+        let holds: Vec<String> = host.holds.iter().map(|(name, oldest)| format!("{name}={}", oldest.get())).collect();
+        let holds = holds.join(";");
+        let values = vec![
+            ("Host", Value::from(host.id.as_str())),
+            ("Seen", time(host.seen)),
+            ("Holds", Value::from(holds.as_str())),
+        ];
         self.put(HOST, &partition_key(&host.id, None), values)
     }
 
@@ -62,9 +68,10 @@ impl Notes<'_> {
     pub fn hosts(&self) -> Result<Vec<Host>, TableError> {
         let host = |entity: &Entity| {
             let id = text(entity, "Host").unwrap_or_else(|| entity.row_key.clone());
-            // One that tells nothing of its time was never heard of.
-            let seen = ticks(entity, "Seen").unwrap_or(Ticks::MIN);
-            Some(Host { id, seen, oldest: ticks(entity, "Oldest") })
+            let holds = text(entity, "Holds").and_then(|holds| read_holds(&holds));
+            // Of one that cannot be read nobody knows what it holds.
+            let (seen, holds) = ticks(entity, "Seen").zip(holds).ok_or(id.clone())?;
+            Ok(Some(Host { id, seen, holds }))
         };
         self.all(HOST, host)
     }
@@ -89,13 +96,13 @@ impl Notes<'_> {
     /// Every table that was brought back.
     pub fn restored(&self) -> Result<Vec<RestoredTable>, TableError> {
         let restored = |entity: &Entity| {
-            let table = DayTable::parse(&entity.row_key).ok()?;
+            let Ok(table) = DayTable::parse(&entity.row_key) else { return Ok(None) };
             let origin = text(entity, "Origin").and_then(|origin| DayTable::parse(&origin).ok());
             let (origin, sha256) =
                 (origin.unwrap_or_else(|| table.clone()), text(entity, "Sha256").unwrap_or_default());
             // What nobody can read of it must not let it go.
             let expires = ticks(entity, "Expires").unwrap_or(Ticks::MAX);
-            Some(RestoredTable { table, origin, expires, sha256 })
+            Ok(Some(RestoredTable { table, origin, expires, sha256 }))
         };
         self.all(RESTORED, restored)
     }
@@ -120,12 +127,19 @@ impl Notes<'_> {
         }
     }
 
-    fn all<T>(&self, partition: &str, read: impl Fn(&Entity) -> Option<T>) -> Result<Vec<T>, TableError> {
+    fn all<T>(
+        &self,
+        partition: &str,
+        read: impl Fn(&Entity) -> Result<Option<T>, String>,
+    ) -> Result<Vec<T>, TableError> {
         let (query, mut found, mut next) = (Query::partition(partition), Vec::new(), None);
         loop {
             match self.0.ask(async |client| client.query(NOTES, &query, next.as_ref()).await) {
                 Ok(page) => {
-                    found.extend(page.entities.iter().filter_map(&read));
+                    for entity in &page.entities {
+                        let read = read(entity).map_err(|whose| TableError::Note { table: NOTES, whose })?;
+                        found.extend(read);
+                    }
                     next = page.next;
                 }
                 Err(error) if error.kind() == Kind::TableNotFound => return Ok(found),
@@ -152,6 +166,15 @@ impl Notes<'_> {
     }
 }
 
+fn read_holds(text: &str) -> Option<BTreeMap<TableName, Ticks>> {
+    let pairs = text.split(';').filter(|pair| !pair.is_empty());
+    let read = |pair: &str| {
+        let (name, ticks) = pair.split_once('=')?;
+        Some((TableName::new(name).ok()?, Ticks::new(ticks.parse().ok()?)?))
+    };
+    pairs.map(read).collect()
+}
+
 fn time(time: Ticks) -> Value<'static> {
     Value::Int64(time.get())
 }
@@ -167,5 +190,21 @@ fn text(entity: &Entity, name: &str) -> Option<String> {
     match entity.property(name)? {
         Value::String(text) => Some(text.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_daytable_holds_is_read_or_is_no_note() {
+        let name = |name| TableName::new(name).expect("a name");
+        let ticks = |ticks| Ticks::new(ticks).expect("in range");
+        assert_eq!(read_holds(""), Some(BTreeMap::new()));
+        assert_eq!(read_holds("Debug=7;Log=9"), Some([(name("Debug"), ticks(7)), (name("Log"), ticks(9))].into()));
+        for text in ["Log", "Log=", "Log=-1", "=1", "Log=1;x", "1=1"] {
+            assert_eq!(read_holds(text), None, "{text}");
+        }
     }
 }

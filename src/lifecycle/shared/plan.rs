@@ -144,7 +144,9 @@ fn heard(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<(), Reas
         if silent_until <= now {
             continue;
         }
-        if let Some(oldest) = host.oldest.filter(|oldest| *oldest <= table.start()) {
+        // Names that differ by case only are one table to the service.
+        let of_table = host.holds.iter().filter(|(name, _)| name.same(table.table()));
+        if let Some(oldest) = of_table.map(|(_, oldest)| *oldest).min().filter(|oldest| *oldest <= table.start()) {
             return Err(Reason::HostHolds { host: host.id.clone(), oldest });
         }
         // A clock that is ahead of ours told of what has not been.
@@ -214,6 +216,11 @@ mod tests {
         DayTable::parse(&format!("Log202611{day:02}")).expect("a day-table")
     }
 
+    fn host(seen: Ticks, oldest: Option<Ticks>) -> Host {
+        let holds = oldest.map(|oldest| (TableName::new("Log").expect("a name"), oldest));
+        Host { id: "web-17".into(), seen, holds: holds.into_iter().collect() }
+    }
+
     /// Days from the 10th to the 21st, kept for five days; today is the 21st, so those up to the 15th have expired.
     fn view() -> SharedView {
         let rule = TableRule {
@@ -230,7 +237,7 @@ mod tests {
             restored: vec![],
             empty: BTreeSet::new(),
             archives: vec![],
-            hosts: vec![Host { id: "web-17".into(), seen: at(21), oldest: Some(at(21)) }],
+            hosts: vec![host(at(21), Some(at(21)))],
             rules: vec![rule],
             limits: Limits::default(),
             clock: Clock {
@@ -280,11 +287,15 @@ mod tests {
 
     #[test]
     fn an_outbox_that_may_hold_something_keeps_a_day() {
-        let told = |seen, oldest| SharedView { hosts: vec![Host { id: "h".into(), seen, oldest }], ..view() };
+        let told = |seen, oldest| SharedView { hosts: vec![host(seen, oldest)], ..view() };
         // It holds something of the 12th: of all from there on nobody knows.
         let held = told(at(21), Some(at(12)));
         assert_eq!(steps(&held), ["archive Log20261110", "archive Log20261111"]);
         assert!(stays(&held).iter().all(|(_, reason)| *reason == "host_holds"));
+        // What it holds of other tables is their business.
+        let mut other = told(at(21), None);
+        other.hosts[0].holds.insert(TableName::new("Month").expect("a name"), at(1));
+        assert_eq!(steps(&other).len(), 6);
         // It was last heard of when the 12th had not expired yet.
         let silent = told(at(18), None);
         assert_eq!(steps(&silent), ["archive Log20261110", "archive Log20261111", "archive Log20261112"]);
@@ -344,14 +355,14 @@ mod tests {
             view.clock.now = at(now);
             view.hosts = hosts
                 .iter()
-                .map(|(seen, oldest)| Host { id: "h".into(), seen: at(*seen), oldest: oldest.map(at) })
+                .map(|(seen, oldest)| host(at(*seen), oldest.map(at)))
                 .collect();
             for planned in plan(&view).steps {
                 let day = planned.step.table();
                 let expires = day.end().plus(5 * DAY);
                 prop_assert!(expires.plus(LANDS_WITHIN) <= view.clock.now);
                 for host in &view.hosts {
-                    prop_assert!(host.seen >= expires && host.oldest.is_none_or(|oldest| oldest > day.start()));
+                    prop_assert!(host.seen >= expires && host.holds.values().all(|oldest| *oldest > day.start()));
                 }
             }
         }

@@ -4,6 +4,7 @@
 use super::hands::SharedHands;
 use super::notes::{Host, Notes};
 use super::plan::{SharedView, plan};
+use crate::key::TableName;
 use crate::lifecycle::clock::Clock;
 use crate::lifecycle::hands::StepError;
 use crate::lifecycle::plan::{Limits, Plan, Planned, Step, TableRule};
@@ -14,8 +15,8 @@ use crate::store::catalogue::Role;
 use crate::store::{LifecycleState, Reader, StoreError};
 use crate::tables::{AzureTables, TableError, TableStore};
 use crate::time::{self, Ticks};
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
@@ -80,8 +81,8 @@ impl Shared {
 
     /// Tells what the outbox holds. Says whether it was heard.
     fn tell(&self, now: Ticks) -> bool {
-        let told = oldest(&self.data_dir).map_err(StepError::from).and_then(|oldest| {
-            let host = Host { id: self.id.clone(), seen: now, oldest };
+        let told = holds(&self.data_dir).map_err(StepError::from).and_then(|holds| {
+            let host = Host { id: self.id.clone(), seen: now, holds };
             Ok(self.hands.notes().put_host(&host)?)
         });
         match told {
@@ -172,9 +173,13 @@ pub fn view(
     })
 }
 
-/// When the oldest period begins that the outbox at `data_dir` holds something for.
-fn oldest(data_dir: &std::path::Path) -> Result<Option<Ticks>, StoreError> {
-    let files = Reader::open(data_dir)?.catalogue().files()?;
+/// When the oldest period begins that the outbox at `data_dir` holds something for, of each table that it does.
+fn holds(data_dir: &Path) -> Result<BTreeMap<TableName, Ticks>, StoreError> {
+    let mut holds = BTreeMap::new();
     // An empty file goes when its period is over.
-    Ok(files.iter().filter(|file| file.role == Role::Outbox).map(|file| file.day.start()).min())
+    for file in Reader::open(data_dir)?.catalogue().files()?.iter().filter(|file| file.role == Role::Outbox) {
+        let oldest = holds.entry(file.day.table().clone()).or_insert(file.day.start());
+        *oldest = file.day.start().min(*oldest);
+    }
+    Ok(holds)
 }

@@ -33,7 +33,7 @@ fn batch(partition: &str, n: u64, is_large: bool) -> Batch {
         field("n", Value::Int64(n.cast_signed())),
         field("ratio", Value::Double(n as f64 / 3.0)),
         field("whole", Value::Double(n as f64)),
-        field("up", Value::Boolean(n % 2 == 0)),
+        field("up", Value::Boolean(n.is_multiple_of(2))),
         field("empty", Value::String("".into())),
         field("raw", Value::Binary(vec![0, 255, 10].into())),
     ];

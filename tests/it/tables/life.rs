@@ -125,7 +125,8 @@ fn a_day_stays_that_another_outbox_may_hold_something_for() {
     fill(&store, &older, 3);
     fill(&store, &old, 3);
     let notes = Notes(&store);
-    let other = Host { id: "web-2".into(), seen: now(), oldest: Some(old.start()) };
+    let holds = [(old.table().clone(), old.start())].into();
+    let other = Host { id: "web-2".into(), seen: now(), holds };
     notes.put_host(&other).expect("noted");
     let daemon = stage.start();
     wait_for("the older day is dropped", PATIENCE, || (!stage.stands(&older)).then_some(()));
@@ -138,9 +139,9 @@ fn a_day_stays_that_another_outbox_may_hold_something_for() {
     };
     stays("the outbox of web-2 holds rows");
     // It was sent, but nothing is known of what came since.
-    notes.put_host(&Host { seen: old.end(), oldest: None, ..other.clone() }).expect("noted");
+    notes.put_host(&Host { seen: old.end(), holds: Default::default(), ..other.clone() }).expect("noted");
     stays("web-2 was last heard of");
-    notes.put_host(&Host { seen: now(), oldest: None, ..other }).expect("noted");
+    notes.put_host(&Host { seen: now(), holds: Default::default(), ..other }).expect("noted");
     wait_for("the old day is dropped", PATIENCE, || (!stage.stands(&old)).then_some(()));
     assert_eq!(stage.of(&old).len(), 3);
     daemon.stop();
