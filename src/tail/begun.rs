@@ -104,8 +104,13 @@ pub fn begin(
 /// Where a pattern is none.
 pub fn matches(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
     let patterns = Patterns::new(block).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let mut discovery = Discovery::new(vec![patterns], Hints::default(), false);
-    Ok(discovery.look(Instant::now(), &Pace::default()).found.into_iter().map(|found| found.path).collect())
+    let mut discovery = Discovery::new(vec![patterns], &Hints::default(), false);
+    Ok(discovery
+        .look(&Heard::default(), Instant::now(), &Pace::default())
+        .found
+        .into_iter()
+        .map(|found| found.path)
+        .collect())
 }
 
 fn path_of(file: &adopt::Known) -> Option<&Path> {
