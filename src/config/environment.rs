@@ -189,7 +189,7 @@ impl<'v> Appended<'v> {
             }
             let entered = tables.into_iter().try_fold(table, |table, name| table_of(table, name, range));
             match entered {
-                Ok(table) => drop(put(table, key, value, range)),
+                Ok(table) => put(table, key, value, range),
                 Err(error) => wrong(range.start, error),
             }
         }

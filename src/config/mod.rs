@@ -12,7 +12,7 @@
 //! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
 //! * [`units`], [`template`], [`path_fields`] and [`glob`] are the kinds of values.
 //!
-//! * [`environment`]: a variable a key. [`reference`]: every key, as documentation.
+//! * [`environment`]: a variable a key. [`mod@reference`]: every key, as documentation.
 //!
 //! It knows nothing of the command line: whoever takes options sets the fields.
 

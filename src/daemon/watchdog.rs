@@ -150,7 +150,7 @@ impl Going {
         let rate = (committed as f64 / since.as_secs_f64()).round();
         let counted = watched.counted.now();
         let files = counted.tails.followed_files.load(Ordering::Relaxed);
-        let mut status = format!("{rate} records/s, {files} files");
+        let mut status = format!("{rate} records/s, {files} file{}", if files == 1 { "" } else { "s" });
         let blocks = counted.blocks.iter().map(|block| &block.unread_since);
         let behind = blocks.chain(counted.journals.iter().map(|journal| &journal.unread_since));
         let oldest = behind.map(|since| since.load(Ordering::Relaxed)).filter(|since| *since > 0).min();

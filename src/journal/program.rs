@@ -51,6 +51,12 @@ pub(super) struct Reader {
     said: Option<JoinHandle<Vec<u8>>>,
 }
 
+/// This host, as its journal has it (machine-id(5)).
+fn machine_id() -> Option<String> {
+    let id = std::fs::read_to_string("/etc/machine-id").ok()?.trim().to_owned();
+    (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
+}
+
 impl Query {
     /// Whether it passes entries over.
     pub(super) fn is_choosy(&self) -> bool {
@@ -85,7 +91,13 @@ impl Query {
     /// Runs it over all entries from `start` on, and those that are written from now on.
     pub(super) fn follow(&self, start: Start<'_>) -> io::Result<Reader> {
         let mut command = self.command(start);
-        Reader::of(command.args(["--follow", "--no-tail"]))
+        // To follow means the newest boot alone, unless journals are merged: after a reboot, what was not read before it
+        // would never be. To merge means those of other machines as well, of which a host's own journal has none.
+        command.args(["--follow", "--no-tail", "--merge"]);
+        if let (None, Some(id)) = (&self.directory, machine_id()) {
+            command.arg(format!("_MACHINE_ID={id}"));
+        }
+        Reader::of(&mut command)
     }
 
     /// Runs it over the entries from `start` on that there are.

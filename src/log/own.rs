@@ -5,7 +5,7 @@
 //! * **A file** that standard output or error is redirected to: by its device and inode. The tailer does not begin it,
 //!   whatever it is called, and says so.
 //! * **The journal**: by the invocation of the unit (`INVOCATION_ID`, which systemd gives to each start of a service and
-//!   journald notes in each entry), else by this process's number on this boot. Such entries are passed over and counted.
+//!   journald notes in each entry), else by this process's number and name on this boot. Such entries are passed over and counted.
 //!   What an earlier start said is read: that comes to an end.
 //! * **Syslog**, where another program forwards the journal, or writes it to a file that is tailed: by the name `daytable`, this
 //!   process's number, and this host's name where the message has one. Passed over and counted.
@@ -46,6 +46,8 @@ impl<F: AsFd> Fd for F {
 struct Invocation {
     id: Option<String>,
     pid: String,
+    /// Within a container the number may be that of another process of the host: the name tells them apart.
+    name: Option<String>,
     boot: Option<String>,
 }
 
@@ -56,10 +58,12 @@ pub fn is_entry<'f>(field: impl Fn(&str) -> Option<&'f str>) -> bool {
         // An interactive shell may have inherited one from the service that started it.
         id: super::goes_to_journal().then(|| std::env::var("INVOCATION_ID").ok()).flatten(),
         pid: std::process::id().to_string(),
+        name: std::fs::read_to_string("/proc/self/comm").ok().map(|name| name.trim().to_owned()),
         boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().replace('-', "")),
     });
-    let by_invocation = || own.id.is_some() && field("_SYSTEMD_INVOCATION_ID") == own.id.as_deref();
-    let by_process = || field("_PID") == Some(own.pid.as_str()) && field("_BOOT_ID") == own.boot.as_deref();
+    let is = |name: &str, own: &Option<String>| own.is_some() && field(name) == own.as_deref();
+    let by_process = || field("_PID") == Some(own.pid.as_str()) && is("_BOOT_ID", &own.boot) && is("_COMM", &own.name);
+    let by_invocation = || is("_SYSTEMD_INVOCATION_ID", &own.id);
     by_process() || by_invocation()
 }
 

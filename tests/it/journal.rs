@@ -116,6 +116,24 @@ fn a_journal_is_read_once_whatever_is_killed() {
     daemon.stop();
 }
 
+/// What was written before a reboot and not read is read after it.
+#[test]
+fn entries_of_every_boot_are_read() {
+    let place = Place::new();
+    let (folder, config) = journal(&place, "");
+    let all = numbered("entry", 20);
+    let file = folder.join("remote.journal");
+    write(&file, &entries(0, &all[..10]));
+    write(
+        &file,
+        &entries(10, &all[10..]).replace("11111111111111111111111111111111", "22222222222222222222222222222222"),
+    );
+    let daemon = place.start_with(&config);
+    place.wait_for_messages(&all);
+    daemon.stop();
+    place.assert_no_key_twice();
+}
+
 #[test]
 fn entries_keep_what_they_say() {
     let place = Place::new();

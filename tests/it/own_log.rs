@@ -41,10 +41,12 @@ fn what_comes_back_is_passed_over() {
     let daemon = place.start_with(&config);
     let pid = daemon.pid();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot").trim().replace('-', "");
-    let own = entry(0, &format!("PRIORITY=6\n_PID={pid}\nMESSAGE=own entry"));
+    let own = entry(0, &format!("PRIORITY=6\n_PID={pid}\n_COMM=daytable\nMESSAGE=own entry"));
     let own = own.replace("11111111111111111111111111111111", &boot);
-    let other = entry(1, &format!("PRIORITY=6\n_PID={pid}\nMESSAGE=entry of another boot"));
-    write_journal(&folder.join("remote.journal"), &format!("{own}{other}"));
+    let other = entry(1, &format!("PRIORITY=6\n_PID={pid}\n_COMM=daytable\nMESSAGE=entry of another boot"));
+    let host = entry(2, &format!("PRIORITY=6\n_PID={pid}\n_COMM=systemd\nMESSAGE=entry of another process"));
+    let host = host.replace("11111111111111111111111111111111", &boot);
+    write_journal(&folder.join("remote.journal"), &format!("{own}{other}{host}"));
     let local = UnixDatagram::unbound().expect("a socket");
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for (from, message) in
@@ -56,6 +58,7 @@ fn what_comes_back_is_passed_over() {
     }
     let expected = [
         "entry of another boot",
+        "entry of another process",
         "message of another daytable",
         "message of another daytable in a file",
         "message of another daytable of another host",

@@ -103,14 +103,16 @@ fn the_status_says_what_it_does() {
     let (daemon, socket) = notified(&place, TAIL, None);
     daemon.wait_ready();
     place.write("app.log", &numbered("line", 500));
+    let (mut has_rate, mut has_files) = (false, false);
     let mut statuses = Vec::new();
-    let is_all = |status: &str| {
-        let rate = status.strip_prefix("STATUS=").and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
-        rate.is_some_and(|rate| rate > 0) && status.contains("1 files") && status.contains(", next: drop Log20")
-    };
     for _ in 0..60 {
-        statuses.extend(told(&socket).lines().map(str::to_owned));
-        if statuses.iter().any(|status| is_all(status)) {
+        for status in told(&socket).lines().filter_map(|line| line.strip_prefix("STATUS=")) {
+            statuses.push(status.to_owned());
+            let rate = status.split(' ').next().and_then(|rate| rate.parse::<u64>().ok());
+            has_rate |= rate.is_some_and(|rate| rate > 0);
+            has_files |= status.contains(", 1 file, next: ");
+        }
+        if has_rate && has_files {
             return daemon.stop();
         }
     }
