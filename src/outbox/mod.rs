@@ -16,7 +16,7 @@
 //!   again, and an upsert of the same keys changes nothing: a kill anywhere repeats requests, not rows.
 //! * **Independence**: what the service says of one partition holds up its lane; what concerns all (nobody answers, the
 //!   account is throttled, we are not let in) holds up everything, and one request looks how it is (`weather`).
-//! * **Memory** does not depend on what waits: [`sender`] knows some thousand pages by their heads, reads a page when its
+//! * **Memory** does not depend on what waits: the sender knows some thousand pages by their heads, reads a page when its
 //!   first row is wanted, and lets go of what a lane holds that fails for long. It is found again in its file.
 //! * **Order**: the oldest commit goes first, or the newest where that is asked for. That is an order between lanes and
 //!   within one; four transactions of a lane are under way at a time, so readers see no order of arrival. Of two versions of one
