@@ -41,6 +41,9 @@ pub(super) struct Behind {
     /// Do not read days of which there is only an archive
     #[arg(long)]
     no_archived: bool,
+    /// Read what is in the data folder alone: of a remote store, what was not sent yet
+    #[arg(long)]
+    local: bool,
     /// The configuration that says how archives and a remote store are reached; else the environment does
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -79,6 +82,7 @@ impl Behind {
         let reader = data.open()?;
         let config = self.config.as_deref().map(Config::load).transpose()?;
         let remote = match &config {
+            _ if self.local => None,
             Some(config) => connect::behind(&config.store, QUERY_PATIENCE)?,
             None if reader.is_outbox()? => Some(AzureTables::new(without_config()?, QUERY_PATIENCE)?),
             None => None,

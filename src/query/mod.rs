@@ -12,7 +12,7 @@
 //! * [`entity`]: a row, owned; a master and its items put together.
 //! * [`record`]: what a query gives, and its JSON form; [`text`] is the form for people.
 //! * [`archived`]: days of which there is only an archive, read where they are.
-//! * [`stores`]: where a query looks; [`both`](self): a day that is in a remote store and, not sent yet, in the data folder.
+//! * [`stores`]: where a query looks; `both`, `afar`: a day that is in a remote store and, not sent yet, in the data folder.
 //! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
 //! * [`mod@count`]: how many, by time, level and instance, from page headers where they can tell.
 //! * [`follow`]: records as they are committed.

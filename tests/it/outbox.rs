@@ -88,7 +88,7 @@ impl Remote {
 
     /// Rows of the tables of this name in the data folder.
     fn local_rows(&self, table: &str) -> u64 {
-        let tables = self.place.json("tables", &[]);
+        let tables = self.place.json("tables", &["--local"]);
         let named = tables.iter().filter(|shown| shown["table"].as_str().expect("a name").starts_with(table));
         named.map(|shown| shown["rows"].as_u64().expect("a number")).sum()
     }
@@ -179,7 +179,7 @@ fn a_row_that_is_refused_is_a_dead_letter_and_the_others_go_on() {
     remote.place.write("app.log", &lines);
     remote.wait_arrived(&good);
     remote.wait_empty(&daemon);
-    let dead = remote.place.json("query", &["--contains", "bad", "-n", "100"]);
+    let dead = remote.place.json("query", &["--local", "--contains", "bad", "-n", "100"]);
     let mut messages: Vec<&str> = dead.iter().map(|record| record["message"].as_str().expect("a message")).collect();
     messages.sort_unstable();
     assert_eq!(messages, ["bad 1", "bad 2", "bad 3"]);
@@ -372,7 +372,7 @@ fn the_oldest_goes_where_that_is_asked_for_and_is_counted() {
     }
     let dropped = "daytable_records_dropped_total{intentional=\"true\",reason=\"outbox_bytes_max\",source=\"outbox\"}";
     wait_for("the last line is in the outbox", PATIENCE, || {
-        (!remote.place.json("query", &["--contains", "x39x19 "]).is_empty()).then_some(())
+        (!remote.place.json("query", &["--local", "--contains", "x39x19 "]).is_empty()).then_some(())
     });
     wait_for("what went is counted", PATIENCE, || {
         let (dropped, left) = (daemon.metric(dropped)?, remote.local_rows("Log"));
@@ -407,7 +407,7 @@ fn what_waits_for_a_day_that_expired_is_set_aside_and_never_sent() {
     assert_eq!(remote.messages().into_keys().collect::<Vec<_>>(), ["new"]);
     let tables = wait(remote.azurite.client().list_tables("Log")).expect("listed");
     assert_eq!(tables.len(), 1, "{tables:?}");
-    let dead = remote.place.json("query", &["--contains", "old"]);
+    let dead = remote.place.json("query", &["--local", "--contains", "old"]);
     assert_eq!(dead.len(), 1);
     assert!(dead[0]["table"].as_str().expect("a table").starts_with("DeadLetter"));
     daemon.stop();

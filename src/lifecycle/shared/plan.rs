@@ -1,7 +1,7 @@
 //! From the tables of a remote store, what daytables tell of themselves, the archives, the rules and the time to the steps
 //! to take: the owner's plan.
 //!
-//! As in the [plan](crate::lifecycle::plan) of a data folder each day gets its next step and never two, and each day that has
+//! As in the [plan](crate::lifecycle::plan()) of a data folder each day gets its next step and never two, and each day that has
 //! expired and stays has its reason. Only names that are a configured name and a date are ever in it.
 
 use super::notes::{Host, RestoredTable};
