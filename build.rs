@@ -17,8 +17,11 @@ fn main() {
     println!("cargo::rustc-env=BUILT_COMMIT={}", commit());
     println!("cargo::rustc-env=BUILT_FEATURES={}", features());
     println!("cargo::rustc-env=BUILT_TARGET={}", env::var("TARGET").unwrap_or_default());
-    // The place for arguments of the linker, such as `-Wl,-z,pack-relative-relocs` on linux-gnu:
-    //     println!("cargo::rustc-link-arg-bins=…");
+    // Relocations as a bitmap, not 24 bytes each: nearly a megabyte that every start would read. The C library has to know
+    // them (glibc 2.36), and a linker that does not passes over the option.
+    if env::var("TARGET").is_ok_and(|target| target.ends_with("-linux-gnu")) {
+        println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
 }
 
 fn commit() -> String {

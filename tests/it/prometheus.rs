@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 const OPS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ops");
-/// Of a remote store, whose metrics come with it.
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
 
 fn read(path: impl AsRef<Path>) -> String {
