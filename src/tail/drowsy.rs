@@ -73,7 +73,7 @@ impl Drowsy {
 fn is_of_this_machine(path: &Path) -> bool {
     // statfs(2): ext2 to ext4, xfs, btrfs, f2fs, zfs, tmpfs.
     const MAGIC: [i64; 6] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
-    rustix::fs::statfs(path).is_ok_and(|found| i64::try_from(found.f_type).is_ok_and(|kind| MAGIC.contains(&kind)))
+    rustix::fs::statfs(path).is_ok_and(|found| MAGIC.contains(&found.f_type))
 }
 
 impl Follower {
