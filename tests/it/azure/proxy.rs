@@ -84,6 +84,11 @@ impl Asked {
         self.target.ends_with("/$batch") || self.target.contains("/$batch?")
     }
 
+    /// Whether its body has this text.
+    pub(crate) fn tells(&self, text: &str) -> bool {
+        memchr::memmem::find(&self.body, text.as_bytes()).is_some()
+    }
+
     /// Entities of a transaction.
     pub(crate) fn entities(&self) -> usize {
         String::from_utf8_lossy(&self.body).matches("Content-Transfer-Encoding").count()
