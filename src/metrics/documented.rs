@@ -18,7 +18,7 @@ fn documented() -> Vec<Row> {
             let labels = labels.filter(|label| !label.is_empty()).collect();
             (name.trim_matches('`').to_owned(), kind.clone(), labels, text.clone())
         }
-        _ => panic!("a row has four cells: {cells:?}"),
+        _ => unreachable!("a row has four cells: {cells:?}"),
     };
     cells.map(row).collect()
 }
@@ -35,7 +35,7 @@ fn exported() -> Vec<Row> {
     }
     let said = |what: &str, name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {what} {name} "))).map(str::to_owned);
-        line.unwrap_or_else(|| panic!("{name} has no {what}; give it a child in `full`"))
+        line.unwrap_or_else(|| unreachable!("{name} has no {what}; give it a child in `full`"))
     };
     let row = |name: &String| {
         let kind = said("TYPE", name);
