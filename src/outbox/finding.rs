@@ -26,7 +26,12 @@ impl Sender {
             }
             let mut has_more = false;
             for live in files {
-                has_more |= self.look_at(live, now)?;
+                let table = live.day.clone();
+                // One file that cannot be read holds up no other day.
+                match self.look_at(live, now) {
+                    Ok(more) => has_more |= more,
+                    Err(error) => tracing::error!(%error, %table, "failed to read what is to be sent"),
+                }
             }
             Ok::<_, StoreError>(has_more)
         })();
@@ -40,7 +45,9 @@ impl Sender {
         let name: Arc<str> = live.name.as_str().into();
         let file = self.files.entry(name.clone());
         let file = file.or_insert_with(|| File { live, seen: Seen::default(), lanes: HashMap::new() });
-        let news = self.unsent.news(&file.live, &mut file.seen)?;
+        // Moved on once all of it has come to a lane: what fails half-way is looked at again, and what is known passed over.
+        let mut seen = file.seen.clone();
+        let news = self.unsent.news(&file.live, &mut seen)?;
         let mut touched = BTreeSet::new();
         for partition in news.behind {
             if let Some(id) = self.lane(&name, partition)? {
@@ -62,6 +69,9 @@ impl Sender {
             self.add(id, vec![head], now);
         }
         touched.into_iter().for_each(|id| self.schedule(id, now));
+        if let Some(file) = self.files.get_mut(&name) {
+            file.seen = seen;
+        }
         Ok(news.has_more)
     }
 

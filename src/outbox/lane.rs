@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 pub(super) const UNITS_MAX: usize = 32;
 /// Transactions of a lane that are under way at a time.
 pub(super) const PARALLEL: usize = 4;
+/// How soon a page that cannot be read now is read again.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// Entities that fill a transaction.
 const FULL: usize = crate::azure::ENTITIES_MAX;
 
@@ -59,7 +61,9 @@ pub(super) enum Found {
     Page(Arc<Page>),
     /// It went, or was merged with others.
     Gone,
-    /// It cannot be read.
+    /// It cannot be read now.
+    Later,
+    /// Its bytes are not those that were written.
     Damaged,
 }
 
@@ -139,7 +143,9 @@ impl Lane {
 
     /// When it wants to send. A full transaction goes at once, what is behind others as well; else it waits `fill` for more.
     pub(super) fn want(&self, now: Instant, fill: Duration) -> Want {
-        if self.flights >= PARALLEL {
+        // Where the last one failed, one looks how it is.
+        let parallel = if self.backoff.failures() > 0 { 1 } else { PARALLEL };
+        if self.flights >= parallel {
             return Want::Nothing;
         }
         let due = match (self.parked.front(), self.units.front()) {
@@ -177,6 +183,10 @@ impl Lane {
                     Found::Page(page) => {
                         unit.page = Some(page.clone());
                         page
+                    }
+                    Found::Later => {
+                        self.resume = Some(Instant::now() + READ_AGAIN);
+                        break 'units;
                     }
                     found => {
                         let unit = self.units.pop_front();

@@ -28,6 +28,10 @@ use std::time::{Duration, Instant};
 /// How often it is looked at least, and how soon after a look the next one comes.
 const LOOK: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How soon a lane that fails is looked at again, where others that fail have taken their half of the requests.
+const FAILING_AGAIN: Duration = Duration::from_millis(100);
+/// Flights that may be on their way to the dead letters at a time: the committer takes them whole.
+const ASIDE_MAX: usize = 8;
 /// How long the loop sleeps at most.
 pub(super) const SLEEP: Duration = Duration::from_secs(1);
 
@@ -229,10 +233,16 @@ impl Sender {
     /// Sends what is ready, as far as requests may be under way.
     fn dispatch(&mut self, now: Instant) {
         while self.requests < self.weather.limit(now)
+            && self.flights.len() - self.requests < ASIDE_MAX
             && let Some((_, id)) = self.ready.pop_first()
         {
+            let failing = self.failing_flights();
             let Some(lane) = self.lanes.get_mut(&id) else { continue };
             lane.queued = None;
+            if lane.backoff.failures() > 0 && failing >= (self.weather.limit(now) / 2).max(1) {
+                self.timers.push(Reverse((now + FAILING_AGAIN, id)));
+                continue;
+            }
             let Some(day) = self.files.get(&lane.file).map(|file| file.live.day.clone()) else { continue };
             if let Some(resume) = self.tables.resume(&day, now) {
                 self.timers.push(Reverse((resume, id)));
@@ -247,6 +257,13 @@ impl Sender {
         }
     }
 
+    /// Flights of lanes that failed last. A request may hang for long before it fails, so they have half of the requests at
+    /// most, and the others go on.
+    fn failing_flights(&self) -> usize {
+        let fails = |flight: &&Flight| self.lanes.get(&flight.lane).is_some_and(|lane| lane.backoff.failures() > 0);
+        self.flights.values().filter(fails).count()
+    }
+
     /// The next transaction of a lane.
     fn build(&mut self, id: LaneId, day: &DayTable, now: Instant) -> Option<Flight> {
         let lane = self.lanes.get_mut(&id)?;
@@ -255,9 +272,13 @@ impl Sender {
         let read = |head: &Head| match unsent.read(live, head) {
             Ok(Some(page)) => Found::Page(Arc::new(page)),
             Ok(None) => Found::Gone,
-            Err(error) => {
+            Err(error @ StoreError::Damaged { .. }) => {
                 tracing::error!(%error, table = %day, "failed to read a page that is to be sent: it stays in the outbox");
                 Found::Damaged
+            }
+            Err(error) => {
+                tracing::error!(%error, table = %day, "failed to read a page that is to be sent: it is tried again");
+                Found::Later
             }
         };
         let Built { flight, gone, too_large } = lane.build(id, self.outside.client.account(), &day.to_string(), read);

@@ -24,6 +24,8 @@ const SAID_AGAIN: Duration = Duration::from_secs(60);
 const WORTH_A_WORD: Duration = Duration::from_secs(10);
 /// How soon dead letters that were not kept are tried again, and rows of a table that was just created.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How soon rows of a day that may be over are tried again.
+const DOUBTED: Duration = Duration::from_secs(60);
 
 impl Sender {
     /// Sends a flight, or has its rows kept as dead letters.
@@ -50,6 +52,11 @@ impl Sender {
             });
         }
         self.flights.insert(number, flight);
+    }
+
+    /// Whether a day has expired by the wall clock, believed or not.
+    fn is_over(&self, day: &DayTable) -> bool {
+        self.outside.windows.get(day.table()).is_some_and(|window| window.expired(day, time::now()))
     }
 
     /// Whether a day's table is gone, or is about to be, by its window and a clock that is believed.
@@ -112,7 +119,12 @@ impl Sender {
                 self.park(flight, None, false, now);
             }
             Verdict::Create => {
-                if !self.is_expired(&day) {
+                if self.is_over(&day) && !self.is_expired(&day) {
+                    // Over by the clock, which no record confirms yet: its owner may have dropped it.
+                    if let Some(lane) = self.lanes.get_mut(&id) {
+                        lane.resume = Some(now + DOUBTED);
+                    }
+                } else if !self.is_expired(&day) {
                     if self.tables.is_missing(&day, now) {
                         tracing::info!(table = %day, "is not there yet: it is created");
                         self.create(day, false);

@@ -36,6 +36,8 @@ pub(super) fn verdict(answer: &Result<(), Error>) -> Verdict {
         Kind::TableNotFound => Verdict::Create,
         Kind::TableBeingDeleted => Verdict::AwaitTable,
         Kind::Refused { index } => Verdict::Isolate(index),
+        // An answer that is too large says nothing of the request.
+        Kind::TooLarge if error.may_have_happened() => Verdict::AgainLater,
         Kind::TooLarge => Verdict::Halve,
         Kind::Denied => Verdict::Stop,
         // Upserts are never told the first two, and no transaction creates a table.

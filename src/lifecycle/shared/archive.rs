@@ -87,6 +87,14 @@ impl SharedHands {
         let sealed = self.seal(table, generation, &staging, on)?;
         self.is_empty(table, sealed.is_none());
         let Some((manifest, path)) = sealed else { return Ok(None) };
+        if let Some(before) = latest(&self.state()?, table).filter(|before| before.seal.rows > manifest.rows) {
+            // A day that was dropped and came back with what a host had left of it: in place of its archive it would be a loss.
+            return Err(StoreError::Refused(format!(
+                "{table} has {} rows and its archive {}: the archive stays; drop what came back with --without-archive, or copy it elsewhere first",
+                manifest.rows, before.seal.rows
+            ))
+            .into());
+        }
         crate::failpoint!("shared-archive-staged");
         let is_same = |there: &Manifest| (there.rows, &there.content) == (manifest.rows, &manifest.content);
         let mut teller = self.here.teller(table, on);
