@@ -172,8 +172,13 @@ impl Followed {
 
     /// A commit failed: reads again from what is committed of it, if anything is.
     pub(super) fn rewind(&mut self, committed: Option<&Arc<SourceState>>, now: Instant) {
+        let has_left = self.status() != SourceStatus::Live;
         if let Some(state) = committed.or(self.begun.as_ref()) {
             self.cursor.rewind(SourceState::clone(state));
+        }
+        if has_left && self.status() == SourceStatus::Live {
+            // That it is no longer where it was is not found out a second time, and only so is it read to its very end.
+            self.cursor.state.status = SourceStatus::Rotated;
         }
         // What was found out about its file is still so.
         (self.cursor.state.device, self.cursor.state.inode) = (self.facts.device, self.facts.inode);
