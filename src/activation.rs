@@ -42,6 +42,8 @@ pub struct Inherited {
     streams: Vec<(PathBuf, UnixListener)>,
     datagrams: Vec<(PathBuf, UnixDatagram)>,
     files: Vec<(PathBuf, Arc<SocketFile>)>,
+    /// Whether a listener of ours still serves what it leaves.
+    is_served: bool,
 }
 
 /// A socket that one listener leaves to the next.
@@ -113,6 +115,7 @@ impl Inherited {
 
     /// Adds what another listener leaves.
     pub(crate) fn leave(&mut self, heirloom: Heirloom) {
+        self.is_served = true;
         let mut keep = |path: &PathBuf, file: Option<Arc<SocketFile>>| {
             self.files.extend(file.map(|file| (path.clone(), file)));
         };
@@ -128,6 +131,11 @@ impl Inherited {
                 self.datagrams.push((path, socket));
             }
         }
+    }
+
+    /// Whether a listener of ours serves its sockets still, and may go on to: they are to be left as they are.
+    pub(crate) fn is_served(&self) -> bool {
+        self.is_served
     }
 
     /// The file of a unix socket that was taken, where a listener left it.

@@ -55,7 +55,8 @@ use remote::Remote;
 use sources::{Ground, Sources};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, mpsc};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
@@ -259,7 +260,21 @@ async fn serve(
             Some(order) = ordered.recv() => Some(order),
         };
         watchdog::reloading();
-        let came = running.reload(&again, &mut servers).await;
+        let came = {
+            let mut reload = pin!(running.reload(&again, &mut servers));
+            let came = tokio::select! {
+                came = &mut reload => Some(came),
+                _ = stopping.wait_for(|stops| *stops) => None,
+            };
+            match came {
+                Some(came) => came,
+                None => {
+                    // It may wait for a source that waits for room, of which a full outbox has none until it is drained.
+                    store.drain();
+                    reload.await
+                }
+            }
+        };
         watchdog::reloaded();
         if let Some(order) = order {
             order.tell(came);
@@ -327,8 +342,13 @@ fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Live<Durati
 
 /// Returns once a source, or what sends, has ended, which they do by themselves only by a fault of their own.
 async fn ended(sources: &Mutex<Sources>, outbox: Option<&Outbox>) {
-    // Not while they change.
-    let have_died = || sources.try_lock().is_ok_and(|sources| sources.have_died());
+    let have_died = || match sources.try_lock() {
+        Ok(sources) => sources.have_died(),
+        // Not while they change.
+        Err(TryLockError::WouldBlock) => false,
+        // What changed them ended by a fault, and nobody knows what of them still runs.
+        Err(TryLockError::Poisoned(_)) => true,
+    };
     while !have_died() && !outbox.is_some_and(Outbox::has_ended) {
         tokio::time::sleep(LOOK).await;
     }

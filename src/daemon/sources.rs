@@ -65,8 +65,10 @@ impl Sources {
         ground.counted.set(Counted { tails: counters, ..Counted::default() });
         let (listeners, journals, leaving) = (Vec::new(), Vec::new(), Vec::new());
         let mut sources = Sources { ground, tailer, listeners, journals, leaving };
-        sources.listen(prepared)?;
-        sources.read_journals(&config.journals)?;
+        // Where the start fails, nobody is to wait for commits that may fail as well.
+        let intake = sources.ground.intake.clone();
+        sources.listen(prepared).inspect_err(|_| intake.drain())?;
+        sources.read_journals(&config.journals).inspect_err(|_| intake.drain())?;
         sources.count(config);
         Ok(sources)
     }

@@ -298,6 +298,12 @@ impl Intake {
         self.lock().closed
     }
 
+    /// Whether sources are stopping, or are to.
+    pub(crate) fn is_draining(&self) -> bool {
+        let state = self.lock();
+        state.draining || state.closed
+    }
+
     /// Takes nothing more; what waits is still committed.
     pub fn close(&self) {
         self.lock().closed = true;

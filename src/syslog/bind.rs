@@ -42,6 +42,45 @@ pub(crate) struct SocketFile {
     file: (u64, u64),
 }
 
+/// What a socket is to have that another listener still serves, once its successor does: where the configuration is not
+/// taken over after all, that one goes on with the socket as it was.
+#[derive(Default)]
+pub(super) struct Later {
+    /// The file of a unix socket, and its mode.
+    mode: Option<(PathBuf, u32)>,
+    receive_buffer: Option<usize>,
+}
+
+impl Later {
+    /// The successor serves the socket now, which has a buffer of its own if it is one of datagrams.
+    pub(super) fn settle(self, datagrams: Option<impl AsFd>) {
+        if let (Some(bytes), Some(socket)) = (self.receive_buffer, datagrams) {
+            enlarge(socket, bytes);
+        }
+        if let Some((path, mode)) = self.mode
+            && let Err(error) = chmod(&path, Mode::from_raw_mode(mode))
+        {
+            // Whoever could connect still can, which is no reason to end the listener.
+            tracing::warn!(path = %path.display(), %error, "failed to set the mode of the socket");
+        }
+    }
+
+    /// Enlarges the buffer of a socket of datagrams: now, or once it is nobody else's.
+    fn enlarge(&mut self, socket: impl AsFd, bytes: usize, is_served: bool) {
+        match is_served {
+            true => self.receive_buffer = Some(bytes),
+            false => enlarge(socket, bytes),
+        }
+    }
+
+    /// The file of a socket that another listener of ours left.
+    fn file(&mut self, path: &Path, mode: u32, inherited: &mut Inherited) -> Option<Arc<SocketFile>> {
+        let file = inherited.file(path)?;
+        self.mode = Some((path.into(), mode));
+        Some(file)
+    }
+}
+
 fn failed(at: impl std::fmt::Display) -> impl FnOnce(io::Error) -> ListenError {
     let at = at.to_string();
     move |source| ListenError::Io { at, source }
@@ -66,8 +105,13 @@ pub(super) fn udp(
     address: SocketAddr,
     receive_buffer: usize,
     inherited: &mut Inherited,
+    later: &mut Later,
 ) -> Result<UdpSocket, ListenError> {
-    let socket = inherited.udp(address).map_or_else(|| UdpSocket::bind(address), Ok).map_err(failed(address))?;
+    if let Some(socket) = inherited.udp(address) {
+        later.enlarge(&socket, receive_buffer, inherited.is_served());
+        return Ok(socket);
+    }
+    let socket = UdpSocket::bind(address).map_err(failed(address))?;
     enlarge(&socket, receive_buffer);
     Ok(socket)
 }
@@ -78,10 +122,11 @@ pub(super) fn unix_datagram(
     mode: u32,
     receive_buffer: usize,
     inherited: &mut Inherited,
+    later: &mut Later,
 ) -> Result<(UnixDatagram, Option<Arc<SocketFile>>), ListenError> {
     if let Some(socket) = inherited.unix_datagram(path) {
-        enlarge(&socket, receive_buffer);
-        return Ok((socket, inherited_file(path, mode, inherited)?));
+        later.enlarge(&socket, receive_buffer, inherited.is_served());
+        return Ok((socket, later.file(path, mode, inherited)));
     }
     let answers = |path: &Path| UnixDatagram::unbound()?.connect(path);
     clear(path, answers)?;
@@ -95,23 +140,15 @@ pub(super) fn unix_stream(
     path: &Path,
     mode: u32,
     inherited: &mut Inherited,
+    later: &mut Later,
 ) -> Result<(UnixListener, Option<Arc<SocketFile>>), ListenError> {
     if let Some(listener) = inherited.unix_stream(path) {
-        return Ok((listener, inherited_file(path, mode, inherited)?));
+        return Ok((listener, later.file(path, mode, inherited)));
     }
     clear(path, |path| UnixStream::connect(path).map(drop))?;
     let listener = UnixListener::bind(path).map_err(failed(path.display()))?;
     listener.set_nonblocking(true).map_err(failed(path.display()))?;
     Ok((listener, Some(SocketFile::new(path, mode)?.into())))
-}
-
-/// The file of a socket that another listener of ours left, with the mode that it is to have now.
-fn inherited_file(path: &Path, mode: u32, inherited: &mut Inherited) -> Result<Option<Arc<SocketFile>>, ListenError> {
-    let file = inherited.file(path);
-    if file.is_some() {
-        chmod(path, Mode::from_raw_mode(mode)).map_err(|error| failed(path.display())(error.into()))?;
-    }
-    Ok(file)
 }
 
 /// Has the kernel keep more of what is not read yet: past its limit where this process may, else up to it.
@@ -167,6 +204,7 @@ impl Drop for SocketFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::activation::Heirloom;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -174,14 +212,32 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         drop(UnixDatagram::bind(&path).expect("what a killed daemon leaves"));
-        let own = &mut Inherited::default();
-        let (socket, file) = unix_datagram(&path, 0o666, 1 << 16, own).expect("bound");
+        let (own, later) = (&mut Inherited::default(), &mut Later::default());
+        let (socket, file) = unix_datagram(&path, 0o666, 1 << 16, own, later).expect("bound");
         assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o666);
-        assert!(matches!(unix_datagram(&path, 0o666, 1 << 16, own), Err(ListenError::InUse(_))));
-        assert!(matches!(unix_stream(&path, 0o666, own), Err(ListenError::InUse(_))));
+        assert!(matches!(unix_datagram(&path, 0o666, 1 << 16, own, later), Err(ListenError::InUse(_))));
+        assert!(matches!(unix_stream(&path, 0o666, own, later), Err(ListenError::InUse(_))));
         drop((socket, file));
         assert!(!path.exists());
         std::fs::write(&path, "dear diary").expect("written");
-        assert!(matches!(unix_stream(&path, 0o666, own), Err(ListenError::InTheWay(_))));
+        assert!(matches!(unix_stream(&path, 0o666, own, later), Err(ListenError::InTheWay(_))));
+    }
+
+    #[test]
+    fn a_socket_that_is_served_stays_as_it_is_until_its_successor_serves_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let (own, later) = (&mut Inherited::default(), &mut Later::default());
+        let (socket, file) = unix_datagram(&path, 0o666, 1 << 16, own, later).expect("bound");
+        let shown = |path: &Path| {
+            let mode = path.metadata().expect("there").permissions().mode() & 0o777;
+            (mode, sockopt::socket_recv_buffer_size(&socket).expect("known"))
+        };
+        let before = shown(&path);
+        own.leave(Heirloom::UnixDatagram(path.clone(), socket.try_clone().expect("cloned"), file));
+        let (next, _file) = unix_datagram(&path, 0o600, 1 << 15, own, later).expect("taken over");
+        assert_eq!(shown(&path), before);
+        std::mem::take(later).settle(Some(&next));
+        assert_eq!(shown(&path), (0o600, before.1 / 2));
     }
 }

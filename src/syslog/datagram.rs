@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::{IpAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,15 @@ const DRAIN: Duration = Duration::from_secs(5);
 pub(super) enum Socket {
     Udp(UdpSocket, UdpSocketState),
     Unix(UnixDatagram),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Udp(socket, _) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
+    }
 }
 
 /// A peer, and what was learnt of what he sends.
@@ -116,13 +125,9 @@ impl Datagrams {
 
 /// Waits until there is something to read, or time is up.
 fn wait(socket: &Socket, patience: Duration) {
-    let fd = match socket {
-        Socket::Udp(socket, _) => socket.as_fd(),
-        Socket::Unix(socket) => socket.as_fd(),
-    };
     let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
     // A failure shows when the socket is read.
-    let _ = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&timeout));
+    let _ = poll(&mut [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)], Some(&timeout));
 }
 
 /// Buffers to read into.

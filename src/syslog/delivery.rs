@@ -104,6 +104,11 @@ impl Delivery {
         *self.told.committed.borrow() == self.number
     }
 
+    /// Whether the daemon stops, so that nobody can wait for long.
+    pub(super) fn is_draining(&self) -> bool {
+        self.intake.is_draining()
+    }
+
     /// Counts what is under way still as lost: the store takes nothing any more.
     pub(super) fn give_up(&mut self) {
         let committed = *self.told.committed.borrow();

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const SUBMISSION_BYTES: usize = 1 << 20;
 /// Age at which rows are handed over, whatever their number.
 pub(super) const HAND_OVER: Duration = Duration::from_millis(50);
+/// How long a stop of the daemon waits for the commit of what was taken.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A listener as its threads know it.
 pub(super) struct Block {
@@ -166,12 +168,17 @@ impl Desk {
         self.oldest.is_some()
     }
 
-    /// Hands over everything, and waits until it is committed, as far as the store still commits; for 10 s at most.
+    /// Hands over everything, and waits until it is committed: while the daemon goes on for as long as commits fail, and
+    /// once it stops for [`STOP_PATIENCE`] at most.
     pub(super) fn finish(&mut self) {
         self.is_awaited = true;
         self.hand_over();
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !self.delivery.is_done() && !self.is_closed && Instant::now() < deadline {
+        let mut deadline = None;
+        while !self.delivery.is_done() && !self.is_closed {
+            let now = Instant::now();
+            if self.delivery.is_draining() && now >= *deadline.get_or_insert(now + STOP_PATIENCE) {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(2));
             self.hand_over();
         }

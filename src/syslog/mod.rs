@@ -107,6 +107,8 @@ impl Counters {
 pub struct Bound {
     taken: Taken,
     heirloom: Option<Heirloom>,
+    /// What its socket is to have once it is nobody else's.
+    later: bind::Later,
     counters: Arc<Counters>,
     /// Where it listens, as the configuration has it, and as it is: a port may have been left to the system.
     listen: String,
@@ -135,17 +137,17 @@ pub fn bind(
     let block = Arc::new(Block::new(config.clone(), counters.clone()));
     let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
     let failed = |source| ListenError::Io { at: listen.clone(), source };
-    let (mut at, mut udp) = (None, None);
+    let (mut at, mut udp, mut later) = (None, None, bind::Later::default());
     let (taken, heirloom) = match &config.listen {
         Endpoint::Udp(address) => {
-            let socket = bind::udp(*address, receive_buffer, inherited)?;
+            let socket = bind::udp(*address, receive_buffer, inherited, &mut later)?;
             (at, udp) = (socket.local_addr().ok(), drops::inode(&socket));
             let heirloom = socket.try_clone().map(|socket| Heirloom::Udp(*address, socket));
             let state = quinn_udp::UdpSocketState::new((&socket).into()).map_err(failed)?;
             (Taken::Datagrams(block, datagram::Socket::Udp(socket, state), None), heirloom)
         }
         Endpoint::UnixDatagram(path) => {
-            let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited)?;
+            let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited, &mut later)?;
             socket.set_nonblocking(true).map_err(failed)?;
             let (heir, of_heir) = (socket.try_clone(), file.clone());
             let heirloom = heir.map(|socket| Heirloom::UnixDatagram(path.clone(), socket, of_heir));
@@ -159,7 +161,7 @@ pub fn bind(
             (Taken::Door(Door { block, socket: stream::Socket::Tcp(listener), certificates }), heirloom)
         }
         Endpoint::UnixStream(path) => {
-            let (listener, file) = bind::unix_stream(path, config.mode, inherited)?;
+            let (listener, file) = bind::unix_stream(path, config.mode, inherited, &mut later)?;
             let (heir, of_heir) = (listener.try_clone(), file.clone());
             let heirloom = heir.map(|listener| Heirloom::UnixStream(path.clone(), listener, of_heir));
             (Taken::Door(Door { block, socket: stream::Socket::Unix(listener, file), certificates: None }), heirloom)
@@ -168,7 +170,7 @@ pub fn bind(
     let at = at.map_or_else(|| listen.clone(), |at| format!("{}://{at}", config.listen.scheme()));
     let counters = Arc::new(Counters { listener: counters, udp });
     // Without another descriptor for its socket the listener works as well, and can only be stopped.
-    Ok(Bound { taken, heirloom: heirloom.ok(), counters, listen, at })
+    Ok(Bound { taken, heirloom: heirloom.ok(), later, counters, listen, at })
 }
 
 impl Bound {
@@ -190,7 +192,11 @@ impl Bound {
         intake: &Intake,
         held: &HeldBytes,
     ) -> Result<SyslogHandle, ListenError> {
-        let Bound { taken, heirloom, counters, listen, at } = self;
+        let Bound { taken, heirloom, later, counters, listen, at } = self;
+        later.settle(match &taken {
+            Taken::Datagrams(_, socket, _) => Some(socket),
+            Taken::Door(_) => None,
+        });
         tracing::info!(listener = counters.listener.name, at, "taking syslog");
         counters.listener.moved(&listen);
         let (stop, desk, host) =

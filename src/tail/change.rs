@@ -82,7 +82,7 @@ impl Follower {
             file.block = block;
             if !is_same {
                 let state = Arc::new(file.state().clone());
-                file.rewind(Some(&state), now);
+                file.read_from(Some(state), now);
                 file.cursor.forget_lanes();
             }
         }

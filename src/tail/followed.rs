@@ -40,6 +40,8 @@ pub(super) struct Followed {
     pub(super) failed: Option<io::ErrorKind>,
     /// As it was when it was begun or found again: where it goes back to as long as nothing of it is committed.
     begun: Option<Arc<SourceState>>,
+    /// The first submission that has something of it since; 0 before there is one.
+    first: u64,
 }
 
 /// What leads to a file.
@@ -123,6 +125,7 @@ impl Followed {
             is_in_use: true,
             failed: None,
             begun: Some(begun),
+            first: 0,
         }
     }
 
@@ -163,17 +166,41 @@ impl Followed {
         }
     }
 
-    /// Something of it is committed: it goes back to that.
+    /// A submission has something of it.
+    pub(super) fn was_submitted(&mut self, number: u64) {
+        self.submitted = number;
+        if self.first == 0 {
+            self.first = number;
+        }
+    }
+
+    /// Submissions are committed up to this one. If one of them has something of it, it goes back to what is committed.
     pub(super) fn was_committed(&mut self, number: u64) {
-        if self.submitted > 0 && self.submitted <= number {
+        if self.first > 0 && self.first <= number {
             self.begun = None;
         }
     }
 
-    /// A commit failed: reads again from what is committed of it, if anything is.
+    /// A commit failed: reads again from what is committed of it since it was begun, or from where that was. What is
+    /// committed from before may be behind the end of its file: that is why it was begun elsewhere.
     pub(super) fn rewind(&mut self, committed: Option<&Arc<SourceState>>, now: Instant) {
-        if let Some(state) = committed.or(self.begun.as_ref()) {
-            self.cursor.rewind(SourceState::clone(state));
+        // What was submitted is refused.
+        self.first = 0;
+        let begun = self.begun.clone();
+        // A commit that failed at its very end is on disk all the same.
+        let since = committed.filter(|state| begun.as_ref().is_none_or(|begun| state.seen > begun.seen));
+        self.read_from(since.cloned().or(begun), now);
+    }
+
+    /// Reads again from there; by none given, from where it is.
+    pub(super) fn read_from(&mut self, state: Option<Arc<SourceState>>, now: Instant) {
+        let has_left = self.status() != SourceStatus::Live;
+        if let Some(state) = state {
+            self.cursor.rewind(SourceState::clone(&state));
+        }
+        if has_left && self.status() == SourceStatus::Live {
+            // That it is no longer where it was is not found out a second time, and only so is it read to its very end.
+            self.cursor.state.status = SourceStatus::Rotated;
         }
         // What was found out about its file is still so.
         (self.cursor.state.device, self.cursor.state.inode) = (self.facts.device, self.facts.inode);

@@ -320,7 +320,7 @@ impl Follower {
         let mut advances: Vec<_> = self.loose.drain(..).map(Arc::new).collect();
         for file in self.files.iter_mut().filter(|file| file.is_changed) {
             file.is_changed = false;
-            file.submitted = number;
+            file.was_submitted(number);
             file.cursor.state.seen = seen;
             let state = Arc::new(file.state().clone());
             self.known.put(state.clone());
@@ -360,7 +360,9 @@ impl Follower {
         let mut committed: HashMap<u64, Arc<SourceState>> =
             sources.into_iter().filter(is_tailed).map(|state| (state.identity, state)).collect();
         let now = Instant::now();
+        let done = self.committed.load(Ordering::Acquire);
         for file in self.files.iter_mut() {
+            file.was_committed(done);
             file.rewind(committed.get(&file.state().identity), now);
             committed.insert(file.state().identity, Arc::new(file.state().clone()));
         }

@@ -129,7 +129,8 @@ fn hard_link() {
 #[test]
 fn lost_tail_after_power_cut() {
     // In the middle of a line, and between two lines, of a file that was read in one go or in many.
-    for (lost, kept) in [(4, "line 98"), (8, "line 98")] {
+    // And where the first commit after it fails.
+    for (lost, kept, fails) in [(4, "line 98", false), (8, "line 98", false), (4, "line 98", true)] {
         let mut bench = Bench::started();
         let lines: Vec<String> = (0..100).map(|n| format!("line {n}")).collect();
         bench.append("app.log", lines.join("\n") + "\n");
@@ -140,6 +141,14 @@ fn lost_tail_after_power_cut() {
             let length = file.metadata().expect("known").len();
             file.set_len(length - lost).expect("cut");
         });
+        if fails {
+            let deadline = Instant::now() + PATIENCE;
+            while bench.intake.waiting_bytes() == 0 {
+                assert!(Instant::now() < deadline, "nothing is handed over");
+                std::thread::yield_now();
+            }
+            bench.sink.fail();
+        }
         bench.settle();
         bench.append("app.log", "\nnew\n");
         bench.until("the new line", |bench| bench.rows.iter().any(|row| row.message == "new"));

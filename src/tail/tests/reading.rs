@@ -284,7 +284,7 @@ fn a_removed_file_is_read_again_after_a_failed_commit() {
     let mut bench = Bench::started();
     bench.append("a.log", "one\n");
     bench.expect(&["one"]);
-    bench.append("a.log", "two\n");
+    bench.append("a.log", "two\nhalf");
     let intake = bench.intake.clone();
     let deadline = Instant::now() + PATIENCE;
     while intake.waiting_bytes() == 0 {
@@ -298,7 +298,14 @@ fn a_removed_file_is_read_again_after_a_failed_commit() {
         std::thread::yield_now();
     }
     bench.sink.fail();
-    bench.expect(&["one", "two"]);
+    bench.expect(&["one", "two", "half"]);
+    bench.until("it is let go of", |bench| !holds_removed(bench.folder.path()));
+}
+
+fn holds_removed(folder: &std::path::Path) -> bool {
+    let links = fs::read_dir("/proc/self/fd").expect("listed").flatten();
+    let mut targets = links.filter_map(|link| fs::read_link(link.path()).ok());
+    targets.any(|target| target.starts_with(folder) && target.to_string_lossy().ends_with(" (deleted)"))
 }
 
 #[test]
