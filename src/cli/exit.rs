@@ -140,7 +140,7 @@ impl CliError {
             CliError::Tables(error) | CliError::Connect(ConnectError::Client(error)) => of_tables(error),
             CliError::Copy(CopyError::Tables(error)) => of_tables(error),
             CliError::Copy(CopyError::State { source, .. }) => of_io(source),
-            CliError::Copy(CopyError::Stopped) => Exit::TempFail,
+            CliError::Copy(CopyError::Stopped | CopyError::Grew { .. }) => Exit::TempFail,
             CliError::Copy(_) => Exit::Data,
             CliError::Connect(ConnectError::File { source, .. }) => of_io(source),
             CliError::Connect(_) => Exit::Config,

@@ -3,11 +3,14 @@
 //! ```text
 //! from ──pages by key──► batches ──► to            every few seconds: the last key that was written, and what the rows
 //!                                    │              up to it come to, go to a file
-//!                                    └─ read back as a whole: rows and checksum are those that were read
+//!                                    └─ read back as a whole: rows and checksum are those that were read,
+//!                                       and those of the source as it is then
 //! ```
 //!
-//! Rows are written by their keys, so a kill repeats the writing of some and no row. A table whose period was over when it
-//! was copied and verified is done, and is not read again; one that may still grow is copied anew.
+//! Rows are written by their keys, so a kill repeats the writing of some and no row. Keys are newest first, so what comes
+//! while a table is read lies before what was read of its partition, and is passed over. So it counts when the reading
+//! began: a table whose period was over then is gone on with where it was, and is not read again once it is verified; any
+//! other is copied anew.
 
 use super::gather::Gather;
 use super::{Content, Continuation, Next, TableError, TableStore, whole_table};
@@ -64,6 +67,12 @@ pub enum CopyError {
         /// Their checksum.
         sum: String,
     },
+    /// The source holds other rows than were read of it.
+    #[error("{table} grew while it was copied; run it again, or leave it out by --until while it is written to")]
+    Grew {
+        /// The table.
+        table: DayTable,
+    },
     /// It was told to stop.
     #[error("stopped before it was done: the same command goes on")]
     Stopped,
@@ -87,6 +96,26 @@ struct Position {
     last: Option<(String, String)>,
     /// Ticks when it was verified.
     verified: Option<i64>,
+    /// Ticks when its reading began: what came later may lie before what was read already. Where an earlier version did
+    /// not note it, that is before all tables.
+    #[serde(default)]
+    begun: i64,
+}
+
+impl Position {
+    /// Whether the period of `table` was over when its reading began.
+    fn began_behind(&self, table: &DayTable) -> bool {
+        Ticks::new(self.begun).is_some_and(|begun| table.end() <= begun)
+    }
+}
+
+/// A table as it is being copied.
+struct Reading {
+    begun: Ticks,
+    /// Where it goes on.
+    at: Option<Continuation>,
+    /// What was written of it.
+    content: Content,
 }
 
 /// Copies tables, and keeps in a file what was done.
@@ -147,57 +176,60 @@ impl<'a> Copy<'a> {
         on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
     ) -> Result<Copied, CopyError> {
         let known = self.done.tables.get(&table.to_string()).cloned();
-        if let Some(Position { rows, content, verified: Some(at), .. }) = &known
-            && Ticks::new(*at).is_some_and(|at| table.end() <= at)
-        {
+        let known = known.filter(|known| known.began_behind(table));
+        if let Some(Position { rows, content, verified: Some(_), .. }) = &known {
             return Ok(Copied { rows: *rows, content: content.clone(), was_done: true });
         }
-        let (mut at, mut content) = self.start(table, known)?;
+        let mut reading = self.start(table, known)?;
         self.to.create_table(table)?;
         let mut gather = Gather::new(table.clone());
         loop {
-            let page = self.from.read_table(table, at.as_ref())?;
+            let page = self.from.read_table(table, reading.at.as_ref())?;
             for row in page.rows {
                 if let Some(batch) = gather.push(row) {
-                    self.write(table, batch, &mut content)?;
+                    self.write(table, batch, &mut reading)?;
                 }
             }
-            go_on(on("copy", content.rows))?;
-            at = page.next;
-            if at.is_none() {
+            go_on(on("copy", reading.content.rows))?;
+            reading.at = page.next;
+            if reading.at.is_none() {
                 break;
             }
         }
         for batch in gather.finish() {
-            self.write(table, batch, &mut content)?;
+            self.write(table, batch, &mut reading)?;
         }
+        let Reading { begun, content, .. } = reading;
         self.verify(table, &content, on)?;
+        let verified = Some(time::now().get());
         let position =
-            Position { rows: content.rows, content: content.hex(), last: None, verified: Some(time::now().get()) };
+            Position { rows: content.rows, content: content.hex(), last: None, verified, begun: begun.get() };
         self.done.tables.insert(table.to_string(), position);
         self.note()?;
         Ok(Copied { rows: content.rows, content: content.hex(), was_done: false })
     }
 
-    /// Where a table goes on, and what was written of it.
-    fn start(&self, table: &DayTable, known: Option<Position>) -> Result<(Option<Continuation>, Content), CopyError> {
-        let Some(Position { rows, content, last: Some((partition, key)), .. }) = known else {
-            return Ok((None, Content::default()));
+    /// Goes on with what is `known` of a table, or begins it.
+    fn start(&self, table: &DayTable, known: Option<Position>) -> Result<Reading, CopyError> {
+        let Some(Position { rows, content, last: Some((partition, key)), begun, .. }) = known else {
+            return Ok(Reading { begun: time::now(), at: None, content: Content::default() });
         };
         let what = || CopyError::Foreign { path: self.path.clone(), what: format!("where {table} goes on is no row") };
         let key = RowKey::parse(&key).map_err(|_| what())?;
         let sum = Sum::from_hex(&content).ok_or_else(what)?;
-        Ok((Some(Continuation(Next::After(partition.as_str().into(), key))), Content::of(rows, sum)))
+        let at = Some(Continuation(Next::After(partition.as_str().into(), key)));
+        Ok(Reading { begun: Ticks::new(begun).ok_or_else(what)?, at, content: Content::of(rows, sum) })
     }
 
-    fn write(&mut self, table: &DayTable, batch: Batch, content: &mut Content) -> Result<(), CopyError> {
-        let mut after = *content;
+    fn write(&mut self, table: &DayTable, batch: Batch, reading: &mut Reading) -> Result<(), CopyError> {
+        let mut after = reading.content;
         after.add_batch(&batch);
         let last = batch.rows().last().map(|row| (batch.partition.to_string(), row.key.to_string()));
         self.to.write(batch)?;
         crate::failpoint!("copy-written");
-        *content = after;
-        let position = Position { rows: content.rows, content: content.hex(), last, verified: None };
+        reading.content = after;
+        let position =
+            Position { rows: after.rows, content: after.hex(), last, verified: None, begun: reading.begun.get() };
         self.done.tables.insert(table.to_string(), position);
         if self.noted.elapsed() >= NOTE_EVERY {
             self.note()?;
@@ -205,25 +237,25 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Reads back what was written.
+    /// Reads back what was written, and then the source: what was read of it is all that it holds.
     fn verify(
-        &self,
+        &mut self,
         table: &DayTable,
         copied: &Content,
         on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
     ) -> Result<(), CopyError> {
-        let mut read = Content::default();
-        for row in whole_table(self.to, table) {
-            read.add(&row?);
-            if read.rows.is_multiple_of(1000) {
-                go_on(on("compare", read.rows))?;
-            }
+        let read = sum_of(self.to, table, on)?;
+        if read != *copied {
+            let (table, content, sum) = (table.clone(), read.hex(), copied.hex());
+            return Err(CopyError::Differs { table, rows: read.rows, content, copied: copied.rows, sum });
         }
-        if read == *copied {
-            return Ok(());
+        if sum_of(self.from, table, on)? != *copied {
+            // The next one has to read what it passed over.
+            self.done.tables.remove(&table.to_string());
+            self.note()?;
+            return Err(CopyError::Grew { table: table.clone() });
         }
-        let (table, content, sum) = (table.clone(), read.hex(), copied.hex());
-        Err(CopyError::Differs { table, rows: read.rows, content, copied: copied.rows, sum })
+        Ok(())
     }
 
     /// Keeps what was done: the whole file, under another name first.
@@ -249,4 +281,20 @@ impl Drop for Copy<'_> {
 
 fn go_on(flow: ControlFlow<()>) -> Result<(), CopyError> {
     if flow.is_break() { Err(CopyError::Stopped) } else { Ok(()) }
+}
+
+/// What all rows of a table come to.
+fn sum_of(
+    store: &dyn TableStore,
+    table: &DayTable,
+    on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
+) -> Result<Content, CopyError> {
+    let mut read = Content::default();
+    for row in whole_table(store, table) {
+        read.add(&row?);
+        if read.rows.is_multiple_of(1000) {
+            go_on(on("compare", read.rows))?;
+        }
+    }
+    Ok(read)
 }

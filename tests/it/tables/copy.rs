@@ -1,11 +1,18 @@
 //! `daytable copy`: between a data folder and a service, killed and gone on with, compared.
 
+use super::stores::embedded;
 use crate::azure::emulator::Azurite;
 use crate::azure::proxy::Proxy;
 use crate::place::{DAYTABLE, PATIENCE, Place, wait_for};
+use daytable::batch::Batch;
+use daytable::key::{DayTable, Period, RowKey, TableName};
+use daytable::record::Record;
+use daytable::tables::copy::{Copied, Copy, CopyError};
+use daytable::tables::{Content, TableStore, whole_table};
 use daytable::time::now;
 use serde_json::Value;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -160,4 +167,119 @@ fn what_differs_and_what_is_no_end_is_said() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--state"), "{output:?}");
     let nowhere = stage.place.path("nowhere").display().to_string();
     assert!(!stage.copy(&nowhere, &stage.azure(), &["--state", &state]).status.success());
+}
+
+/// A table that is over by now, but not for long.
+fn yesterday() -> DayTable {
+    let time = now().minus(Duration::from_secs(86_400));
+    DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, time)
+}
+
+/// Writes a record of the table's so manieth second.
+fn put(store: &dyn TableStore, table: &DayTable, partition: &str, second: u64) {
+    store.create_table(table).expect("created");
+    let mut batch = Batch::new(table.clone(), partition.into());
+    let key = RowKey::new(table.start().plus(Duration::from_secs(second)), 7, second);
+    let record = Record { message: format!("record {second}").into(), ..Record::default() };
+    daytable::entity::append(&mut batch, key, "/var/log/app.log", &record);
+    store.write(batch).expect("written");
+}
+
+fn content(store: &dyn TableStore, table: &DayTable) -> Content {
+    let mut content = Content::default();
+    whole_table(store, table).for_each(|row| content.add(&row.expect("read")));
+    content
+}
+
+/// Two stores, and the file of what was copied from one to the other.
+struct Pair<'a> {
+    from: &'a dyn TableStore,
+    to: &'a dyn TableStore,
+    state: &'a Path,
+}
+
+impl Pair<'_> {
+    /// As a run of the command does it.
+    fn copy(&self, table: &DayTable, mut on: impl FnMut(&str) -> ControlFlow<()>) -> Result<Copied, CopyError> {
+        let mut copy = Copy::open(self.from, self.to, ("from", "to"), self.state).expect("a state");
+        copy.copy(table, &mut |act, _| on(act))
+    }
+
+    /// As if the reading of the table had begun half a minute before its end.
+    fn begin_before_the_end(&self, table: &DayTable) {
+        let text = fs::read_to_string(self.state).expect("a state");
+        let mut state: Value = serde_json::from_str(&text).expect("JSON");
+        let begun = &mut state["tables"][table.to_string()]["begun"];
+        assert!(begun.as_i64().is_some_and(|begun| begun >= table.end().get()), "{text}");
+        *begun = table.end().minus(Duration::from_secs(30)).get().into();
+        fs::write(self.state, state.to_string()).expect("written");
+    }
+
+    fn assert_same(&self, table: &DayTable) {
+        assert_eq!(content(self.to, table), content(self.from, table));
+    }
+}
+
+fn go_on(_: &str) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Its newest rows come first, so what came after the reading began lies before what was read.
+#[test]
+fn a_table_whose_reading_began_before_its_end_is_copied_anew() {
+    let (from, to, place) = (embedded(), embedded(), Place::new());
+    let (table, state) = (yesterday(), place.path("state.json"));
+    let pair = Pair { from: &*from.store, to: &*to.store, state: &state };
+    for second in 0..5 {
+        put(pair.from, &table, "a", second);
+        put(pair.from, &table, "b", second);
+    }
+    assert!(!pair.copy(&table, go_on).expect("copied").was_done);
+    assert!(pair.copy(&table, go_on).expect("known").was_done);
+
+    // It was verified when the table was over, and read before that.
+    pair.begin_before_the_end(&table);
+    put(pair.from, &table, "a", 10);
+    assert!(!pair.copy(&table, go_on).expect("copied").was_done);
+    pair.assert_same(&table);
+
+    // Interrupted in between, and gone on with when the table was over.
+    fs::remove_file(&state).expect("removed");
+    let stopped = pair.copy(&table, |_| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(CopyError::Stopped)), "{stopped:?}");
+    pair.begin_before_the_end(&table);
+    put(pair.from, &table, "a", 20);
+    assert!(!pair.copy(&table, go_on).expect("copied").was_done);
+    pair.assert_same(&table);
+}
+
+/// An outbox still sends to it, say.
+#[test]
+fn a_table_that_grows_while_it_is_copied_is_not_done() {
+    let (from, to, place) = (embedded(), embedded(), Place::new());
+    let (table, state) = (yesterday(), place.path("state.json"));
+    let pair = Pair { from: &*from.store, to: &*to.store, state: &state };
+    // A batch is written when the second record of another partition comes.
+    for (partition, second) in [("a", 1), ("b", 1), ("b", 2), ("b", 3)] {
+        put(pair.from, &table, partition, second);
+    }
+    let grown = pair.copy(&table, |act| {
+        assert_eq!(act, "copy");
+        put(pair.from, &table, "a", 10);
+        ControlFlow::Continue(())
+    });
+    assert!(matches!(grown, Err(CopyError::Grew { .. })), "{grown:?}");
+    assert!(!pair.copy(&table, go_on).expect("copied").was_done);
+    pair.assert_same(&table);
+    assert!(pair.copy(&table, go_on).expect("known").was_done);
+
+    // Behind the partition that was read when it was stopped.
+    fs::remove_file(&state).expect("removed");
+    let stopped = pair.copy(&table, |_| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(CopyError::Stopped)), "{stopped:?}");
+    put(pair.from, &table, "a", 20);
+    let grown = pair.copy(&table, go_on);
+    assert!(matches!(grown, Err(CopyError::Grew { .. })), "{grown:?}");
+    assert!(!pair.copy(&table, go_on).expect("copied").was_done);
+    pair.assert_same(&table);
 }
