@@ -21,7 +21,7 @@ use super::day::read_total;
 use super::open::{Layout, check_sealed, manifest_of};
 use super::sqlite;
 use rusqlite::Connection;
-use rusqlite::backup::Backup;
+use rusqlite::backup::{Backup, StepResult};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -173,7 +173,14 @@ fn copy_database(from: &Connection, path: &Path, target: &Path) -> Result<u64, S
     let sql = |error| StoreError::sqlite(path)(error);
     let mut to = Connection::open(target).map_err(StoreError::sqlite(target))?;
     // All of it in one step: the snapshot is held anyway, and nobody waits for the copy's lock.
-    Backup::new(from, &mut to).and_then(|copy| copy.step(-1)).map_err(sql)?;
+    let step = Backup::new(from, &mut to).and_then(|copy| copy.step(-1)).map_err(sql)?;
+    // A lock that is not had is no error of SQLite's: a step that copied nothing looks like one that copied all.
+    if step != StepResult::Done {
+        return Err(StoreError::io(path)(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "it is locked by another process",
+        )));
+    }
     to.close().map_err(|(_, error)| StoreError::sqlite(target)(error))?;
     let copied = File::open(target).and_then(|file| file.sync_all().and_then(|()| file.metadata()));
     Ok(copied.map_err(StoreError::io(target))?.len())
