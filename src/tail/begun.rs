@@ -4,16 +4,18 @@
 //! path, as far as each says), it has as many bytes, and the position is behind a newline. Where it is in a line, the source
 //! begins with that line: the other one had not taken it as a record. What is not borne out is refused with its reason, and
 //! that file is read from its beginning when the daemon runs, as any that is new.
+//!
+//! A source of ours that something was read of is left alone. One that only began somewhere begins where the position says.
 
 use super::content::{Content, Facts};
 use super::cursor::{Cursor, last_newline_end};
 use super::discover::{Discovery, Found};
 use super::hints::{Heard, Hints};
-use super::identity::{head_of, mark_at};
+use super::identity::{Likeness, head_of, mark_at};
 use super::known::Known;
 use super::options::{Pace, TailOptions};
 use super::patterns::Patterns;
-use super::search::renamed;
+use super::search::{compare, renamed};
 use crate::adopt::{self, Position};
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
 use sha2::{Digest, Sha256};
@@ -31,7 +33,7 @@ const FINGERPRINT_BYTES: usize = 1024;
 /// What is made of a position.
 #[derive(Debug)]
 pub enum Begun {
-    /// A source that is to begin there.
+    /// A source that is to begin there: a new one, or one of ours that nothing was read of.
     At(Box<SourceState>),
     /// The file is a source of ours already, as far as this.
     Known {
@@ -205,11 +207,9 @@ fn source(known: &mut Known, block: &str, path: &Path, home: PathBuf, offset: u6
     let (mut content, facts) = Content::open(path)?;
     let size = facts.size;
     let refused = |why: &str| Ok((size, Begun::Refused(why.into())));
-    for identity in known.of_file(facts.device, facts.inode) {
-        if let Some(state) = known.source(identity).filter(|state| state.kind == SourceKind::Tail) {
-            let is_same = state.ledger.records == 0 && state.ledger.skipped_bytes == state.position;
-            return Ok((size, Begun::Known { position: state.position, is_same }));
-        }
+    let ours = ours(known, &mut content, &facts)?;
+    if let Some(state) = ours.as_ref().filter(|state| !is_unread(state)) {
+        return Ok((size, Begun::Known { position: state.position, is_same: false }));
     }
     if content.is_compressed() {
         return refused("it is compressed: what was read of it is not known");
@@ -217,35 +217,62 @@ fn source(known: &mut Known, block: &str, path: &Path, home: PathBuf, offset: u6
     if offset > size {
         return refused("it is shorter than that: it was truncated or replaced since");
     }
-    let bytes = content.beginning()?;
-    let Some(head) = head_of(&bytes, false) else {
-        return refused("it has no whole line yet: it is read from its beginning");
-    };
-    let (generation, identity) = known.next_identity(facts.device, facts.inode, head);
-    let state = SourceState {
-        identity,
-        block: block.into(),
-        kind: SourceKind::Tail,
-        status: if home == path { SourceStatus::Live } else { SourceStatus::Rotated },
-        path: home,
-        device: facts.device,
-        inode: facts.inode,
-        generation,
-        head: mark_at(head.len() as u64, head),
-        position: 0,
-        marks: Vec::new(),
-        last_time: None,
-        cursor: String::new(),
-        learned: String::new(),
-        ledger: Ledger::default(),
-        seen: crate::time::now(),
+    let is_ours = ours.is_some();
+    let state = match ours {
+        Some(state) => SourceState::clone(&state),
+        None => {
+            let bytes = content.beginning()?;
+            let Some(head) = head_of(&bytes, false) else {
+                return refused("it has no whole line yet: it is read from its beginning");
+            };
+            let (generation, identity) = known.next_identity(facts.device, facts.inode, head);
+            SourceState {
+                identity,
+                block: block.into(),
+                kind: SourceKind::Tail,
+                status: if home == path { SourceStatus::Live } else { SourceStatus::Rotated },
+                path: home,
+                device: facts.device,
+                inode: facts.inode,
+                generation,
+                head: mark_at(head.len() as u64, head),
+                position: 0,
+                marks: Vec::new(),
+                last_time: None,
+                cursor: String::new(),
+                learned: String::new(),
+                ledger: Ledger::default(),
+                seen: crate::time::now(),
+            }
+        }
     };
     let Some(position) = last_newline_end(&mut content, offset)?.or_else(|| (offset <= 2 << 20).then_some(0)) else {
         return refused("that is in the middle of a line of more than 2 MiB");
     };
+    if is_ours && state.position == position {
+        return Ok((size, Begun::Known { position, is_same: true }));
+    }
     let mut cursor = Cursor::new(state, Some(content));
     cursor.go_to(position)?;
     cursor.state.ledger.skipped_bytes = position;
     known.put(cursor.state.clone());
     Ok((size, Begun::At(Box::new(cursor.state))))
+}
+
+/// The source of ours whose file this is: it has all that was read of it. An inode is used again when its file is gone,
+/// so it alone says nothing.
+fn ours(known: &Known, content: &mut Content, facts: &Facts) -> io::Result<Option<Arc<SourceState>>> {
+    for identity in known.of_file(facts.device, facts.inode) {
+        if let Some(state) = known.source(identity).filter(|state| state.kind == SourceKind::Tail)
+            && compare(content, state)? == Likeness::Same
+        {
+            return Ok(Some(state.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether nothing was read of a source: it only began somewhere, and may as well begin elsewhere.
+fn is_unread(state: &SourceState) -> bool {
+    state.ledger.records == 0 && state.ledger.skipped_bytes == state.position
 }

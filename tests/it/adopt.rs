@@ -1,6 +1,6 @@
 //! Other collectors' positions, in the forms that they write: what they had read is not read again, the rest is, once.
 
-use crate::place::{Place, append, numbered};
+use crate::place::{PATIENCE, Place, append, numbered, wait_for};
 use rusqlite::Connection;
 use serde_json::Value;
 use std::fs;
@@ -100,6 +100,67 @@ fn promtail_s_positions() {
     let daemon = place.start_with(CONFIG);
     let all = [rest, vec!["one line".into()]].concat();
     place.finish(daemon, CONFIG, &all);
+}
+
+/// Promtail's positions with one file at `offset`.
+fn position_of(place: &Place, name: &str, offset: u64) -> [String; 2] {
+    let file = place.path("one.yaml");
+    let text = format!("positions:\n  {}: \"{offset}\"\n", place.log(name).display());
+    fs::write(&file, text).expect("written");
+    ["--promtail".into(), file.display().to_string()]
+}
+
+/// Adopts one file, and tells where it is then and what was made of it.
+fn adopt_at(place: &Place, name: &str, offset: u64) -> (Value, String) {
+    let [kind, file] = position_of(place, name, offset);
+    let mut shown = adopted(place, &[&kind, &file]);
+    let (path, position, what) = shown.pop().expect("told of");
+    assert!(shown.is_empty() && path == name, "{shown:?} {path}");
+    (position, what)
+}
+
+/// The other one went on meanwhile, or its positions were the wrong ones: what counts is what is said last.
+#[test]
+fn what_was_not_read_yet_begins_elsewhere() {
+    let (place, rest, offset) = place_with_files();
+    for later in [offset / 2, offset, offset / 3, offset] {
+        let (position, what) = adopt_at(&place, "a.log", later);
+        assert!(position.as_u64().is_some_and(|position| position <= later), "{position} {later}");
+        assert_eq!(what, "begins there");
+    }
+    assert_eq!(adopt_at(&place, "a.log", offset), (offset.into(), "began there already".into()));
+    // In the middle of the next line: that is the same place.
+    assert_eq!(adopt_at(&place, "a.log", offset + 3), (offset.into(), "began there already".into()));
+    // Another file with the same inode is none that began.
+    let inode_before = inode(&place.log("b.log"));
+    adopt_at(&place, "b.log", offset);
+    let others = numbered("another line of another file", 100);
+    fs::write(place.log("b.log"), others.join("\n") + "\n").expect("written");
+    assert_eq!(inode(&place.log("b.log")), inode_before);
+    let begins = others[..10].iter().map(|line| line.len() as u64 + 1).sum::<u64>();
+    assert_eq!(adopt_at(&place, "b.log", begins), (begins.into(), "begins there".into()));
+    fs::remove_file(place.log("c.log")).expect("removed");
+    let daemon = place.start_with(CONFIG);
+    place.finish(daemon, CONFIG, &[&rest[..40], &others[10..]].concat());
+}
+
+/// A daemon that began at the end had passed over what the other one had not sent.
+#[test]
+fn what_was_passed_over_is_read_all_the_same() {
+    let (place, rest, offset) = place_with_files();
+    let config = format!("{CONFIG}read_from = \"end\"\n");
+    fs::remove_file(place.log("b.log")).expect("removed");
+    fs::remove_file(place.log("c.log")).expect("removed");
+    let daemon = place.start_with(&config);
+    let size = fs::metadata(place.log("a.log")).expect("there").len();
+    wait_for("it began", PATIENCE, || {
+        let sources = place.json("sources", &[]);
+        sources.iter().any(|source| source["position"] == size).then_some(())
+    });
+    daemon.stop();
+    assert_eq!(adopt_at(&place, "a.log", offset), (offset.into(), "begins there".into()));
+    let daemon = place.start_with(&config);
+    place.finish(daemon, &config, &rest[..40]);
 }
 
 #[test]
