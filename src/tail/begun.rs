@@ -5,6 +5,8 @@
 //! begins with that line: the other one had not taken it as a record. A source of ours that has all that was read of its file
 //! is left alone; one of which nothing was read yet, that begins elsewhere, begins there from now on. What is not borne out is refused with its reason, and
 //! that file is read from its beginning when the daemon runs, as any that is new.
+//!
+//! A source of ours that something was read of is left alone. One that only began somewhere begins where the position says.
 
 use super::content::{Content, Facts};
 use super::cursor::{Cursor, last_newline_end};
