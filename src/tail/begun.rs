@@ -2,8 +2,7 @@
 //!
 //! A position is believed where the file bears it out: it is the file that the other one knew (by inode, fingerprint or
 //! path, as far as each says), it has as many bytes, and the position is behind a newline. Where it is in a line, the source
-//! begins with that line: the other one had not taken it as a record. A source of ours that has all that was read of its file
-//! is left alone; one of which nothing was read yet, that begins elsewhere, begins there from now on. What is not borne out is refused with its reason, and
+//! begins with that line: the other one had not taken it as a record. What is not borne out is refused with its reason, and
 //! that file is read from its beginning when the daemon runs, as any that is new.
 //!
 //! A source of ours that something was read of is left alone. One that only began somewhere begins where the position says.
