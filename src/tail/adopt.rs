@@ -6,12 +6,12 @@ use super::cursor::Cursor;
 use super::discover::Found;
 use super::followed::Followed;
 use super::follower::{Follower, is_gone};
-use super::identity::{Likeness, head_of, mark_at};
+use super::identity::{Likeness, head_of};
 use super::parked::{Next, Why};
 use super::search::compare;
 use crate::config::ReadFrom;
 use crate::log::own;
-use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
+use crate::store::{SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -161,9 +161,7 @@ impl Follower {
         head: &[u8],
         expect: Expect<'_>,
     ) -> io::Result<()> {
-        let (generation, identity) = self.known.next_identity(facts.device, facts.inode, head);
         let options = &self.blocks[block];
-        let now = crate::time::now();
         let is_rotated = matches!(expect, Expect::Complete | Expect::Between { .. });
         let parked_home = || self.parked.get(&path).and_then(|parked| parked.home.clone());
         let home = match expect {
@@ -171,24 +169,8 @@ impl Follower {
             _ => parked_home().unwrap_or_else(|| path.clone()),
         };
         let status = if is_rotated { SourceStatus::Rotated } else { SourceStatus::Live };
-        let state = SourceState {
-            identity,
-            block: options.name.clone(),
-            kind: SourceKind::Tail,
-            path: home,
-            device: facts.device,
-            inode: facts.inode,
-            generation,
-            head: mark_at(head.len() as u64, head),
-            position: 0,
-            marks: Vec::new(),
-            last_time: None,
-            cursor: String::new(),
-            learned: String::new(),
-            status,
-            ledger: Ledger::default(),
-            seen: now,
-        };
+        let state = SourceState { status, ..self.known.begin(SourceKind::Tail, &options.name, home, &facts, head) };
+        let (identity, now) = (state.identity, state.seen);
         let age = now.unix_seconds() - facts.modified.0;
         let is_old = options.ignore_older.is_some_and(|older| age > i64::try_from(older.as_secs()).unwrap_or(i64::MAX));
         let is_at_end = options.read_from == ReadFrom::End && self.is_first_look && self.is_first_run[block];

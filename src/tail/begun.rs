@@ -11,13 +11,13 @@ use super::content::{Content, Facts};
 use super::cursor::{Cursor, last_newline_end};
 use super::discover::{Discovery, Found};
 use super::hints::{Heard, Hints};
-use super::identity::{Likeness, head_of, mark_at};
+use super::identity::{Likeness, head_of};
 use super::known::Known;
 use super::options::{Pace, TailOptions};
 use super::patterns::Patterns;
 use super::search::{compare, renamed};
 use crate::adopt::{self, Position};
-use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
+use crate::store::{SourceKind, SourceState, SourceStatus};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io;
@@ -225,25 +225,8 @@ fn source(known: &mut Known, block: &str, path: &Path, home: PathBuf, offset: u6
             let Some(head) = head_of(&bytes, false) else {
                 return refused("it has no whole line yet: it is read from its beginning");
             };
-            let (generation, identity) = known.next_identity(facts.device, facts.inode, head);
-            SourceState {
-                identity,
-                block: block.into(),
-                kind: SourceKind::Tail,
-                status: if home == path { SourceStatus::Live } else { SourceStatus::Rotated },
-                path: home,
-                device: facts.device,
-                inode: facts.inode,
-                generation,
-                head: mark_at(head.len() as u64, head),
-                position: 0,
-                marks: Vec::new(),
-                last_time: None,
-                cursor: String::new(),
-                learned: String::new(),
-                ledger: Ledger::default(),
-                seen: crate::time::now(),
-            }
+            let status = if home == path { SourceStatus::Live } else { SourceStatus::Rotated };
+            SourceState { status, ..known.begin(SourceKind::Tail, block, home, &facts, head) }
         }
     };
     let Some(position) = last_newline_end(&mut content, offset)?.or_else(|| (offset <= 2 << 20).then_some(0)) else {

@@ -14,7 +14,7 @@ use super::options::TailOptions;
 use super::search::compare;
 use crate::batcher::Batcher;
 use crate::route::Router;
-use crate::store::{Done, Intake, Ledger, Refused, SourceKind, SourceState, SourceStatus, Submission};
+use crate::store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
 use crate::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -216,25 +216,8 @@ impl Import<'_> {
                 return Ok(Some(state));
             }
         }
-        let (generation, identity) = self.known.next_identity(facts.device, facts.inode, head);
-        Ok(Some(SourceState {
-            identity,
-            block: self.options.name.clone(),
-            kind: SourceKind::Import,
-            path: path.to_path_buf(),
-            device: facts.device,
-            inode: facts.inode,
-            generation,
-            head: head_mark,
-            position: 0,
-            marks: Vec::new(),
-            last_time: None,
-            cursor: String::new(),
-            learned: String::new(),
-            status: SourceStatus::Live,
-            ledger: Ledger::default(),
-            seen: crate::time::now(),
-        }))
+        let path = path.to_path_buf();
+        Ok(Some(self.known.begin(SourceKind::Import, &self.options.name, path, facts, head)))
     }
 
     fn is_beside(&self, identity: u64, path: &Path) -> bool {

@@ -2,11 +2,12 @@
 //!
 //! They are kept so that a file which turns up again, under whatever name, is not read twice.
 
-use super::identity::identity_of;
-use crate::store::SourceState;
+use super::content::Facts;
+use super::identity::{identity_of, mark_at};
+use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Every source that is known, by identity, by its file, its first line and its path. Of those that are followed, the
@@ -85,8 +86,38 @@ impl Known {
         found.filter(|identity| self.source(*identity).is_some_and(|state| state.path == path)).collect()
     }
 
+    /// A new source of the file that was at `path` first, from its beginning on.
+    pub(super) fn begin(
+        &self,
+        kind: SourceKind,
+        block: &str,
+        path: PathBuf,
+        facts: &Facts,
+        head: &[u8],
+    ) -> SourceState {
+        let (generation, identity) = self.next_identity(facts.device, facts.inode, head);
+        SourceState {
+            identity,
+            block: block.to_owned(),
+            kind,
+            path,
+            device: facts.device,
+            inode: facts.inode,
+            generation,
+            head: mark_at(head.len() as u64, head),
+            position: 0,
+            marks: Vec::new(),
+            last_time: None,
+            cursor: String::new(),
+            learned: String::new(),
+            status: SourceStatus::Live,
+            ledger: Ledger::default(),
+            seen: crate::time::now(),
+        }
+    }
+
     /// The generation and identity of a new source: the first that no known one has.
-    pub(super) fn next_identity(&self, device: u64, inode: u64, head: &[u8]) -> (u32, u64) {
+    fn next_identity(&self, device: u64, inode: u64, head: &[u8]) -> (u32, u64) {
         let identities = (0..=u32::MAX).map(|generation| (generation, identity_of(device, inode, generation, head)));
         let mut free = identities.filter(|(_, identity)| !self.sources.contains_key(identity));
         free.next().unwrap_or_default()
