@@ -10,22 +10,17 @@ use crate::metrics::{Metrics, raise_to};
 use crate::outbox::{self, Bell, Counters, Inbox, Outbox, SetAside, Setup, dead};
 use crate::store::outbox::{Dropped, Level};
 use crate::store::{OutboxOptions, Store};
+use crate::tables::connect::{ConnectError, connection_string};
 use crate::time;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The environment's connection string, where the configuration names no file.
-const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
-
 /// Why there is no remote store to send to. Never has anything of the secret.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// Neither a file nor the environment has it.
-    #[error("there is no connection string: set store.connection_string_file, or {CONNECTION_STRING}")]
-    NoConnectionString,
-    /// Its file cannot be read.
-    #[error("{0}: {1}")]
-    Read(std::path::PathBuf, std::io::Error),
+    /// There is no connection string, or its file cannot be read.
+    #[error(transparent)]
+    ConnectionString(#[from] ConnectError),
     /// It is no connection string.
     #[error("the connection string: {0}")]
     Account(#[from] crate::azure::AccountError),
@@ -39,11 +34,7 @@ pub enum RemoteError {
 
 /// A client of the account that the configuration names.
 pub fn client(config: &AzureConfig) -> Result<Client, RemoteError> {
-    let text = match &config.connection_string_file {
-        Some(path) => std::fs::read_to_string(path).map_err(|error| RemoteError::Read(path.clone(), error))?,
-        None => std::env::var(CONNECTION_STRING).map_err(|_| RemoteError::NoConnectionString)?,
-    };
-    let account: Account = text.trim().parse()?;
+    let account: Account = connection_string(config.connection_string_file.as_deref())?.parse()?;
     Ok(Client::new(account, Options::new(|| DateTime::from_ticks(time::now().get())))?)
 }
 

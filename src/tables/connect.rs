@@ -47,17 +47,22 @@ pub enum ConnectError {
 ///
 /// Where neither gives one.
 pub fn account(file: Option<&Path>) -> Result<Account, ConnectError> {
-    let (text, place) = match file {
-        Some(path) => {
-            let failed = |source| ConnectError::File { path: path.into(), source };
-            let mut text = String::new();
-            let opened = std::fs::File::open(path).map_err(failed)?;
-            opened.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
-            (text, path.display().to_string())
-        }
-        None => (std::env::var(ENVIRONMENT).map_err(|_| ConnectError::Nothing)?, ENVIRONMENT.to_owned()),
-    };
-    text.parse().map_err(|source| ConnectError::Account { place, source })
+    let place = || file.map_or_else(|| ENVIRONMENT.to_owned(), |path| path.display().to_string());
+    connection_string(file)?.parse().map_err(|source| ConnectError::Account { place: place(), source })
+}
+
+/// The connection string in a file; without one, that of the environment.
+///
+/// # Errors
+///
+/// Where neither has one.
+pub fn connection_string(file: Option<&Path>) -> Result<String, ConnectError> {
+    let Some(path) = file else { return std::env::var(ENVIRONMENT).map_err(|_| ConnectError::Nothing) };
+    let failed = |source| ConnectError::File { path: path.into(), source };
+    let mut text = String::new();
+    let opened = std::fs::File::open(path).map_err(failed)?;
+    opened.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
 }
 
 /// The service behind a data folder, where the configuration says that there is one.
