@@ -136,7 +136,7 @@ fn adopt(
         )));
     }
     let begun = adoptees.iter().filter_map(|adoptee| match &adoptee.begun {
-        Begun::At(state) => Some(Arc::new(SourceState::clone(state))),
+        Begun::At(state) => Some(state.clone()),
         _ => None,
     });
     let advances: Vec<Arc<SourceState>> = begun.collect();

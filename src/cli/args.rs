@@ -35,6 +35,11 @@ pub(super) fn configured(path: Option<&Path>) -> Result<Config, ConfigError> {
     Config::load_with(path, &environment::variables())
 }
 
+/// The configuration that was named, and what the environment lays over it, as it is for the daemon; none where none was.
+pub(super) fn named(path: Option<&Path>) -> Result<Option<Config>, ConfigError> {
+    path.map(|path| configured(Some(path))).transpose()
+}
+
 /// What is read besides the data folder.
 #[derive(Debug, Args)]
 pub(super) struct Behind {
@@ -80,7 +85,7 @@ impl Behind {
     /// Opens all of it to read.
     pub(super) fn open(&self, data: &Data) -> Result<Opened, CliError> {
         let reader = data.open()?;
-        let config = self.config.as_deref().map(Config::load).transpose()?;
+        let config = named(self.config.as_deref())?;
         let remote = match &config {
             _ if self.local => None,
             Some(config) => connect::behind(&config.store, QUERY_PATIENCE)?,

@@ -110,6 +110,7 @@ impl End {
             return Ok(End::remote(AzureTables::new(account, WORK_PATIENCE)?));
         }
         if text.ends_with(".toml") {
+            // As its file says: what the environment lays over it would be laid over both ends.
             let config = Config::load(Path::new(text))?;
             return match connect::behind(&config.store, WORK_PATIENCE)? {
                 Some(remote) => Ok(End::remote(remote)),

@@ -1,8 +1,8 @@
 //! `daytable hosts`: the daytables that share a remote store, as they told of themselves.
 
+use super::args::configured;
 use super::exit::CliError;
 use super::output::Output;
-use crate::config::Config;
 use crate::lifecycle::shared::Notes;
 use crate::tables::azure::QUERY_PATIENCE;
 use crate::tables::connect;
@@ -32,7 +32,7 @@ struct Shown {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = Config::load(&args.config)?;
+    let config = configured(Some(&args.config))?;
     let tables = connect::behind(&config.store, QUERY_PATIENCE)?;
     let tables =
         tables.ok_or_else(|| CliError::Unavailable("the store of this configuration is shared with none".into()))?;

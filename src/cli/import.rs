@@ -3,7 +3,7 @@
 //! With a daemon on the data folder, the daemon does it: `POST /-/import` with an [`Import`], and an
 //! answer of one [`Progress`] a line. Without one it is done here, under the folder's lock.
 
-use super::args::Data;
+use super::args::{Data, configured};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::{Output, bytes};
@@ -89,7 +89,7 @@ fn ask_daemon(
 /// Imports where no daemon runs, under the folder's lock.
 fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -> Result<(), CliError> {
     let config = match &args.config {
-        Some(path) => Config::load(path)?,
+        Some(path) => configured(Some(path))?,
         None => Config::default(),
     };
     let store = Store::open(&args.data.dir, Options::default())?;

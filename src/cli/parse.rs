@@ -10,9 +10,10 @@ mod input;
 mod shown;
 mod summary;
 
+use super::args::named;
 use super::exit::CliError;
 use super::output::Output;
-use crate::config::{Config, TailConfig};
+use crate::config::TailConfig;
 use crate::parse::{Parsed, RawRecord, Reading, Records, Unsaid};
 use crate::time::now;
 use explain::Explained;
@@ -41,7 +42,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let config = args.config.as_deref().map(Config::load).transpose()?;
+    let config = named(args.config.as_deref())?;
     let mut output = Output::new();
     let mut summaries = Vec::new();
     for path in &args.files {

@@ -1,9 +1,9 @@
 //! `daytable stress`: how much the remote store takes, by offering it a peak load.
 
+use super::args::named;
 use super::exit::CliError;
 use super::output::{Columns, Output};
 use crate::azure::Client;
-use crate::config::Config;
 use crate::daemon;
 use crate::stress::{Load, Measured, recommend, stress};
 use std::num::{NonZeroU16, NonZeroU32};
@@ -96,7 +96,7 @@ fn told_to_stop() -> impl Future<Output = ()> {
 
 /// A client of the account that the arguments lead to.
 fn client(args: &Args) -> Result<Client, CliError> {
-    let configured = args.config.as_deref().map(Config::load).transpose()?;
+    let configured = named(args.config.as_deref())?;
     let mut azure = configured.map(|config| config.store.azure).unwrap_or_default();
     if let Some(file) = &args.connection_string_file {
         azure.connection_string_file = Some(file.clone());

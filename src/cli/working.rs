@@ -3,6 +3,7 @@
 //! With a daemon on the data folder, the daemon does it and tells how far it is, a line a [`Working`], the last line
 //! being what became of it. Without one it is done here, under the folder's lock.
 
+use super::args::named;
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use crate::config::{Config, TableConfig};
@@ -25,7 +26,7 @@ pub(super) struct Rules {
 impl Rules {
     /// The configuration that was named.
     pub(super) fn config(&self) -> Result<Option<Config>, CliError> {
-        Ok(self.config.as_deref().map(Config::load).transpose()?)
+        Ok(named(self.config.as_deref())?)
     }
 }
 
