@@ -14,10 +14,10 @@ use super::intake::{Done, Intake, Outcome, Step, Submission, Work};
 use super::once::Gathered;
 use super::open::{self, Layout, Lock};
 use super::outbox::{Onward, TIDIED_AFTER};
-use super::page::{Builder, PAGE_BYTES};
+use super::page::{self, Builder, PAGE_BYTES};
 use super::source::SourceState;
 use super::tidy::Tidy;
-use super::{CommitReport, Options, StoreError, checkpoint};
+use super::{CommitReport, Options, StoreError, checkpoint, sqlite};
 use crate::batch::Batch;
 use crate::key::DayTable;
 use crate::time::{self, Ticks};
@@ -50,6 +50,8 @@ const REOPEN_AFTER: Duration = Duration::from_millis(500);
 const IDLE_DAY: Duration = Duration::from_secs(600);
 /// How long the committer rests between two steps of tidy.
 const TIDY_WAIT: Duration = Duration::from_millis(20);
+/// How long what commits are made with is kept while there are none.
+const MEMORY_KEPT: Duration = Duration::from_secs(10);
 /// How long the committer waits for work before it looks after idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
@@ -68,6 +70,8 @@ pub struct Committer {
     tidy: Tidy,
     checkpoints: checkpoint::Checkpoints,
     outbox: departure::Outgoing,
+    /// When the last commit was, until what it was made with is let go.
+    last_commit: Option<Instant>,
 }
 
 struct OpenDay {
@@ -196,6 +200,7 @@ impl Committer {
             tidy: Tidy::default(),
             checkpoints,
             outbox: departure::Outgoing::default(),
+            last_commit: None,
         };
         committer.begin(days)?;
         Ok(committer)
@@ -258,6 +263,7 @@ impl Committer {
                 self.look_after_days();
             } else if self.pending.is_empty() {
                 self.look_after_days();
+                self.let_go_of_memory();
             }
         }
         self.commit_or_fail();
@@ -355,6 +361,7 @@ impl Committer {
         let stamp = self.stamp();
         let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest, stamp)?;
         self.seq = seq;
+        self.last_commit = Some(start);
         crate::failpoint!("commit-after");
 
         self.intake.committed(pending.sources.into_values());
@@ -500,6 +507,15 @@ impl Committer {
             {
                 return self.fail(&error);
             }
+        }
+    }
+
+    /// Where nothing is committed for a while, contexts and caches are more than all the rest of a quiet daemon.
+    fn let_go_of_memory(&mut self) {
+        if self.last_commit.take_if(|at| at.elapsed() >= MEMORY_KEPT).is_some() {
+            page::let_go_of_memory();
+            sqlite::let_go_of_memory(self.catalogue.connection());
+            self.days.values().for_each(|open| sqlite::let_go_of_memory(open.file.connection()));
         }
     }
 

@@ -127,6 +127,12 @@ pub(crate) fn checkpoint(connection: &Connection, truncate: bool) -> rusqlite::R
     })
 }
 
+/// Lets go of cached pages and whatever else can be made again.
+pub(crate) fn let_go_of_memory(connection: &Connection) {
+    // Nothing depends on it.
+    let _ = connection.execute_batch("PRAGMA shrink_memory");
+}
+
 /// The path of a database's journal.
 pub(crate) fn journal_of(path: &Path) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -206,7 +206,7 @@ impl Follower {
 
     pub(super) fn follow_cursor(&mut self, cursor: Cursor, block: usize, path: PathBuf, facts: Facts) {
         self.parked.remove(&path);
-        let begun = Arc::new(cursor.state.clone());
+        let begun = cursor.state.clone();
         self.known.put(begun.clone());
         self.files.insert(Followed::new(cursor, block, path, facts, begun, Instant::now(), &self.pace));
     }

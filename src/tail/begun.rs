@@ -34,7 +34,7 @@ const FINGERPRINT_BYTES: usize = 1024;
 #[derive(Debug)]
 pub enum Begun {
     /// A source that is to begin there: a new one, or one of ours that nothing was read of.
-    At(Box<SourceState>),
+    At(Arc<SourceState>),
     /// The file is a source of ours already, as far as this.
     Known {
         /// Our position.
@@ -237,9 +237,9 @@ fn source(known: &mut Known, block: &str, path: &Path, home: PathBuf, offset: u6
     }
     let mut cursor = Cursor::new(state, Some(content));
     cursor.go_to(position)?;
-    cursor.state.ledger.skipped_bytes = position;
+    cursor.state_mut().ledger.skipped_bytes = position;
     known.put(cursor.state.clone());
-    Ok((size, Begun::At(Box::new(cursor.state))))
+    Ok((size, Begun::At(cursor.state)))
 }
 
 /// The source of ours whose file this is: it has all that was read of it. An inode is used again when its file is gone,

@@ -81,9 +81,8 @@ impl Follower {
             let Some(file) = self.files.file_mut(identity) else { continue };
             file.block = block;
             if !is_same {
-                let state = Arc::new(file.state().clone());
+                let state = file.cursor.state.clone();
                 file.read_from(Some(state), now);
-                file.cursor.forget_lanes();
             }
         }
         for identity in left {

@@ -24,6 +24,7 @@ use crate::store::{Mark, SourceState};
 use crate::time::Ticks;
 use memchr::{memchr, memrchr};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -31,16 +32,25 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
 /// A source, its open file, and what was found out while reading it.
+///
+/// There may be tens of thousands that nothing is written to: of those no more is kept than the state, which they share with
+/// whoever else knows them.
 pub(super) struct Cursor {
     /// As it is to be committed with the records that were read.
-    pub(super) state: SourceState,
+    pub(super) state: Arc<SourceState>,
     /// Its file, while that is open.
     pub(super) content: Option<Content>,
-    learned: Learned,
     /// Offset up to which no newline was found of a line that is over the limit.
     passed: Option<u64>,
     /// How long a record waits that the last turn left at the end of the file because it may go on.
     open: Option<Duration>,
+    /// None until a record asks for it.
+    reader: Option<Box<Reader>>,
+}
+
+/// What makes rows of the records of a source. All of it follows from the state and the configuration.
+struct Reader {
+    learned: Learned,
     lanes: Lanes,
     /// The path that its records name.
     source: String,
@@ -88,25 +98,33 @@ pub(super) enum Turn {
 
 impl Cursor {
     /// Of a source that goes on at its position.
-    pub(super) fn new(state: SourceState, content: Option<Content>) -> Cursor {
-        let source = state.path.to_string_lossy().into_owned();
-        let learned = Learned::restore(&state.learned);
-        Cursor { state, content, learned, passed: None, open: None, lanes: Lanes::default(), source, path_fields: None }
+    pub(super) fn new(state: impl Into<Arc<SourceState>>, content: Option<Content>) -> Cursor {
+        Cursor { state: state.into(), content, passed: None, open: None, reader: None }
+    }
+
+    /// The state, to be changed.
+    pub(super) fn state_mut(&mut self) -> &mut SourceState {
+        Arc::make_mut(&mut self.state)
+    }
+
+    fn parts(&mut self) -> (&mut SourceState, &mut Reader) {
+        let state = Arc::make_mut(&mut self.state);
+        let reader = self.reader.get_or_insert_with(|| Box::new(Reader::of(state)));
+        (state, reader)
     }
 
     /// Goes back to what is committed, or to where it was begun.
-    pub(super) fn rewind(&mut self, state: SourceState) {
-        self.learned = Learned::restore(&state.learned);
+    pub(super) fn rewind(&mut self, state: Arc<SourceState>) {
         self.state = state;
         self.passed = None;
         self.open = None;
+        self.reader = None;
     }
 
     /// Forgets where its records go, and what their path gives them: the configuration has other tables, another name for
-    /// the instance or other fields.
-    pub(super) fn forget_lanes(&mut self) {
-        self.lanes = Lanes::default();
-        self.path_fields = None;
+    /// the instance or other fields. Or nothing was read for long, and nobody may ever ask again.
+    pub(super) fn forget_reader(&mut self) {
+        self.reader = None;
     }
 
     /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
@@ -174,8 +192,9 @@ impl Cursor {
         let ending = if rest == Rest::Waits { Ending::Open } else { Ending::Closed };
         let (reading, unfinished) = (&desk.options.reading, data.len() - whole);
         let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending);
-        while let Some(record) = records.next(&self.learned, reading) {
-            self.record(record, desk);
+        let (state, reader) = self.parts();
+        while let Some(record) = records.next(&reader.learned, reading) {
+            reader.record(record, state, desk);
         }
         self.open = records.open();
         records.consumed()
@@ -208,20 +227,80 @@ impl Cursor {
         }
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
         let (limit, reading) = (desk.options.line_bytes_max, &desk.options.reading);
-        self.record(cut_record(&kept, limit, cut, &self.learned, reading), desk);
+        let (state, reader) = self.parts();
+        reader.record(cut_record(&kept, limit, cut, &reader.learned, reading), state, desk);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, desk.counters);
         self.passed = None;
         Ok(Turn::More)
     }
 
-    fn record(&mut self, raw: RawRecord<'_>, desk: &mut Desk<'_>) {
+    fn advance(&mut self, by: u64, window: &[u8], counters: &BlockCounters) {
+        let (state, reader) = self.parts();
+        state.position += by;
+        state.ledger.bytes += by;
+        state.learned = reader.learned.save();
+        note_marks(&mut state.marks, state.position, window);
+        count(&counters.bytes, by);
+    }
+
+    /// Passes over all lines that are complete, without reading them; tells how many bytes that are.
+    pub(super) fn skip_to_end(&mut self, size: u64) -> io::Result<u64> {
+        let Some(content) = &mut self.content else { return Ok(0) };
+        let Some(end) = last_newline_end(content, size)? else { return Ok(0) };
+        let skipped = end.saturating_sub(self.state.position);
+        if skipped > 0 {
+            self.go_to(end)?;
+            self.state_mut().ledger.skipped_bytes += skipped;
+        }
+        Ok(skipped)
+    }
+
+    /// Moves to a position without reading what lies before it. Marks beyond it are forgotten.
+    pub(super) fn go_to(&mut self, position: u64) -> io::Result<()> {
+        let Some(content) = &mut self.content else { return Ok(()) };
+        let mut before = [0; MARK_BYTES_MAX];
+        let start = position.saturating_sub(MARK_BYTES_MAX as u64);
+        let length = usize::try_from(position - start).unwrap_or(MARK_BYTES_MAX);
+        let n = content.read_at(start, &mut before[..length])?;
+        if n < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let state = self.state_mut();
+        let marks = &mut state.marks;
+        marks.retain(|mark: &Mark| mark.position < position);
+        if position > 0 {
+            marks.push(mark_at(position, &before[..length]));
+        }
+        state.position = position;
+        self.passed = None;
+        Ok(())
+    }
+
+    /// How many bytes of a file of `size` bytes are not read yet.
+    pub(super) fn unread(&self, size: u64) -> u64 {
+        size.saturating_sub(self.state.position)
+    }
+}
+
+impl Reader {
+    /// Of a source that nothing was read from in this run, or for long.
+    fn of(state: &SourceState) -> Reader {
+        Reader {
+            learned: Learned::restore(&state.learned),
+            lanes: Lanes::default(),
+            source: state.path.to_string_lossy().into_owned(),
+            path_fields: None,
+        }
+    }
+
+    fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, desk: &mut Desk<'_>) {
         let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own::is_record(&record) {
             return own::pass_over(&self.source);
         }
-        let ledger = &mut self.state.ledger;
+        let ledger = &mut state.ledger;
         ledger.records += 1;
         count(&desk.counters.records, 1);
         count(desk.counters.of_format(format), 1);
@@ -244,10 +323,10 @@ impl Cursor {
             record.fields.splice(0..0, fields);
         }
         // Only a time that a line gave is handed on: a file without any has the time of arrival in each record.
-        let time = record.time.or(self.state.last_time).unwrap_or(desk.now);
-        self.state.last_time = record.time.or(self.state.last_time);
-        let position = self.state.position + raw.start as u64;
-        let origin = Origin { identity: self.state.identity, position, source: &self.source, tenant: None };
+        let time = record.time.or(state.last_time).unwrap_or(desk.now);
+        state.last_time = record.time.or(state.last_time);
+        let position = state.position + raw.start as u64;
+        let origin = Origin { identity: state.identity, position, source: &self.source, tenant: None };
         let lane = self.lanes.of(&record, &self.source, desk);
         let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
         if admission != Admission::Own {
@@ -257,51 +336,6 @@ impl Cursor {
         if admission != Admission::Early {
             *desk.newest = record.time.max(*desk.newest);
         }
-    }
-
-    fn advance(&mut self, by: u64, window: &[u8], counters: &BlockCounters) {
-        self.state.position += by;
-        self.state.ledger.bytes += by;
-        self.state.learned = self.learned.save();
-        note_marks(&mut self.state.marks, self.state.position, window);
-        count(&counters.bytes, by);
-    }
-
-    /// Passes over all lines that are complete, without reading them; tells how many bytes that are.
-    pub(super) fn skip_to_end(&mut self, size: u64) -> io::Result<u64> {
-        let Some(content) = &mut self.content else { return Ok(0) };
-        let Some(end) = last_newline_end(content, size)? else { return Ok(0) };
-        let skipped = end.saturating_sub(self.state.position);
-        if skipped > 0 {
-            self.go_to(end)?;
-            self.state.ledger.skipped_bytes += skipped;
-        }
-        Ok(skipped)
-    }
-
-    /// Moves to a position without reading what lies before it. Marks beyond it are forgotten.
-    pub(super) fn go_to(&mut self, position: u64) -> io::Result<()> {
-        let Some(content) = &mut self.content else { return Ok(()) };
-        let mut before = [0; MARK_BYTES_MAX];
-        let start = position.saturating_sub(MARK_BYTES_MAX as u64);
-        let length = usize::try_from(position - start).unwrap_or(MARK_BYTES_MAX);
-        let n = content.read_at(start, &mut before[..length])?;
-        if n < length {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let marks = &mut self.state.marks;
-        marks.retain(|mark: &Mark| mark.position < position);
-        if position > 0 {
-            marks.push(mark_at(position, &before[..length]));
-        }
-        self.state.position = position;
-        self.passed = None;
-        Ok(())
-    }
-
-    /// How many bytes of a file of `size` bytes are not read yet.
-    pub(super) fn unread(&self, size: u64) -> u64 {
-        size.saturating_sub(self.state.position)
     }
 }
 

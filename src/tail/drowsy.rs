@@ -80,6 +80,9 @@ impl Follower {
     /// A file that is followed under its path was found quiet: from some time on, the kernel tells when it is not.
     pub(super) fn doze(&mut self, identity: u64, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
+        if file.look.quiet_for(now) >= self.pace.drowsy_after {
+            file.cursor.forget_reader();
+        }
         if file.is_drowsy {
             file.look.next = now + self.pace.drowsy_look;
             return;

@@ -141,8 +141,10 @@ impl Followed {
 
     /// Moves it on in its life.
     pub(super) fn set_status(&mut self, status: SourceStatus) {
-        self.is_changed |= self.cursor.state.status != status;
-        self.cursor.state.status = status;
+        if self.cursor.state.status != status {
+            self.cursor.state_mut().status = status;
+            self.is_changed = true;
+        }
     }
 
     /// Whether its descriptor can be closed and opened again later without loss.
@@ -196,14 +198,16 @@ impl Followed {
     pub(super) fn read_from(&mut self, state: Option<Arc<SourceState>>, now: Instant) {
         let has_left = self.status() != SourceStatus::Live;
         if let Some(state) = state {
-            self.cursor.rewind(SourceState::clone(&state));
+            self.cursor.rewind(state);
         }
         if has_left && self.status() == SourceStatus::Live {
             // That it is no longer where it was is not found out a second time, and only so is it read to its very end.
-            self.cursor.state.status = SourceStatus::Rotated;
+            self.cursor.state_mut().status = SourceStatus::Rotated;
         }
         // What was found out about its file is still so.
-        (self.cursor.state.device, self.cursor.state.inode) = (self.facts.device, self.facts.inode);
+        let (device, inode) = (self.facts.device, self.facts.inode);
+        let state = self.cursor.state_mut();
+        (state.device, state.inode) = (device, inode);
         self.has_more = true;
         self.is_final = false;
         self.is_changed = true;

@@ -189,7 +189,7 @@ impl Import<'_> {
                     break Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends before what it holds does"));
                 }
                 Ok(Turn::AtEnd) => {
-                    cursor.state.status = SourceStatus::Ended;
+                    cursor.state_mut().status = SourceStatus::Ended;
                     break Ok(());
                 }
                 Ok(Turn::Rewritten) => break Err(io::Error::other("it was written anew while it was read")),

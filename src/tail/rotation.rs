@@ -97,9 +97,9 @@ impl Follower {
         if unread > 0 {
             tracing::warn!(path = %file.path.display(), unread, "file was truncated or removed before it was read");
         }
-        file.cursor.state.ledger.lost_bytes += unread;
+        file.cursor.state_mut().ledger.lost_bytes += unread;
         // Whatever has this inode from now on is another file.
-        file.cursor.state.inode = NO_INODE;
+        file.cursor.state_mut().inode = NO_INODE;
         file.cursor.content = None;
         file.has_more = false;
         self.files.release(identity, &facts);

@@ -166,6 +166,11 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
+/// Lets go of what this thread builds pages with, until it builds the next.
+pub(in crate::store) fn let_go_of_memory() {
+    SCRATCH.take();
+}
+
 fn encode<'a>(rows: &[Row<'a>], raw_bytes: usize, columns: &mut Columns<'_, 'a>, scratch: &mut Scratch) -> Encoded {
     let out = &mut scratch.sections;
     out.clear();

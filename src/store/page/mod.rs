@@ -39,6 +39,7 @@ mod strings;
 mod tests;
 
 pub(in crate::store) use bits::{Reader as Bytes, put_varint};
+pub(in crate::store) use build::let_go_of_memory;
 pub use build::{Builder, Built};
 pub(in crate::store) use levels::encode_minutes;
 pub use levels::{LevelMinute, level_minutes};
