@@ -34,6 +34,11 @@ use std::time::{Duration, Instant};
 
 /// Bytes of rows that are handed over at once.
 const SUBMISSION_BYTES: usize = 4 << 20;
+/// How long the buffer is kept while nothing is read.
+const BUFFER_KEPT: Duration = Duration::from_secs(10);
+
+/// For how long a stop reads on.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// All that the thread has.
 pub(super) struct Follower {
@@ -61,6 +66,7 @@ pub(super) struct Follower {
     /// The newest time of the rows that are gathered.
     newest: Option<Ticks>,
     buffer: Vec<u8>,
+    last_read: Instant,
     /// When the oldest row in `batcher` was read.
     oldest: Option<Instant>,
     /// Number of the last submission, and of the last that is committed.
@@ -104,6 +110,7 @@ impl Follower {
             batcher: Batcher::default(),
             newest: None,
             buffer: Vec::new(),
+            last_read: Instant::now(),
             oldest: None,
             submitted: 0,
             committed: Arc::default(),
@@ -124,6 +131,25 @@ impl Follower {
                 Err(Refused::Closed) => return,
             }
         }
+        // What is not handed over is read again by the next daemon.
+        let _ = self.last_look();
+    }
+
+    /// Reads once more what was written until now, as far as that goes in [`LAST_LOOK`]: the folder may go with the process,
+    /// and the files with both.
+    fn last_look(&mut self) -> Result<(), Refused> {
+        let until = Instant::now() + LAST_LOOK;
+        self.discover();
+        for identity in self.files.identities() {
+            self.look(identity);
+            while self.files.file(identity).is_some_and(|file| file.has_more) && Instant::now() < until {
+                if self.batcher.bytes() >= SUBMISSION_BYTES {
+                    self.hand_over()?;
+                }
+                self.look(identity);
+            }
+        }
+        self.hand_over()
     }
 
     fn round(&mut self) -> Result<(), Refused> {
@@ -150,6 +176,9 @@ impl Follower {
         }
         self.forget_ended();
         self.gauge();
+        if self.last_read.elapsed() >= BUFFER_KEPT {
+            self.buffer = Vec::new();
+        }
         Ok(())
     }
 
@@ -257,7 +286,7 @@ impl Follower {
         let version = self.router.version();
         self.router.renew();
         if self.router.version() != version {
-            self.files.iter_mut().for_each(|file| file.cursor.forget_lanes());
+            self.files.iter_mut().for_each(|file| file.cursor.forget_reader());
         }
         match self.files.reopen(identity) {
             Ok(()) => {}
@@ -280,6 +309,7 @@ impl Follower {
         let position = file.state().position;
         let turn = file.cursor.turn(if is_compressed { Rest::Everything } else { rest }, &mut desk);
         file.is_in_use = true;
+        self.last_read = Instant::now();
         if file.state().position != position {
             file.is_changed = true;
             self.oldest.get_or_insert_with(Instant::now);
@@ -321,8 +351,8 @@ impl Follower {
         for file in self.files.iter_mut().filter(|file| file.is_changed) {
             file.is_changed = false;
             file.was_submitted(number);
-            file.cursor.state.seen = seen;
-            let state = Arc::new(file.state().clone());
+            file.cursor.state_mut().seen = seen;
+            let state = file.cursor.state.clone();
             self.known.put(state.clone());
             advances.push(state);
         }

@@ -39,6 +39,22 @@ fn file_grows_while_read() {
     assert_eq!(bench.messages(), expected.into_iter().collect::<Vec<_>>());
 }
 
+/// In a container whose data goes with it nobody reads later what was written just before the end.
+#[test]
+fn a_stop_reads_what_was_written_until_then() {
+    let mut bench = Bench::new();
+    let never = Duration::from_secs(3600);
+    bench.pace = Pace { look_min: never, look_max: never, folders: never, rescan: never, ..pace() };
+    (bench.options.watch, bench.options.reading.join.wait) = (Watch::Poll, Duration::ZERO);
+    bench.append("a.log", "{\"msg\":\"one\"}\n");
+    bench.start();
+    bench.until("the first line", |bench| bench.messages() == ["one"]);
+    bench.append("a.log", "{\"msg\":\"two\"}\n");
+    bench.append("b.log", "{\"msg\":\"three\"}\n");
+    bench.stop();
+    assert_eq!(bench.messages(), ["one", "three", "two"]);
+}
+
 #[test]
 fn line_over_the_limit() {
     let mut bench = Bench::new();
