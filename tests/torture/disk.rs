@@ -70,6 +70,8 @@ pub(crate) struct Disk {
     count: usize,
     /// What each thread is about to do.
     begun: HashMap<Pid, Begun>,
+    /// How many changes there were when the files that had been read were removed.
+    forgotten: Option<usize>,
 }
 
 struct Begun {
@@ -85,7 +87,13 @@ struct Begun {
 impl Disk {
     /// Nothing was done yet below `root`, which is empty or not there.
     pub(crate) fn new(root: &Path) -> Disk {
-        Disk { root: root.into(), changes: Vec::new(), inodes: HashMap::new(), count: 0, begun: HashMap::new() }
+        let (changes, inodes, begun) = (Vec::new(), HashMap::new(), HashMap::new());
+        Disk { root: root.into(), changes, inodes, count: 0, begun, forgotten: None }
+    }
+
+    /// Whether the files that had been read were removed before change `at`.
+    pub(crate) fn is_forgotten(&self, at: usize) -> bool {
+        self.forgotten.is_some_and(|forgotten| forgotten <= at)
     }
 
     /// How many changes there are to cut between.
@@ -202,7 +210,11 @@ impl Disk {
 }
 
 impl Player for Disk {
-    fn before(&mut self, call: &Call) -> Verdict {
+    fn forgotten(&mut self) {
+        self.forgotten = Some(self.changes.len());
+    }
+
+    fn before(&mut self, call: &Call) -> io::Result<Verdict> {
         let kind = i64::try_from(call.kind).unwrap_or(-1);
         let [a, b, c, d, ..] = call.arguments;
         let at = |folder: u64, path: u64| path_of(call.process, folder, path);
@@ -225,11 +237,11 @@ impl Player for Disk {
             | libc::SYS_copy_file_range
             | libc::SYS_fsync
             | libc::SYS_fdatasync => Vec::new(),
-            _ => return Verdict::Go,
+            _ => return Ok(Verdict::Go),
         };
         let is_there = paths.first().is_some_and(|path| path.symlink_metadata().is_ok());
         self.begun.insert(call.thread, Begun { call: *call, paths, is_there, before: self.changes.len() });
-        Verdict::Go
+        Ok(Verdict::Go)
     }
 
     fn after(&mut self, thread: Pid, result: i64) {

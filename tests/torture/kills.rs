@@ -1,11 +1,12 @@
 //! Kills at random: a world that goes on, and a collector that is killed and started again and again.
 
+use crate::found::{Found, Tally};
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
-use crate::{DAY, Found, Options, in_parallel};
+use crate::{Options, in_parallel};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Kills between two looks at what is there.
@@ -13,30 +14,20 @@ const ROUND: u64 = 25;
 
 /// Kills `options.count` times, in rounds that each begin with an empty folder.
 pub(crate) fn random(options: &Options) -> Found {
-    let name = options.collector.name();
+    let tally = Tally::begin();
     let rounds = options.count.div_ceil(ROUND);
-    let records = AtomicU64::new(0);
     let faults = in_parallel(options.jobs, options.seed..options.seed + rounds, |seed| {
-        let written = run::in_place(options, |place| play(options, place, seed));
-        written
-            .map(|written| _ = records.fetch_add(written, Ordering::Relaxed))
-            .map_err(|fault| format!("{seed}: {fault}"))
+        let again = format!("--count {ROUND} --seed {seed}");
+        run::in_place(options, |place| play(options, place, seed, &tally))
+            .map_err(|fault| format!("{}\n  {fault}", options.again("kills", &again)))
     });
-    faults.iter().for_each(|fault| println!("{name}: kills --count {ROUND} --seed {fault}"));
-    let report = format!(
-        "{name}: kills, seed {}: {} kills, {} records, {} rounds with a fault",
-        options.seed,
-        rounds * ROUND,
-        records.into_inner(),
-        faults.len()
-    );
-    Found { report, failed: faults.len() }
+    tally.found(options, "kills", &format!("{} kills", rounds * ROUND), &faults)
 }
 
-fn play(options: &Options, place: &Place, seed: u64) -> Result<u64, String> {
+fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let mut random = Random::new(seed.rotate_left(32) ^ 0x6b69_6c6c);
-    let mut world = World::new(&place.logs(), DAY, seed).map_err(failed)?;
+    let mut world = World::new(&place.logs(), options.collector.abilities(), seed).map_err(failed)?;
     let is_over = AtomicBool::new(false);
     let written = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -50,7 +41,7 @@ fn play(options: &Options, place: &Place, seed: u64) -> Result<u64, String> {
         let killed = (0..ROUND).try_for_each(|_| {
             let mut child = run::start(&*options.collector, place)?;
             // From "not even open" to "in the middle of it".
-            let pause = if random.one_in(4) { random.below(15) } else { random.below(250) };
+            let pause = if random.one_in(4) { random.below(15) } else { random.below(120) };
             std::thread::sleep(Duration::from_millis(pause));
             child.kill()?;
             child.wait()?;
@@ -61,6 +52,5 @@ fn play(options: &Options, place: &Place, seed: u64) -> Result<u64, String> {
         killed.and(written)
     });
     written.map_err(failed)?;
-    run::settle(&*options.collector, place, &mut world)?;
-    Ok(world.written.len() as u64)
+    run::settle(&*options.collector, place, &mut world, tally)
 }
