@@ -28,7 +28,12 @@ pub(crate) fn power(options: &Options) -> Found {
             .map_err(|fault| format!("{}\n  {fault}", options.again("cuts", &again)))
     });
     let cuts = recordings * CUTS;
-    tally.found(options, "cuts", &format!("{cuts} power cuts in {recordings} recordings of {} changes", changes.into_inner()), &faults)
+    tally.found(
+        options,
+        "cuts",
+        &format!("{cuts} power cuts in {recordings} recordings of {} changes", changes.into_inner()),
+        &faults,
+    )
 }
 
 fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<u64, String> {

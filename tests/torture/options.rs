@@ -27,8 +27,7 @@ impl Options {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let collector = collector::named("daytable", None).ok_or("no daytable")?;
-        let mut options =
-            Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 2, base, collector, binary: None };
+        let mut options = Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 2, base, collector, binary: None };
         let (mut modes, mut name) = (Vec::new(), "daytable".to_owned());
         let mut args = args;
         while let Some(arg) = args.next() {

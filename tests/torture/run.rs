@@ -7,6 +7,7 @@ use crate::oracle::Verdict;
 use crate::tracer::{self, Call, End, Player};
 use crate::world::World;
 use nix::sys::signal::Signal;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -171,23 +172,26 @@ pub(crate) fn traced(
 ) -> io::Result<(End, u64)> {
     let command = collector.command(&place.home(), &place.logs())?;
     let (part, asked) = (Part::Steps(0), Instant::now());
-    tracer::run(&command, &mut Playing { collector, place, world, part, steps: 0, since: 0, asked, player })
+    tracer::run(
+        &command,
+        said(place)?,
+        &mut Playing { collector, place, world, part, steps: 0, since: 0, asked, player },
+    )
 }
 
 /// Starts a collector that is not traced.
 pub(crate) fn start(collector: &dyn Collector, place: &Place) -> io::Result<Child> {
     let mut command = collector.command(&place.home(), &place.logs())?;
-    let said = std::fs::File::options().append(true).create(true).open(place.home().join("said.log"))?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn()
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said(place)?).spawn()
+}
+
+/// Where what it says goes.
+fn said(place: &Place) -> io::Result<File> {
+    File::options().append(true).create(true).open(place.home().join("said.log"))
 }
 
 /// Leaves a collector in peace until it has every record, stops it, and says what is lost, twice or wrong.
-pub(crate) fn settle(
-    collector: &dyn Collector,
-    place: &Place,
-    world: &mut World,
-    tally: &Tally,
-) -> Result<(), String> {
+pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World, tally: &Tally) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     world.finish().map_err(failed)?;
     let mut child = start(collector, place).map_err(failed)?;

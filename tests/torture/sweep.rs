@@ -3,9 +3,10 @@
 //! The run goes from an empty folder over tailing, rotation, commits, sealing, archiving, another configuration and the drop
 //! to the stop. Two runs are never the same to the call, as threads meet by chance; over all `n` every kind of place is met, most of them many times.
 
+use crate::collector::Stage;
 use crate::found::{Found, Tally};
 use crate::run;
-use crate::tracer::{Call, Player, Verdict};
+use crate::tracer::{Call, End, Player, Verdict};
 use crate::world::World;
 use crate::{Options, in_parallel};
 use nix::errno::Errno;
@@ -78,8 +79,13 @@ fn sweep(options: &Options, mode: &str, deed: Deed) -> Found {
     let faults = in_parallel(options.jobs, (1 + options.offset..=calls).step_by(options.stride), |n| {
         runs.fetch_add(1, Ordering::Relaxed);
         let again = format!("--seed {} --stride 1000000000 --offset {}", options.seed, n - 1);
-        one(options, n, deed, &tally).map(drop).map_err(|fault| format!("{}
-  {fault}", options.again(mode, &again)))
+        one(options, n, deed, &tally).map(drop).map_err(|fault| {
+            format!(
+                "{}
+  {fault}",
+                options.again(mode, &again)
+            )
+        })
     });
     tally.found(options, mode, &format!("{} runs over {calls} calls", runs.into_inner()), &faults)
 }
@@ -93,7 +99,13 @@ fn one(options: &Options, n: u64, deed: Deed, tally: &Tally) -> Result<u64, Stri
         // Something is there before the collector, as in life.
         (0..4).try_for_each(|_| world.step()).map_err(failed)?;
         let mut once = Once { n, met: 0, deed };
-        run::traced(collector, place, &mut world, &mut once).map_err(failed)?;
+        let (end, _) = run::traced(collector, place, &mut world, &mut once).map_err(failed)?;
+        if n == 0 {
+            let stage = collector.stage(&place.home(), &world.days()).map_err(failed)?;
+            if (end, stage) != (End::Exited(0), Stage::Done) {
+                return Err(format!("{end:?} while its days were {stage:?}"));
+            }
+        }
         // More is written while nobody reads.
         (0..3).try_for_each(|_| world.step()).and_then(|()| world.rotate_twice()).map_err(failed)?;
         run::settle(collector, place, &mut world, tally)?;

@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -67,10 +68,10 @@ pub(crate) enum End {
 /// How long a run may take.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Runs `command` to its end, and asks `player` before each call. Gives its end and the number of its calls. A run that does
+/// Runs `command` to its end, what it says going to `said`, and asks `player` before each call. Gives its end and the number of its calls. A run that does
 /// not end is killed, and an error.
-pub(crate) fn run(command: &Command, player: &mut dyn Player) -> io::Result<(End, u64)> {
-    let leader = start(command)?;
+pub(crate) fn run(command: &Command, said: File, player: &mut dyn Player) -> io::Result<(End, u64)> {
+    let leader = start(command, said)?;
     let (over, is_over) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let watch = scope.spawn(move || {
@@ -87,11 +88,11 @@ pub(crate) fn run(command: &Command, player: &mut dyn Player) -> io::Result<(End
 }
 
 /// Starts a program that is stopped before its first call.
-fn start(command: &Command) -> io::Result<Pid> {
+fn start(command: &Command, said: File) -> io::Result<Pid> {
     // It stops before it becomes the program, so that not one call of that is missed.
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
-    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).process_group(0);
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
