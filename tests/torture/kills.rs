@@ -9,8 +9,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Kills between two looks at what is there.
-const ROUND: u64 = 25;
+/// Kills of one folder; after half of them everything is looked at, and the files that were read are removed.
+const ROUND: u64 = 24;
 
 /// Kills `options.count` times, in rounds that each begin with an empty folder.
 pub(crate) fn random(options: &Options) -> Found {
@@ -28,8 +28,27 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     let failed = |error: io::Error| error.to_string();
     let mut random = Random::new(seed.rotate_left(32) ^ 0x6b69_6c6c);
     let mut world = World::new(&place.logs(), options.collector.abilities(), seed).map_err(failed)?;
+    for _ in 0..2 {
+        under_way(&mut world, seed, || {
+            (0..ROUND / 2).try_for_each(|_| {
+                let mut child = run::start(&*options.collector, place)?;
+                // From "not even open" to "in the middle of it".
+                let pause = if random.one_in(4) { random.below(15) } else { random.below(120) };
+                std::thread::sleep(Duration::from_millis(pause));
+                run::end(&mut child)
+            })
+        })
+        .map_err(failed)?;
+        run::settle(&*options.collector, place, &mut world, tally)?;
+        world.forget().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Has a world go on while something is done.
+pub(crate) fn under_way(world: &mut World, seed: u64, act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let is_over = AtomicBool::new(false);
-    let written = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let mut pauses = Random::new(seed);
             while !is_over.load(Ordering::Relaxed) {
@@ -38,19 +57,9 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
             }
             Ok(())
         });
-        let killed = (0..ROUND).try_for_each(|_| {
-            let mut child = run::start(&*options.collector, place)?;
-            // From "not even open" to "in the middle of it".
-            let pause = if random.one_in(4) { random.below(15) } else { random.below(120) };
-            std::thread::sleep(Duration::from_millis(pause));
-            child.kill()?;
-            child.wait()?;
-            Ok(())
-        });
+        let acted = act();
         is_over.store(true, Ordering::Relaxed);
         let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writer panicked")));
-        killed.and(written)
-    });
-    written.map_err(failed)?;
-    run::settle(&*options.collector, place, &mut world, tally)
+        acted.and(written)
+    })
 }

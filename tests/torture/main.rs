@@ -29,6 +29,7 @@ mod run;
 mod stream;
 mod sweep;
 mod tracer;
+mod troubles;
 mod world;
 
 use options::Options;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
                 let found = match mode.as_str() {
                     "sweep" => sweep::kills(&options),
                     "faults" => sweep::faults(&options),
+                    "troubles" => troubles::random(&options),
                     "cuts" => cuts::power(&options),
                     _ => kills::random(&options),
                 };

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a collector may take to have everything once it is left in peace.
@@ -181,7 +181,11 @@ pub(crate) fn traced(
 
 /// Starts a collector that is not traced.
 pub(crate) fn start(collector: &dyn Collector, place: &Place) -> io::Result<Child> {
-    let mut command = collector.command(&place.home(), &place.logs())?;
+    spawn(place, collector.command(&place.home(), &place.logs())?)
+}
+
+/// Starts a collector by a command that was changed.
+pub(crate) fn spawn(place: &Place, mut command: Command) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said(place)?).spawn()
 }
 

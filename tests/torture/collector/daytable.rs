@@ -24,14 +24,16 @@ impl Daytable {
         home.join("store/data")
     }
 
+    /// One of its commands on a data folder.
+    pub(crate) fn command_on(&self, home: &Path, command: &str) -> Command {
+        let mut daytable = Command::new(&self.binary);
+        daytable.args([command, "--data"]).arg(Daytable::data(home)).stdin(Stdio::null());
+        daytable
+    }
+
     /// What one of its commands prints of a data folder.
     pub(crate) fn ask(&self, home: &Path, command: &str, args: &[&str]) -> io::Result<Vec<Value>> {
-        let output = Command::new(&self.binary)
-            .args([command, "--json", "--data"])
-            .arg(Daytable::data(home))
-            .args(args)
-            .stdin(Stdio::null())
-            .output()?;
+        let output = self.command_on(home, command).arg("--json").args(args).output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(io::Error::other(format!("daytable {command}: {}", said.trim())));
@@ -60,7 +62,7 @@ instance = "{{stem}}"
 line_bytes_max = "2MiB"
 poll = "20ms"
 join = {{ wait = "1s" }}
-[[table]]
+{more}[[table]]
 name = "Log"
 keep = "{keep}"
 archive = "file://{archive}"
@@ -69,7 +71,7 @@ schedule = "* * * * * *"
 seal_after = "0s"
 grace = "0s"
 min_tables = 0
-{more}[store]
+[store]
 commit_interval = "20ms"
 "#,
             data = data.display(),
@@ -129,6 +131,12 @@ impl Collector for Daytable {
 
     fn let_go(&self, home: &Path, logs: &Path) -> io::Result<()> {
         Daytable::configure(home, logs, "1m").map(drop)
+    }
+
+    fn errand(&self, home: &Path, day: &str) -> Option<Command> {
+        let mut archive = self.command_on(home, "archive");
+        archive.arg(format!("Log{day}")).stdout(Stdio::null()).stderr(Stdio::null());
+        Some(archive)
     }
 
     fn fault(&self, home: &Path) -> io::Result<Option<String>> {

@@ -3,9 +3,8 @@
 mod daytable;
 mod rsyslog;
 
-pub(crate) use daytable::Daytable;
-
 use crate::world::Abilities;
+use daytable::Daytable;
 use rsyslog::Rsyslog;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,6 +41,9 @@ pub(crate) trait Collector: Sync {
 
     /// Changes its configuration so that days which are over are let go when it is told to read that again, by SIGHUP.
     fn let_go(&self, home: &Path, logs: &Path) -> io::Result<()>;
+
+    /// A command that people give while it runs and that takes a while, for a day, if there is one.
+    fn errand(&self, home: &Path, day: &str) -> Option<Command>;
 
     /// What else has to be so at the end of a run, besides the records; the first thing that is not.
     fn fault(&self, home: &Path) -> io::Result<Option<String>>;

@@ -74,6 +74,10 @@ input(type="imfile" file="{logs}/*.log" tag="t" ruleset="keep" persistStateInter
         Ok(())
     }
 
+    fn errand(&self, _home: &Path, _day: &str) -> Option<Command> {
+        None
+    }
+
     fn fault(&self, _home: &Path) -> io::Result<Option<String>> {
         Ok(None)
     }
