@@ -24,6 +24,7 @@ mod kills;
 mod line;
 mod options;
 mod oracle;
+mod pushes;
 mod random;
 mod run;
 mod stream;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
                     "sweep" => sweep::kills(&options),
                     "faults" => sweep::faults(&options),
                     "troubles" => troubles::random(&options),
+                    "pushes" => pushes::repeated(&options),
                     "cuts" => cuts::power(&options),
                     _ => kills::random(&options),
                 };

@@ -35,7 +35,7 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// Compares the messages that a collector kept.
     pub(crate) fn of(written: &Written, messages: impl IntoIterator<Item = String>) -> Verdict {
-        let count = written.records.values().map(|(_, most)| most).sum::<usize>();
+        let count = written.records.values().map(|(least, _)| least).sum::<usize>();
         let mut verdict = Verdict { written: count, ..Verdict::default() };
         let mut seen: BTreeMap<Id, usize> = BTreeMap::new();
         let mut others = written.others.clone();
