@@ -130,8 +130,13 @@ impl Follower {
             }
         }
         let beginning = content.beginning()?;
-        let is_complete = expect == Expect::Complete || content.is_compressed();
+        let is_complete = if content.is_compressed() { !content.is_cut() } else { expect == Expect::Complete };
         let Some(head) = head_of(&beginning, is_complete) else {
+            // What it has of its first line is no line, and may be the beginning of one that was read.
+            if content.is_compressed() {
+                self.park(path, block, facts, Why::Compressed, None);
+                return Ok(());
+            }
             let was_rotated = Why::Headless { is_rotated: true };
             let is_rotated = matches!(expect, Expect::Between { .. })
                 || self.parked.get(&path).is_some_and(|parked| parked.why == was_rotated);
