@@ -29,9 +29,8 @@ impl Tally {
     }
 
     /// The last line of a mode, and whether it failed. `what` was done, such as "25 kills"; `faults` are the runs that
-    /// failed, each with what plays it again.
+    /// failed.
     pub(crate) fn found(&self, options: &Options, mode: &str, what: &str, faults: &[String]) -> Found {
-        faults.iter().for_each(|fault| println!("{fault}"));
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let report = format!(
             "{} {mode}: {what}, {} records, {} lost, {} twice, {} damaged, {} runs with a fault, seed {}, {} s",

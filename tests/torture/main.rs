@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does `one` for each of `numbers`, `jobs` at a time, and gives the faults.
+/// Does `one` for each of `numbers`, `jobs` at a time. Prints the faults as they come, and gives them.
 pub(crate) fn in_parallel(
     jobs: usize,
     numbers: impl Iterator<Item = u64> + Send,
@@ -75,6 +75,7 @@ pub(crate) fn in_parallel(
             scope.spawn(|| {
                 while let Some(number) = next() {
                     if let Err(fault) = one(number) {
+                        println!("{fault}");
                         faults.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fault);
                     }
                 }

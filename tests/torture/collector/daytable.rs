@@ -50,6 +50,8 @@ impl Daytable {
             r#"data_dir = "{data}"
 [http]
 listen = "off"
+[log]
+level = "debug"
 [[tail]]
 include = ["{logs}/bare-*.log*", "{logs}/back-bare-*.log*"]
 instance = "{{stem}}"
