@@ -260,6 +260,15 @@ impl Catalogue {
         Ok(if self.has_life()? { FILES } else { FILES_BEFORE_LIFE })
     }
 
+    /// The live file of this name.
+    pub fn file_named(&self, name: &str) -> Result<Option<LiveFile>, StoreError> {
+        let select = self.select_files()?;
+        self.sql((|| {
+            let mut statement = self.connection.prepare_cached(&format!("{select} WHERE name = ?1"))?;
+            statement.query_row([name], read_file).optional()
+        })())
+    }
+
     /// Whether the file of this name is live.
     pub fn is_live(&self, name: &str) -> Result<bool, StoreError> {
         self.sql((|| {

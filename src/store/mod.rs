@@ -24,6 +24,7 @@
 mod backup;
 pub mod bytes;
 pub mod catalogue;
+pub mod check;
 mod checkpoint;
 mod clock;
 pub mod commit;
