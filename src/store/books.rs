@@ -17,6 +17,8 @@
 
 use super::StoreError;
 use super::catalogue::Catalogue;
+use super::source::Ledger;
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +37,7 @@ pub(crate) const SCHEMA: &str = "
     ALTER TABLE state ADD COLUMN records_forgotten INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE state ADD COLUMN records_before INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE state ADD COLUMN rows_before INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE state ADD COLUMN books_opened INTEGER NOT NULL DEFAULT 0;
     CREATE TABLE listener(
         kind TEXT NOT NULL,                  -- 'syslog', 'push', or 'daytable' for rows of its own
         name TEXT NOT NULL,
@@ -43,14 +46,6 @@ pub(crate) const SCHEMA: &str = "
         losses TEXT NOT NULL,                -- a JSON object: reason, how many
         PRIMARY KEY (kind, name)
     ) WITHOUT ROWID;
-    UPDATE source SET ledger = json_set(ledger, '$.opening_bytes', position
-            - coalesce(json_extract(ledger, '$.bytes'), 0) - coalesce(json_extract(ledger, '$.skipped_bytes'), 0))
-        WHERE kind <> 'journal' AND json_valid(ledger) AND position
-            <> coalesce(json_extract(ledger, '$.bytes'), 0) + coalesce(json_extract(ledger, '$.skipped_bytes'), 0);
-    UPDATE state SET
-        records_before = (SELECT coalesce(sum(json_extract(ledger, '$.records')), 0) FROM source WHERE json_valid(ledger)),
-        rows_before = (SELECT coalesce(sum(entities), 0) FROM file
-                       WHERE day NOT IN (SELECT name FROM day WHERE state = 'restored'));
 ";
 
 /// What one who listens, or this program itself, gave to a submission, and what it lost since the one before.
@@ -141,11 +136,78 @@ impl Books {
 }
 
 const READ: &str = "
-    SELECT records_in, records_before,
-           (SELECT coalesce(sum(json_extract(ledger, '$.records')), 0) FROM source), records_forgotten,
+    SELECT records_in, records_before, records_forgotten,
            (SELECT coalesce(sum(records), 0) FROM listener), rows_in, rows_before,
            (SELECT coalesce(sum(entities), 0) FROM file WHERE day NOT IN (SELECT name FROM day WHERE state = 'restored')),
-           rows_dropped, rows_sent, rows_replaced FROM state";
+           rows_dropped, rows_sent, rows_replaced FROM state WHERE books_opened";
+
+/// Reads all accounts, in the transaction that is open; none where the books were not opened yet.
+fn read(connection: &Connection) -> rusqlite::Result<Option<Books>> {
+    let books = connection.query_row(READ, [], |row| {
+        Ok(Books {
+            records_in: row.get(0)?,
+            records_before: row.get(1)?,
+            of_sources: 0,
+            forgotten: row.get(2)?,
+            of_listeners: row.get(3)?,
+            rows_in: row.get(4)?,
+            rows_before: row.get(5)?,
+            standing: row.get(6)?,
+            dropped: row.get(7)?,
+            sent: row.get(8)?,
+            replaced: row.get(9)?,
+        })
+    });
+    let Some(books) = books.optional()? else { return Ok(None) };
+    Ok(Some(Books { of_sources: of_sources(connection)?, ..books }))
+}
+
+/// What the sources say they committed.
+fn of_sources(connection: &Connection) -> rusqlite::Result<i64> {
+    let mut statement = connection.prepare_cached("SELECT ledger FROM source")?;
+    let ledgers = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let mut records = 0;
+    for ledger in ledgers {
+        records += ledger_in(&ledger?)?.records.cast_signed();
+    }
+    Ok(records)
+}
+
+/// The ledger in the text that a source has.
+pub(crate) fn ledger_in(text: &str) -> rusqlite::Result<Ledger> {
+    let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error));
+    serde_json::from_str(text).map_err(unreadable)
+}
+
+/// Opens the books of a catalogue that has none yet: what it says now is what they begin with. Done before anything is
+/// committed to it, so a kill in between has it done by the next.
+pub(crate) fn open(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    if transaction.query_row("SELECT books_opened FROM state", [], |row| row.get::<_, bool>(0))? {
+        return Ok(());
+    }
+    let sources = {
+        let mut statement = transaction.prepare("SELECT identity, position, ledger FROM source WHERE kind <> 'journal'")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?)))?;
+        rows.collect::<rusqlite::Result<Vec<(i64, i64, String)>>>()?
+    };
+    for (identity, position, text) in sources {
+        let ledger = ledger_in(&text)?;
+        let opening_bytes = position - (ledger.bytes.cast_signed() + ledger.skipped_bytes.cast_signed());
+        if opening_bytes != 0 {
+            let text = serde_json::to_string(&Ledger { opening_bytes, ..ledger }).unwrap_or(text);
+            transaction.execute("UPDATE source SET ledger = ?2 WHERE identity = ?1", params![identity, text])?;
+        }
+    }
+    let records = of_sources(&transaction)?;
+    transaction.execute(
+        "UPDATE state SET books_opened = 1, records_before = ?1,
+             rows_before = (SELECT coalesce(sum(entities), 0) FROM file
+                            WHERE day NOT IN (SELECT name FROM day WHERE state = 'restored'))",
+        [records],
+    )?;
+    transaction.commit()
+}
 
 /// Enters what a commit brings, in its transaction.
 pub(crate) fn enter(connection: &Connection, taken: &[Taken]) -> rusqlite::Result<()> {
@@ -178,22 +240,9 @@ impl Catalogue {
         if !self.has_books()? {
             return Ok(None);
         }
-        let read = self.connection().query_row(READ, [], |row| {
-            Ok(Books {
-                records_in: row.get(0)?,
-                records_before: row.get(1)?,
-                of_sources: row.get(2)?,
-                forgotten: row.get(3)?,
-                of_listeners: row.get(4)?,
-                rows_in: row.get(5)?,
-                rows_before: row.get(6)?,
-                standing: row.get(7)?,
-                dropped: row.get(8)?,
-                sent: row.get(9)?,
-                replaced: row.get(10)?,
-            })
-        });
-        read.map(Some).map_err(StoreError::sqlite("catalog.db"))
+        // One transaction: all of it as it was at one moment.
+        let books = self.connection().unchecked_transaction().and_then(|transaction| read(&transaction));
+        books.map_err(StoreError::sqlite("catalog.db"))
     }
 
     /// What the ledger keeps of listeners.

@@ -184,7 +184,8 @@ impl Catalogue {
 
     pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalogue, StoreError> {
         let path = Catalogue::path_in(data_dir);
-        let connection = sqlite::open_to_write(&path, &SCHEMA)?;
+        let mut connection = sqlite::open_to_write(&path, &SCHEMA)?;
+        books::open(&mut connection).map_err(StoreError::sqlite(&path))?;
         Ok(Catalogue { connection, path })
     }
 
@@ -431,15 +432,17 @@ impl Catalogue {
     /// Forgets sources that ended before `before`. Gives their identities.
     pub(crate) fn forget_sources(&self, before: Ticks) -> Result<Vec<u64>, StoreError> {
         let gone = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
-                    RETURNING identity, coalesce(json_extract(ledger, '$.records'), 0)";
+                    RETURNING identity, ledger";
         let result = (|| {
             let transaction = self.connection.unchecked_transaction()?;
-            let forgotten: Vec<(i64, i64)> = {
+            let forgotten: Vec<(i64, Ledger)> = {
                 let mut statement = transaction.prepare(gone)?;
-                let rows = statement.query_map([before.get()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                let rows = statement.query_map([before.get()], |row| {
+                    Ok((row.get(0)?, books::ledger_in(&row.get::<_, String>(1)?)?))
+                })?;
                 rows.collect::<rusqlite::Result<_>>()?
             };
-            let records: i64 = forgotten.iter().map(|(_, records)| records).sum();
+            let records: i64 = forgotten.iter().map(|(_, ledger)| ledger.records.cast_signed()).sum();
             transaction.execute("UPDATE state SET records_forgotten = records_forgotten + ?1", [records])?;
             transaction.commit()?;
             Ok(forgotten.into_iter().map(|(identity, _)| identity.cast_unsigned()).collect())
