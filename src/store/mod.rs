@@ -22,8 +22,10 @@
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
 mod backup;
+pub mod books;
 pub mod bytes;
 pub mod catalogue;
+pub mod check;
 mod checkpoint;
 mod clock;
 pub mod commit;
@@ -49,6 +51,7 @@ pub mod steps;
 mod tests;
 mod tidy;
 
+pub use books::{ListenerLedger, Taken};
 pub use backup::{BackedUp, SealedFiles, backup};
 pub use commit::{Restoring, Sealing};
 pub use counts::CountBy;

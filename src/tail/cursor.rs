@@ -219,6 +219,7 @@ impl Cursor {
         let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own::is_record(&record) {
+            self.state.ledger.own_records += 1;
             return own::pass_over(&self.source);
         }
         let ledger = &mut self.state.ledger;
@@ -289,6 +290,7 @@ impl Cursor {
         if n < length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        self.state.ledger.returned_bytes += self.state.position.saturating_sub(position);
         let marks = &mut self.state.marks;
         marks.retain(|mark: &Mark| mark.position < position);
         if position > 0 {

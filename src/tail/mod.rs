@@ -16,6 +16,7 @@
 
 mod adopt;
 mod begun;
+mod check;
 mod change;
 mod content;
 mod counters;
@@ -39,6 +40,7 @@ mod resume;
 mod rotation;
 mod search;
 
+pub use check::{Found, check};
 pub use begun::{Adoptee, Begun, begin, matches};
 pub use counters::{BlockCounters, TailCounters};
 pub use import::{ImportError, Imported, Progress, import};
