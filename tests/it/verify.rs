@@ -25,7 +25,8 @@ fn config(place: &Place) -> String {
 fn verified(place: &Place, args: &[&str]) -> (Vec<(String, String)>, Value) {
     let output = place.ask("verify", &[args, &["--json"]].concat());
     let said = String::from_utf8(output.stdout).expect("text");
-    let mut lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let mut lines: Vec<Value> =
+        said.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
     let verdict = lines.pop().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     assert_eq!(output.status.code(), Some(if verdict["whole"] == true { 0 } else { 65 }), "{said}");
     assert_eq!(verdict["findings"], lines.len(), "{said}");
@@ -353,7 +354,9 @@ fn losses_of_listeners_outlive_the_daemon() {
 fn over(daemon: &Daemon) -> Option<f64> {
     let metrics = client::over_unix(daemon.socket(), "GET", "/metrics", "").ok()?.body;
     let dropped = metrics.lines().find(|line| {
-        line.starts_with("daytable_records_dropped_total") && line.contains("source=\"udp\"") && !line.contains("stopped")
+        line.starts_with("daytable_records_dropped_total")
+            && line.contains("source=\"udp\"")
+            && !line.contains("stopped")
     })?;
     dropped.rsplit(' ').next()?.parse().ok()
 }

@@ -74,6 +74,31 @@ pub(crate) struct Disk {
     forgotten: Option<usize>,
 }
 
+/// What a disk writes as a whole.
+const SECTOR_BYTES: usize = 512;
+
+/// What becomes of a write that was not synced.
+#[derive(Clone, Copy)]
+enum Fate {
+    Whole,
+    Lost,
+    /// The sectors before one are there.
+    TornAt(usize),
+    /// Each sector is there or not.
+    Sectors,
+}
+
+impl Fate {
+    fn of(random: &mut Random) -> Fate {
+        match random.below(6) {
+            0 => Fate::Lost,
+            1 => Fate::TornAt(random.below(9) as usize),
+            2 => Fate::Sectors,
+            _ => Fate::Whole,
+        }
+    }
+}
+
 struct Begun {
     call: Call,
     /// The paths that it names.
@@ -152,22 +177,28 @@ impl Disk {
         let is_sure = |number: usize, path: &Path| {
             path.parent().and_then(|parent| folders.get(parent)).is_some_and(|before| number < *before)
         };
-        // Names that are not sure are there up to some moment.
+        // Names that are not sure are there up to some moment, or each by chance.
         let until = at.saturating_sub(random.below(40) as usize * random.below(2) as usize);
+        let is_by_chance = random.one_in(3);
+        let chances: Vec<bool> = happened.iter().map(|_| random.one_in(2)).collect();
+        let is_named = |number: usize, path: &Path| {
+            let is_kept = if is_by_chance { chances[number] } else { number < until };
+            is_kept || is_sure(number, path)
+        };
         let mut names: BTreeMap<PathBuf, Inode> = BTreeMap::new();
         let mut made: Vec<PathBuf> = Vec::new();
         let mut contents: HashMap<Inode, Vec<u8>> = HashMap::new();
         for (number, change) in happened.iter().enumerate() {
             match change {
-                Change::Name { path, inode } if number < until || is_sure(number, path) => {
+                Change::Name { path, inode } if is_named(number, path) => {
                     names.insert(path.clone(), *inode);
                 }
-                Change::Folder { path } if number < until || is_sure(number, path) => made.push(path.clone()),
-                Change::Gone { path } if number < until || is_sure(number, path) => {
+                Change::Folder { path } if is_named(number, path) => made.push(path.clone()),
+                Change::Gone { path } if is_named(number, path) => {
                     names.remove(path);
                     made.retain(|folder| folder != path);
                 }
-                Change::Renamed { from, to, inode } if number < until || is_sure(number, to) => {
+                Change::Renamed { from, to, inode } if is_named(number, to) => {
                     names.remove(from);
                     if let Some(inode) = inode {
                         names.insert(to.clone(), *inode);
@@ -175,19 +206,22 @@ impl Disk {
                 }
                 Change::Write { inode, offset, bytes } => {
                     let is_sure = synced.get(inode).is_some_and(|before| number < *before);
-                    let kept = match random.below(4) {
-                        _ if is_sure => bytes.len(),
-                        0 => 0,
-                        // Torn at the end of a sector.
-                        1 => random.below(bytes.len() as u64 / 512 + 1) as usize * 512,
-                        _ => bytes.len(),
-                    };
                     let content = contents.entry(*inode).or_default();
-                    let (start, end) = (*offset as usize, *offset as usize + kept);
-                    if content.len() < end {
-                        content.resize(end, 0);
+                    let fate = if is_sure { Fate::Whole } else { Fate::of(random) };
+                    for (number, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+                        let is_kept = match fate {
+                            Fate::Whole => true,
+                            Fate::Lost => false,
+                            Fate::TornAt(end) => number < end,
+                            Fate::Sectors => random.one_in(2),
+                        };
+                        let start = *offset as usize + number * SECTOR_BYTES;
+                        let end = start + sector.len();
+                        if is_kept {
+                            content.resize(content.len().max(end), 0);
+                            content[start..end].copy_from_slice(sector);
+                        }
                     }
-                    content[start..end].copy_from_slice(&bytes[..kept]);
                 }
                 Change::Size { inode, size } => {
                     let is_sure = synced.get(inode).is_some_and(|before| number < *before);

@@ -24,6 +24,7 @@ mod kills;
 mod line;
 mod options;
 mod oracle;
+mod outbox;
 mod pushes;
 mod random;
 mod run;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
                     "faults" => sweep::faults(&options),
                     "troubles" => troubles::random(&options),
                     "pushes" => pushes::repeated(&options),
+                    "outbox" => outbox::sending(&options),
                     "cuts" => cuts::power(&options),
                     _ => kills::random(&options),
                 };

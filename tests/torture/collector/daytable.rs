@@ -33,7 +33,11 @@ impl Daytable {
 
     /// What one of its commands prints of a data folder.
     pub(crate) fn ask(&self, home: &Path, command: &str, args: &[&str]) -> io::Result<Vec<Value>> {
-        let output = self.command_on(home, command).arg("--json").args(args).output()?;
+        let mut command_on = self.command_on(home, command);
+        if home.join("store.toml").exists() && command != "sources" {
+            command_on.arg("--config").arg(home.join("daytable.toml"));
+        }
+        let output = command_on.arg("--json").args(args).output()?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(io::Error::other(format!("daytable {command}: {}", said.trim())));
@@ -45,7 +49,10 @@ impl Daytable {
     /// Writes the configuration: days are sealed and archived as soon as they are over, and stay for `keep`.
     fn configure(home: &Path, logs: &Path, keep: &str) -> io::Result<PathBuf> {
         let (data, logs, archive) = (Daytable::data(home), logs.display(), home.join("store/archive"));
-        let (config, more) = (home.join("daytable.toml"), home.join("more.toml"));
+        // What a mode wants besides.
+        let [more, store] =
+            ["more.toml", "store.toml"].map(|name| fs::read_to_string(home.join(name)).unwrap_or_default());
+        let config = home.join("daytable.toml");
         let text = format!(
             r#"data_dir = "{data}"
 [http]
@@ -75,10 +82,9 @@ grace = "0s"
 min_tables = 0
 [store]
 commit_interval = "20ms"
-"#,
+{store}"#,
             data = data.display(),
             archive = archive.display(),
-            more = fs::read_to_string(more).unwrap_or_default(),
         );
         if fs::read_to_string(&config).ok().as_ref() != Some(&text) {
             // In one step: a daemon may be reading it.
@@ -147,6 +153,8 @@ impl Collector for Daytable {
         if counted != queried {
             return Ok(Some(format!("count says {counted} records and query {queried}")));
         }
-        Ok(None)
+        let verify = self.command_on(home, "verify").args(["--archives", "--json"]).output()?;
+        let said = String::from_utf8_lossy(&[verify.stdout, verify.stderr].concat()).into_owned();
+        Ok((!verify.status.success()).then(|| format!("daytable verify says: {said}")))
     }
 }
