@@ -37,23 +37,42 @@ pub(crate) fn power(options: &Options) -> Found {
 }
 
 fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<u64, String> {
+    let (mut world, disk) = record(options, place, seed)?;
+    let mut random = Random::new(seed ^ 0x706f_7765);
+    for _ in 0..CUTS {
+        let at = random.below(disk.len() as u64 + 1) as usize;
+        cut(options, place, &mut world, &disk, at, &mut random, tally)?;
+    }
+    Ok(disk.len() as u64)
+}
+
+/// Records everything that a run does to the folder.
+pub(crate) fn record(options: &Options, place: &Place, seed: u64) -> Result<(World, Disk), String> {
     let failed = |error: io::Error| error.to_string();
     let collector = &*options.collector;
     let mut world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
     (0..4).try_for_each(|_| world.step()).map_err(failed)?;
     world.set_aside(place.home().join("aside")).map_err(failed)?;
-    let store = place.store();
-    let mut disk = Disk::new(&store);
+    let mut disk = Disk::new(&place.store());
     run::traced(collector, place, &mut world, &mut disk).map_err(failed)?;
-    let mut random = Random::new(seed ^ 0x706f_7765);
-    for _ in 0..CUTS {
-        let at = random.below(disk.len() as u64 + 1) as usize;
-        fs::remove_dir_all(&store).and_then(|()| fs::create_dir_all(&store)).map_err(failed)?;
-        // What had been read and was removed cannot be read again: it is there, or lost.
-        world.bring_back(!disk.is_forgotten(at)).map_err(failed)?;
-        disk.after_cut(at, &mut random).map_err(failed)?;
-        run::settle(collector, place, &mut world, tally)
-            .map_err(|fault| format!("cut before change {at} of {}: {fault}", disk.len()))?;
-    }
-    Ok(disk.len() as u64)
+    Ok((world, disk))
+}
+
+/// Starts the collector on what may be left after a cut before change `at`.
+pub(crate) fn cut(
+    options: &Options,
+    place: &Place,
+    world: &mut World,
+    disk: &Disk,
+    at: usize,
+    random: &mut Random,
+    tally: &Tally,
+) -> Result<(), String> {
+    let (store, failed) = (place.store(), |error: io::Error| error.to_string());
+    fs::remove_dir_all(&store).and_then(|()| fs::create_dir_all(&store)).map_err(failed)?;
+    // What had been read and was removed cannot be read again: it is there, or lost.
+    world.bring_back(!disk.is_forgotten(at)).map_err(failed)?;
+    disk.after_cut(at, random).map_err(failed)?;
+    run::settle(&*options.collector, place, world, tally)
+        .map_err(|fault| format!("cut before change {at} of {}: {fault}", disk.len()))
 }

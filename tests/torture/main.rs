@@ -19,6 +19,7 @@
 mod collector;
 mod cuts;
 mod disk;
+mod doubts;
 mod found;
 mod kills;
 mod line;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
                     "faults" => sweep::faults(&options),
                     "troubles" => troubles::random(&options),
                     "pushes" => pushes::repeated(&options),
+                    "doubts" => doubts::tried(&options),
                     "outbox" => outbox::sending(&options),
                     "cuts" => cuts::power(&options),
                     _ => kills::random(&options),

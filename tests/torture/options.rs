@@ -19,7 +19,7 @@ pub(crate) struct Options {
 }
 
 /// What can be done, in the order in which the short version does a little of each.
-const MODES: [&str; 7] = ["sweep", "faults", "kills", "troubles", "cuts", "pushes", "outbox"];
+const MODES: [&str; 8] = ["doubts", "sweep", "faults", "kills", "troubles", "cuts", "pushes", "outbox"];
 
 impl Options {
     /// The modes that `args` ask for, and with what. None at all where a test of another name is asked for.

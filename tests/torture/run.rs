@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a collector may take to have everything once it is left in peace.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a collector may take to have everything once it is left in peace, on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Quiet after which it is asked how far it is, and how long it is left alone after that.
 const IDLE: Duration = Duration::from_millis(30);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -26,12 +26,14 @@ const STEPS: [u64; 2] = [20, 4];
 /// The folders of one run, removed with it.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
+    /// How long a collector is waited for here.
+    pub(crate) patience: Duration,
 }
 
 impl Place {
     /// Empty folders below `base`.
     pub(crate) fn new(base: &Path) -> io::Result<Place> {
-        let place = Place { folder: tempfile::tempdir_in(base)? };
+        let place = Place { folder: tempfile::tempdir_in(base)?, patience: PATIENCE };
         std::fs::create_dir(place.store())?;
         Ok(place)
     }
@@ -56,9 +58,9 @@ impl Place {
 }
 
 /// Plays in folders that stay when it fails.
-pub(crate) fn in_place<T>(options: &Options, play: impl FnOnce(&Place) -> Result<T, String>) -> Result<T, String> {
-    let place = Place::new(&options.base).map_err(|error| error.to_string())?;
-    let played = play(&place);
+pub(crate) fn in_place<T>(options: &Options, play: impl FnOnce(&mut Place) -> Result<T, String>) -> Result<T, String> {
+    let mut place = Place::new(&options.base).map_err(|error| error.to_string())?;
+    let played = play(&mut place);
     played.map_err(|fault| format!("{fault}\n  left in {}", place.keep().display()))
 }
 
@@ -199,7 +201,7 @@ pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World
     let failed = |error: io::Error| error.to_string();
     world.finish().map_err(failed)?;
     let mut child = start(collector, place).map_err(failed)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + place.patience;
     let mut pause = Duration::from_millis(20);
     let verdict = loop {
         std::thread::sleep(pause);

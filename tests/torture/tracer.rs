@@ -66,7 +66,7 @@ pub(crate) enum End {
 }
 
 /// How long a run may take.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs `command` to its end, what it says going to `said`, and asks `player` before each call. Gives its end and the number of its calls. A run that does
 /// not end is killed, and an error.
