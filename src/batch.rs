@@ -33,6 +33,8 @@ pub struct Batch {
     pub partition: Arc<str>,
     names: Names,
     rows: Vec<Row>,
+    /// Rows that are no items.
+    records: u32,
     bytes: Vec<u8>,
     text: String,
 }
@@ -65,7 +67,7 @@ impl Batch {
     /// An empty batch that knows names already.
     pub fn knowing(vocabulary: &Vocabulary, table: DayTable, partition: Arc<str>) -> Batch {
         let names = Names::knowing(vocabulary);
-        Batch { table, partition, names, rows: Vec::new(), bytes: Vec::new(), text: String::new() }
+        Batch { table, partition, names, rows: Vec::new(), records: 0, bytes: Vec::new(), text: String::new() }
     }
 
     /// The names it knows. None where there are so many that most of them may be of one record each.
@@ -92,6 +94,11 @@ impl Batch {
     /// Entities in it.
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Records in it: entities that are no items.
+    pub fn records(&self) -> u64 {
+        self.records.into()
     }
 
     /// Whether it has no rows.
@@ -200,6 +207,7 @@ impl RowWriter<'_> {
     pub fn finish(self) {
         // Both buffers stay near `BYTES_MAX`: a record is at most 2 MiB, and what has no room begins a batch of its own.
         let (bytes_end, text_end) = (self.batch.bytes.len() as u32, self.batch.text.len() as u32);
+        self.batch.records += u32::from(self.key.item() == 0);
         self.batch.rows.push(Row { key: self.key, level: self.level, bytes_end, text_end });
     }
 }

@@ -28,6 +28,7 @@
 //! * [`stress`]: how much a remote store takes.
 //! * [`archive`]: sealed days are copied elsewhere, with proof, and read back from there.
 //! * [`lifecycle`]: the life of a day: created ahead, sealed, archived, dropped, restored: a pure plan, and what takes its steps.
+//! * [`verify`]: whether all of it is whole: the ledger, the tables, the archives, the files that were read.
 //! * [`query`]: rows become records again: newest first, counted, followed live.
 //! * [`log`]: what the program says of itself, and that it does not read it again.
 //! * [`metrics`]: everything that is counted, by its Prometheus name.
@@ -71,6 +72,7 @@ pub mod tables;
 pub mod stress;
 pub mod archive;
 pub mod lifecycle;
+pub mod verify;
 pub mod query;
 pub mod metrics;
 pub mod http;

@@ -78,6 +78,16 @@ pub struct Metrics {
     pub lifecycle_failures: IntCounterVec,
     /// Unix time of the last run in which no step failed.
     pub lifecycle_last_success: Gauge,
+    /// Verifications that ran to their end.
+    pub verify_runs: IntCounter,
+    /// What the last of them found, by `kind`.
+    pub verify_findings: IntGaugeVec,
+    /// Unix time at which it ended.
+    pub verify_last_run: Gauge,
+    /// Seconds that it took.
+    pub verify_seconds: Gauge,
+    /// Bytes that they read.
+    pub verify_bytes: IntCounter,
     /// Files that are followed.
     pub sources_followed: IntGauge,
     /// Files that are held open to be read.
@@ -234,6 +244,17 @@ impl Metrics {
                 "lifecycle_last_success_timestamp_seconds",
                 "Unix time of the last run of the lifecycle in which no step failed.",
             ),
+            verify_runs: all.counter("verify_runs_total", "Verifications that ran to their end."),
+            verify_findings: all.gauges(
+                "verify_findings",
+                "Things that the last verification found not whole.",
+                &["kind"],
+            ),
+            verify_last_run: all
+                .float("verify_last_run_timestamp_seconds", "Unix time at which the last verification ended."),
+            verify_seconds: all.float("verify_duration_seconds", "Seconds that the last verification took."),
+            verify_bytes: all
+                .counter("verify_read_bytes_total", "Bytes that verifications held against their checksums."),
             sources_followed: all.gauge("sources_followed", "Files that are followed."),
             open_files: all.gauge("open_files", "Files that are held open to be read."),
             intake_waiting_bytes: all.gauge("intake_waiting_bytes", "Bytes that wait to be committed."),
@@ -408,6 +429,7 @@ mod tests {
         metrics.tables.with_label_values(&["open"]).set(3);
         metrics.tables_held_back.with_label_values(&["grace"]).set(1);
         metrics.lifecycle_failures.with_label_values(&["drop"]).inc();
+        metrics.verify_findings.with_label_values(&["page"]).set(1);
         metrics.lifecycle_waiting.with_label_values(&["drop"]).set(1);
         metrics.lifecycle_bytes.with_label_values(&["seal"]).inc();
         metrics.commit_seconds.observe(0.004);

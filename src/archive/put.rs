@@ -77,6 +77,24 @@ impl Archive {
         })
     }
 
+    /// Looks whether an archive is there, with its manifest and the length that this one says. It proves nothing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Archive::prove`].
+    pub fn look(&self, archived: &Archived) -> Result<(), ArchiveError> {
+        self.wait(async {
+            let name = &archived.name;
+            let json = self.manifest_bytes(name).await?;
+            let json = json.ok_or_else(|| ArchiveError::Missing { object: self.address(name, Part::Manifest) })?;
+            if !same_content(&self.manifest_in(name, &json)?, archived) {
+                let what = "it describes another file than the one that was archived".to_owned();
+                return Err(ArchiveError::Damaged { object: self.address(name, Part::Manifest), what });
+            }
+            self.head(archived).await.map(drop)
+        })
+    }
+
     fn proof(&self, archived: Archived) -> Proof {
         Proof { archived, url: self.url().clone() }
     }

@@ -113,6 +113,9 @@ pub enum CliError {
     /// What was asked for cannot be done as things are.
     #[error("{0}")]
     Unavailable(String),
+    /// What is stored is not whole.
+    #[error("{0}")]
+    NotWhole(String),
     /// All that could be read was given, and something is missing.
     #[error("{0}")]
     Incomplete(String),
@@ -135,6 +138,7 @@ impl CliError {
             CliError::NotFound(_) => Exit::NoInput,
             CliError::Config(_) => Exit::Config,
             CliError::Unavailable(_) => Exit::Unavailable,
+            CliError::NotWhole(_) => Exit::Data,
             CliError::Incomplete(_) => Exit::TempFail,
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => of_store(error),
             CliError::Tables(error) | CliError::Connect(ConnectError::Client(error)) => of_tables(error),

@@ -39,6 +39,7 @@ mod sources;
 mod stress;
 mod tables;
 mod tail;
+mod verify;
 mod version;
 mod working;
 
@@ -88,6 +89,8 @@ enum Command {
     Tables(tables::Args),
     /// List the sources: how far each was read, and what became of its bytes
     Sources(sources::Args),
+    /// Say whether anything was lost: the ledger, the tables, the archives, the files that were read
+    Verify(verify::Args),
     /// Say what the next run of the lifecycle would do and why; changes nothing
     Plan(plan::Args),
     /// Seal and archive a day-table now
@@ -139,6 +142,7 @@ impl Cli {
             Command::Count(args) => count::run(args),
             Command::Tables(args) => tables::run(&args),
             Command::Sources(args) => sources::run(&args),
+            Command::Verify(args) => verify::run(&args),
             Command::Plan(args) => plan::run(&args),
             Command::Archive(args) => archive::run(&args),
             Command::Restore(args) => restore::run(&args),
@@ -207,6 +211,7 @@ mod tests {
             "count --data /tmp/d --by level,instance --every 5m --json",
             "tables --data /tmp/d --json --log debug",
             "sources --data /tmp/d",
+            "verify --data /tmp/d --config daytable.toml --archives --json",
             "drop --data /tmp/d Log20261121",
             "drop --data /tmp/d --without-archive Log20261121",
             "archive --data /tmp/d Log20261121",

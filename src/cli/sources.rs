@@ -1,4 +1,5 @@
-//! `daytable sources`: the ledger of every source; and of a daemon that runs, what its listeners took.
+//! `daytable sources`: the ledger of every source and listener; and of a daemon that runs, what its listeners took since its
+//! start.
 
 use super::args::Data;
 use super::control::Control;
@@ -7,7 +8,7 @@ use super::output::{Columns, Output, bytes, cell};
 use crate::outbox::ShownOutbox;
 use crate::query::text::Shown;
 use crate::query::{ShownListener, ShownSource};
-use crate::store::SourceStatus;
+use crate::store::{ListenerLedger, SourceStatus};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -19,16 +20,23 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let mut sources: Vec<ShownSource> = args.data.open()?.sources()?.iter().map(ShownSource::of).collect();
+    let reader = args.data.open()?;
+    let ledgers = reader.catalogue().listeners()?;
+    let mut sources: Vec<ShownSource> = reader.sources()?.iter().map(ShownSource::of).collect();
     sources.sort_by(|a, b| (&a.block, &a.path, &a.identity).cmp(&(&b.block, &b.path, &b.identity)));
     let (listeners, outboxes) = of_daemon(args)?;
     let mut output = Output::new();
     if args.json {
         sources.iter().try_for_each(|source| output.json(source))?;
+        ledgers.iter().try_for_each(|ledger| output.json(ledger))?;
         listeners.iter().try_for_each(|listener| output.json(listener))?;
         outboxes.iter().try_for_each(|outbox| output.json(outbox))?;
     } else {
         output.line(columns(&sources))?;
+        if !ledgers.is_empty() {
+            output.line("")?;
+            output.line(ledger_columns(&ledgers))?;
+        }
         if !listeners.is_empty() {
             output.line("")?;
             output.line(listener_columns(&listeners))?;
@@ -52,6 +60,25 @@ fn of_daemon(args: &Args) -> Result<(Vec<ShownListener>, Vec<ShownOutbox>), CliE
         outboxes.extend(serde_json::from_str::<ShownOutbox>(&line).ok());
     }
     Ok((listeners, outboxes))
+}
+
+/// What the ledger keeps of listeners, whichever daemon it was that took it.
+fn ledger_columns(ledgers: &[ListenerLedger]) -> Columns<'static, 5> {
+    let row = |ledger: &ListenerLedger| {
+        let losses: Vec<_> = ledger.losses.iter().map(|(reason, count)| format!("{reason}={count}")).collect();
+        [
+            ledger.listener.clone(),
+            ledger.kind.clone(),
+            ledger.records.to_string(),
+            bytes(ledger.bytes),
+            losses.join(" "),
+        ]
+    };
+    Columns {
+        heads: ["listener", "kind", "records", "bytes", "losses"],
+        right: &["records", "bytes"],
+        rows: ledgers.iter().map(row).collect(),
+    }
 }
 
 fn outbox_columns(outboxes: &[ShownOutbox]) -> Columns<'static, 8> {

@@ -54,7 +54,7 @@ pub use template::InstanceTemplate;
 pub use units::ByteSize;
 
 use crate::archive::Access;
-use crate::lifecycle::{Limits, Schedule};
+use crate::lifecycle::{Limits, Schedule, ScheduleError};
 use crate::parse::Reading;
 use crate::redact::{Redaction, Redactor};
 use environment::Appended;
@@ -106,10 +106,14 @@ pub struct Config {
 }
 
 /// When days are created and dropped, and how many at once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecycleConfig {
     /// When.
     pub schedule: Schedule,
+    /// When the data folder is verified; none is never.
+    pub verify: Option<Schedule>,
+    /// Bytes that are read a second for that.
+    pub verify_bytes_per_s: ByteSize,
     /// What bounds one run.
     pub limits: Limits,
 }
@@ -152,6 +156,20 @@ impl Default for Config {
         }
     }
 }
+
+impl Default for LifecycleConfig {
+    fn default() -> LifecycleConfig {
+        LifecycleConfig {
+            schedule: Schedule::default(),
+            verify: Schedule::parse(VERIFIED).ok(),
+            verify_bytes_per_s: ByteSize::new(32 << 20),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// 03:30:00 every day: when nothing is sealed and little comes.
+const VERIFIED: &str = "0 30 3 * * *";
 
 impl Default for LogConfig {
     fn default() -> LogConfig {
@@ -256,10 +274,16 @@ impl Config {
 
 impl LifecycleConfig {
     fn read(mut section: Section<'_>) -> LifecycleConfig {
-        let LifecycleConfig { schedule, limits } = LifecycleConfig::default();
+        let LifecycleConfig { schedule, verify, verify_bytes_per_s, limits } = LifecycleConfig::default();
         let grace = Duration::ZERO..=Duration::from_secs(365 * 86_400);
         let config = LifecycleConfig {
             schedule: section.text("schedule", Schedule::parse).unwrap_or(schedule),
+            verify: section.text("verify", schedule_or_none).unwrap_or(verify),
+            verify_bytes_per_s: section.size(
+                "verify_bytes_per_s",
+                verify_bytes_per_s,
+                ByteSize::new(1 << 20)..=ByteSize::new(64 << 30),
+            ),
             limits: Limits {
                 grace: section.duration("grace", limits.grace, grace.clone()),
                 drops_per_run_max: section.count("drops_per_run_max", limits.drops_per_run_max, u16::MAX),
@@ -292,6 +316,11 @@ impl LogConfig {
         section.finish();
         config
     }
+}
+
+/// A schedule, or "none".
+fn schedule_or_none(text: &str) -> Result<Option<Schedule>, ScheduleError> {
+    if text == "none" { Ok(None) } else { Schedule::parse(text).map(Some) }
 }
 
 /// A size of at least 1 MiB, or "off", which is none.

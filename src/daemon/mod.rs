@@ -19,10 +19,12 @@ mod afar;
 mod answers;
 mod front;
 mod life;
+mod losses;
 mod observe;
 mod reload;
 mod remote;
 mod sources;
+mod verify;
 mod watchdog;
 
 pub use reload::Reloaded;
@@ -225,6 +227,19 @@ async fn serve(
         on_run: observe::on_run(&metrics, readers.clone()),
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(settings))?;
+    let (verify_stop, verify_stopped) = mpsc::channel::<()>();
+    let verifying = Live::new(config.lifecycle.clone());
+    let verifier = verify::Verifier {
+        data_dir: config.data_dir.clone(),
+        archives: archives.clone(),
+        lifecycle: verifying.clone(),
+        metrics: metrics.clone(),
+    };
+    // What it reads is only read: nobody waits for it at the stop.
+    std::thread::Builder::new().name("verify".into()).spawn(move || verifier.work(verify_stopped))?;
+    let (losses_stop, losses_stopped) = mpsc::channel::<()>();
+    let losses = losses::Losses { counted: counted.clone(), push: push.clone(), intake: store.intake() };
+    let losses = std::thread::Builder::new().name("losses".into()).spawn(move || losses.work(losses_stopped))?;
     let (afar_stop, afar_stopped) = mpsc::channel::<()>();
     if let Some(afar) = afar {
         let run = afar.lifecycle(&config, &self::host(), observe::on_run(&metrics, readers));
@@ -243,6 +258,7 @@ async fn serve(
         archives,
         lives,
         lifecycle: lifecycle_orders,
+        verifying,
         front,
         shared,
         push,
@@ -286,7 +302,7 @@ async fn serve(
     running.front.drain();
     store.drain();
     // With it goes what the lifecycle waits for, and all but one hold of the sources.
-    drop((ordered, running, afar_stop));
+    drop((ordered, running, afar_stop, verify_stop));
     hands.stop();
     let drained = tokio::task::spawn_blocking(move || {
         if let Some(sources) = Arc::into_inner(sources) {
@@ -301,6 +317,9 @@ async fn serve(
     });
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
+    // Nobody counts any more: what they lost last is known.
+    drop(losses_stop);
+    let _ = tokio::task::spawn_blocking(move || losses.join()).await;
     if let Some(outbox) = outbox {
         let steps = store.steps();
         let stopped = tokio::task::spawn_blocking(move || {

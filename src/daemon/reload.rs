@@ -10,7 +10,7 @@ use super::front;
 use super::life::{Lives, settings};
 use super::sources::{self, Sources};
 use super::{Again, DaemonError, routes};
-use crate::config::{Changes, Config, ConfigError, StoreKind};
+use crate::config::{Changes, Config, ConfigError, LifecycleConfig, StoreKind};
 use crate::http::Shared;
 use crate::lifecycle::Settings;
 use crate::live::Live;
@@ -79,6 +79,8 @@ pub(super) struct Running {
     pub(super) archives: Live<Archives>,
     pub(super) lives: Lives,
     pub(super) lifecycle: mpsc::Sender<Settings>,
+    /// What the verification goes by.
+    pub(super) verifying: Live<LifecycleConfig>,
     pub(super) front: front::Front,
     pub(super) shared: Arc<Shared>,
     pub(super) push: Arc<Push>,
@@ -173,6 +175,7 @@ impl Running {
             // A thread that has ended is noticed elsewhere.
             let _ = self.lifecycle.send(settings(&config));
         }
+        self.verifying.set(config.lifecycle.clone());
         self.reading.set(config.reading());
         self.push.change(config.reading(), self.budget.push(config.http.limits));
         self.front.change(&config.http, prepared.front, &self.shared, &self.push, servers);

@@ -55,7 +55,7 @@ use crate::live::Live;
 use crate::parse::Reading;
 use crate::route::Router;
 use crate::rows::{Tally, count, random_identity};
-use crate::store::{Done, Intake, Once, Outcome, Submission};
+use crate::store::{self, Done, Intake, Once, Outcome, Submission};
 use crate::time::{self, Ticks};
 use answer::Reply;
 use request::{essence, identity_of, once};
@@ -211,6 +211,7 @@ impl Push {
         if batches.is_empty() {
             return told(pending, Outcome::Committed);
         }
+        let taken = self.taken(pending.endpoint, &batches);
         let done = Done::with_outcome(move |outcome| told(pending, outcome));
         // Whatever is in the way, the submission is dropped, which tells that it is not committed.
         let _ = self.intake.submit(Submission {
@@ -218,9 +219,16 @@ impl Push {
             newest,
             epoch: self.intake.epoch(),
             once,
+            taken,
             done,
             ..Submission::default()
         });
+    }
+
+    /// How many records of an endpoint there are, for the ledger.
+    fn taken(&self, endpoint: Endpoint, batches: &[Batch]) -> Vec<store::Taken> {
+        let records = batches.iter().map(Batch::records).sum();
+        vec![store::Taken::records("push", self.counters_of(endpoint).name, records)]
     }
 
     /// Counts a request whose commit is known, whether anybody still waits for its answer or not.
@@ -269,7 +277,8 @@ impl Push {
             let epoch = self.intake.epoch();
             under_way += 1;
             // Whatever is in the way, the submission is dropped, which tells that it is not committed.
-            let _ = self.intake.submit(Submission { batches, newest, epoch, done, ..Submission::default() });
+            let taken = self.taken(Endpoint::Journal, &batches);
+            let _ = self.intake.submit(Submission { batches, newest, epoch, done, taken, ..Submission::default() });
             Ok(())
         });
         settle(&mut under_way, 0)?;

@@ -160,6 +160,12 @@ impl ShownSource {
             invalid_utf8_records,
             skipped_bytes,
             lost_bytes,
+            returned_bytes,
+            own_records,
+            older_bytes: _,
+            begun_bytes: _,
+            adopted_bytes: _,
+            opening_bytes: _,
         } = self.ledger;
         let counts = [
             ("lost_records", lost_records),
@@ -168,6 +174,8 @@ impl ShownSource {
             ("truncated_bytes", truncated_bytes),
             ("invalid_utf8_records", invalid_utf8_records),
             ("skipped_bytes", skipped_bytes),
+            ("returned_bytes", returned_bytes),
+            ("own_records", own_records),
         ];
         let shown: Vec<_> =
             counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name}={count}")).collect();

@@ -8,7 +8,8 @@ mod life;
 pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
 
 use super::StoreError;
-use super::clock::{self, Stamp};
+use super::books::{self, Entry};
+use super::clock;
 use super::intake::Outcome;
 use super::once::{self, Once};
 use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
@@ -87,7 +88,7 @@ const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAU
 const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
 
 const SCHEMA: Schema = Schema { page_bytes: 4096, formats: FORMATS };
-const FORMATS: [&[&str]; 4] = [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA]];
+const FORMATS: [&[&str]; 5] = [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA], &[books::SCHEMA]];
 /// The format since which the catalogue knows of sealed files and archives.
 const FORMAT_OF_LIFE: i64 = 3;
 
@@ -182,7 +183,8 @@ impl Catalogue {
 
     pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalogue, StoreError> {
         let path = Catalogue::path_in(data_dir);
-        let connection = sqlite::open_to_write(&path, &SCHEMA)?;
+        let mut connection = sqlite::open_to_write(&path, &SCHEMA)?;
+        books::open(&mut connection).map_err(StoreError::sqlite(&path))?;
         Ok(Catalogue { connection, path })
     }
 
@@ -258,6 +260,15 @@ impl Catalogue {
 
     fn select_files(&self) -> Result<&'static str, StoreError> {
         Ok(if self.has_life()? { FILES } else { FILES_BEFORE_LIFE })
+    }
+
+    /// The live file of this name.
+    pub fn file_named(&self, name: &str) -> Result<Option<LiveFile>, StoreError> {
+        let select = self.select_files()?;
+        self.sql((|| {
+            let mut statement = self.connection.prepare_cached(&format!("{select} WHERE name = ?1"))?;
+            statement.query_row([name], read_file).optional()
+        })())
     }
 
     /// Whether the file of this name is live.
@@ -343,7 +354,7 @@ impl Catalogue {
         sources: impl Iterator<Item = &'s SourceState>,
         keys: impl ExactSizeIterator<Item = &'s Once>,
         newest: Option<Ticks>,
-        stamp: Option<Stamp>,
+        entry: Entry<'_>,
     ) -> Result<Option<once::Kept>, StoreError> {
         let result = (|| {
             let transaction = self.connection.transaction()?;
@@ -367,10 +378,18 @@ impl Catalogue {
             drop(move_on);
             transaction
                 .prepare_cached(
-                    "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0))",
+                    "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0)),
+                     records_in = records_in + ?3, rows_in = rows_in + ?4, rows_replaced = rows_replaced + ?5",
                 )?
-                .execute(params![seq, newest.map(Ticks::get)])?;
-            if let Some(stamp) = stamp {
+                .execute(params![
+                    seq,
+                    newest.map(Ticks::get),
+                    entry.records.cast_signed(),
+                    entry.rows.cast_signed(),
+                    entry.replaced.cast_signed()
+                ])?;
+            books::enter(&transaction, entry.taken)?;
+            if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;
             }
             let kept = (keys.len() > 0).then(|| once::keep(&transaction, keys, time::now(), once::KEYS_MAX));
@@ -411,11 +430,20 @@ impl Catalogue {
 
     /// Forgets sources that ended before `before`. Gives their identities.
     pub(crate) fn forget_sources(&self, before: Ticks) -> Result<Vec<u64>, StoreError> {
-        let gone = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1 RETURNING identity";
+        let gone = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
+                    RETURNING identity, ledger";
         let result = (|| {
-            let mut statement = self.connection.prepare(gone)?;
-            let identities = statement.query_map([before.get()], |row| row.get::<_, i64>(0))?;
-            identities.map(|i| i.map(i64::cast_unsigned)).collect()
+            let transaction = self.connection.unchecked_transaction()?;
+            let forgotten: Vec<(i64, Ledger)> = {
+                let mut statement = transaction.prepare(gone)?;
+                let rows = statement
+                    .query_map([before.get()], |row| Ok((row.get(0)?, books::ledger_in(&row.get::<_, String>(1)?)?)))?;
+                rows.collect::<rusqlite::Result<_>>()?
+            };
+            let records: i64 = forgotten.iter().map(|(_, ledger)| ledger.records.cast_signed()).sum();
+            transaction.execute("UPDATE state SET records_forgotten = records_forgotten + ?1", [records])?;
+            transaction.commit()?;
+            Ok(forgotten.into_iter().map(|(identity, _)| identity.cast_unsigned()).collect())
         })();
         self.sql(result)
     }
@@ -654,7 +682,9 @@ mod tests {
         writer.create_day(&old, 1, "Log20261120.1.db", Role::Open, Ticks::MIN, false).expect("created");
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
         let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
-        writer.commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9), None).expect("committed");
+        writer
+            .commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9), Entry::default())
+            .expect("committed");
         let reader = Catalogue::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.committed().expect("read").seq, 1);
         assert_eq!(reader.newest().expect("read"), Ticks::new(9));
@@ -664,7 +694,7 @@ mod tests {
         assert_eq!((files[1].last_seq, files[1].entities), (1, 5));
         assert_eq!((files[0].times, files[1].times), (None, Ticks::new(3).zip(Ticks::new(9))));
         let touched = [Touched { file: "Log20261121.1.db", entities: 1, times: Ticks::new(1).zip(Ticks::new(4)) }];
-        writer.commit(2, &touched, std::iter::empty(), [].iter(), None, None).expect("committed");
+        writer.commit(2, &touched, std::iter::empty(), [].iter(), None, Entry::default()).expect("committed");
         assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
         assert_eq!(writer.drop_day(&old, Permit::Proven, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
@@ -678,7 +708,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = SourceState { learned: String::new(), ..tests_state(1) };
-        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None, None).expect("committed");
+        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None, Entry::default()).expect("committed");
         // As the version before wrote it.
         catalogue.connection.execute_batch(&life::undone()).expect("made old");
         let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
@@ -690,13 +720,13 @@ mod tests {
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
         let learned = SourceState { learned: "much".into(), cursor: "s=a;i=1".into(), position: 99, ..source };
-        writer.commit(2, &[], [&learned].into_iter(), [].iter(), None, None).expect("committed");
+        writer.commit(2, &[], [&learned].into_iter(), [].iter(), None, Entry::default()).expect("committed");
         // A reader that had it open before reads what is there now.
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.sources().expect("read"), [learned]);
-        assert_eq!(sqlite::format(&writer.connection), Ok(4));
+        assert_eq!(sqlite::format(&writer.connection), Ok(5));
     }
 
     #[test]
@@ -704,7 +734,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = tests_state(1);
-        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None, None).expect("committed");
+        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None, Entry::default()).expect("committed");
         // As the version before wrote it.
         catalogue.connection.execute_batch(&life::undone()).expect("made old");
         catalogue.connection.pragma_update(None, "user_version", 2).expect("made old");
@@ -716,7 +746,7 @@ mod tests {
         let once = Once { key: [7; 32], body: [1; 32], answer: once::Answer::default() };
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.outcome_of(&once).expect("read"), None);
-        writer.commit(2, &[], std::iter::empty(), [once].iter(), None, None).expect("committed");
+        writer.commit(2, &[], std::iter::empty(), [once].iter(), None, Entry::default()).expect("committed");
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.outcome_of(&once).expect("read"), Some(Outcome::Repeated(once.answer)));
@@ -727,7 +757,7 @@ mod tests {
     fn a_number_that_never_happened_is_not_data_and_not_used_again() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        catalogue.commit(1, &[], std::iter::empty(), [].iter(), None, None).expect("committed");
+        catalogue.commit(1, &[], std::iter::empty(), [].iter(), None, Entry::default()).expect("committed");
         catalogue.void(2).expect("voided");
         let committed = catalogue.committed().expect("read");
         assert_eq!(committed.seq, 2);

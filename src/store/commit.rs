@@ -8,6 +8,7 @@
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
 //! aside what was written of it, see `open`), and only then is more accepted.
 
+use super::books::{Entry, Taken};
 use super::catalogue::{Catalogue, LiveFile, Touched};
 use super::day::{DayFile, Insert};
 use super::intake::{Done, Intake, Outcome, Step, Submission, Work};
@@ -91,6 +92,10 @@ struct Pending {
     /// Whether somebody waits for this commit.
     is_awaited: bool,
     newest: Option<Ticks>,
+    /// Records that were given.
+    records: u64,
+    /// Whose they are, where they are of no source.
+    taken: Vec<Taken>,
     raw_bytes: usize,
     page_bytes: usize,
     since: Option<Instant>,
@@ -112,7 +117,13 @@ impl Pending {
 
     fn add(&mut self, submission: Submission) {
         self.since.get_or_insert_with(Instant::now);
-        let Submission { batches, advances, done, newest, once, .. } = submission;
+        let Submission { batches, advances, done, newest, once, taken, .. } = submission;
+        let records = batches.iter().map(Batch::records).sum();
+        self.records += records;
+        let of_nobody = taken.is_empty() && advances.is_empty() && records > 0;
+        for taken in taken.into_iter().chain(of_nobody.then(|| Taken::records("daytable", "copy", records))) {
+            self.take(taken);
+        }
         self.newest = self.newest.max(newest);
         for batch in batches {
             self.add_batch(batch);
@@ -126,6 +137,17 @@ impl Pending {
         self.is_awaited |= done.is_awaited();
         if done.is_told() {
             self.done.push(done);
+        }
+    }
+
+    fn take(&mut self, taken: Taken) {
+        match self.taken.iter_mut().find(|known| (known.kind, &known.name) == (taken.kind, &taken.name)) {
+            Some(known) => {
+                known.records += taken.records;
+                known.bytes += taken.bytes;
+                known.losses.extend(taken.losses);
+            }
+            None => self.taken.push(taken),
         }
     }
 
@@ -359,7 +381,10 @@ impl Committer {
         let touched: Vec<_> = noted.collect();
         let (sources, keys) = (pending.sources.values().map(Arc::as_ref), pending.keys.keys());
         let stamp = self.stamp();
-        let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest, stamp)?;
+        let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
+        let (records, rows, taken) = (pending.records, pending.report.rows, &pending.taken);
+        let entry = Entry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), taken };
+        let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;
         self.last_commit = Some(start);
         crate::failpoint!("commit-after");

@@ -33,7 +33,7 @@ const PAGE_OVERHEAD_BYTES: u64 = 1024;
 const PACKED_OVERHEAD_BYTES: u64 = 64;
 
 const SCHEMA: Schema =
-    Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE]] };
+    Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[]] };
 
 const TABLES: &str = "
     CREATE TABLE total(

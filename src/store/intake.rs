@@ -5,6 +5,7 @@
 //! at what [`Intake::sources`] says is committed. A submission that was built in an older epoch is refused, so
 //! nothing that was read before the failure can slip in behind it.
 
+use super::books::Taken;
 use super::once::{Answer, Once};
 use super::source::SourceState;
 use crate::batch::Batch;
@@ -28,6 +29,8 @@ pub struct Submission {
     pub newest: Option<Ticks>,
     /// The epoch that the sources were read in.
     pub epoch: u64,
+    /// Whose rows these are, where they are of no source in `advances`; what it lost.
+    pub taken: Vec<Taken>,
     /// The idempotency key under which all of it is written once.
     pub once: Option<Once>,
     /// Told what became of it.

@@ -22,8 +22,10 @@
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
 mod backup;
+pub mod books;
 pub mod bytes;
 pub mod catalogue;
+pub mod check;
 mod checkpoint;
 mod clock;
 pub mod commit;
@@ -50,6 +52,7 @@ mod tests;
 mod tidy;
 
 pub use backup::{BackedUp, SealedFiles, backup};
+pub use books::{ListenerLedger, Taken};
 pub use commit::{Restoring, Sealing};
 pub use counts::CountBy;
 pub use error::StoreError;

@@ -79,6 +79,13 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     }
     let set = catalogue.connection().execute("UPDATE state SET committed = max(committed, ?1)", [committed]);
     set.map_err(StoreError::sqlite(Catalogue::path_in(data_dir)))?;
+    if let (records, rows) = catalogue.balance_books()?
+        && (records, rows) != (0, 0)
+    {
+        said.push(format!(
+            "the books were out by {records} records and {rows} rows, and begin anew with what there is"
+        ));
+    }
     catalogue.close()?;
     match copy {
         // Everything agreed: it is what it was.

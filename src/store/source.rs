@@ -62,6 +62,40 @@ pub struct Ledger {
     pub skipped_bytes: u64,
     /// Bytes known to have been destroyed before they were read (a truncate or delete that came first).
     pub lost_bytes: u64,
+    /// Of those that were passed over, the ones of files that were too old (`ignore_older`),
+    #[serde(skip_serializing_if = "is_zero")]
+    pub older_bytes: u64,
+    /// those that were there when the first daemon began at their end (`read_from`),
+    #[serde(skip_serializing_if = "is_zero")]
+    pub begun_bytes: u64,
+    /// and those that another collector had read (`daytable adopt`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub adopted_bytes: u64,
+    /// Bytes that were read and are to be read again: the file had lost its tail.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub returned_bytes: u64,
+    /// Records of this daytable's own log, which are passed over; their bytes count as read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub own_records: u64,
+    /// What the position was ahead of these counts when the ledger began to be kept this way.
+    #[serde(skip_serializing_if = "is_zero_signed")]
+    pub opening_bytes: i64,
+}
+
+impl Ledger {
+    /// The position that these counts come to: that of a file, not of a journal. Empty lines are among the bytes.
+    pub fn position(&self) -> u64 {
+        let read = i128::from(self.bytes) + i128::from(self.skipped_bytes) - i128::from(self.returned_bytes);
+        u64::try_from(read + i128::from(self.opening_bytes)).unwrap_or(u64::MAX)
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_zero_signed(count: &i64) -> bool {
+    *count == 0
 }
 
 /// A file, or a journal, as the catalogue knows it. A journal has no device, no inode, no head and no marks.

@@ -88,7 +88,10 @@ fn batch(at: Ticks, partition: &str, rows: &[(Ticks, u64, &str)]) -> Batch {
 fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
     let (told, hears) = std::sync::mpsc::channel();
     let intake = store.intake();
-    let state = SourceState { identity: SOURCE, position, ..source::tests_state(SOURCE) };
+    let known = intake.sources().1.into_iter().find(|state| state.identity == SOURCE);
+    let mut state = known.map_or_else(|| fresh(source::tests_state(SOURCE)), |state| SourceState::clone(&state));
+    state.position = position;
+    state.ledger.records += batches.iter().map(Batch::records).sum::<u64>();
     let submission = Submission {
         batches,
         advances: vec![state.into()],
@@ -97,6 +100,10 @@ fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
         ..Submission::default()
     };
     intake.submit(submission).is_ok() && hears.recv().expect("told")
+}
+
+fn fresh(state: SourceState) -> SourceState {
+    SourceState { ledger: Ledger::default(), ..state }
 }
 
 fn write(store: &Store, at: Ticks, from: u64, to: u64) {

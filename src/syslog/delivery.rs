@@ -7,7 +7,7 @@
 use super::counters::ListenerCounters;
 use crate::batch::Batch;
 use crate::rows::count;
-use crate::store::{Done, Intake, Refused, Submission};
+use crate::store::{Done, Intake, Refused, Submission, Taken};
 use crate::time::Ticks;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -145,6 +145,7 @@ impl Delivery {
         self.intake.submit(Submission {
             batches: parcel.batches.clone(),
             newest: parcel.newest,
+            taken: parcel.records.iter().map(|(of, records)| Taken::records("syslog", &*of.name, *records)).collect(),
             epoch,
             done: if is_awaited { Done::awaited(tell) } else { Done::new(tell) },
             ..Submission::default()

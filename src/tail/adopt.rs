@@ -130,8 +130,13 @@ impl Follower {
             }
         }
         let beginning = content.beginning()?;
-        let is_complete = expect == Expect::Complete || content.is_compressed();
+        let is_complete = if content.is_compressed() { !content.is_cut() } else { expect == Expect::Complete };
         let Some(head) = head_of(&beginning, is_complete) else {
+            // What it has of its first line is no line, and may be the beginning of one that was read.
+            if content.is_compressed() {
+                self.park(path, block, facts, Why::Compressed, None);
+                return Ok(());
+            }
             let was_rotated = Why::Headless { is_rotated: true };
             let is_rotated = matches!(expect, Expect::Between { .. })
                 || self.parked.get(&path).is_some_and(|parked| parked.why == was_rotated);
@@ -177,6 +182,8 @@ impl Follower {
         let mut cursor = Cursor::new(state, Some(content));
         if is_old || is_at_end {
             let skipped = cursor.skip_to_end(facts.size)?;
+            let ledger = &mut cursor.state.ledger;
+            *(if is_old { &mut ledger.older_bytes } else { &mut ledger.begun_bytes }) += skipped;
             count(&self.counters_of(block).skipped_bytes, skipped);
         }
         tracing::debug!(path = %path.display(), identity = format!("{identity:016x}"), "file is followed");

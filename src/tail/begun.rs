@@ -17,7 +17,7 @@ use super::options::{Pace, TailOptions};
 use super::patterns::Patterns;
 use super::search::{compare, renamed};
 use crate::adopt::{self, Position};
-use crate::store::{SourceKind, SourceState, SourceStatus};
+use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io;
@@ -237,7 +237,8 @@ fn source(known: &mut Known, block: &str, path: &Path, home: PathBuf, offset: u6
     }
     let mut cursor = Cursor::new(state, Some(content));
     cursor.go_to(position)?;
-    cursor.state_mut().ledger.skipped_bytes = position;
+    // Nothing was read of it: this is all that there is to say.
+    cursor.state_mut().ledger = Ledger { skipped_bytes: position, adopted_bytes: position, ..Ledger::default() };
     known.put(cursor.state.clone());
     Ok((size, Begun::At(cursor.state)))
 }

@@ -267,6 +267,7 @@ impl Cursor {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let state = self.state_mut();
+        state.ledger.returned_bytes += state.position.saturating_sub(position);
         let marks = &mut state.marks;
         marks.retain(|mark: &Mark| mark.position < position);
         if position > 0 {
@@ -298,6 +299,7 @@ impl Reader {
         let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own::is_record(&record) {
+            state.ledger.own_records += 1;
             return own::pass_over(&self.source);
         }
         let ledger = &mut state.ledger;

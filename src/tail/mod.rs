@@ -16,6 +16,7 @@
 
 mod adopt;
 mod begun;
+mod check;
 mod change;
 mod content;
 mod counters;
@@ -40,6 +41,7 @@ mod rotation;
 mod search;
 
 pub use begun::{Adoptee, Begun, begin, matches};
+pub use check::{Found, check};
 pub use counters::{BlockCounters, TailCounters};
 pub use import::{ImportError, Imported, Progress, import};
 pub use options::TailOptions;

@@ -13,6 +13,10 @@ use super::search::{Candidate, compare, renamed};
 use crate::log::own;
 use crate::store::{SourceState, SourceStatus};
 use std::io;
+use std::path::PathBuf;
+
+/// How often a file is looked for that is renamed between being found and being opened.
+const LOOKS_MAX: usize = 4;
 
 impl Follower {
     /// Finds the files of the sources that were followed before, whatever became of them meanwhile.
@@ -42,21 +46,23 @@ impl Follower {
         if let Some(facts) = own.filter(|facts| own::is_output(facts.device, facts.inode)) {
             return self.park(state.path.clone(), block, facts, Why::Own, None);
         }
-        let place = match own {
-            Some(_) => Some(state.path.clone()),
-            None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
-        };
         let mut left = None;
-        if let Some(path) = place {
+        for _ in 0..LOOKS_MAX {
+            let Some(path) = place_of(&state) else { break };
             let opened = self.files.open_at(&path).and_then(|(mut content, facts)| {
                 let likeness = compare(&mut content, &state)?;
                 Ok((content, facts, likeness))
             });
             match opened {
+                // It was renamed since it was found there, and another one has its name.
+                Ok((_, facts, _)) if (facts.device, facts.inode) != (state.device, state.inode) => {}
                 Ok((content, facts, Likeness::Same)) if self.files.of_file(&facts).is_none() => {
                     return self.follow(state, block, path, content, facts);
                 }
-                Ok((content, facts, likeness)) => left = Some((path, content, facts, likeness)),
+                Ok((content, facts, likeness)) => {
+                    left = Some((path, content, facts, likeness));
+                    break;
+                }
                 Err(error) if is_gone(&error) => {}
                 // It is tried again when the path is found again.
                 Err(error) => return self.park(path, block, Facts::default(), Why::Failed(error.kind()), Some(error)),
@@ -92,6 +98,15 @@ impl Follower {
         let named = self.blocks.iter().position(|block| block.name == state.block);
         let named = named.filter(|block| self.discovery.follows(*block, &state.path));
         named.or_else(|| self.discovery.block_of(&state.path))
+    }
+}
+
+/// Where a source's own file is now, by its device and inode.
+fn place_of(state: &SourceState) -> Option<PathBuf> {
+    let own = Facts::at(&state.path).ok().flatten();
+    match own.filter(|facts| (facts.device, facts.inode) == (state.device, state.inode)) {
+        Some(_) => Some(state.path.clone()),
+        None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
     }
 }
 

@@ -16,13 +16,17 @@ pub(super) fn compare(content: &mut Content, state: &SourceState) -> io::Result<
     Ok(likeness(state, head, &marks))
 }
 
-/// The path in the folders of `path` that leads to the file of this device and inode.
+/// The path in the folders of `path` that leads to the file of this device and inode. It is looked for once more where it
+/// was not found: a name that is changed while a folder is read may be in none of what is read.
 pub(super) fn renamed(path: &Path, device: u64, inode: u64) -> Option<(PathBuf, Facts)> {
-    let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    entries.filter(|entry| entry.ino() == inode).find_map(|entry| {
-        let facts = Facts::at(&entry.path()).ok().flatten()?;
-        ((facts.device, facts.inode) == (device, inode)).then(|| (entry.path(), facts))
-    })
+    let look = || {
+        let entries = folders(path).into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        entries.filter(|entry| entry.ino() == inode).find_map(|entry| {
+            let facts = Facts::at(&entry.path()).ok().flatten()?;
+            ((facts.device, facts.inode) == (device, inode)).then(|| (entry.path(), facts))
+        })
+    };
+    look().or_else(look)
 }
 
 /// A file that was found.

@@ -60,6 +60,9 @@ fn every_record_is_there_exactly_once_whatever_is_killed() {
         let pause = Duration::from_millis(if random.below(4) == 0 { random.below(30) } else { random.below(700) });
         std::thread::sleep(pause);
         daemon.kill();
+        if random.below(3) == 0 {
+            crate::verify::assert_nothing_is_wrong(&place, seed);
+        }
         if random.below(4) == 0 {
             std::thread::sleep(Duration::from_millis(random.below(300)));
         }
@@ -79,6 +82,7 @@ fn every_record_is_there_exactly_once_whatever_is_killed() {
     fs::remove_file(place.log("sentinel.log")).expect("removed");
     let expected: BTreeSet<String> = expected.into_iter().chain(["the sentinel".into()]).collect();
     assert_exactly(&place, &expected, seed);
+    crate::verify::assert_whole(&place, expected.len() as u64);
     place.assert_no_key_twice();
 }
 

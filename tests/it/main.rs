@@ -48,3 +48,4 @@ mod tables;
 mod tidy;
 mod told;
 mod trouble;
+mod verify;

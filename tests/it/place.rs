@@ -357,3 +357,12 @@ pub(crate) fn installed(path: &str) -> PathBuf {
     let found = Path::new(DAYTABLE).ancestors().map(|folder| folder.join(path)).find(|path| path.exists());
     found.unwrap_or_else(|| panic!("{path} is not there: sh tests/run installs it"))
 }
+
+/// Every file below a folder, in order.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect();
+    files.sort();
+    files
+}

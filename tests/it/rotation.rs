@@ -72,6 +72,35 @@ fn gzipped_while_running() {
     place.finish(daemon, &config, &lines);
 }
 
+/// Met while it is still being compressed, so early that not even its first line is whole: it is no file of its own.
+#[test]
+fn met_with_half_a_line_compressed() {
+    let place = Place::new();
+    let config = TAIL.replace("*.log", "*");
+    let long: String = (0..400u32).map(|n| format!("{:08x}", n.wrapping_mul(0x9e37_79b9))).collect();
+    let lines = vec![format!("2026-11-20T10:00:00Z INFO {long}")];
+    place.write("app.log", &lines);
+    let daemon = place.start_with(&config);
+    place.wait_for_messages(&[long.clone()]);
+    daemon.stop();
+    fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
+    // A new file that nobody has read would be met first.
+    place.write("app.log", &["2026-11-20T10:00:01Z INFO next".into()]);
+    let (original, packed) = (place.path("original"), place.log("app.log.1.gz"));
+    fs::copy(place.log("app.log.1"), &original).expect("copied");
+    gzip(&original, &packed);
+    let whole = fs::read(&packed).expect("read");
+    fs::write(&packed, &whole[..whole.len() / 2]).expect("written");
+    let daemon = place.start_with(&config);
+    let messages = [long, "next".into()];
+    place.wait_for_messages(&messages);
+    daemon.stop();
+    fs::write(&packed, &whole).expect("written");
+    fs::remove_file(place.log("app.log.1")).expect("removed");
+    let daemon = place.start_with(&config);
+    place.finish(daemon, &config, &messages);
+}
+
 /// The known file is two names further on, the one between was never seen; the pattern covers both.
 #[test]
 fn two_rotations_while_down() {

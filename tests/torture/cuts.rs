@@ -1,13 +1,15 @@
 //! Power cuts: a run is recorded, and the collector is started on what may be left of its folder at many moments of it.
 //!
-//! The files that are read are on another disk, so to say: they are whole. So whatever was lost with the power is read again,
-//! and in the end every record is there once.
+//! The files that are read are on another disk, so to say: they are whole. Those that the collector had read are removed in the
+//! middle of the recording. So after a cut before that whatever was lost with the power is read again; after a cut behind it the
+//! folder alone has them. In the end every record is there once.
 
 use crate::disk::Disk;
+use crate::found::{Found, Tally};
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
-use crate::{DAY, Found, Options, in_parallel, sweep};
+use crate::{Options, in_parallel};
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,38 +19,60 @@ const CUTS: u64 = 25;
 
 /// Cuts the power `options.count` times.
 pub(crate) fn power(options: &Options) -> Found {
-    let name = options.collector.name();
+    let (tally, changes) = (Tally::begin(), AtomicU64::new(0));
     let recordings = options.count.div_ceil(CUTS);
-    let changes = AtomicU64::new(0);
     let faults = in_parallel(options.jobs, options.seed..options.seed + recordings, |seed| {
-        let cut = run::in_place(options, |place| play(options, place, seed));
-        cut.map(|count| _ = changes.fetch_add(count, Ordering::Relaxed)).map_err(|fault| format!("{seed}: {fault}"))
+        let again = format!("--count {CUTS} --seed {seed}");
+        let cut = run::in_place(options, |place| play(options, place, seed, &tally));
+        cut.map(|count| _ = changes.fetch_add(count, Ordering::Relaxed))
+            .map_err(|fault| format!("{}\n  {fault}", options.again("cuts", &again)))
     });
-    faults.iter().for_each(|fault| println!("{name}: cuts --count {CUTS} --seed {fault}"));
-    let report = format!(
-        "{name}: cuts, seed {}: {} power cuts in {recordings} recordings of {} changes, {} with a fault",
-        options.seed,
-        recordings * CUTS,
-        changes.into_inner(),
-        faults.len()
-    );
-    Found { report, failed: faults.len() }
+    let cuts = recordings * CUTS;
+    tally.found(
+        options,
+        "cuts",
+        &format!("{cuts} power cuts in {recordings} recordings of {} changes", changes.into_inner()),
+        &faults,
+    )
 }
 
-fn play(options: &Options, place: &Place, seed: u64) -> Result<u64, String> {
-    let failed = |error: io::Error| error.to_string();
-    let mut world = World::new(&place.logs(), DAY, seed).map_err(failed)?;
-    (0..4).try_for_each(|_| world.step()).map_err(failed)?;
-    let store = place.store();
-    let mut disk = Disk::new(&store);
-    run::traced(&*options.collector, place, &mut world, sweep::STEPS, &mut disk).map_err(failed)?;
+fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<u64, String> {
+    let (mut world, disk) = record(options, place, seed)?;
     let mut random = Random::new(seed ^ 0x706f_7765);
     for _ in 0..CUTS {
         let at = random.below(disk.len() as u64 + 1) as usize;
-        fs::remove_dir_all(&store).and_then(|()| fs::create_dir_all(&store)).map_err(failed)?;
-        disk.after_cut(at, &mut random).map_err(failed)?;
-        run::settle(&*options.collector, place, &mut world)
-            .map_err(|fault| format!("cut before change {at} of {}: {fault}", disk.len()))?;
+        cut(options, place, &mut world, &disk, at, &mut random, tally)?;
     }
     Ok(disk.len() as u64)
+}
+
+/// Records everything that a run does to the folder.
+pub(crate) fn record(options: &Options, place: &Place, seed: u64) -> Result<(World, Disk), String> {
+    let failed = |error: io::Error| error.to_string();
+    let collector = &*options.collector;
+    let mut world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
+    (0..4).try_for_each(|_| world.step()).map_err(failed)?;
+    world.set_aside(place.home().join("aside")).map_err(failed)?;
+    let mut disk = Disk::new(&place.store());
+    run::traced(collector, place, &mut world, &mut disk).map_err(failed)?;
+    Ok((world, disk))
+}
+
+/// Starts the collector on what may be left after a cut before change `at`.
+pub(crate) fn cut(
+    options: &Options,
+    place: &Place,
+    world: &mut World,
+    disk: &Disk,
+    at: usize,
+    random: &mut Random,
+    tally: &Tally,
+) -> Result<(), String> {
+    let (store, failed) = (place.store(), |error: io::Error| error.to_string());
+    fs::remove_dir_all(&store).and_then(|()| fs::create_dir_all(&store)).map_err(failed)?;
+    // What had been read and was removed cannot be read again: it is there, or lost.
+    world.bring_back(!disk.is_forgotten(at)).map_err(failed)?;
+    disk.after_cut(at, random).map_err(failed)?;
+    run::settle(&*options.collector, place, world, tally)
+        .map_err(|fault| format!("cut before change {at} of {}: {fault}", disk.len()))
 }

@@ -70,6 +70,35 @@ pub(crate) struct Disk {
     count: usize,
     /// What each thread is about to do.
     begun: HashMap<Pid, Begun>,
+    /// How many changes there were when the files that had been read were removed.
+    forgotten: Option<usize>,
+    /// Whether it says that it synced what it did not: a fault that has to be found.
+    pub(crate) is_lying: bool,
+}
+
+/// What a disk writes as a whole.
+const SECTOR_BYTES: usize = 512;
+
+/// What becomes of a write that was not synced.
+#[derive(Clone, Copy)]
+enum Fate {
+    Whole,
+    Lost,
+    /// The sectors before one are there.
+    TornAt(usize),
+    /// Each sector is there or not.
+    Sectors,
+}
+
+impl Fate {
+    fn of(random: &mut Random) -> Fate {
+        match random.below(6) {
+            0 => Fate::Lost,
+            1 => Fate::TornAt(random.below(9) as usize),
+            2 => Fate::Sectors,
+            _ => Fate::Whole,
+        }
+    }
 }
 
 struct Begun {
@@ -85,7 +114,13 @@ struct Begun {
 impl Disk {
     /// Nothing was done yet below `root`, which is empty or not there.
     pub(crate) fn new(root: &Path) -> Disk {
-        Disk { root: root.into(), changes: Vec::new(), inodes: HashMap::new(), count: 0, begun: HashMap::new() }
+        let (changes, inodes, begun) = (Vec::new(), HashMap::new(), HashMap::new());
+        Disk { root: root.into(), changes, inodes, count: 0, begun, forgotten: None, is_lying: false }
+    }
+
+    /// Whether the files that had been read were removed before change `at`.
+    pub(crate) fn is_forgotten(&self, at: usize) -> bool {
+        self.forgotten.is_some_and(|forgotten| forgotten <= at)
     }
 
     /// How many changes there are to cut between.
@@ -136,6 +171,7 @@ impl Disk {
         let (mut synced, mut folders) = (HashMap::new(), HashMap::new());
         for change in happened {
             match change {
+                _ if self.is_lying => {}
                 Change::Synced { inode, before } => drop(synced.insert(*inode, *before)),
                 Change::FolderSynced { path, before } => drop(folders.insert(path.clone(), *before)),
                 _ => {}
@@ -144,22 +180,28 @@ impl Disk {
         let is_sure = |number: usize, path: &Path| {
             path.parent().and_then(|parent| folders.get(parent)).is_some_and(|before| number < *before)
         };
-        // Names that are not sure are there up to some moment.
+        // Names that are not sure are there up to some moment, or each by chance.
         let until = at.saturating_sub(random.below(40) as usize * random.below(2) as usize);
+        let is_by_chance = random.one_in(3);
+        let chances: Vec<bool> = happened.iter().map(|_| random.one_in(2)).collect();
+        let is_named = |number: usize, path: &Path| {
+            let is_kept = if is_by_chance { chances[number] } else { number < until };
+            is_kept || is_sure(number, path)
+        };
         let mut names: BTreeMap<PathBuf, Inode> = BTreeMap::new();
         let mut made: Vec<PathBuf> = Vec::new();
         let mut contents: HashMap<Inode, Vec<u8>> = HashMap::new();
         for (number, change) in happened.iter().enumerate() {
             match change {
-                Change::Name { path, inode } if number < until || is_sure(number, path) => {
+                Change::Name { path, inode } if is_named(number, path) => {
                     names.insert(path.clone(), *inode);
                 }
-                Change::Folder { path } if number < until || is_sure(number, path) => made.push(path.clone()),
-                Change::Gone { path } if number < until || is_sure(number, path) => {
+                Change::Folder { path } if is_named(number, path) => made.push(path.clone()),
+                Change::Gone { path } if is_named(number, path) => {
                     names.remove(path);
                     made.retain(|folder| folder != path);
                 }
-                Change::Renamed { from, to, inode } if number < until || is_sure(number, to) => {
+                Change::Renamed { from, to, inode } if is_named(number, to) => {
                     names.remove(from);
                     if let Some(inode) = inode {
                         names.insert(to.clone(), *inode);
@@ -167,19 +209,22 @@ impl Disk {
                 }
                 Change::Write { inode, offset, bytes } => {
                     let is_sure = synced.get(inode).is_some_and(|before| number < *before);
-                    let kept = match random.below(4) {
-                        _ if is_sure => bytes.len(),
-                        0 => 0,
-                        // Torn at the end of a sector.
-                        1 => random.below(bytes.len() as u64 / 512 + 1) as usize * 512,
-                        _ => bytes.len(),
-                    };
                     let content = contents.entry(*inode).or_default();
-                    let (start, end) = (*offset as usize, *offset as usize + kept);
-                    if content.len() < end {
-                        content.resize(end, 0);
+                    let fate = if is_sure { Fate::Whole } else { Fate::of(random) };
+                    for (number, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+                        let is_kept = match fate {
+                            Fate::Whole => true,
+                            Fate::Lost => false,
+                            Fate::TornAt(end) => number < end,
+                            Fate::Sectors => random.one_in(2),
+                        };
+                        let start = *offset as usize + number * SECTOR_BYTES;
+                        let end = start + sector.len();
+                        if is_kept {
+                            content.resize(content.len().max(end), 0);
+                            content[start..end].copy_from_slice(sector);
+                        }
                     }
-                    content[start..end].copy_from_slice(&bytes[..kept]);
                 }
                 Change::Size { inode, size } => {
                     let is_sure = synced.get(inode).is_some_and(|before| number < *before);
@@ -202,7 +247,11 @@ impl Disk {
 }
 
 impl Player for Disk {
-    fn before(&mut self, call: &Call) -> Verdict {
+    fn forgotten(&mut self) {
+        self.forgotten = Some(self.changes.len());
+    }
+
+    fn before(&mut self, call: &Call) -> io::Result<Verdict> {
         let kind = i64::try_from(call.kind).unwrap_or(-1);
         let [a, b, c, d, ..] = call.arguments;
         let at = |folder: u64, path: u64| path_of(call.process, folder, path);
@@ -225,11 +274,11 @@ impl Player for Disk {
             | libc::SYS_copy_file_range
             | libc::SYS_fsync
             | libc::SYS_fdatasync => Vec::new(),
-            _ => return Verdict::Go,
+            _ => return Ok(Verdict::Go),
         };
         let is_there = paths.first().is_some_and(|path| path.symlink_metadata().is_ok());
         self.begun.insert(call.thread, Begun { call: *call, paths, is_there, before: self.changes.len() });
-        Verdict::Go
+        Ok(Verdict::Go)
     }
 
     fn after(&mut self, thread: Pid, result: i64) {

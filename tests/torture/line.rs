@@ -1,7 +1,9 @@
 //! The records that are written, and what tells each from every other: its stream, its number, its length, a checksum.
 //!
 //! ```text
-//! {"time":"2026-11-20T10:00:00.000123Z","level":"INFO","message":"@app-0/17/40/5b1d…@payload of 40 bytes"}
+//! {"time":"2026-11-20T10:00:00.000123Z","level":"INFO","message":"@0/17/40/5b1d…@payload of 40 bytes"}
+//! 2026-11-20T10:00:00.000123Z stdout P {"time":"…         as a container's runtime writes it, in pieces
+//! k                                                       a line of one byte, told by how often it is there
 //! ```
 //!
 //! A collector may do with the line what it likes as long as the message comes out as it went in.
@@ -17,18 +19,38 @@ pub(crate) struct Id {
     pub(crate) seq: u64,
 }
 
+/// The stream of lines of one byte, whose number is the byte.
+pub(crate) const BARE: u32 = 4;
+
 /// The line of a record at a time, with a payload of `length` bytes and a newline.
 pub(crate) fn line(id: Id, time: &str, length: usize) -> String {
+    format!("{{\"time\":\"{time}\",\"level\":\"INFO\",\"message\":\"{}\"}}\n", message(id, length))
+}
+
+/// What of a record has to come out as it went in.
+pub(crate) fn message(id: Id, length: usize) -> String {
     let payload = payload(id, length);
     let sum = checksum(payload.as_bytes());
     let Id { stream, seq } = id;
-    format!(
-        "{{\"time\":\"{time}\",\"level\":\"INFO\",\"message\":\"@{stream}/{seq}/{length}/{sum:016x}@{payload}\"}}\n"
-    )
+    format!("@{stream}/{seq}/{length}/{sum:016x}@{payload}")
+}
+
+/// The same line as a container's runtime writes it: cut before the bytes `cuts`, which are in order.
+pub(crate) fn in_pieces(line: &str, time: &str, cuts: &[usize]) -> String {
+    let mut pieces = String::with_capacity(line.len() + 64 * (cuts.len() + 1));
+    let mut from = 0;
+    for &cut in cuts {
+        pieces += &format!("{time} stdout P {}\n", &line[from..cut]);
+        from = cut;
+    }
+    pieces + &format!("{time} stdout F {}\n", line[from..].trim_end())
 }
 
 /// The record of a message, once every byte of it is as it was written. None where it is none of ours.
 pub(crate) fn read(message: &str) -> Option<Result<Id, String>> {
+    if let [letter @ b'a'..=b'z'] = message.as_bytes() {
+        return Some(Ok(Id { stream: BARE, seq: u64::from(*letter) }));
+    }
     let (head, payload) = message.strip_prefix('@')?.split_once('@')?;
     let mut parts = head.split('/');
     let mut number = || parts.next()?.parse::<u64>().ok();
@@ -41,9 +63,15 @@ pub(crate) fn read(message: &str) -> Option<Result<Id, String>> {
 
 /// Letters and digits that depend on the record alone.
 fn payload(id: Id, length: usize) -> String {
-    const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789-._";
+    const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
     let mut random = Random::new(u64::from(id.stream) << 40 ^ id.seq);
-    (0..length).map(|_| char::from(LETTERS[random.below(LETTERS.len() as u64) as usize])).collect()
+    let mut letters = Vec::with_capacity(length + 10);
+    while letters.len() < length {
+        let bits = random.next();
+        letters.extend((0..10).map(|n| LETTERS[(bits >> (6 * n)) as usize % 64]));
+    }
+    letters.truncate(length);
+    letters.into_iter().map(char::from).collect()
 }
 
 /// FNV-1a.

@@ -19,40 +19,38 @@
 mod collector;
 mod cuts;
 mod disk;
+mod doubts;
+mod found;
 mod kills;
 mod line;
+mod options;
 mod oracle;
+mod outbox;
+mod pushes;
 mod random;
 mod run;
+mod stream;
 mod sweep;
 mod tracer;
+mod troubles;
 mod world;
 
-use collector::Collector;
-use std::path::PathBuf;
+use options::Options;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-/// What the command line says.
-pub(crate) struct Options {
-    pub(crate) seed: u64,
-    pub(crate) count: u64,
-    pub(crate) stride: usize,
-    pub(crate) offset: u64,
-    pub(crate) jobs: usize,
-    /// Where folders are made; memory, unless told otherwise: what is killed loses nothing that it wrote.
-    pub(crate) base: PathBuf,
-    pub(crate) collector: Box<dyn Collector>,
-}
-
 fn main() -> ExitCode {
-    match options(std::env::args().skip(1)) {
+    match Options::parse(std::env::args().skip(1)) {
         Ok((modes, options)) => {
             let mut failed = 0;
             for mode in modes {
                 let found = match mode.as_str() {
                     "sweep" => sweep::kills(&options),
                     "faults" => sweep::faults(&options),
+                    "troubles" => troubles::random(&options),
+                    "pushes" => pushes::repeated(&options),
+                    "doubts" => doubts::tried(&options),
+                    "outbox" => outbox::sending(&options),
                     "cuts" => cuts::power(&options),
                     _ => kills::random(&options),
                 };
@@ -68,16 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a mode found.
-pub(crate) struct Found {
-    pub(crate) report: String,
-    pub(crate) failed: usize,
-}
-
-/// The day of all records: long ago, so that its tables are over and go through their life at once.
-pub(crate) const DAY: &str = "2026-11-18";
-
-/// Does `one` for each of `numbers`, `jobs` at a time, and gives the faults.
+/// Does `one` for each of `numbers`, `jobs` at a time. Prints the faults as they come, and gives them.
 pub(crate) fn in_parallel(
     jobs: usize,
     numbers: impl Iterator<Item = u64> + Send,
@@ -90,6 +79,7 @@ pub(crate) fn in_parallel(
             scope.spawn(|| {
                 while let Some(number) = next() {
                     if let Err(fault) = one(number) {
+                        println!("{fault}");
                         faults.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fault);
                     }
                 }
@@ -97,48 +87,4 @@ pub(crate) fn in_parallel(
         }
     });
     faults.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-fn options(args: impl Iterator<Item = String>) -> Result<(Vec<String>, Options), String> {
-    let memory = PathBuf::from("/dev/shm");
-    let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
-    let daytable = collector::named("daytable").ok_or("no daytable")?;
-    let (mut modes, mut is_short) = (Vec::new(), true);
-    let mut options = Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 2, base, collector: daytable };
-    let mut args = args;
-    while let Some(arg) = args.next() {
-        let mut number = |name: &str| -> Result<u64, String> {
-            let value = args.next().ok_or(format!("{name} needs a number"))?;
-            value.parse().map_err(|_| format!("{name} needs a number, not {value:?}"))
-        };
-        match arg.as_str() {
-            "sweep" | "faults" | "kills" | "cuts" => {
-                is_short = false;
-                modes.push(arg);
-            }
-            "--seed" => options.seed = number("--seed")?,
-            "--count" => options.count = number("--count")?,
-            "--stride" => options.stride = usize::try_from(number("--stride")?.max(1)).unwrap_or(1),
-            "--offset" => options.offset = number("--offset")?,
-            "--jobs" => options.jobs = usize::try_from(number("--jobs")?.max(1)).unwrap_or(1),
-            "--base" => options.base = args.next().ok_or("--base needs a folder")?.into(),
-            "--collector" => {
-                let name = args.next().ok_or("--collector needs a name")?;
-                options.collector = collector::named(&name).ok_or(format!("no collector is called {name:?}"))?;
-            }
-            // What `cargo test` says to every test binary, such as a filter; there are no tests to choose from.
-            _ if is_short && !arg.starts_with("--") => return Ok((Vec::new(), options)),
-            "--nocapture" | "--quiet" | "-q" | "--test-threads" => {}
-            _ => return Err(format!("unknown argument {arg:?}")),
-        }
-    }
-    if is_short {
-        modes = ["sweep", "faults", "kills", "cuts"].map(String::from).to_vec();
-        options.stride = options.stride.max(211);
-        options.count = if options.count == 0 { 25 } else { options.count };
-    } else {
-        options.stride = options.stride.max(1);
-        options.count = if options.count == 0 { 1000 } else { options.count };
-    }
-    Ok((modes, options))
 }

@@ -1,15 +1,32 @@
-//! What was written against what can be read: each record exactly once, with its bytes.
+//! What was written against what can be read: each record as often as it was written, with its bytes.
 
 use crate::line::{self, Id};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+/// What has to be there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written {
+    /// How often each record has to be there at least, and at most. A line that was written twice is there twice.
+    pub(crate) records: BTreeMap<Id, (usize, usize)>,
+    /// Messages of somebody else that were there before, and how often.
+    pub(crate) others: BTreeMap<String, usize>,
+}
+
+impl Written {
+    /// A record was written once more, so it is to be there once more.
+    pub(crate) fn add(&mut self, id: Id) {
+        let (least, most) = self.records.entry(id).or_default();
+        (*least, *most) = (*least + 1, *most + 1);
+    }
+}
 
 /// The difference between what was written and what is there.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) written: usize,
-    /// Written, and not there.
+    /// Written more often than it is there.
     pub(crate) lost: Vec<Id>,
-    /// There more than once.
+    /// There more often than it was written.
     pub(crate) twice: Vec<Id>,
     /// There, and never written, or not as it was written.
     pub(crate) wrong: Vec<String>,
@@ -17,19 +34,31 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     /// Compares the messages that a collector kept.
-    pub(crate) fn of(written: &BTreeSet<Id>, messages: impl IntoIterator<Item = String>) -> Verdict {
-        let mut verdict = Verdict { written: written.len(), ..Verdict::default() };
+    pub(crate) fn of(written: &Written, messages: impl IntoIterator<Item = String>) -> Verdict {
+        let count = written.records.values().map(|(least, _)| least).sum::<usize>();
+        let mut verdict = Verdict { written: count, ..Verdict::default() };
         let mut seen: BTreeMap<Id, usize> = BTreeMap::new();
+        let mut others = written.others.clone();
         for message in messages {
             match line::read(&message) {
-                Some(Ok(id)) if written.contains(&id) => *seen.entry(id).or_default() += 1,
+                Some(Ok(id)) if written.records.contains_key(&id) => *seen.entry(id).or_default() += 1,
                 Some(Ok(id)) => verdict.wrong.push(format!("{id:?} was never written")),
                 Some(Err(damage)) => verdict.wrong.push(damage),
-                None => verdict.wrong.push(format!("no record: {:?}", message.chars().take(60).collect::<String>())),
+                None => match others.get_mut(&message) {
+                    Some(left) if *left > 0 => *left -= 1,
+                    _ => verdict.wrong.push(format!("no record: {:?}", message.chars().take(60).collect::<String>())),
+                },
             }
         }
-        verdict.lost = written.iter().filter(|id| !seen.contains_key(id)).copied().collect();
-        verdict.twice = seen.into_iter().filter(|(_, times)| *times > 1).map(|(id, _)| id).collect();
+        let gone = others.iter().filter(|(_, left)| **left > 0);
+        verdict.wrong.extend(gone.map(|(message, _)| format!("{message:?} is there no more")));
+        for (id, (least, most)) in &written.records {
+            match seen.get(id).copied().unwrap_or(0) {
+                times if times < *least => verdict.lost.push(*id),
+                times if times > *most => verdict.twice.push(*id),
+                _ => {}
+            }
+        }
         verdict
     }
 

@@ -1,31 +1,39 @@
 //! One run: a collector on a world, stopped once in some way, then left in peace until it has everything.
 
 use crate::Options;
-use crate::collector::Collector;
-use crate::oracle;
-use crate::tracer::{self, Call, End, Player, Verdict};
+use crate::collector::{Collector, Stage};
+use crate::found::Tally;
+use crate::oracle::Verdict;
+use crate::tracer::{self, Call, End, Player};
 use crate::world::World;
+use nix::sys::signal::Signal;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a collector may take to have everything once it is left in peace.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Quiet after which nothing more is expected to happen by itself.
-const IDLE: Duration = Duration::from_millis(400);
+/// How long a collector may take to have everything once it is left in peace, on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Quiet after which it is asked how far it is, and how long it is left alone after that.
+const IDLE: Duration = Duration::from_millis(30);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Calls between two steps of the world.
-const CALLS_A_STEP: u64 = 150;
+const CALLS_A_STEP: u64 = 100;
+/// Steps of the world in a traced run before everything that was read is removed, and after it.
+const STEPS: [u64; 2] = [20, 4];
 
 /// The folders of one run, removed with it.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
+    /// How long a collector is waited for here.
+    pub(crate) patience: Duration,
 }
 
 impl Place {
     /// Empty folders below `base`.
     pub(crate) fn new(base: &Path) -> io::Result<Place> {
-        let place = Place { folder: tempfile::tempdir_in(base)? };
+        let place = Place { folder: tempfile::tempdir_in(base)?, patience: PATIENCE };
         std::fs::create_dir(place.store())?;
         Ok(place)
     }
@@ -50,37 +58,105 @@ impl Place {
 }
 
 /// Plays in folders that stay when it fails.
-pub(crate) fn in_place<T>(options: &Options, play: impl FnOnce(&Place) -> Result<T, String>) -> Result<T, String> {
-    let place = Place::new(&options.base).map_err(|error| error.to_string())?;
-    let played = play(&place);
+pub(crate) fn in_place<T>(options: &Options, play: impl FnOnce(&mut Place) -> Result<T, String>) -> Result<T, String> {
+    let mut place = Place::new(&options.base).map_err(|error| error.to_string())?;
+    let played = play(&mut place);
     played.map_err(|fault| format!("{fault}\n  left in {}", place.keep().display()))
 }
 
-/// Takes the steps of a world between the calls of a collector, and has it end when nothing happens any more.
-struct Playing<'w, 'p> {
-    world: &'w mut World,
-    steps: u64,
-    taken: u64,
-    since: u64,
-    is_told: bool,
-    fault: Option<io::Error>,
-    player: &'p mut dyn Player,
+/// Where a traced run is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The world takes its first steps, and its last.
+    Steps(usize),
+    /// All of it is to be read.
+    Reading(usize),
+    /// The days are to go their way, then they are let go, then they go.
+    Days,
+    LetGo,
+    Stopping,
 }
 
-impl Player for Playing<'_, '_> {
-    fn before(&mut self, call: &Call) -> Verdict {
-        self.since += 1;
-        if self.taken < self.steps && self.since >= CALLS_A_STEP {
-            (self.taken, self.since) = (self.taken + 1, 0);
-            self.fault = self.fault.take().or(self.world.step().err());
-        }
-        match self.player.before(call) {
-            Verdict::Go if self.taken == self.steps && !self.is_told && call.idle >= IDLE => {
-                self.is_told = true;
-                Verdict::Terminate
+/// Takes the steps of a world between the calls of a collector, and leads it through the life of a day to its end.
+struct Playing<'a> {
+    collector: &'a dyn Collector,
+    place: &'a Place,
+    world: &'a mut World,
+    part: Part,
+    steps: u64,
+    /// Calls since the last step.
+    since: u64,
+    asked: Instant,
+    player: &'a mut dyn Player,
+}
+
+impl Playing<'_> {
+    /// Goes on if the collector is through with the part where it is. Gives the signal that it is to have.
+    fn go_on(&mut self, call: &Call) -> io::Result<Option<Signal>> {
+        if let Part::Steps(part) = self.part {
+            self.since += 1;
+            // It may wait for something to happen.
+            if self.since >= CALLS_A_STEP || call.idle >= IDLE {
+                (self.steps, self.since) = (self.steps + 1, 0);
+                self.world.step()?;
             }
-            verdict => verdict,
+            if self.steps == STEPS[part] {
+                self.world.finish()?;
+                (self.part, self.steps) = (Part::Reading(part), 0);
+            }
+            return Ok(None);
         }
+        if call.idle < IDLE || self.asked.elapsed() < PAUSE || self.part == Part::Stopping {
+            return Ok(None);
+        }
+        let signal = self.ask();
+        self.asked = Instant::now();
+        signal
+    }
+
+    fn ask(&mut self) -> io::Result<Option<Signal>> {
+        let (home, days) = (self.place.home(), self.world.days());
+        match self.part {
+            Part::Reading(part) => {
+                // What cannot be read now may be in the middle of something.
+                let Ok(messages) = self.collector.messages(&home) else { return Ok(None) };
+                if !Verdict::of(&self.world.written, messages).lost.is_empty() {
+                    return Ok(None);
+                }
+                if part == 0 {
+                    self.player.forgotten();
+                    self.world.forget()?;
+                    self.world.write_present()?;
+                    self.part = Part::Steps(1);
+                } else {
+                    self.part = Part::Days;
+                }
+            }
+            Part::Days | Part::LetGo => match (self.part, self.collector.stage(&home, &days)) {
+                (Part::Days, Ok(Stage::Kept)) => {
+                    self.collector.let_go(&home, &self.place.logs())?;
+                    self.part = Part::LetGo;
+                    return Ok(Some(Signal::SIGHUP));
+                }
+                (_, Ok(Stage::Done)) => {
+                    self.part = Part::Stopping;
+                    return Ok(Some(Signal::SIGTERM));
+                }
+                _ => {}
+            },
+            Part::Steps(_) | Part::Stopping => {}
+        }
+        Ok(None)
+    }
+}
+
+impl Player for Playing<'_> {
+    fn before(&mut self, call: &Call) -> io::Result<tracer::Verdict> {
+        let verdict = self.player.before(call)?;
+        if verdict != tracer::Verdict::Go {
+            return Ok(verdict);
+        }
+        Ok(self.go_on(call)?.map_or(tracer::Verdict::Go, tracer::Verdict::Signal))
     }
 
     fn after(&mut self, thread: nix::unistd::Pid, result: i64) {
@@ -94,49 +170,64 @@ pub(crate) fn traced(
     collector: &dyn Collector,
     place: &Place,
     world: &mut World,
-    steps: u64,
     player: &mut dyn Player,
 ) -> io::Result<(End, u64)> {
     let command = collector.command(&place.home(), &place.logs())?;
-    let mut playing = Playing { world, steps, taken: 0, since: 0, is_told: false, fault: None, player };
-    let ended = tracer::run(&command, &mut playing)?;
-    playing.fault.map_or(Ok(ended), Err)
+    let (part, asked) = (Part::Steps(0), Instant::now());
+    tracer::run(
+        &command,
+        said(place)?,
+        &mut Playing { collector, place, world, part, steps: 0, since: 0, asked, player },
+    )
 }
 
 /// Starts a collector that is not traced.
 pub(crate) fn start(collector: &dyn Collector, place: &Place) -> io::Result<Child> {
-    let mut command: Command = collector.command(&place.home(), &place.logs())?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    spawn(place, collector.command(&place.home(), &place.logs())?)
+}
+
+/// Starts a collector by a command that was changed.
+pub(crate) fn spawn(place: &Place, mut command: Command) -> io::Result<Child> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said(place)?).spawn()
+}
+
+/// Where what it says goes.
+fn said(place: &Place) -> io::Result<File> {
+    File::options().append(true).create(true).open(place.home().join("said.log"))
 }
 
 /// Leaves a collector in peace until it has every record, stops it, and says what is lost, twice or wrong.
-pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World) -> Result<(), String> {
+pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World, tally: &Tally) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     world.finish().map_err(failed)?;
     let mut child = start(collector, place).map_err(failed)?;
-    let deadline = Instant::now() + PATIENCE;
-    let mut pause = Duration::from_millis(40);
+    let deadline = Instant::now() + place.patience;
+    let mut pause = Duration::from_millis(20);
     let verdict = loop {
         std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(500));
+        pause = (pause * 2).min(Duration::from_millis(200));
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Err(format!("it ended by itself: {status}"));
         }
         // What cannot be read now may be in the middle of something.
-        let verdict = collector.messages(&place.home()).map(|messages| oracle::Verdict::of(&world.written, messages));
-        match verdict {
+        match collector.messages(&place.home()).map(|messages| Verdict::of(&world.written, messages)) {
             Ok(verdict) if verdict.lost.is_empty() || Instant::now() >= deadline => break verdict,
-            Err(error) if Instant::now() >= deadline => return Err(error.to_string()),
+            Err(error) if Instant::now() >= deadline => {
+                end(&mut child).map_err(failed)?;
+                return Err(error.to_string());
+            }
             _ => {}
         }
     };
     terminate(&mut child).map_err(failed)?;
     if !verdict.is_clean() {
+        tally.count(&verdict);
         return Err(verdict.to_string());
     }
     // Once more when nothing moves.
     let messages = collector.messages(&place.home()).map_err(failed)?;
-    let verdict = oracle::Verdict::of(&world.written, messages);
+    let verdict = Verdict::of(&world.written, messages);
+    tally.count(&verdict);
     if !verdict.is_clean() {
         return Err(format!("after the stop: {verdict}"));
     }
@@ -146,15 +237,20 @@ pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World
 /// Ends a collector as its service manager would.
 pub(crate) fn terminate(child: &mut Child) -> io::Result<()> {
     let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM)?;
+    nix::sys::signal::kill(pid, Signal::SIGTERM)?;
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait()?.is_none() {
         if Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
+            end(child)?;
             return Err(io::Error::other("it did not end at SIGTERM"));
         }
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
+}
+
+/// Ends a collector at once.
+pub(crate) fn end(child: &mut Child) -> io::Result<()> {
+    child.kill()?;
+    child.wait().map(drop)
 }

@@ -10,9 +10,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// What happens at a call.
@@ -24,17 +26,22 @@ pub(crate) enum Verdict {
     Kill,
     /// It is not made, and fails.
     Fail(Errno),
-    /// The program is told to end, then the call is made.
-    Terminate,
+    /// It is made, and writes less than it was to write.
+    Short,
+    /// The program gets a signal, then the call is made.
+    Signal(Signal),
 }
 
 /// Who is asked before each call, and told after it.
 pub(crate) trait Player {
     /// A call is about to be made.
-    fn before(&mut self, call: &Call) -> Verdict;
+    fn before(&mut self, call: &Call) -> io::Result<Verdict>;
 
     /// The call that `thread` was about to make is made; negative results are errors.
     fn after(&mut self, _thread: Pid, _result: i64) {}
+
+    /// Whatever was written until now has been read, and is removed.
+    fn forgotten(&mut self) {}
 }
 
 /// One call, before it is made.
@@ -58,12 +65,34 @@ pub(crate) enum End {
     Killed(Signal),
 }
 
-/// Runs `command` to its end, and asks `player` before each call. Gives its end and the number of its calls.
-pub(crate) fn run(command: &Command, player: &mut dyn Player) -> io::Result<(End, u64)> {
+/// How long a run may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Runs `command` to its end, what it says going to `said`, and asks `player` before each call. Gives its end and the number of its calls. A run that does
+/// not end is killed, and an error.
+pub(crate) fn run(command: &Command, said: File, player: &mut dyn Player) -> io::Result<(End, u64)> {
+    let leader = start(command, said)?;
+    let (over, is_over) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(move || {
+            let is_stuck = is_over.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+            if is_stuck { kill(leader, Signal::SIGKILL).is_ok() } else { false }
+        });
+        let ended = follow(leader, player);
+        drop(over);
+        match watch.join() {
+            Ok(false) => ended,
+            _ => Err(io::Error::other(format!("it did not end within {PATIENCE:?}"))),
+        }
+    })
+}
+
+/// Starts a program that is stopped before its first call.
+fn start(command: &Command, said: File) -> io::Result<Pid> {
     // It stops before it becomes the program, so that not one call of that is missed.
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
-    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).process_group(0);
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => shell.env(name, value),
@@ -79,7 +108,10 @@ pub(crate) fn run(command: &Command, player: &mut dyn Player) -> io::Result<(End
         | Options::PTRACE_O_EXITKILL;
     ptrace::seize(leader, options)?;
     kill(leader, Signal::SIGCONT)?;
+    Ok(leader)
+}
 
+fn follow(leader: Pid, player: &mut dyn Player) -> io::Result<(End, u64)> {
     let (mut is_program, mut number) = (false, 0);
     let mut inside: HashSet<Pid> = HashSet::new();
     let mut failing: HashMap<Pid, Errno> = HashMap::new();
@@ -112,13 +144,18 @@ pub(crate) fn run(command: &Command, player: &mut dyn Player) -> io::Result<(End
                     if !is_waiting(call.kind) {
                         busy = Instant::now();
                     }
-                    match player.before(&call) {
+                    match player.before(&call)? {
                         Verdict::Go => {}
                         Verdict::Kill => {
                             kill(leader, Signal::SIGKILL)?;
                             continue;
                         }
-                        Verdict::Terminate => kill(leader, Signal::SIGTERM)?,
+                        Verdict::Signal(signal) => kill(leader, signal)?,
+                        Verdict::Short => {
+                            // Bytes of a buffer, or buffers of a list.
+                            registers.rdx = registers.rdx.div_ceil(2);
+                            ptrace::setregs(thread, registers)?;
+                        }
                         Verdict::Fail(errno) => {
                             registers.orig_rax = u64::MAX;
                             ptrace::setregs(thread, registers)?;

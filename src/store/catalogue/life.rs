@@ -285,6 +285,9 @@ impl Catalogue {
     /// Lets the empty file of an outbox go: it is live no more, and known as one that is to be removed.
     pub(crate) fn let_go(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
         self.change(|transaction| {
+            let sent = "UPDATE state SET rows_sent = rows_sent
+                        + coalesce((SELECT entities FROM file WHERE name = ?1 AND role = 'outbox'), 0)";
+            transaction.execute(sent, [file])?;
             transaction.execute("DELETE FROM file WHERE name = ?1 AND role = 'outbox'", [file])?;
             transaction
                 .execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", params![file, day.to_string()])
@@ -308,7 +311,7 @@ impl Catalogue {
     ) -> Result<(), StoreError> {
         let name = day.to_string();
         let is_whole = self.change(|transaction| {
-            let mut last_seq = 0;
+            let (mut last_seq, mut rows) = (0, 0);
             for input in inputs {
                 let gone = "DELETE FROM file WHERE name = ?1 AND role IN ('closed', 'sealed') AND last_seq = ?2";
                 if transaction.execute(gone, params![input.name, input.last_seq])? != 1 {
@@ -317,7 +320,10 @@ impl Catalogue {
                 }
                 transaction.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", [&input.name, &name])?;
                 last_seq = last_seq.max(input.last_seq);
+                rows += input.entities;
             }
+            let replaced = "UPDATE state SET rows_replaced = rows_replaced + ?1";
+            transaction.execute(replaced, [rows - seal.rows.cast_signed()])?;
             made(transaction, output)?;
             put_sealed(transaction, &name, output, last_seq, seal)
         });
@@ -400,6 +406,10 @@ impl Catalogue {
             {
                 return Ok(Err(missing));
             }
+            let dropped = "UPDATE state SET rows_dropped = rows_dropped
+                + coalesce((SELECT sum(entities) FROM file WHERE day = ?1
+                            AND day NOT IN (SELECT name FROM day WHERE state = 'restored')), 0)";
+            transaction.execute(dropped, [&name])?;
             let files = {
                 let mut statement = transaction.prepare("DELETE FROM file WHERE day = ?1 RETURNING name")?;
                 statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
@@ -599,10 +609,16 @@ pub(super) fn undone() -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("ALTER TABLE {} DROP COLUMN {};", words[0], words[3])
     });
-    let dropped =
-        ["making", "archive", "watch", "pressure", "once", "commit_clock"].map(|table| format!("DROP TABLE {table};"));
+    let dropped = ["making", "archive", "watch", "pressure", "once", "commit_clock", "listener"]
+        .map(|table| format!("DROP TABLE {table};"));
+    let books = crate::store::books::SCHEMA
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("ALTER TABLE state ADD COLUMN "));
+    let books = books
+        .map(|line| format!("ALTER TABLE state DROP COLUMN {};", line.split_whitespace().next().unwrap_or_default()));
     added
         .chain(dropped)
+        .chain(books)
         .chain(["ALTER TABLE source DROP COLUMN cursor; ALTER TABLE state DROP COLUMN outbox_stays;".into()])
         .collect()
 }

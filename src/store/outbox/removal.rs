@@ -1,6 +1,7 @@
 //! What was sent goes from its file: pages by their id, commit and checksum, packed ones out of their pack.
 
 use super::super::StoreError;
+use super::super::books::Taken;
 use super::super::day::{DayFile, HEADER_COLUMNS, read_header};
 use super::super::intake::{Done, Intake, Submission};
 use super::super::pack::{self, Packer, PageRow, Place};
@@ -92,7 +93,9 @@ impl Departures {
     /// Commits rows of a table that stays here, however full the outbox is. `done` hears what became of them.
     pub fn keep(&self, batches: Vec<Batch>, done: Done) -> Result<(), StoreError> {
         let step = Box::new(move |committer: &mut super::super::commit::Committer| {
-            committer.keep(Submission { batches, done, ..Submission::default() });
+            let records = batches.iter().map(Batch::records).sum();
+            let taken = vec![Taken::records("daytable", "dead_letters", records)];
+            committer.keep(Submission { batches, done, taken, ..Submission::default() });
         });
         self.intake.aside(step).map_err(|_| StoreError::Closed)
     }

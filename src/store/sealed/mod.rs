@@ -56,6 +56,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod text;
+mod through;
 mod writer;
 
 pub(in crate::store) use block::Block;

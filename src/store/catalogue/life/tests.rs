@@ -1,6 +1,7 @@
 //! What the catalogue keeps of lives, and the permit.
 
 use super::*;
+use crate::store::books::Entry;
 use crate::store::catalogue::{Rule, Touched};
 
 fn day(name: &str) -> DayTable {
@@ -41,7 +42,7 @@ fn catalogue(table: &DayTable) -> (tempfile::TempDir, Catalogue) {
     let file = format!("{table}.1.db");
     catalogue.create_day(table, 1, &file, Role::Open, Ticks::MIN, false).expect("created");
     let touched = [Touched { file: &file, entities: 5, times: None }];
-    catalogue.commit(1, &touched, std::iter::empty(), [].iter(), None, None).expect("committed");
+    catalogue.commit(1, &touched, std::iter::empty(), [].iter(), None, Entry::default()).expect("committed");
     (dir, catalogue)
 }
 
@@ -97,7 +98,7 @@ fn what_came_after_the_archive_keeps_the_day() {
             std::iter::empty(),
             [].iter(),
             None,
-            None,
+            Entry::default(),
         )
         .expect("committed");
     assert!(refusal(&mut catalogue, &table).contains("1 of its rows"));
@@ -173,7 +174,7 @@ fn only_what_is_left_alone_is_watched() {
     catalogue.note_watch(seconds(10)).expect("noted");
     assert_eq!(quiet(&catalogue), Some((1, seconds(10))));
     let touched = [Touched { file: "Log20261120.1.db", entities: 1, times: None }];
-    catalogue.commit(2, &touched, std::iter::empty(), [].iter(), Ticks::new(77), None).expect("committed");
+    catalogue.commit(2, &touched, std::iter::empty(), [].iter(), Ticks::new(77), Entry::default()).expect("committed");
     catalogue.note_watch(seconds(10)).expect("noted");
     assert_eq!(quiet(&catalogue), Some((2, seconds(30))));
     let watch = catalogue.watch().expect("read");

@@ -1,0 +1,137 @@
+//! What listeners lost and refused is written to the ledger, so that it outlives the daemon that saw it.
+//!
+//! Records are entered by the commit that holds them; what was lost has none. So what was counted since the last time is
+//! handed to the store every [`EVERY`], where there is any, and at the stop. A kill takes along what was lost in the
+//! seconds before it; nothing is ever entered twice, as what a failed commit refused counts as not said.
+
+use super::observe::Counted;
+use crate::fair::Reason;
+use crate::live::Live;
+use crate::push::{EndpointCounters, Push};
+use crate::store::{Done, Intake, Submission, Taken};
+use crate::syslog::ListenerCounters;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// How often losses are written.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// By kind and name: bytes that came, and losses by reason.
+type Counts = BTreeMap<(&'static str, String), (u64, BTreeMap<String, u64>)>;
+
+/// What writes losses down.
+pub(super) struct Losses {
+    pub(super) counted: Live<Counted>,
+    pub(super) push: Arc<Push>,
+    pub(super) intake: Intake,
+}
+
+impl Losses {
+    /// Works until the other end of `stopped` is gone, and writes the last ones then: sources have ended by that time.
+    pub(super) fn work(self, stopped: Receiver<()>) {
+        let mut said = Counts::new();
+        while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            self.say(&mut said);
+        }
+        self.say(&mut said);
+    }
+
+    fn say(&self, said: &mut Counts) {
+        let now = self.counts();
+        let taken = since(said, &now);
+        if taken.is_empty() {
+            return;
+        }
+        let (told, hears) = mpsc::channel();
+        let done = Done::new(move |is_committed| {
+            // Whoever hears waits below.
+            let _ = told.send(is_committed);
+        });
+        let submission = Submission { taken, epoch: self.intake.epoch(), done, ..Submission::default() };
+        if self.intake.submit(submission).is_ok() && hears.recv() == Ok(true) {
+            *said = now;
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let counted = self.counted.now();
+        let mut counts = Counts::new();
+        for listener in &counted.all_listeners {
+            add(&mut counts, ("syslog", listener.name.clone()), &listener.bytes, of_listener(listener));
+        }
+        for endpoint in self.push.counters() {
+            add(&mut counts, ("push", endpoint.name.to_owned()), &endpoint.bytes, of_endpoint(endpoint));
+        }
+        counts
+    }
+}
+
+/// Blocks of one name count together.
+fn add(counts: &mut Counts, who: (&'static str, String), bytes: &AtomicU64, losses: Vec<(String, u64)>) {
+    let (all_bytes, all) = counts.entry(who).or_default();
+    *all_bytes += bytes.load(Ordering::Relaxed);
+    for (reason, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
+        *all.entry(reason).or_default() += count;
+    }
+}
+
+fn of_listener(listener: &ListenerCounters) -> Vec<(String, u64)> {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let over = Reason::ALL.map(|reason| (reason.label().to_owned(), read(&listener.over[reason.number()])));
+    let closed = listener.closed().map(|(reason, count)| (format!("connections_{reason}"), count));
+    let own = [
+        ("kernel", &listener.kernel_drops),
+        ("stopped", &listener.tally.lost),
+        ("truncated_records", &listener.tally.truncated),
+        ("invalid_utf8_records", &listener.tally.invalid_utf8),
+    ];
+    own.map(|(reason, counter)| (reason.to_owned(), read(counter))).into_iter().chain(over).chain(closed).collect()
+}
+
+fn of_endpoint(endpoint: &EndpointCounters) -> Vec<(String, u64)> {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let own = [
+        ("refused_records", &endpoint.records_refused),
+        ("truncated_records", &endpoint.tally.truncated),
+        ("invalid_utf8_records", &endpoint.tally.invalid_utf8),
+    ];
+    let bodies = endpoint.refused().map(|(reason, count)| (format!("bodies_{reason}"), count));
+    own.map(|(reason, counter)| (reason.to_owned(), read(counter))).into_iter().chain(bodies).collect()
+}
+
+/// What was counted since it was said last.
+fn since(said: &Counts, now: &Counts) -> Vec<Taken> {
+    let none = (0, BTreeMap::new());
+    let each = now.iter().filter_map(|(who, (bytes, losses))| {
+        let (said_bytes, said_losses) = said.get(who).unwrap_or(&none);
+        let more = |(reason, count): (&String, &u64)| {
+            let more = count.saturating_sub(said_losses.get(reason).copied().unwrap_or(0));
+            (more > 0).then(|| (reason.clone(), more))
+        };
+        let losses: Vec<(String, u64)> = losses.iter().filter_map(more).collect();
+        let bytes = bytes.saturating_sub(*said_bytes);
+        let taken = Taken { bytes, losses, ..Taken::records(who.0, &*who.1, 0) };
+        (taken.bytes > 0 || !taken.losses.is_empty()).then_some(taken)
+    });
+    each.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_not_said_again() {
+        let counts = |bytes, kernel| {
+            Counts::from([(("syslog", "udp".to_owned()), (bytes, BTreeMap::from([("kernel".to_owned(), kernel)])))])
+        };
+        let taken = since(&Counts::new(), &counts(7, 3));
+        assert_eq!((taken[0].bytes, &taken[0].losses), (7, &vec![("kernel".to_owned(), 3)]));
+        assert_eq!(since(&counts(7, 3), &counts(7, 3)), []);
+        let taken = since(&counts(7, 3), &counts(9, 5));
+        assert_eq!((taken[0].bytes, &taken[0].losses), (2, &vec![("kernel".to_owned(), 2)]));
+    }
+}

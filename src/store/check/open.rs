@@ -1,0 +1,200 @@
+//! The file of an open day.
+//!
+//! Commits go on while it is looked at. So rows are counted in one snapshot of the file, and the catalogue is asked behind
+//! it: it says the same as the file, or as the file was one commit before, whose commit point is still to come; or it is
+//! further, and the snapshot is taken anew. Pages are read a few at a time, each with its header in one snapshot, by
+//! their numbers, which are never used twice: what tidy merges meanwhile is found again behind them.
+
+use super::{Checked, Fault, Noted, OnBytes};
+use crate::store::StoreError;
+use crate::store::day::{self, HEADER_COLUMNS, Total, read_header, read_total};
+use crate::store::pack::{self, PageRow};
+use crate::store::tidy;
+use rusqlite::{Connection, params};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How often a snapshot is taken that agrees with the catalogue, before it is said that none does.
+const SNAPSHOTS: usize = 100;
+/// How long it is waited between two.
+const SNAPSHOT_WAIT: Duration = Duration::from_millis(20);
+/// Pages that are read in one snapshot.
+const PAGES_AT_A_TIME: usize = 32;
+
+/// Looks at the file at `path`, of which `noted` says what the catalogue says. Ends early where `on` breaks.
+pub fn open_file(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>, on: OnBytes<'_>) -> Checked {
+    let looked = look(path, noted, on).unwrap_or_else(|error| Checked::unreadable(&error));
+    // Whatever is wrong with a file that is live no more is nobody's loss.
+    if !looked.faults.is_empty() && matches!(noted(), Ok(Noted::Gone)) { Checked::gone() } else { looked }
+}
+
+fn look(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>, on: OnBytes<'_>) -> Result<Checked, StoreError> {
+    let (connection, _) = day::open_to_read(path)?;
+    let mut checked = Checked::default();
+    match agreeing(&connection, path, noted)? {
+        Agreed::Gone => return Ok(Checked::gone()),
+        Agreed::Total(total) => count(&connection, total, &mut checked),
+        Agreed::Not(total, what) => {
+            checked.count(what);
+            count(&connection, total, &mut checked);
+        }
+    }
+    let _ = connection.execute_batch("ROLLBACK");
+    read_pages(&connection, path, &mut checked, on);
+    Ok(checked)
+}
+
+/// What a snapshot of the file says, which is open still.
+enum Agreed {
+    /// What the catalogue says.
+    Total(Total),
+    /// Something else.
+    Not(Total, String),
+    /// It is not live any more.
+    Gone,
+}
+
+fn agreeing(
+    connection: &Connection,
+    path: &Path,
+    noted: &dyn Fn() -> Result<Noted, StoreError>,
+) -> Result<Agreed, StoreError> {
+    let sql = |error| StoreError::sqlite(path)(error);
+    let mut tries = 0;
+    loop {
+        connection.execute_batch("BEGIN").map_err(sql)?;
+        day::see_packs(connection).map_err(sql)?;
+        let total = read_total(connection).map_err(sql)?;
+        let (live, committed) = match noted()? {
+            Noted::Unknown => return Ok(Agreed::Total(total)),
+            Noted::Gone => return Ok(Agreed::Gone),
+            Noted::Live(live, committed) => (live, committed),
+        };
+        let said = (live.last_seq, live.entities);
+        let is_ahead = total.last_seq > committed && (total.seq_before, total.entities_before) == said;
+        if (total.last_seq, total.entities) == said || is_ahead {
+            return Ok(Agreed::Total(total));
+        }
+        tries += 1;
+        if tries == SNAPSHOTS || total.last_seq > committed + 1 {
+            let Total { last_seq, entities, .. } = total;
+            let what = format!(
+                "its last commit is {last_seq} with {entities} rows, the catalogue says {} with {}",
+                said.0, said.1
+            );
+            return Ok(Agreed::Not(total, what));
+        }
+        connection.execute_batch("ROLLBACK").map_err(sql)?;
+        sleep(SNAPSHOT_WAIT);
+    }
+}
+
+/// Counts rows, in the snapshot that is open, and holds them against what the file says it has.
+fn count(connection: &Connection, total: Total, checked: &mut Checked) {
+    let counted = (|| -> rusqlite::Result<()> {
+        let sums = "SELECT count(*), coalesce(sum(entities), 0), coalesce(sum(records), 0),
+                    coalesce(sum(partition NOT IN (SELECT id FROM partition)), 0) FROM page";
+        let (pages, rows, records, strange): (i64, i64, i64, i64) =
+            connection.query_row(sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+        let packed: i64 = connection.query_row("SELECT coalesce(sum(entities), 0) FROM pack", [], |row| row.get(0))?;
+        let heads = pack::pages_since(connection, i64::MIN)?;
+        let in_heads: u64 = heads.iter().map(|page| u64::from(page.header.entities)).sum();
+        let packed_records: u64 = heads.iter().map(|page| u64::from(page.header.records)).sum();
+        let rows = rows + packed;
+        checked.rows = u64::try_from(rows).unwrap_or(0);
+        checked.records = u64::try_from(records).unwrap_or(0) + packed_records;
+        let expected = total.entities - total.merged;
+        if rows != expected {
+            checked.count(format!("its pages have {rows} rows, it says that it has {expected}"));
+        }
+        if in_heads != u64::try_from(packed).unwrap_or(0) {
+            checked.count(format!("the heads of its packs have {in_heads} rows, the packs say {packed}"));
+        }
+        if strange > 0 {
+            checked.count(format!("{strange} of its pages are of no partition"));
+        }
+        for index in ["page_of_partition", "page_by_time"] {
+            let known = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1)";
+            if !connection.query_row(known, [index], |row| row.get::<_, bool>(0))? {
+                continue;
+            }
+            let select = format!("SELECT count(*) FROM page INDEXED BY {index}");
+            let found: i64 = connection.query_row(&select, [], |row| row.get(0))?;
+            if found != pages {
+                checked.count(format!("its index {index} knows {found} pages of {pages}"));
+            }
+        }
+        let bodies: i64 = connection.query_row("SELECT count(*) FROM body", [], |row| row.get(0))?;
+        if bodies > pages {
+            checked.count(format!("{} of its bodies are of no page", bodies - pages));
+        }
+        Ok(())
+    })();
+    if let Err(error) = counted {
+        checked.faults.push(Fault::Unreadable(error.to_string()));
+    }
+}
+
+/// Reads every page and holds it against its checksum.
+fn read_pages(connection: &Connection, path: &Path, checked: &mut Checked, on: OnBytes<'_>) {
+    let rows = format!("SELECT {HEADER_COLUMNS} FROM page WHERE page.id > ?1 ORDER BY page.id LIMIT {PAGES_AT_A_TIME}");
+    let packs = "SELECT id FROM pack WHERE id > ?1 ORDER BY id LIMIT 1";
+    for is_packed in [false, true] {
+        let mut last = i64::MIN;
+        loop {
+            let pages = snapshot(connection, |connection| {
+                let mut pages: Vec<PageRow> = Vec::new();
+                if is_packed {
+                    let mut statement = connection.prepare_cached(packs)?;
+                    let ids = statement.query_map([last], |row| row.get::<_, i64>(0))?;
+                    for id in ids.collect::<rusqlite::Result<Vec<_>>>()? {
+                        last = id;
+                        pack::unpack(connection, id, &mut pages)?;
+                    }
+                } else {
+                    let mut statement = connection.prepare_cached(&rows)?;
+                    let mut found = statement.query(params![last])?;
+                    while let Some(row) = found.next()? {
+                        last = row.get(0)?;
+                        pages.push(read_header(row)?);
+                    }
+                }
+                let read = |page: &PageRow| tidy::read_page(connection, path, page).map(drop);
+                let bad: Vec<String> =
+                    pages.iter().filter_map(|page| read(page).err()).map(|error| told(&error)).collect();
+                let bytes = pages.iter().map(|page| u64::from(page.header.raw_bytes)).sum::<u64>();
+                Ok((pages.len(), bytes, bad))
+            });
+            let (read, bytes, bad) = match pages {
+                Ok(pages) => pages,
+                Err(error) => {
+                    checked.faults.push(Fault::Unreadable(error.to_string()));
+                    break;
+                }
+            };
+            bad.into_iter().for_each(|what| checked.bytes(what));
+            if on(bytes).is_break() {
+                return;
+            }
+            if read == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Without the path, which is told beside it.
+fn told(error: &StoreError) -> String {
+    match error {
+        StoreError::Damaged { page, what, .. } => format!("page {page}: {what}"),
+        error => error.to_string(),
+    }
+}
+
+fn snapshot<T>(connection: &Connection, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    connection.execute_batch("BEGIN")?;
+    let result = read(connection);
+    connection.execute_batch("ROLLBACK")?;
+    result
+}

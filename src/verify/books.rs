@@ -1,0 +1,57 @@
+//! The books: what came in is what stands and what went.
+
+use super::{Kind, Run};
+use crate::store::books::Books;
+use crate::store::catalogue::Catalogue;
+
+const ADVICE: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; `daytable repair` begins the books anew";
+
+impl Run<'_> {
+    /// Adds up all accounts, which one statement reads as they were at one moment.
+    pub(super) fn books(&mut self, catalogue: &Catalogue) {
+        let books = match catalogue.books() {
+            Ok(Some(books)) => books,
+            // No daemon of this version has opened the folder: it has none yet.
+            Ok(None) => return,
+            Err(error) => return self.find(Kind::Books, "catalog.db", None, error.to_string(), ADVICE),
+        };
+        for what in out_of_balance(&books) {
+            self.find(Kind::Books, "catalog.db", None, what, ADVICE);
+        }
+    }
+}
+
+fn out_of_balance(books: &Books) -> Vec<String> {
+    let mut found = Vec::new();
+    if books.records_out() != 0 {
+        let Books { of_sources, forgotten, of_listeners, records_before, records_in, .. } = books;
+        let said = of_sources + forgotten + of_listeners;
+        found.push(format!(
+            "sources and listeners say that they committed {said} records, commits were given {records_in} and {records_before} were there before"
+        ));
+    }
+    if books.rows_out() != 0 {
+        let Books { standing, dropped, sent, replaced, rows_in, rows_before, .. } = books;
+        found.push(format!(
+            "{standing} rows stand, {dropped} were dropped, {sent} sent and {replaced} replaced; commits were given {rows_in} and {rows_before} were there before"
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_too_few_and_a_record_too_many_are_two_findings() {
+        let whole =
+            Books { records_in: 5, of_sources: 3, of_listeners: 2, rows_in: 7, standing: 4, ..Books::default() };
+        let whole = Books { dropped: 1, sent: 1, replaced: 1, ..whole };
+        assert_eq!(out_of_balance(&whole), Vec::<String>::new());
+        let found = out_of_balance(&Books { standing: 3, of_sources: 4, ..whole });
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("committed 6 records, commits were given 5"), "{found:?}");
+        assert!(found[1].starts_with("3 rows stand"), "{found:?}");
+    }
+}

@@ -1,0 +1,187 @@
+//! Whether a data folder is whole: nothing lost, nothing twice, as far as that can be told afterwards.
+//!
+//! ```text
+//! what sources and listeners say they committed ═╗ books      what came in = what stands + what went
+//! day-tables that the catalogue names ───────────╬ tables     rows, and every page, block and manifest by its checksum
+//! archives that it names ────────────────────────╬ archives   there, and by their manifests
+//! files that were read, where they still are ────╝ sources    position, length, the bytes before the position
+//! ```
+//!
+//! [`verify`] reads beside whoever writes, and changes nothing. What it compares it reads in one snapshot, or so that what
+//! was written meanwhile is told from what is wrong: **a daemon at work is no finding**. A folder that is damaged in
+//! any way gives findings; nothing ends at the first.
+//!
+//! The daily run of the daemon is the same with a share of the sealed days and archives, and at a bounded rate ([`Ask`]).
+
+mod archives;
+mod books;
+mod finding;
+mod sources;
+mod tables;
+
+pub use finding::{Finding, Kind, Verdict};
+
+use crate::archive::Access;
+use crate::store::{Reader, StoreError};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What is to be verified, and how much of it is read.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    /// The data folder.
+    pub data_dir: &'a Path,
+    /// How archives are reached.
+    pub access: &'a Access,
+    /// Whether archives are read back whole; else it is looked whether they are there, with the right length.
+    pub reads_archives: bool,
+    /// Which sealed days and archives are read to their last byte; of the others footer and manifest are.
+    pub share: Share,
+    /// Bytes that are read a second at most; none is as fast as it goes.
+    pub bytes_per_second: Option<u64>,
+}
+
+/// A part of the sealed days and archives: each of them is in one of `parts`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How many parts there are.
+    pub parts: u64,
+    /// Which of them, from 0.
+    pub part: u64,
+}
+
+impl Share {
+    /// All of them.
+    pub const ALL: Share = Share { parts: 1, part: 0 };
+
+    /// Whether what has this name is in it.
+    pub fn has(self, name: &str) -> bool {
+        xxh3_64(name.as_bytes()) % self.parts.max(1) == self.part
+    }
+}
+
+/// How far a verification is: what it looks at, and bytes that were read of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The file or archive.
+    pub at: String,
+    /// Things that were looked at.
+    pub done: u64,
+    /// Of how many.
+    pub total: u64,
+}
+
+/// Told of progress; a break ends the verification with what was found by then.
+pub type OnProgress<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
+
+/// What was found, and what it comes to.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What does not hold.
+    pub findings: Vec<Finding>,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// Whether it was ended before it had looked at everything.
+    pub is_stopped: bool,
+}
+
+/// Verifies a data folder.
+///
+/// # Errors
+///
+/// [`StoreError::NoStore`] and [`StoreError::NewerFormat`], where there is nothing that could be verified.
+pub fn verify(ask: &Ask<'_>, on: OnProgress<'_>) -> Result<Report, StoreError> {
+    let mut run = Run { ask, report: Report::default(), on, progress: Progress::default(), pace: Pace::new(ask) };
+    let reader = match Reader::open(ask.data_dir) {
+        Ok(reader) => Some(reader),
+        Err(error @ (StoreError::NoStore(_) | StoreError::NewerFormat { .. })) => return Err(error),
+        Err(error) => {
+            run.find(Kind::Catalogue, "catalog.db", None, error.to_string(), ADVICE_CATALOGUE);
+            None
+        }
+    };
+    if let Some(reader) = &reader {
+        run.books(reader.catalogue());
+    }
+    run.tables(reader.as_ref());
+    if let Some(reader) = &reader {
+        run.sources(reader);
+        run.archives(reader.catalogue());
+    }
+    let Run { mut report, .. } = run;
+    report.verdict.findings = report.findings.len() as u64;
+    report.verdict.whole = report.findings.is_empty();
+    Ok(report)
+}
+
+const ADVICE_CATALOGUE: &str =
+    "stop the daemon, copy the folder, then bring catalog.db back from a backup, or run `daytable repair`";
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress { at: String::new(), done: 0, total: 1 }
+    }
+}
+
+/// A verification under way.
+struct Run<'a> {
+    ask: &'a Ask<'a>,
+    report: Report,
+    on: OnProgress<'a>,
+    progress: Progress,
+    pace: Pace,
+}
+
+impl Run<'_> {
+    fn find(&mut self, kind: Kind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
+        let file = file.map(str::to_owned);
+        self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice });
+    }
+
+    /// The next thing is looked at.
+    fn begin(&mut self, at: &str) {
+        at.clone_into(&mut self.progress.at);
+        self.progress.done += 1;
+        self.progress.total = self.progress.total.max(self.progress.done);
+        // Whether it was ended is looked at before the next thing.
+        let _ = self.told(0);
+    }
+
+    /// Bytes were read. Breaks where it was ended.
+    fn told(&mut self, bytes: u64) -> ControlFlow<()> {
+        self.report.verdict.bytes += bytes;
+        self.pace.read(bytes);
+        self.report.is_stopped |= (self.on)(&self.progress).is_break();
+        if self.report.is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.report.is_stopped
+    }
+}
+
+/// Keeps reading at a rate, by waiting.
+struct Pace {
+    bytes_per_second: Option<u64>,
+    since: Instant,
+    bytes: u64,
+}
+
+impl Pace {
+    fn new(ask: &Ask<'_>) -> Pace {
+        Pace { bytes_per_second: ask.bytes_per_second, since: Instant::now(), bytes: 0 }
+    }
+
+    fn read(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let Some(rate) = self.bytes_per_second.filter(|rate| *rate > 0) else { return };
+        let due = Duration::from_millis(self.bytes.saturating_mul(1000) / rate);
+        // In short waits, so that whoever ends it need not wait for long.
+        let wait = due.saturating_sub(self.since.elapsed()).min(Duration::from_millis(500));
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
+    }
+}

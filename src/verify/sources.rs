@@ -1,0 +1,91 @@
+//! The files that were read, where they still are: position, length, the bytes before the position; and what each ledger
+//! adds up to.
+//!
+//! A daemon at work sees a rotation a moment after it happened. So what a file is not is asked again, with what the
+//! catalogue knows by then, before it is said; where a daemon runs, for as long as that takes to notice.
+
+use super::{Kind, Run};
+use crate::store::{Reader, SourceKind, SourceState};
+use crate::tail::{Found, check};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// How often a file that is not what was read is looked at again,
+const LOOKS: usize = 20;
+/// how long after the time before,
+const LOOK_WAIT: Duration = Duration::from_millis(500);
+/// and how often where no daemon runs that could change it.
+const LOOKS_ALONE: usize = 2;
+
+const ADVICE_FILE: &str = "what was read of it is in the tables; what was written to it between the last commit and the change is lost where no copy of it lies beside it. The next daemon goes on from what there is";
+const ADVICE_LEDGER: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; the rows are as they were";
+const ADVICE_UNREADABLE: &str = "see that the daemon's user can read it";
+
+impl Run<'_> {
+    pub(super) fn sources(&mut self, reader: &Reader) {
+        let known = reader.sources().and_then(|sources| Ok((sources, reader.catalogue().listeners()?)));
+        let (sources, listeners) = match known {
+            Ok(known) => known,
+            Err(error) => {
+                return self.find(Kind::Catalogue, "catalog.db", None, error.to_string(), super::ADVICE_CATALOGUE);
+            }
+        };
+        self.report.verdict.sources = (sources.len() + listeners.len()) as u64;
+        let mut doubtful = Vec::new();
+        for state in sources {
+            self.ledger(&state);
+            if !matches!(check(&state), Found::Same | Found::Nowhere) {
+                doubtful.push(state.identity);
+            }
+        }
+        let looks = if runs_a_daemon(self.ask.data_dir) { LOOKS } else { LOOKS_ALONE };
+        for look in 1..=looks {
+            if doubtful.is_empty() || self.told(0).is_break() {
+                return;
+            }
+            std::thread::sleep(LOOK_WAIT);
+            let states = reader.sources().unwrap_or_default();
+            doubtful.retain(|identity| {
+                let Some(state) = states.iter().find(|state| state.identity == *identity) else { return false };
+                let found = check(state);
+                if look == looks {
+                    self.file_of(state, &found);
+                }
+                !matches!(found, Found::Same | Found::Nowhere)
+            });
+        }
+    }
+
+    fn file_of(&mut self, state: &SourceState, found: &Found) {
+        let position = state.position;
+        let (path, what, advice) = match found {
+            Found::Same | Found::Nowhere => return,
+            Found::Shorter { path, size } => {
+                let what = format!("it has {size} bytes, and was read up to {position}: it was truncated");
+                (path, what, ADVICE_FILE)
+            }
+            Found::Different { path } => {
+                let what = format!("its bytes before {position} are not those that were read: it was replaced");
+                (path, what, ADVICE_FILE)
+            }
+            Found::Unreadable { path, why } => (path, why.clone(), ADVICE_UNREADABLE),
+        };
+        let place = state.path.to_string_lossy();
+        self.find(Kind::Source, &place, Some(&path.to_string_lossy()), what, advice);
+    }
+
+    /// What a ledger says of bytes comes to its position.
+    fn ledger(&mut self, state: &SourceState) {
+        let (position, counted) = (state.position, state.ledger.position());
+        if state.kind != SourceKind::Journal && position != counted {
+            let what = format!("its ledger comes to {counted} bytes, its position is {position}");
+            self.find(Kind::Source, &state.path.to_string_lossy(), None, what, ADVICE_LEDGER);
+        }
+    }
+}
+
+/// Whether a daemon answers on the folder's socket.
+fn runs_a_daemon(data_dir: &Path) -> bool {
+    UnixStream::connect(crate::daemon::control_socket(data_dir)).is_ok()
+}

@@ -1,0 +1,376 @@
+//! `daytable verify`: a folder that is whole is said to be, whatever was rotated and killed, also under a daemon at work;
+//! and each kind of damage is named.
+
+use crate::client;
+use crate::place::{Daemon, PATIENCE, Place, append, numbered, wait_for};
+use daytable::time::now;
+use rusqlite::Connection;
+use serde_json::Value;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Hours are sealed and archived as soon as they are over.
+fn config(place: &Place) -> String {
+    format!(
+        "[lifecycle]\nschedule = \"* * * * * *\"\nseal_after = \"0s\"\nmin_tables = 0\n\
+         [[table]]\nname = \"Log\"\nkeep = \"30d\"\nperiod = \"hour\"\narchive = \"file://{}\"\n\
+         [[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"test\"\n",
+        place.path("archive").display()
+    )
+}
+
+/// The findings, as kind and text, and the verdict.
+fn verified(place: &Place, args: &[&str]) -> (Vec<(String, String)>, Value) {
+    let output = place.ask("verify", &[args, &["--json"]].concat());
+    let said = String::from_utf8(output.stdout).expect("text");
+    let mut lines: Vec<Value> =
+        said.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let verdict = lines.pop().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(output.status.code(), Some(if verdict["whole"] == true { 0 } else { 65 }), "{said}");
+    assert_eq!(verdict["findings"], lines.len(), "{said}");
+    let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    let findings = lines.iter().map(|line| {
+        assert!(!text(line, "advice").is_empty(), "{line}");
+        let what = format!("{}: {}: {}", text(line, "where"), text(line, "file"), text(line, "found"));
+        (text(line, "finding"), what)
+    });
+    (findings.collect(), verdict)
+}
+
+pub(crate) fn assert_whole(place: &Place, records: u64) {
+    let (findings, verdict) = verified(place, &["--archives"]);
+    assert_eq!((findings, &verdict["whole"]), (Vec::new(), &Value::Bool(true)), "{verdict}");
+    assert_eq!(verdict["records"], records, "{verdict}");
+}
+
+/// After a kill: nothing is wrong but that files may have been rotated while nobody looked. A folder that was killed
+/// before it was one is left out.
+pub(crate) fn assert_nothing_is_wrong(place: &Place, seed: u64) {
+    if !place.ask("tables", &[]).status.success() {
+        return;
+    }
+    let (mut findings, _) = verified(place, &["--archives"]);
+    findings.retain(|(kind, _)| kind != "source");
+    assert_eq!(findings, Vec::new(), "DAYTABLE_SEED={seed}");
+}
+
+/// A finding of this kind is there, with this in it; and none of another kind than `others` allow.
+fn assert_found(place: &Place, args: &[&str], kind: &str, what: &str, others: &[&str]) {
+    let (findings, verdict) = verified(place, args);
+    assert_eq!(verdict["whole"], false, "nothing was found where {kind} was to be: {verdict}");
+    assert!(findings.iter().any(|(found, text)| found == kind && text.contains(what)), "{kind} {what}: {findings:?}");
+    let is_other = |(found, _): &&(String, String)| found != kind && !others.contains(&found.as_str());
+    let other: Vec<_> = findings.iter().filter(is_other).collect();
+    assert!(other.is_empty(), "{kind}: besides {other:?}");
+}
+
+/// A folder with an open day, one that was made ahead and is empty, a sealed and archived one, and a source; nobody runs on it.
+fn filled() -> Place {
+    let place = Place::new();
+    let old = now().minus(Duration::from_secs(5 * 3600));
+    let lines = (0..300).map(|n| format!("{} INFO old {n} {}", old.plus(Duration::from_millis(n)), "x".repeat(60)));
+    let young = (0..300).map(|n| format!("{} INFO young {n} {}", now(), "y".repeat(60)));
+    place.write("app.log", &lines.chain(young).collect::<Vec<_>>());
+    let daemon = place.start_with(&config(&place));
+    wait_for("the old hour is archived", PATIENCE, || {
+        place.json("tables", &[]).iter().any(|table| table["state"] == "archived").then_some(())
+    });
+    wait_records(&place, 600);
+    daemon.stop();
+    assert_whole(&place, 600);
+    place
+}
+
+fn wait_records(place: &Place, records: usize) {
+    wait_for("the records are there", PATIENCE, || (place.try_records().len() == records).then_some(()));
+}
+
+fn catalogue(place: &Place) -> Connection {
+    Connection::open(place.data().join("catalog.db")).expect("opened")
+}
+
+/// The live file of this kind that has rows.
+fn live(place: &Place, role: &str) -> PathBuf {
+    let select = "SELECT name FROM file WHERE role = ?1 AND entities > 0";
+    let name: String = catalogue(place).query_row(select, [role], |row| row.get(0)).expect("one");
+    place.data().join("tables").join(name)
+}
+
+fn sql(path: &PathBuf, statement: &str) {
+    let connection = Connection::open(path).expect("opened");
+    let changed = connection.execute(statement, []).expect(statement);
+    assert!(changed > 0, "{statement} changed nothing");
+}
+
+fn flip(path: &PathBuf, at: impl Fn(&[u8]) -> usize) {
+    let mut bytes = fs::read(path).expect("read");
+    let at = at(&bytes);
+    bytes[at] ^= 0x20;
+    fs::write(path, bytes).expect("written");
+}
+
+#[test]
+fn what_is_whole_is_said_to_be_in_one_line() {
+    let place = filled();
+    let said = place.said("verify", &["--archives"]);
+    assert_eq!(said, "whole: 600 records in 3 tables, 1 sources, 1 archives\n");
+    let nowhere = Place::new();
+    assert_eq!(nowhere.ask("verify", &[]).status.code(), Some(66));
+}
+
+#[test]
+fn a_page_that_is_not_what_was_written_is_named() {
+    let place = filled();
+    let file = live(&place, "open");
+    sql(&file, "UPDATE body SET bytes = zeroblob(length(bytes)) WHERE page = (SELECT min(page) FROM body)");
+    assert_found(&place, &[], "page", "page ", &[]);
+    let said = String::from_utf8(place.ask("verify", &[]).stdout).expect("text");
+    let last = said.lines().last().expect("a line");
+    assert_eq!(last, "not whole: 1 findings; 600 records in 3 tables, 1 sources, 1 archives");
+    sql(&file, "DELETE FROM body WHERE page = (SELECT min(page) FROM body)");
+    assert_found(&place, &[], "page", "its body is missing", &[]);
+}
+
+#[test]
+fn a_byte_that_is_another_is_found_wherever_it_lies_in_an_open_day() {
+    let place = filled();
+    let file = live(&place, "open");
+    let whole = fs::read(&file).expect("read");
+    let body: i64 = {
+        let connection = Connection::open(&file).expect("opened");
+        connection.query_row("SELECT max(length(bytes)) FROM body", [], |row| row.get(0)).expect("a body")
+    };
+    assert!(body > 100);
+    // Not every byte means something: those that SQLite does not use may be anything.
+    let mut found = 0;
+    for at in (0..whole.len()).step_by(whole.len() / 50) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x41;
+        fs::write(&file, bytes).expect("written");
+        let (findings, verdict) = verified(&place, &[]);
+        found += usize::from(verdict["whole"] == false);
+        assert!(findings.iter().all(|(kind, _)| kind == "page" || kind == "table"), "{findings:?}");
+    }
+    assert!(found > 0);
+    fs::write(&file, b"no database at all").expect("written");
+    assert_found(&place, &[], "table", "Log", &[]);
+    fs::remove_file(&file).expect("removed");
+    assert_found(&place, &[], "table", "Log", &[]);
+}
+
+#[test]
+fn a_row_that_was_deleted_is_missed() {
+    let place = filled();
+    sql(&live(&place, "open"), "DELETE FROM page WHERE id = (SELECT min(id) FROM page)");
+    assert_found(&place, &[], "table", "rows, it says that it has", &[]);
+    let place = filled();
+    sql(&live(&place, "open"), "UPDATE total SET entities = entities - 7");
+    assert_found(&place, &[], "table", "the catalogue says", &[]);
+}
+
+#[test]
+fn a_sealed_file_and_its_manifest_are_held_against_their_checksums() {
+    let place = filled();
+    let file = live(&place, "sealed");
+    let whole = fs::read(&file).expect("read");
+    for part in 1..20 {
+        flip(&file, |bytes| bytes.len() * part / 20);
+        let (findings, verdict) = verified(&place, &[]);
+        assert_eq!(verdict["whole"], false, "byte {} of {}", whole.len() * part / 20, whole.len());
+        assert!(findings.iter().all(|(kind, _)| kind == "sealed"), "{findings:?}");
+        fs::write(&file, &whole).expect("written");
+    }
+    fs::write(&file, &whole[..whole.len() / 2]).expect("written");
+    assert_found(&place, &[], "sealed", "Log", &[]);
+    fs::write(&file, &whole).expect("written");
+    let manifest = file.with_extension("manifest.json");
+    let text = fs::read_to_string(&manifest).expect("text");
+    fs::write(&manifest, text.replace("\"rows\": 300", "\"rows\": 301")).expect("written");
+    assert_found(&place, &[], "table", "its manifest says 301 rows", &[]);
+    fs::remove_file(&manifest).expect("removed");
+    assert_found(&place, &[], "table", "its manifest", &[]);
+}
+
+#[test]
+fn an_archive_is_looked_for_and_read_back() {
+    let place = filled();
+    let objects = crate::place::files_below(&place.path("archive"));
+    let data = objects.iter().find(|path| path.extension().is_some_and(|e| e == "parquet")).expect("a file");
+    let whole = fs::read(data).expect("read");
+    flip(data, |bytes| bytes.len() / 3);
+    // Its length is what it was: that takes reading it.
+    assert_eq!(verified(&place, &[]).1["whole"], true);
+    assert_found(&place, &["--archives"], "archive", "SHA-256", &[]);
+    fs::write(data, &whole[1..]).expect("written");
+    assert_found(&place, &[], "archive", "bytes", &[]);
+    fs::remove_file(data).expect("removed");
+    assert_found(&place, &[], "archive", "Log", &[]);
+    fs::remove_dir_all(place.path("archive")).expect("removed");
+    assert_found(&place, &[], "archive", "Log", &[]);
+}
+
+#[test]
+fn a_file_that_was_truncated_or_replaced_is_named() {
+    let place = filled();
+    let log = place.log("app.log");
+    let whole = fs::read(&log).expect("read");
+    fs::File::options().write(true).open(&log).expect("opened").set_len(100).expect("truncated");
+    assert_found(&place, &[], "source", "it has 100 bytes", &[]);
+    // The same inode, the same length, other bytes.
+    fs::write(&log, vec![b'z'; whole.len()]).expect("written");
+    assert_found(&place, &[], "source", "it was replaced", &[]);
+    fs::write(&log, &whole).expect("written");
+    append(&log, b"more that nobody read yet\n");
+    assert_whole(&place, 600);
+    // Moved away, it is found beside its path.
+    fs::rename(&log, place.log("app.log.1")).expect("renamed");
+    assert_whole(&place, 600);
+    fs::write(place.log("app.log.1"), b"another\n").expect("written");
+    assert_found(&place, &[], "source", "it has 8 bytes", &[]);
+    fs::remove_file(place.log("app.log.1")).expect("removed");
+    assert_whole(&place, 600);
+}
+
+#[test]
+fn a_ledger_that_was_changed_is_out_of_balance() {
+    let place = filled();
+    let path = place.data().join("catalog.db");
+    let change = |from: &str, to: &str| {
+        sql(&path, &format!("UPDATE source SET ledger = replace(ledger, '{from}', '{to}')"));
+    };
+    change("\"records\":600", "\"records\":599");
+    assert_found(&place, &[], "books", "599 records", &[]);
+    change("\"records\":599", "\"records\":600");
+    assert_whole(&place, 600);
+    sql(&path, "UPDATE source SET position = position - 1");
+    assert_found(&place, &[], "source", "its ledger comes to", &[]);
+    sql(&path, "UPDATE source SET position = position + 1");
+    sql(&path, "DELETE FROM file WHERE role = 'sealed'");
+    assert_found(&place, &[], "books", "rows stand", &[]);
+    change("{", "[");
+    let (findings, _) = verified(&place, &[]);
+    assert!(findings.iter().any(|(kind, _)| kind == "books"), "{findings:?}");
+}
+
+#[test]
+fn a_folder_without_a_catalogue_that_can_be_read_is_looked_at_all_the_same() {
+    let place = filled();
+    let open = live(&place, "open");
+    let catalogue = place.data().join("catalog.db");
+    let whole = fs::read(&catalogue).expect("read");
+    for cut in [100, 4096, 5000, whole.len() / 2] {
+        fs::write(&catalogue, &whole[..cut]).expect("written");
+        let (findings, _) = verified(&place, &[]);
+        assert!(!findings.is_empty(), "cut at {cut}");
+    }
+    fs::write(&catalogue, b"this is no database").expect("written");
+    assert_found(&place, &[], "catalogue", "catalog.db", &[]);
+    sql(&open, "DELETE FROM body WHERE page = (SELECT min(page) FROM body)");
+    assert_found(&place, &[], "page", "its body is missing", &["catalogue"]);
+}
+
+/// A daemon that takes all that it can, rotates, seals and archives, is verified again and again.
+#[test]
+fn a_daemon_at_work_is_no_finding() {
+    let place = Place::new();
+    let daemon = place.start_with(&config(&place));
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let old = now().minus(Duration::from_secs(5 * 3600));
+    let mut written = 0;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut written = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let at = if written % 3 == 0 { old } else { now() };
+                let line = |n: usize| format!("{at} INFO record {} {}\n", written + n, "z".repeat(n % 90));
+                append(&place.log("app.log"), (0..500).map(line).collect::<String>().as_bytes());
+                written += 500;
+                let push = client::over_unix(daemon.socket(), "POST", "/ingest", "one pushed line");
+                assert!(push.is_ok_and(|answer| answer.status == 200));
+                written += 1;
+                if written % 5 == 0 {
+                    wait_for("what was written is read", PATIENCE, || caught_up(&place).then_some(()));
+                    let _ = fs::rename(place.log("app.log"), place.log("app.log.1"));
+                }
+            }
+            written
+        });
+        for _ in 0..12 {
+            let (findings, _) = verified(&place, &["--archives"]);
+            assert_eq!(findings, Vec::new());
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        written = writer.join().expect("written");
+    });
+    wait_for("all is there", 2 * PATIENCE, || {
+        let counts = place.json("count", &[]);
+        let records: u64 = counts.iter().filter_map(|count| count["records"].as_u64()).sum();
+        (records == written as u64).then_some(())
+    });
+    daemon.stop();
+    assert_whole(&place, written as u64);
+}
+
+fn caught_up(place: &Place) -> bool {
+    let sources = place.json("sources", &[]);
+    sources.iter().filter(|source| source["status"] == "live").all(|source| source["lag_bytes"] == 0)
+}
+
+/// What a listener lost or refused stands in the ledger when the daemon that saw it is gone.
+#[test]
+fn losses_of_listeners_outlive_the_daemon() {
+    let place = Place::new();
+    let limits = "[[syslog]]\nname = \"udp\"\nlisten = \"udp://127.0.0.1:0\"\nper_sender = { records_per_s = 5 }\n";
+    let daemon = place.start_with(limits);
+    let address = crate::syslog::address(&daemon, "udp");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    wait_for("datagrams are over the rate", PATIENCE, || {
+        socket.send_to(b"<14>a message", address).expect("sent");
+        over(&daemon).filter(|count| *count > 0.0)
+    });
+    let refused = client::over_unix(daemon.socket(), "POST", "/v1/logs", "no protobuf at all").expect("answered");
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    daemon.stop();
+    let ledgers = || -> Vec<Value> {
+        place.json("sources", &[]).into_iter().filter(|line| line["listener"].is_string()).collect()
+    };
+    let before = ledgers();
+    let of = |name: &str| {
+        let found = before.iter().find(|line| line["listener"] == name);
+        found.unwrap_or_else(|| panic!("{name}: {before:?}")).clone()
+    };
+    let udp = of("udp");
+    assert!(udp["records"].as_u64() > Some(0), "{udp}");
+    assert!(udp["losses"].as_object().is_some_and(|losses| !losses.is_empty()), "{udp}");
+    assert!(of("otlp")["losses"].as_object().is_some_and(|losses| !losses.is_empty()), "{before:?}");
+    let records = place.records().len() as u64;
+    assert_whole(&place, records);
+    place.start_with(limits).stop();
+    assert_eq!(ledgers(), before, "a start and a stop change nothing");
+}
+
+fn over(daemon: &Daemon) -> Option<f64> {
+    let metrics = client::over_unix(daemon.socket(), "GET", "/metrics", "").ok()?.body;
+    let dropped = metrics.lines().find(|line| {
+        line.starts_with("daytable_records_dropped_total")
+            && line.contains("source=\"udp\"")
+            && !line.contains("stopped")
+    })?;
+    dropped.rsplit(' ').next()?.parse().ok()
+}
+
+#[test]
+fn what_is_verified_needs_no_write() {
+    let place = filled();
+    let shape = || -> Vec<_> {
+        let mut files = crate::place::files_below(&place.data());
+        files.retain(|path| !path.to_string_lossy().ends_with("-shm") && !path.to_string_lossy().ends_with("-wal"));
+        files.into_iter().map(|path| (fs::read(&path).expect("read"), path)).collect()
+    };
+    let before = shape();
+    assert_whole(&place, 600);
+    assert!(before == shape(), "a file was changed");
+    let _ = numbered("nothing", 0);
+}

@@ -1,0 +1,160 @@
+//! The program of this repository.
+
+use super::{Collector, Stage};
+use crate::world::Abilities;
+use serde_json::Value;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The program, with one configuration for all runs.
+pub(crate) struct Daytable {
+    binary: PathBuf,
+}
+
+impl Daytable {
+    /// The one that was built with the tests, or another.
+    pub(crate) fn new(binary: Option<PathBuf>) -> Daytable {
+        Daytable { binary: binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_daytable").into()) }
+    }
+
+    /// Where it keeps what it has.
+    pub(crate) fn data(home: &Path) -> PathBuf {
+        home.join("store/data")
+    }
+
+    /// One of its commands on a data folder.
+    pub(crate) fn command_on(&self, home: &Path, command: &str) -> Command {
+        let mut daytable = Command::new(&self.binary);
+        daytable.args([command, "--data"]).arg(Daytable::data(home)).stdin(Stdio::null());
+        daytable
+    }
+
+    /// What one of its commands prints of a data folder.
+    pub(crate) fn ask(&self, home: &Path, command: &str, args: &[&str]) -> io::Result<Vec<Value>> {
+        let mut command_on = self.command_on(home, command);
+        if home.join("store.toml").exists() && command != "sources" {
+            command_on.arg("--config").arg(home.join("daytable.toml"));
+        }
+        let output = command_on.arg("--json").args(args).output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(io::Error::other(format!("daytable {command}: {}", said.trim())));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::other)).collect()
+    }
+
+    /// Writes the configuration: days are sealed and archived as soon as they are over, and stay for `keep`.
+    fn configure(home: &Path, logs: &Path, keep: &str) -> io::Result<PathBuf> {
+        let (data, logs, archive) = (Daytable::data(home), logs.display(), home.join("store/archive"));
+        // What a mode wants besides.
+        let [more, store] =
+            ["more.toml", "store.toml"].map(|name| fs::read_to_string(home.join(name)).unwrap_or_default());
+        let config = home.join("daytable.toml");
+        let text = format!(
+            r#"data_dir = "{data}"
+[http]
+listen = "off"
+[log]
+level = "debug"
+[[tail]]
+include = ["{logs}/bare-*.log*", "{logs}/back-bare-*.log*"]
+instance = "{{stem}}"
+format = "plain"
+poll = "20ms"
+[[tail]]
+include = ["{logs}/app-*.log*", "{logs}/cri-*.log*", "{logs}/back-[ac]*.log*"]
+exclude = ["{logs}/*.tmp", "{logs}/*.next"]
+instance = "{{stem}}"
+line_bytes_max = "2MiB"
+poll = "20ms"
+join = {{ wait = "1s" }}
+{more}[[table]]
+name = "Log"
+keep = "{keep}"
+archive = "file://{archive}"
+[lifecycle]
+schedule = "* * * * * *"
+seal_after = "0s"
+grace = "0s"
+min_tables = 0
+[store]
+commit_interval = "20ms"
+{store}"#,
+            data = data.display(),
+            archive = archive.display(),
+        );
+        if fs::read_to_string(&config).ok().as_ref() != Some(&text) {
+            // In one step: a daemon may be reading it.
+            let next = home.join("daytable.toml.next");
+            fs::write(&next, text)?;
+            fs::rename(next, &config)?;
+        }
+        Ok(config)
+    }
+}
+
+/// Longer than a run.
+const FOR_EVER: &str = "36500d";
+
+impl Collector for Daytable {
+    fn name(&self) -> &'static str {
+        "daytable"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { cri: true, gzip: true }
+    }
+
+    fn command(&self, home: &Path, logs: &Path) -> io::Result<Command> {
+        let mut command = Command::new(&self.binary);
+        command.arg("run").arg("--config").arg(Daytable::configure(home, logs, FOR_EVER)?);
+        Ok(command)
+    }
+
+    /// Those of the day-tables, and of the archives of days that were dropped.
+    fn messages(&self, home: &Path) -> io::Result<Vec<String>> {
+        if !Daytable::data(home).join("catalog.db").exists() {
+            return Ok(Vec::new());
+        }
+        let records = self.ask(home, "query", &["-n", "1000000000"])?;
+        Ok(records.iter().map(|record| record["message"].as_str().unwrap_or_default().to_owned()).collect())
+    }
+
+    fn stage(&self, home: &Path, days: &[String]) -> io::Result<Stage> {
+        let tables = self.ask(home, "tables", &[])?;
+        let states = days.iter().filter_map(|day| {
+            let found = tables.iter().find(|table| table["table"] == format!("Log{day}"))?;
+            found["state"].as_str()
+        });
+        Ok(states.fold(Stage::Done, |stage, state| match (stage, state) {
+            (Stage::Busy, _) => Stage::Busy,
+            (stage, "dropped") => stage,
+            (_, "archived") => Stage::Kept,
+            _ => Stage::Busy,
+        }))
+    }
+
+    fn let_go(&self, home: &Path, logs: &Path) -> io::Result<()> {
+        Daytable::configure(home, logs, "1m").map(drop)
+    }
+
+    fn errand(&self, home: &Path, day: &str) -> Option<Command> {
+        let mut archive = self.command_on(home, "archive");
+        archive.arg(format!("Log{day}")).stdout(Stdio::null()).stderr(Stdio::null());
+        Some(archive)
+    }
+
+    fn fault(&self, home: &Path) -> io::Result<Option<String>> {
+        let counted: u64 = self.ask(home, "count", &[])?.iter().filter_map(|n| n["records"].as_u64()).sum();
+        let queried = self.messages(home)?.len() as u64;
+        if counted != queried {
+            return Ok(Some(format!("count says {counted} records and query {queried}")));
+        }
+        let verify = self.command_on(home, "verify").args(["--archives", "--json"]).output()?;
+        let said = String::from_utf8_lossy(&[verify.stdout, verify.stderr].concat()).into_owned();
+        Ok((!verify.status.success()).then(|| format!("daytable verify says: {said}")))
+    }
+}

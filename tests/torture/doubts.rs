@@ -1,0 +1,101 @@
+//! Whether this program can find anything: it is tried on what is wrong on purpose before it is believed.
+
+use crate::collector::named;
+use crate::cuts;
+use crate::found::{Found, Tally};
+use crate::line::{self, Id};
+use crate::options::Options;
+use crate::oracle::{Verdict, Written};
+use crate::random::Random;
+use crate::run;
+use crate::world::World;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// Tries everything that can be doubted.
+pub(crate) fn tried(options: &Options) -> Found {
+    let doubts: [(&str, fn(&Options) -> Result<(), String>); 4] = [
+        ("the oracle", oracle),
+        ("the seed", seed),
+        ("the command that plays it again", again),
+        ("the power cuts", cuts),
+    ];
+    let faults = doubts.iter().filter_map(|(name, doubt)| doubt(options).err().map(|fault| format!("{name}: {fault}")));
+    let faults: Vec<String> = faults.collect();
+    faults.iter().for_each(|fault| println!("{fault}"));
+    let report = format!("doubts: {} of {} were right", faults.len(), doubts.len());
+    Found { report, failed: faults.len() }
+}
+
+/// What is lost, there twice, damaged or nobody's is found.
+fn oracle(_: &Options) -> Result<(), String> {
+    let [one, two, three] = [0, 1, 2].map(|seq| Id { stream: 0, seq });
+    let mut written = Written::default();
+    [one, two, three, three].into_iter().for_each(|id| written.add(id));
+    let messages = |ids: &[Id]| ids.iter().map(|id| line::message(*id, 9)).collect::<Vec<_>>();
+    let clean = Verdict::of(&written, messages(&[three, two, one, three]));
+    let mut broken = messages(&[two, two, three]);
+    broken.push(line::message(one, 9).replace("@0/0/9", "@0/0/8"));
+    let found = Verdict::of(&written, broken);
+    let (lost, twice) = (found.lost == [one, three], found.twice == [two]);
+    let is_right = clean.is_clean() && lost && twice && found.wrong.len() == 1;
+    is_right.then_some(()).ok_or(format!("{clean}\n{found}"))
+}
+
+/// The same seed writes the same records into the same files.
+fn seed(options: &Options) -> Result<(), String> {
+    let write = || -> Result<BTreeMap<String, usize>, String> {
+        run::in_place(options, |place| {
+            let failed = |error: io::Error| error.to_string();
+            let mut world = World::new(&place.logs(), options.collector.abilities(), options.seed).map_err(failed)?;
+            (0..200).try_for_each(|_| world.step()).and_then(|()| world.finish()).map_err(failed)?;
+            lengths(&place.logs()).map_err(failed)
+        })
+    };
+    let (one, other) = (write()?, write()?);
+    (one == other && one.len() > 10).then_some(()).ok_or(format!("{one:?}\n{other:?}"))
+}
+
+/// How long each file is. Times differ from day to day, but not in how they are written.
+fn lengths(folder: &Path) -> io::Result<BTreeMap<String, usize>> {
+    let entries = fs::read_dir(folder)?;
+    entries
+        .map(|entry| {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // Compression depends on the digits of the times.
+            let length = if name.ends_with(".gz") { 0 } else { fs::read(&path)?.len() };
+            Ok((name, length))
+        })
+        .collect()
+}
+
+/// What is printed with a fault is a command that means the same run.
+fn again(_: &Options) -> Result<(), String> {
+    let rsyslog = named("rsyslog", None).ok_or("no rsyslog")?;
+    let (_, mut options) = Options::parse(std::iter::empty())?;
+    options.collector = rsyslog;
+    let command = options.again("cuts", "--count 25 --seed 17");
+    let args = command.split(' ').skip_while(|word| *word != "--").skip(1).map(str::to_owned);
+    let (modes, parsed) = Options::parse(args)?;
+    let is_same = modes == ["cuts"] && (parsed.count, parsed.seed, parsed.collector.name()) == (25, 17, "rsyslog");
+    is_same.then_some(()).ok_or(command)
+}
+
+/// Of a disk that only says that it synced, records are lost, and that is seen.
+fn cuts(options: &Options) -> Result<(), String> {
+    const CUTS_MAX: usize = 20;
+    run::in_place(options, |place| {
+        let (mut world, mut disk) = cuts::record(options, place, options.seed)?;
+        let mut random = Random::new(options.seed);
+        (disk.is_lying, place.patience) = (true, Duration::from_secs(2));
+        let mut tries = (0..CUTS_MAX).map(|_| {
+            let end = disk.len();
+            cuts::cut(options, place, &mut world, &disk, end, &mut random, &Tally::begin())
+        });
+        tries.any(|tried| tried.is_err()).then_some(()).ok_or("a disk that lies is believed".into())
+    })
+}

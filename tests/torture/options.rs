@@ -1,0 +1,77 @@
+//! What the command line says.
+
+use crate::collector::{self, Collector};
+use std::path::PathBuf;
+
+/// What is done, and how often, and to whom.
+pub(crate) struct Options {
+    pub(crate) seed: u64,
+    /// Kills, power cuts, rounds; how many a mode does of them.
+    pub(crate) count: u64,
+    pub(crate) stride: usize,
+    pub(crate) offset: u64,
+    pub(crate) jobs: usize,
+    /// Where folders are made; memory, unless told otherwise: what is killed loses nothing that it wrote.
+    pub(crate) base: PathBuf,
+    pub(crate) collector: Box<dyn Collector>,
+    /// The program that is tortured, where it is not the one that was built with the tests.
+    binary: Option<PathBuf>,
+}
+
+/// What can be done, in the order in which the short version does a little of each.
+const MODES: [&str; 8] = ["doubts", "sweep", "faults", "kills", "troubles", "cuts", "pushes", "outbox"];
+
+impl Options {
+    /// The modes that `args` ask for, and with what. None at all where a test of another name is asked for.
+    pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<(Vec<String>, Options), String> {
+        let memory = PathBuf::from("/dev/shm");
+        let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let collector = collector::named("daytable", None).ok_or("no daytable")?;
+        let mut options = Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 2, base, collector, binary: None };
+        let (mut modes, mut name) = (Vec::new(), "daytable".to_owned());
+        let mut args = args;
+        while let Some(arg) = args.next() {
+            let mut value = || args.next().ok_or(format!("{arg} needs a value"));
+            match arg.as_str() {
+                mode if MODES.contains(&mode) => modes.push(arg),
+                "--seed" => options.seed = number(&arg, &value()?)?,
+                "--count" => options.count = number(&arg, &value()?)?,
+                "--stride" => options.stride = number(&arg, &value()?)?,
+                "--offset" => options.offset = number(&arg, &value()?)?,
+                "--jobs" => options.jobs = number::<usize>(&arg, &value()?)?.max(1),
+                "--base" => options.base = value()?.into(),
+                "--collector" => name = value()?,
+                "--daytable" => options.binary = Some(value()?.into()),
+                // What `cargo test` says to every test binary, such as a filter; there are no tests to choose from.
+                _ if modes.is_empty() && !arg.starts_with("--") => return Ok((Vec::new(), options)),
+                "--nocapture" | "--quiet" | "-q" | "--test-threads" => {}
+                _ => return Err(format!("unknown argument {arg:?}")),
+            }
+        }
+        options.collector =
+            collector::named(&name, options.binary.clone()).ok_or(format!("no collector is called {name:?}"))?;
+        let (stride, count) = if modes.is_empty() { (211, 25) } else { (1, 1000) };
+        if modes.is_empty() {
+            modes = MODES.map(String::from).to_vec();
+        }
+        options.stride = if options.stride == 0 { stride } else { options.stride };
+        options.count = if options.count == 0 { count } else { options.count };
+        Ok((modes, options))
+    }
+
+    /// The command that plays `mode` again with `rest`, a run that failed.
+    pub(crate) fn again(&self, mode: &str, rest: &str) -> String {
+        let mut command = format!("cargo test --test torture -- {mode} {rest}");
+        if self.collector.name() != "daytable" {
+            command += &format!(" --collector {}", self.collector.name());
+        }
+        if let Some(binary) = &self.binary {
+            command += &format!(" --daytable {}", binary.display());
+        }
+        command
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{name} needs a number, not {value:?}"))
+}

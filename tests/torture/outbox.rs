@@ -1,0 +1,118 @@
+//! An outbox with a service behind it: the daemon is killed while it sends what it has committed, and what is in the service,
+//! the outbox and the dead letters together has to be every record once.
+//!
+//! The service is Azurite's, as `tests/run` installs it, one a round: it keeps what it has in memory and takes some hundred
+//! entities a second, so rounds are short.
+
+use crate::found::{Found, Tally};
+use crate::kills::under_way;
+use crate::random::Random;
+use crate::run::{self, Place};
+use crate::world::World;
+use crate::{Options, in_parallel};
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Kills of a round.
+const ROUND: u64 = 8;
+/// How long Azurite may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Kills `options.count` times while rows are sent.
+pub(crate) fn sending(options: &Options) -> Found {
+    let tally = Tally::begin();
+    if options.collector.name() != "daytable" {
+        return tally.found(options, "outbox", "0 kills, as it has none", &[]);
+    }
+    let rounds = options.count.div_ceil(ROUND);
+    let faults = in_parallel(options.jobs, options.seed..options.seed + rounds, |seed| {
+        let again = format!("--count {ROUND} --seed {seed}");
+        run::in_place(options, |place| play(options, place, seed, &tally))
+            .map_err(|fault| format!("{}\n  {fault}", options.again("outbox", &again)))
+    });
+    tally.found(options, "outbox", &format!("{} kills while rows were sent to Azurite", rounds * ROUND), &faults)
+}
+
+fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
+    let azurite = Azurite::start().map_err(failed)?;
+    let secret = place.home().join("azure");
+    fs::write(&secret, azurite.connection_string()).map_err(failed)?;
+    let store = format!("kind = \"azure\"\nconnection_string_file = \"{}\"\nfill = \"0s\"\n", secret.display());
+    fs::write(place.home().join("store.toml"), store).map_err(failed)?;
+    let mut random = Random::new(seed ^ 0x6f75_7462);
+    let mut world = World::new(&place.logs(), options.collector.abilities(), seed).map_err(failed)?;
+    under_way(&mut world, seed, || {
+        (0..ROUND).try_for_each(|_| {
+            let mut child = run::start(&*options.collector, place)?;
+            std::thread::sleep(Duration::from_millis(random.below(400)));
+            run::end(&mut child)
+        })
+    })
+    .map_err(failed)?;
+    run::settle(&*options.collector, place, &mut world, tally)
+}
+
+/// A server of tables, empty at its start. It ends with the round.
+struct Azurite {
+    port: u16,
+    child: Child,
+}
+
+impl Azurite {
+    fn start() -> io::Result<Azurite> {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/target/node/node_modules/azurite/dist/src/table/main.js");
+        let mut node = Command::new("node");
+        node.args([script, "--tableHost", "127.0.0.1", "--tablePort", "0", "--silent", "--inMemoryPersistence"]);
+        node.arg("--disableTelemetry")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
+        let mut child = node.spawn()?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(port) = listening_port(child.id()) {
+                return Ok(Azurite { port, child });
+            }
+            if child.try_wait()?.is_some() || Instant::now() >= deadline {
+                run::end(&mut child)?;
+                return Err(io::Error::other("Azurite does not start: sh tests/run installs it"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn connection_string(&self) -> String {
+        const ACCOUNT: &str = "devstoreaccount1";
+        const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+        let endpoint = format!("http://127.0.0.1:{}/{ACCOUNT}", self.port);
+        format!("DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};TableEndpoint={endpoint};")
+    }
+}
+
+impl Drop for Azurite {
+    fn drop(&mut self) {
+        let _ = run::end(&mut self.child);
+    }
+}
+
+/// The port at which a process listens, which says itself only what it was told.
+fn listening_port(process: u32) -> Option<u16> {
+    const LISTENS: &str = "0A";
+    let sockets: Vec<String> = fs::read_dir(format!("/proc/{process}/fd"))
+        .ok()?
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok()?.to_str()?.strip_prefix("socket:[").map(str::to_owned))
+        .collect();
+    let table = fs::read_to_string("/proc/net/tcp").ok()?;
+    table.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let is_its = sockets.iter().any(|socket| socket.trim_end_matches(']') == *words.get(9).unwrap_or(&""));
+        let port = words.get(1)?.split_once(':')?.1;
+        (is_its && words.get(3) == Some(&LISTENS)).then(|| u16::from_str_radix(port, 16).ok())?
+    })
+}

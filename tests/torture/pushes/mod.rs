@@ -1,0 +1,170 @@
+//! Clients that push, and repeat what they heard no answer to: the connection is cut at every byte of what is asked and of
+//! what is answered, and the daemon is killed now and then.
+//!
+//! Whoever repeats under an idempotency key is taken once; whoever has none at least once, and no more often than the whole of
+//! what he asked can have come.
+
+mod protocol;
+mod proxy;
+
+use crate::collector::Collector;
+use crate::found::{Found, Tally};
+use crate::line::Id;
+use crate::random::Random;
+use crate::run::{self, Place};
+use crate::world::World;
+use crate::{Options, in_parallel};
+use protocol::{PROTOCOLS, Protocol};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Pushes of one folder.
+const ROUND: u64 = 120;
+/// How long a client tries.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Steps between the bytes at which connections are cut: prime, so that each comes in its turn.
+const STEP: u64 = 7919;
+
+/// Pushes `options.count` times.
+pub(crate) fn repeated(options: &Options) -> Found {
+    let tally = Tally::begin();
+    if options.collector.name() != "daytable" {
+        return tally.found(options, "pushes", "0 pushes, as it takes none", &[]);
+    }
+    let rounds = options.count.div_ceil(ROUND);
+    let faults = in_parallel(options.jobs, options.seed..options.seed + rounds, |seed| {
+        let pushes = ROUND.min(options.count);
+        let again = format!("--count {pushes} --seed {seed}");
+        run::in_place(options, |place| play(options, place, seed, pushes, &tally))
+            .map_err(|fault| format!("{}\n  {fault}", options.again("pushes", &again)))
+    });
+    let pushes = if rounds == 1 { options.count } else { rounds * ROUND };
+    tally.found(options, "pushes", &format!("{pushes} pushes, each cut and repeated"), &faults)
+}
+
+/// One client and one daemon.
+struct Client<'a> {
+    collector: &'a dyn Collector,
+    place: &'a Place,
+    daemon: Child,
+    random: Random,
+    /// What each record has to be there, at least and at most.
+    world: World,
+    next: u64,
+}
+
+fn play(options: &Options, place: &Place, seed: u64, pushes: u64, tally: &Tally) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
+    let collector = &*options.collector;
+    fs::write(place.home().join("more.toml"), "[[syslog]]\nname = \"relp\"\nlisten = \"relp://127.0.0.1:0\"\n")
+        .map_err(failed)?;
+    let world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
+    let daemon = run::start(collector, place).map_err(failed)?;
+    let random = Random::new(seed ^ 0x7075_7368);
+    let mut client = Client { collector, place, daemon, random, world, next: 0 };
+    let pushed = (0..pushes).try_for_each(|n| client.push(seed * ROUND + n));
+    run::end(&mut client.daemon).and(pushed).map_err(failed)?;
+    run::settle(collector, place, &mut client.world, tally)
+}
+
+impl Client<'_> {
+    /// One push: cut, then repeated until it is answered.
+    fn push(&mut self, number: u64) -> io::Result<()> {
+        let (number, protocol) = (number / PROTOCOLS.len() as u64, PROTOCOLS[number as usize % PROTOCOLS.len()]);
+        let key = (number.is_multiple_of(2) && protocol.takes_keys()).then(|| format!("key-{}", self.next));
+        let ids = [0, 1].map(|more| Id { stream: 6, seq: self.next + more });
+        self.next += 2;
+        let request = protocol.request(&ids, key.as_deref());
+        // As long as an answer may be.
+        let at = (number * STEP % (request.len() as u64 + 250)) as usize;
+        let mut whole = 0;
+        if protocol == Protocol::Curl {
+            self.by_curl(&request, key.as_deref(), at % 250)?;
+            // It says nothing of how often it tried; without a key that may be as often as it does at most.
+            whole = protocol::CURL_TRIES;
+        } else {
+            let cut = self.ask(protocol, &request[..at.min(request.len())], at.saturating_sub(request.len()));
+            // Of frames each is taken for itself, however the next one is cut.
+            whole += usize::from(at >= request.len() || protocol == Protocol::Relp);
+            if self.random.one_in(30) {
+                run::end(&mut self.daemon)?;
+                self.daemon = run::start(self.collector, self.place)?;
+            }
+            let is_answered = cut.is_ok_and(|answer| protocol.is_taken(&answer));
+            let deadline = Instant::now() + PATIENCE;
+            while !is_answered {
+                let answer = self.ask(protocol, &request, usize::MAX);
+                whole += 1;
+                match answer {
+                    Ok(answer) if protocol.is_taken(&answer) => break,
+                    _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                    Ok(answer) => return Err(io::Error::other(String::from_utf8_lossy(&answer).into_owned())),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let most = if key.is_some() { 1 } else { whole.max(1) };
+        self.world.written.records.extend(ids.map(|id| (id, (1, most))));
+        Ok(())
+    }
+
+    /// Sends what is to be sent, and reads so much of the answer at most.
+    fn ask(&self, protocol: Protocol, request: &[u8], answer_max: usize) -> io::Result<Vec<u8>> {
+        if protocol == Protocol::Relp {
+            let stream = TcpStream::connect(self.relp()?)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            return exchange(stream, protocol, request, answer_max);
+        }
+        let stream = UnixStream::connect(self.socket())?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        exchange(stream, protocol, request, answer_max)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.place.store().join("data/control.sock")
+    }
+
+    /// Where the daemon that was started last takes RELP.
+    fn relp(&self) -> io::Result<String> {
+        let said = fs::read_to_string(self.place.home().join("said.log"))?;
+        let line = said.lines().rfind(|line| line.contains("taking syslog"));
+        let address = line.and_then(|line| Some(line.split_once("://")?.1.trim_end_matches('"').to_owned()));
+        address.ok_or(io::Error::other("it does not say where it takes syslog"))
+    }
+
+    /// Has curl send a body by way of a proxy that cuts the first answer.
+    fn by_curl(&self, body: &[u8], key: Option<&str>, answer_max: usize) -> io::Result<()> {
+        let proxy = self.place.home().join("proxy.sock");
+        let _ = fs::remove_file(&proxy);
+        proxy::start(&proxy, self.socket(), answer_max)?;
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--fail", "--retry-all-errors", "--retry-delay", "1", "--data-binary", "@-"]);
+        curl.args(["--retry", &(protocol::CURL_TRIES - 1).to_string(), "--unix-socket"]).arg(&proxy);
+        curl.args(key.map(|key| ["--header".to_owned(), format!("Idempotency-Key: {key}")]).into_iter().flatten());
+        curl.arg("http://localhost/ingest").stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = curl.spawn()?;
+        child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(body))?;
+        let status = child.wait()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("curl: {status}"))) }
+    }
+}
+
+fn exchange<S: Read + Write>(
+    mut stream: S,
+    protocol: Protocol,
+    request: &[u8],
+    answer_max: usize,
+) -> io::Result<Vec<u8>> {
+    stream.write_all(request)?;
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while answer.len() < answer_max && !protocol.is_taken(&answer) && stream.read(&mut byte)? > 0 {
+        answer.push(byte[0]);
+    }
+    Ok(answer)
+}

@@ -1,0 +1,103 @@
+//! What is pushed, in every protocol, as its clients send it.
+
+use crate::line::{self, Id};
+use daytable::time::now;
+
+/// A protocol, or a client that speaks one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Ndjson,
+    Otlp,
+    Bulk,
+    Loki,
+    Relp,
+    /// The command, which repeats by itself.
+    Curl,
+}
+
+/// Each in its turn; curl waits for a second before it repeats, so it is met less often.
+pub(super) const PROTOCOLS: [Protocol; 21] = {
+    use Protocol::*;
+    [
+        Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp,
+        Bulk, Loki, Relp, Curl,
+    ]
+};
+
+/// How often curl tries.
+pub(super) const CURL_TRIES: usize = 20;
+
+impl Protocol {
+    /// Whether there is a place for an idempotency key.
+    pub(super) fn takes_keys(self) -> bool {
+        self != Protocol::Relp
+    }
+
+    /// The bytes that a client sends; of curl the body alone.
+    pub(super) fn request(self, ids: &[Id], key: Option<&str>) -> Vec<u8> {
+        let messages: Vec<String> = ids.iter().map(|id| line::message(*id, 20)).collect();
+        let each = |one: &dyn Fn(&String) -> String| messages.iter().map(one).collect::<Vec<_>>();
+        let nanos = (now().get() - daytable::time::UNIX_EPOCH_TICKS) * 100;
+        let (target, kind, body) = match self {
+            Protocol::Ndjson | Protocol::Curl => {
+                let lines = ids.iter().map(|id| line::line(*id, &now().to_string(), 20));
+                ("/ingest", "application/x-ndjson", lines.collect())
+            }
+            Protocol::Otlp => {
+                let records =
+                    each(&|text| format!(r#"{{"timeUnixNano":"{nanos}","body":{{"stringValue":"{text}"}}}}"#));
+                let body =
+                    format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{}]}}]}}]}}"#, records.join(","));
+                ("/v1/logs", "application/json", body)
+            }
+            Protocol::Bulk => {
+                let items = each(&|text| format!("{{\"create\":{{}}}}\n{{\"message\":\"{text}\"}}\n"));
+                ("/elasticsearch/_bulk", "application/x-ndjson", items.concat())
+            }
+            Protocol::Loki => {
+                let values = each(&|text| format!(r#"["{nanos}","{text}"]"#));
+                let body = format!(r#"{{"streams":[{{"stream":{{"job":"t"}},"values":[{}]}}]}}"#, values.join(","));
+                ("/loki/api/v1/push", "application/json", body)
+            }
+            Protocol::Relp => return relp(&messages),
+        };
+        if self == Protocol::Curl {
+            return body.into_bytes();
+        }
+        let key = key.map(|key| format!("Idempotency-Key: {key}\r\n")).unwrap_or_default();
+        let length = body.len();
+        format!(
+            "POST {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: {kind}\r\n{key}\
+             Content-Length: {length}\r\n\r\n{body}"
+        )
+        .into_bytes()
+    }
+
+    /// Whether an answer, as far as it was heard, says that all is taken.
+    pub(super) fn is_taken(self, answer: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(answer);
+        if self == Protocol::Relp {
+            // The answers to the opening and to two messages, each of which ends with a newline.
+            return ["2 rsp ", "3 rsp "].iter().all(|number| {
+                let Some((_, rest)) = text.split_once(&format!("\n{number}")) else { return false };
+                rest.split_once(' ').is_some_and(|(length, rest)| {
+                    rest.starts_with("200 OK") && length.parse().is_ok_and(|length: usize| rest.len() > length)
+                })
+            });
+        }
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+        let head = head.to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
+        head.starts_with("http/1.1 2") && body.len() >= length.unwrap_or(0)
+    }
+}
+
+fn relp(messages: &[String]) -> Vec<u8> {
+    let open = "relp_version=0\nrelp_software=torture\ncommands=syslog";
+    let mut frames = format!("1 open {} {open}\n", open.len());
+    for (number, message) in (2..).zip(messages) {
+        let message = format!("<134>1 {} host app - - - {message}", now());
+        frames += &format!("{number} syslog {} {message}\n", message.len());
+    }
+    frames.into_bytes()
+}
