@@ -25,6 +25,7 @@ mod remote;
 mod sources;
 mod watchdog;
 
+pub(crate) use answers::filter;
 pub use reload::Reloaded;
 pub use remote::{RemoteError, client};
 

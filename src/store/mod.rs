@@ -55,6 +55,7 @@ pub use counts::CountBy;
 pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Outcome, Refused, Submission};
 pub use once::{Answer, Once};
+pub(crate) use pack::trial as trial_pack;
 pub use outbox::{Departures, Onward, OutboxOptions};
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
