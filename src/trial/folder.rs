@@ -38,6 +38,9 @@ pub(super) struct Kept {
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
     /// What is read of it, by table.
     pub(super) tables: BTreeMap<String, Rows>,
+    /// The same, and the rows of the commit that did not come to its end: without the catalogue nobody knows that it did
+    /// not.
+    put_in: BTreeMap<String, Rows>,
 }
 
 /// The folder, and a copy of it that was read.
@@ -49,9 +52,16 @@ pub(super) static KEPT: LazyLock<Kept> = LazyLock::new(|| {
     assert!(!files.is_empty(), "{} is not there", root.display());
     let place = Place::new();
     place.fill(&files, &mut Draw(&[]));
-    let looked = place.look();
-    assert_eq!(looked.errors, [""; 0], "what was kept is whole");
-    Kept { files, tables: looked.tables }
+    let Looked { tables, errors } = place.look();
+    assert_eq!(errors, [""; 0], "what was kept is whole");
+    let of_catalogue = |path: &Path| path.to_string_lossy().contains("catalog.db");
+    let others: Vec<_> = files.iter().filter(|(path, _)| !of_catalogue(path)).cloned().collect();
+    let place = Place::new();
+    place.fill(&others, &mut Draw(&[]));
+    let repaired = repair(&place.data());
+    assert!(repaired.is_ok(), "a catalogue is made of the files: {repaired:?}");
+    let put_in = place.look().tables;
+    Kept { files, tables, put_in }
 });
 
 fn files_below(root: &Path, below: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
@@ -319,7 +329,7 @@ impl Looked {
                     assert!(partition == "added" && text.contains("added"), "{partition} {key}: {text}");
                     continue;
                 }
-                let all = KEPT.tables.get(table);
+                let all = KEPT.put_in.get(table);
                 let put_in = all.and_then(|all| all.get(&(partition.clone(), *key)));
                 assert_eq!(put_in, Some(text), "{table} {partition} {key} was never put in");
             }

@@ -4,7 +4,7 @@
 use super::{Draw, seen};
 use crate::batch::Batch;
 use crate::key::{DayTable, Period, RowKey, TableName};
-use crate::property::{Property, property_name};
+use crate::property::Property;
 use crate::record::Level;
 use crate::store::page::{Builder, Encoded, Header, Page, PageError, level_minutes};
 use crate::store::sealed::{self, Manifest, SealedFile};
@@ -54,16 +54,16 @@ pub(super) fn any_rows(bytes: &[u8]) {
         let key = RowKey::new(time, u64::from(draw.byte() % 4), position);
         let mut writer = batch.begin(key, Level::from_code(draw.byte() % 10));
         for _ in 0..draw.below(6) {
-            let name = property_name(&draw.text());
+            let name = draw.text();
             match draw.byte() % 8 {
-                0 => writer.add(&name, Property::String(&draw.text())),
-                1 => writer.add(&name, Property::Int64(draw.number().cast_signed())),
-                2 => writer.add(&name, Property::Int64(i64::from(draw.byte()))),
-                3 => writer.add(&name, Property::Double(f64::from_bits(draw.number()))),
-                4 => writer.add(&name, Property::Boolean(draw.byte() % 2 == 0)),
-                5 => writer.add(&name, Property::DateTime(time)),
-                6 => writer.add(&name, Property::Binary(draw.bytes())),
-                _ => writer.add(&name, Property::Double(f64::from(draw.byte()) / 10.0)),
+                0 => writer.add_field(&name, Property::String(&draw.text())),
+                1 => writer.add_field(&name, Property::Int64(draw.number().cast_signed())),
+                2 => writer.add_field(&name, Property::Int64(i64::from(draw.byte()))),
+                3 => writer.add_field(&name, Property::Double(f64::from_bits(draw.number()))),
+                4 => writer.add_field(&name, Property::Boolean(draw.byte() % 2 == 0)),
+                5 => writer.add_field(&name, Property::DateTime(time)),
+                6 => writer.add_field(&name, Property::Binary(draw.bytes())),
+                _ => writer.add_field(&name, Property::Double(f64::from(draw.byte()) / 10.0)),
             }
         }
         writer.finish();
