@@ -12,8 +12,9 @@
 //! with an error that names what is wrong; nothing panics. That holds of reading, of opening to write, of a commit and a
 //! close after it, and of `repair`. A start loses no row that was there to be read before it, unless somebody says so.
 //!
-//! What a folder does not know is what SQLite does not: its own pages have no checksums (ours have). A leaf that lost a cell
-//! is shorter, and nothing else. `daytable verify` counts such rows, a query does not.
+//! A file that is lost, cut or another one is always said. What a folder does not know is what SQLite does not: its own
+//! pages have no checksums (ours have, and so has a journal, which ends where it does not match). A leaf that lost a cell is
+//! shorter, and nothing else; a catalogue without its last commit is one that was killed before it.
 
 use super::{Draw, stored};
 use crate::archive::{Access, Archive, Patience};
@@ -107,6 +108,23 @@ impl Damage {
     }
 }
 
+/// What a folder can know of its damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    All,
+    /// See the module's head.
+    NotAll,
+}
+
+impl Known {
+    fn of(path: &Path, damage: &Damage) -> Known {
+        let name = path.to_string_lossy();
+        let is_of_file = matches!(damage, Damage::Cut | Damage::Exchanged | Damage::Lost);
+        let is_sqlite = name.contains(".db");
+        if is_sqlite && (!is_of_file || name.ends_with("catalog.db-wal")) { Known::NotAll } else { Known::All }
+    }
+}
+
 /// Damages that one input does at most.
 const DAMAGES_MAX: usize = 8;
 /// Bytes of a sector: SQLite's page.
@@ -134,9 +152,12 @@ pub(super) fn any_folder(bytes: &[u8]) {
     let mut draw = Draw(bytes);
     let how = draw.byte();
     let place = Place::new();
-    place.fill(&KEPT.files, &mut draw);
+    let known = place.fill(&KEPT.files, &mut draw);
     let before = place.look();
     before.assert_put_in(None);
+    if known == Known::All && before.errors.is_empty() {
+        assert!(before.tables == KEPT.tables, "rows are missing, and nobody says so");
+    }
     place.look_at_archive();
     if how.is_multiple_of(4) {
         return;
@@ -172,23 +193,26 @@ impl Place {
         self.0.join("data")
     }
 
-    /// Writes the files there, with the damage that is drawn.
-    pub(super) fn fill(&self, files: &[(PathBuf, Vec<u8>)], draw: &mut Draw<'_>) {
+    /// Writes the files there, with the damage that is drawn. Says what of it can be known.
+    pub(super) fn fill(&self, files: &[(PathBuf, Vec<u8>)], draw: &mut Draw<'_>) -> Known {
+        let mut known = Known::All;
         let mut damaged: Vec<Option<Vec<u8>>> = files.iter().map(|(_, bytes)| Some(bytes.clone())).collect();
         for _ in 0..DAMAGES_MAX {
             if draw.is_empty() {
                 break;
             }
             let (number, damage) = (usize::from(draw.byte()) % files.len(), Damage::of(draw.byte()));
-            if let Some(file) = damaged.get_mut(number) {
-                harm(file, files, damage, draw);
+            if Known::of(&files[number].0, &damage) == Known::NotAll {
+                known = Known::NotAll;
             }
+            harm(&mut damaged[number], files, damage, draw);
         }
         for ((below, _), bytes) in files.iter().zip(&damaged) {
             let (path, Some(bytes)) = (self.0.join(below), bytes) else { continue };
             let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, bytes));
             assert!(made.is_ok(), "{} cannot be written: {made:?}", path.display());
         }
+        known
     }
 
     /// Reads all there is.
@@ -237,7 +261,8 @@ impl Place {
     fn look_at_archive(&self) {
         let Ok(name) = TableName::new("Log") else { return };
         let url = format!("file://{}", self.0.join("archive").display());
-        let archive = url.parse().ok().and_then(|url| Archive::open(&url, &Access::default(), &Patience::LIFECYCLE).ok());
+        let archive =
+            url.parse().ok().and_then(|url| Archive::open(&url, &Access::default(), &Patience::LIFECYCLE).ok());
         let Some(archive) = archive else { return };
         let Ok(listing) = archive.list(&[name]) else { return };
         for archived in &listing.archives {

@@ -26,8 +26,7 @@ fn table(at: Ticks) -> DayTable {
 
 /// Commits records `from..to` of a day, to one instance or to five.
 fn write(store: &Store, at: Ticks, from: u64, to: u64, instances: u64) {
-    let mut batches: Vec<Batch> =
-        (0..instances).map(|n| Batch::new(table(at), format!("web-{n}").into())).collect();
+    let mut batches: Vec<Batch> = (0..instances).map(|n| Batch::new(table(at), format!("web-{n}").into())).collect();
     for n in from..to {
         let levels = [Some(Level::Info), Some(Level::Error), None];
         let fields = [("status", Value::Int64(200 + (n % 4).cast_signed())), ("took", Value::Double(0.25 * n as f64))];
