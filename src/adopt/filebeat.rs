@@ -41,6 +41,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
     Ok(states.iter().filter_map(|(key, state)| position(key, state)).collect())
 }
 
+/// The positions in a log that no checkpoint stands before.
+pub(super) fn parse(log: &str) -> Result<Vec<Position>, (usize, String)> {
+    let mut states = BTreeMap::new();
+    replay(log, 0, &mut states)?;
+    Ok(states.iter().filter_map(|(key, state)| position(key, state)).collect())
+}
+
 /// The folder with the log: what was named, or below it.
 fn folder_of(path: &Path) -> PathBuf {
     let within = ["", "filebeat", "registry/filebeat", "data/registry/filebeat"].map(|below| path.join(below));

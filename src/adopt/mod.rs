@@ -108,6 +108,17 @@ impl Peer {
     }
 }
 
+/// Reads any text as what this collector writes, for [`crate::trial`]: positions, or what is not understood. Fluent Bit's is
+/// a database, no text.
+pub(crate) fn trial(peer: Peer, text: &str) -> Result<Vec<Position>, String> {
+    match peer {
+        Peer::Promtail => positions::parse(text).map_err(|(_, what)| what),
+        Peer::Filebeat => filebeat::parse(text).map_err(|(_, what)| what),
+        Peer::Vector => vector::parse(text),
+        Peer::FluentBit => Ok(Vec::new()),
+    }
+}
+
 fn text(path: &Path) -> Result<String, AdoptError> {
     let failed = |source| AdoptError::Io { path: path.into(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();

@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
     parse(&text(path)?).map_err(|(line, what)| format(format_args!("{}:{line}", path.display()), what))
 }
 
-fn parse(text: &str) -> Result<Vec<Position>, (usize, String)> {
+pub(super) fn parse(text: &str) -> Result<Vec<Position>, (usize, String)> {
     let mut found = BTreeMap::<PathBuf, u64>::new();
     let (mut is_within, mut key) = (false, None::<String>);
     for (number, line) in text.lines().enumerate() {

@@ -17,7 +17,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
     parse(&text(&file)?).map_err(|what| format(file.display(), what))
 }
 
-fn parse(text: &str) -> Result<Vec<Position>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<Position>, String> {
     let all: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if all.get("version").and_then(Value::as_str) != Some("1") {
         return Err("its version is not \"1\"".into());

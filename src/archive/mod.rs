@@ -61,6 +61,15 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// Bytes of a manifest at most, as it is read from an archive.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 
+/// The name that an archive of this manifest has is read back as itself. For [`crate::trial`].
+pub(crate) fn trial_name(manifest: &Manifest) {
+    let Ok(Archived { name, .. }) = Archived::new(manifest.clone()) else { return };
+    // A generation below 1 has none.
+    for part in [Part::Data, Part::Manifest].into_iter().filter(|_| name.generation > 0) {
+        assert_eq!(Name::parse(&name.object(part)), Some((name.clone(), part)));
+    }
+}
+
 /// A place that archives are kept in. Cheap to clone; all clones share their connections.
 #[derive(Clone)]
 pub struct Archive(Arc<Opened>);

@@ -94,6 +94,11 @@ pub fn load_credentials(path: &Path) -> Result<Vec<CredentialConfig>, ConfigErro
     parse(&read_file(path)?, &path.display().to_string())
 }
 
+/// Reads any text as a file of credentials, for [`crate::trial`].
+pub(crate) fn trial(text: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
+    parse(text, "any.toml")
+}
+
 fn parse(text: &str, file_name: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
     let report = Report::new(text);
     let (file, errors) = DeTable::parse_recoverable(text);

@@ -255,7 +255,8 @@ fn shown_listener(counters: &syslog::ListenerCounters) -> ShownListener {
     }
 }
 
-fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
+/// What a request asks for.
+pub(crate) fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
     let now = time::now();
     let time = |name: &str, text: &Option<String>| -> Result<Option<Ticks>, ApiError> {
         let parsed = text.as_deref().map(str::parse::<when::When>).transpose();

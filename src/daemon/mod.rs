@@ -27,6 +27,7 @@ mod sources;
 mod verify;
 mod watchdog;
 
+pub(crate) use answers::filter;
 pub use reload::Reloaded;
 pub use remote::{RemoteError, client};
 

@@ -72,6 +72,28 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+/// Reads any text as the parameters of each route that has some: what they ask for. For [`crate::trial`].
+pub(crate) fn trial_query(text: &str) -> Vec<Filters> {
+    let Ok(uri) = format!("/api/query?{text}").parse::<axum::http::Uri>() else { return Vec::new() };
+    let _ = (params::instance(&uri), params::none(&uri), params::table(&uri), params::drop(&uri));
+    let query = params::query(&uri).map(|params| params.filters);
+    let count = params::count(&uri).map(|params| params.filters);
+    [query, count, params::tail(&uri)].into_iter().flatten().collect()
+}
+
+/// Reads any text as what signs a request with these headers; nobody's secret made it. For [`crate::trial`].
+pub(crate) fn trial_claim(text: &str, headers: &[(String, String)]) {
+    let Ok(claim) = signature::Claim::parse(text) else { return };
+    let mut request = axum::http::Request::builder().uri("/ingest?instance=a").method("POST");
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let Ok(request) = request.body(()) else { return };
+    let now = crate::time::Ticks::UNIX_EPOCH;
+    let verified = claim.verify(&request.into_parts().0, b"a secret that nobody knows", now);
+    assert!(verified.is_err(), "{text:?} is a signature");
+}
+
 /// Bounds of a listener and of what is behind it.
 #[derive(Clone, Debug)]
 pub struct Limits {

@@ -124,7 +124,7 @@ impl Reader {
             return Ok(sealed.names_in(range));
         }
         let opened = self.take(file)?;
-        let names = begin(&opened).and_then(|()| partition_names(&opened, range.partitions.as_deref()));
+        let names = begin(&opened).and_then(|_| partition_names(&opened, range.partitions.as_deref()));
         self.give_back(opened);
         Ok(names?.into_values().collect())
     }

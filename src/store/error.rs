@@ -87,6 +87,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether bytes of a file are not what was written. Trying again finds the same.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } => true,
+            StoreError::Sqlite { source: rusqlite::Error::FromSqlConversionFailure(..), .. } => true,
+            StoreError::Sqlite { source, .. } => {
+                source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> StoreError {
         let path = path.into();
         move |source| StoreError::Io { path, source }

@@ -59,6 +59,7 @@ pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Outcome, Refused, Submission};
 pub use once::{Answer, Once};
 pub use outbox::{Departures, Onward, OutboxOptions};
+pub(crate) use pack::trial as trial_pack;
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
 pub use scan::Scan;

@@ -11,6 +11,7 @@ use super::day::{DayFile, Insert, Total};
 use super::leftovers;
 use super::pack::{self, PageRow, Place};
 use super::page::Encoded;
+use super::sealed;
 use super::sqlite;
 use crate::key::DayTable;
 use std::fs::File;
@@ -97,6 +98,7 @@ const CLOSED_CHECKED: usize = 8;
 /// Opens catalogue and writable files, and sets aside what a crash or a failed commit left.
 pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
     layout.create()?;
+    refuse_without_catalogue(layout)?;
     let mut catalogue = Catalogue::open_to_write(&layout.data)?;
     // Also what an fsync failed to bring to disk is written again: the journal still has it.
     checkpoint(catalogue.connection(), &Catalogue::path_in(&layout.data))?;
@@ -144,6 +146,25 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
     }
     leftovers::sweep(layout, &mut catalogue)?;
     Ok(Whole { catalogue, days })
+}
+
+/// The catalogue is made before any day. Where it is gone and days are there, a new one would know none of them: their rows
+/// would be gone for readers, and nobody would be told.
+fn refuse_without_catalogue(layout: &Layout) -> Result<(), StoreError> {
+    let path = Catalogue::path_in(&layout.data);
+    if std::fs::metadata(&path).is_ok_and(|catalogue| catalogue.len() > 0) {
+        return Ok(());
+    }
+    let folder = layout.tables();
+    for entry in std::fs::read_dir(&folder).map_err(StoreError::io(&folder))? {
+        let entry = entry.map_err(StoreError::io(&folder))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_day = parse_file_name(&name).is_some() || sealed::is_sealed(&name);
+        if is_day && entry.metadata().is_ok_and(|file| file.len() > 0) {
+            return Err(mismatch(layout, &path, format!("it is missing or empty, and tables/ has {name}")));
+        }
+    }
+    Ok(())
 }
 
 /// A file without a journal has no unfinished commit: it is exactly as far as the catalogue says, or does not belong.

@@ -10,7 +10,7 @@ use super::catalogue::Committed;
 use super::day::{HEADER_COLUMNS, read_header};
 use super::pack::{self, PageRow, Place};
 use super::page::Page;
-use super::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, end, look_back, partition_names};
+use super::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names};
 use super::tidy::read_page;
 use crate::key::RowKey;
 use crate::property::Kind;
@@ -182,8 +182,9 @@ impl<'r> OpenScan<'r> {
         if !self.reader.catalogue().is_live(&opened.file.name)? {
             return Err(StoreError::TableGone(opened.file.day.to_string()));
         }
-        begin(opened)?;
+        let total = begin(opened)?;
         self.committed = self.reader.catalogue().committed()?;
+        check_snapshot(self.reader.catalogue(), opened, &total, &self.committed)?;
         self.since = Instant::now();
         self.snapshots += 1;
         self.heap.clear();

@@ -9,8 +9,8 @@
 //! still, and starts over if not (`Reader::with_files`).
 
 use super::StoreError;
-use super::catalogue::{Catalogue, LiveFile};
-use super::day::{self, HEADER_COLUMNS, read_header, read_total};
+use super::catalogue::{Catalogue, Committed, LiveFile};
+use super::day::{self, HEADER_COLUMNS, Total, read_header, read_total};
 use super::pack::{self, PageRow, Place};
 use super::page::{PAGE_SPAN, Page};
 use super::scan::{CHANGES_MAX, Scan};
@@ -496,7 +496,16 @@ impl Reader {
         if let Some(kept) = self.sealed.borrow().get(&file.name) {
             return Ok(Some(kept.clone()));
         }
-        let opened = SealedFile::open_local(&self.path_of(file))?;
+        let path = self.path_of(file);
+        let opened = SealedFile::open_local(&path)?;
+        if let Some(seal) = &file.seal
+            && (opened.rows(), opened.bytes()) != (seal.rows, seal.bytes)
+        {
+            let (rows, bytes) = (opened.rows(), opened.bytes());
+            let what =
+                format!("it has {rows} rows and {bytes} bytes, the catalogue says {} and {}", seal.rows, seal.bytes);
+            return Err(StoreError::Mismatch { path, what, data: self.data.clone() });
+        }
         let mut kept = self.sealed.borrow_mut();
         // What was dropped or sealed again is let go, so that its space is free.
         kept.retain(|name, _| self.catalogue.is_live(name).unwrap_or(false));
@@ -547,11 +556,53 @@ pub(super) struct Opened {
     has_packs: bool,
 }
 
-/// Begins a snapshot: the first read fixes it, so one is made.
-pub(super) fn begin(opened: &Opened) -> Result<(), StoreError> {
-    let begun = run(&opened.connection, "BEGIN").and_then(|()| read_total(&opened.connection));
-    let begun = begun.and_then(|_| if opened.has_packs { Ok(()) } else { day::see_packs(&opened.connection) });
-    begun.map_err(StoreError::sqlite(&opened.path))
+/// Begins a snapshot: the first read fixes it, so one is made. It has all that the catalogue had noted of the file before,
+/// or the file lost its journal, or is another one.
+pub(super) fn begin(opened: &Opened) -> Result<Total, StoreError> {
+    let begun = run(&opened.connection, "BEGIN").and_then(|()| {
+        let total = read_total(&opened.connection)?;
+        if !opened.has_packs {
+            day::see_packs(&opened.connection)?;
+        }
+        Ok(total)
+    });
+    let total = begun.map_err(StoreError::sqlite(&opened.path))?;
+    let (noted, found) = (&opened.file, total.last_seq);
+    let is_whole = found > noted.last_seq || (found, total.entities) == (noted.last_seq, noted.entities);
+    if is_whole { Ok(total) } else { Err(opened.mismatch(&total, noted)) }
+}
+
+/// An error where a snapshot has more commits than happened, or one that the catalogue did not note with it: of another
+/// file, or of another catalogue. `committed` was read after the snapshot began.
+pub(super) fn check_snapshot(
+    catalogue: &Catalogue,
+    opened: &Opened,
+    total: &Total,
+    committed: &Committed,
+) -> Result<(), StoreError> {
+    if total.last_seq > committed.seq + 1 {
+        return Err(opened.mismatch(total, &opened.file));
+    }
+    if total.last_seq == opened.file.last_seq || !committed.includes(total.last_seq) {
+        return Ok(());
+    }
+    // It was written to since its catalogue was read, which knows of it by now.
+    let now = catalogue.files_of(&opened.file.day)?;
+    match now.into_iter().find(|file| file.name == opened.file.name) {
+        Some(noted) if noted.last_seq < total.last_seq => Err(opened.mismatch(total, &noted)),
+        _ => Ok(()),
+    }
+}
+
+impl Opened {
+    fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {
+        let what = format!(
+            "its last commit is {} with {} entities, the catalogue says {} with {}",
+            total.last_seq, total.entities, noted.last_seq, noted.entities
+        );
+        let data = self.path.ancestors().nth(2).unwrap_or(Path::new(".")).into();
+        StoreError::Mismatch { path: self.path.clone(), what, data }
+    }
 }
 
 /// Lets a snapshot go, if there is one.

@@ -346,6 +346,79 @@ fn a_path_is_not_used_again() {
     assert_eq!(std::fs::read_to_string(&theirs).expect("still there"), "somebody else's");
 }
 
+/// A new catalogue would know none of the days that are there, and nobody would be told that their rows are gone.
+#[test]
+fn days_without_a_catalogue_are_refused_until_they_are_repaired() {
+    for lost in [true, false] {
+        let folder = Folder::new();
+        let store = folder.open();
+        write(&store, day(0), 0, 10);
+        store.close().expect("closed");
+        let catalogue = catalogue::Catalogue::path_in(&folder.path());
+        std::fs::remove_file(&catalogue).expect("removed");
+        if !lost {
+            std::fs::write(&catalogue, "").expect("written");
+        }
+        let refused = Store::open(&folder.path(), Options::default()).err();
+        let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
+        assert!(error.to_string().contains("catalog.db") && error.to_string().contains("Log20261101.1.db"), "{error}");
+        repair(&folder.path()).expect("repaired");
+        folder.open().close().expect("opened");
+        assert_eq!(folder.messages(day(0)), newest_first(0, 10));
+    }
+}
+
+/// Copies what a store that is open has on the disk, as a backup that was taken file by file.
+fn copy_of(folder: &Folder, wants: impl Fn(&str) -> bool) -> Folder {
+    let copy = Folder::new();
+    for below in ["", "tables"] {
+        let (from, to) = (folder.path().join(below), copy.path().join(below));
+        std::fs::create_dir_all(&to).expect("made");
+        for entry in std::fs::read_dir(from).expect("a folder").flatten().filter(|entry| entry.path().is_file()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if wants(&name) && !name.ends_with("-shm") {
+                std::fs::copy(entry.path(), to.join(name)).expect("copied");
+            }
+        }
+    }
+    copy
+}
+
+/// What readers in other processes see is checked as what the daemon starts with.
+#[test]
+fn a_reader_says_that_a_day_lost_its_journal_or_is_another() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 10);
+    write(&store, day(1), 10, 30);
+    write(&store, day(2), 30, 40);
+    let all = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let refused = |copy: &Folder, at: Ticks| {
+        let reader = copy.reader();
+        let rows = reader.scan(&table(at), &all).and_then(|rows| rows.collect::<Result<Vec<_>, _>>());
+        match rows {
+            Err(error @ StoreError::Mismatch { .. }) => assert!(error.to_string().contains("/tables/Log202611")),
+            other => panic!("{:?}", other.map(|rows| rows.len())),
+        }
+    };
+    let whole = copy_of(&folder, |_| true);
+    assert_eq!(whole.messages(day(1)), newest_first(10, 30));
+    let journal = "Log20261102.1.db-wal";
+    assert!(whole.path().join("tables").join(journal).exists());
+    // The file itself has its schema from the start, and no row yet.
+    let lost = copy_of(&folder, |name| name != journal);
+    let reader = lost.reader();
+    let rows = reader.scan(&table(day(1)), &all).and_then(|rows| rows.collect::<Result<Vec<_>, _>>());
+    assert!(rows.is_err(), "{:?}", rows.map(|rows| rows.len()));
+    store.close().expect("closed");
+    for (from, to) in [(day(0), day(1)), (day(2), day(1))] {
+        let exchanged = copy_of(&folder, |_| true);
+        std::fs::copy(exchanged.file(from), exchanged.file(to)).expect("copied");
+        refused(&exchanged, to);
+        assert_eq!(exchanged.messages(day(0)), newest_first(0, 10));
+    }
+}
+
 #[test]
 fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     let folder = Folder::new();

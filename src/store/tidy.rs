@@ -12,6 +12,9 @@
 //! every packed page of their partition. Packs are taken the oldest first, so that those left are newer than all that is merged; and what a
 //! partition has in rows between them, and overlaps them, is merged with them, or parts them where it is much.
 //!
+//! A page that is damaged is left where it is, with those it would have been merged with: reading it says what is wrong, and
+//! commits do not fail for it.
+//!
 //! Pages younger than [`SETTLED_AFTER`] stay as they are: a follower has not seen them yet, and would be shown the older
 //! rows that they are merged with again.
 
@@ -186,7 +189,28 @@ impl Tidy {
         self.work(name, file, FINISH, true)
     }
 
+    /// Does what there is to do in a day. Where a page is damaged, all that was known of the day stays as it is: whoever
+    /// reads the page is told so, but commits go on, and what comes later is newer than all of it and is tidied for itself.
     fn work(&mut self, name: &DayTable, file: &mut DayFile, time: Duration, is_last: bool) -> Result<(), StoreError> {
+        match self.try_work(name, file, time, is_last) {
+            Err(error) if error.is_damage() => {
+                tracing::error!(table = %name, %error, "some pages stay as small as they are");
+                if let Some(day) = self.days.get_mut(name) {
+                    *day = Day { counted: true, ..Day::default() };
+                }
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn try_work(
+        &mut self,
+        name: &DayTable,
+        file: &mut DayFile,
+        time: Duration,
+        is_last: bool,
+    ) -> Result<(), StoreError> {
         let until = Instant::now() + time;
         let settled = self.settled;
         let Some(day) = self.days.get_mut(name) else { return Ok(()) };
@@ -402,7 +426,16 @@ impl Day {
         let packed = pack::oldest_of(file.connection(), partition).map_err(StoreError::sqlite(file.path()))?;
         let Some(first) = self.small.get(&partition).and_then(|small| small.first) else { return Ok(()) };
         let limit = packed.map_or(settled, |seq| settled.min(seq - 1));
-        let merges = merges_of(file, partition, first, limit)?;
+        let merges = match merges_of(file, partition, first, limit) {
+            // The others need not wait for it.
+            Err(error) if error.is_damage() => {
+                tracing::error!(%error, "small pages of its partition stay as they are");
+                self.small.remove(&partition);
+                self.queued.remove(&partition);
+                return Ok(());
+            }
+            merges => merges?,
+        };
         if !merges.is_empty() {
             self.small.remove(&partition);
             self.prepare(merges);
@@ -713,6 +746,41 @@ mod tests {
         });
         // Commit 2 lies between the packs and is merged with them; commit 4 comes after them and is not.
         assert_eq!(texts.collect::<Vec<_>>(), [(3, "axcba".into()), (4, "xd".into())]);
+    }
+
+    /// A page that cannot be read would otherwise fail a commit after the other, or each close, for ever. What comes later is
+    /// tidied for itself.
+    #[test]
+    fn a_damaged_page_stays_where_it_is_and_nothing_fails_for_it() {
+        let long = "x".repeat(6000);
+        for (text, damage) in [
+            (&*long, "UPDATE body SET bytes = zeroblob(length(bytes))"),
+            ("tiny", "UPDATE pack SET bodies = zeroblob(length(bodies))"),
+            ("tiny", "UPDATE pack SET heads = zeroblob(length(heads))"),
+        ] {
+            let dir = tempfile::tempdir().expect("a folder");
+            let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+            let day = DayTable::parse("Log20261101").expect("a table");
+            let mut tidy = Tidy::new(Duration::ZERO);
+            let mut seq = 0;
+            let mut write = |tidy: &mut Tidy, file: &mut DayFile, partition: &str| {
+                seq += 1;
+                let insert = Insert { partition: partition.into(), page: encoded(&[(seq, text)]), is_alone: true };
+                tidy.written(&day, file.insert(seq.cast_signed(), &[insert]).expect("written"));
+                tidy.committed(seq.cast_signed());
+            };
+            let pages = |file: &DayFile| -> i64 {
+                let select = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
+                file.connection().query_row(select, [], |row| row.get(0)).expect("counted")
+            };
+            (0..8).for_each(|_| write(&mut tidy, &mut file, "web-1"));
+            assert_eq!(file.connection().execute(damage, []).expect("damaged"), 8);
+            tidy.finish(&day, &mut file).expect(damage);
+            assert_eq!((pages(&file), tidy.has_work()), (8, false), "{damage}");
+            (0..8).for_each(|_| write(&mut tidy, &mut file, "web-2"));
+            tidy.finish(&day, &mut file).expect(damage);
+            assert_eq!(pages(&file), 9, "{damage}");
+        }
     }
 
     /// Rows are merged while packs of others wait, and those with packed pages of their own when these are unpacked.

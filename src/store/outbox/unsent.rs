@@ -205,7 +205,7 @@ impl Unsent {
             Err(error) => return Err(error),
         };
         let found = begin(&opened)
-            .and_then(|()| read(&opened, &committed).map_err(|error| StoreError::sqlite(&opened.path)(error)));
+            .and_then(|_| read(&opened, &committed).map_err(|error| StoreError::sqlite(&opened.path)(error)));
         self.reader.give_back(opened);
         found
     }

@@ -117,6 +117,11 @@ pub enum PageError {
 }
 
 impl Header {
+    /// The same with the checksum that belongs to `body`. For [`crate::trial`], which tries what is behind it.
+    pub(crate) fn checked(self, body: &[u8]) -> Header {
+        Header { checksum: self.checksum_of(body), ..self }
+    }
+
     /// The checksum that belongs to this header and `body`.
     fn checksum_of(&self, body: &[u8]) -> u64 {
         let mut bytes = Vec::with_capacity(2 * RowKey::BYTES + 16 + self.levels.len());

@@ -67,6 +67,7 @@ pub use manifest::{Manifest, ManifestError};
 pub use scan::SealedScan;
 pub use seal::{OnProgress, Progress, Sealing, seal};
 pub use sum::Content as Sum;
+pub(crate) use tail::with_sums;
 
 /// Properties that have a column of their own, at most.
 pub const COLUMNS_MAX: usize = 512;

@@ -4,15 +4,16 @@
 //! groups (with zeros in its own place), WHERE the place at which they end, and INDEX the bytes of the index that
 //! begins there. So it is found before anything of the footer is believed.
 
-use super::bytes::{Checked, Ranged};
+use super::bytes::{BLOCK_BYTES, Checked, Ranged};
 use super::file::damaged;
+use super::index::Index;
 use crate::store::StoreError;
 use ::bytes::Bytes;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// The footer's key for the line that begins with [`TAIL`].
 pub(super) const TAIL_KEY: &str = "daytable.tail";
@@ -42,6 +43,30 @@ pub(super) fn sum_of(tail: &[u8], place: Range<usize>) -> u64 {
     sum.update(&[b'0'; SUM_DIGITS]);
     sum.update(&tail[place.end..]);
     sum.digest()
+}
+
+/// The same file with the sums put right that stand in it, as far as it says where they are. For [`crate::trial`], which
+/// tries what is behind them.
+pub(crate) fn with_sums(file: &[u8]) -> Option<Vec<u8>> {
+    let place = sum_place(file)?;
+    let line = std::str::from_utf8(file.get(place.end..place.end + 42)?).ok()?;
+    let mut numbers = line.split(':').skip(1).map(str::parse::<usize>);
+    let (data_end, index_bytes) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let (data, index) = (file.get(..data_end)?, data_end..data_end.checked_add(index_bytes)?);
+    let mut mended = file.to_vec();
+    if let Ok(decoded) = Index::decode(file.get(index.clone())?, data.len() as u64) {
+        let sums = data.chunks(BLOCK_BYTES).map(xxh3_64).collect();
+        // Of another length nothing behind it would be in its place.
+        let encoded = Index { sums, ..decoded }.encode().ok().filter(|encoded| encoded.len() == index_bytes);
+        if let (Some(encoded), Some(place)) = (encoded, mended.get_mut(index)) {
+            place.copy_from_slice(&encoded);
+        }
+    }
+    let tail = mended.get_mut(data_end..)?;
+    let place = sum_place(tail)?;
+    let sum = sum_of(tail, place.clone());
+    tail.get_mut(place)?.copy_from_slice(format!("{sum:0SUM_DIGITS$x}").as_bytes());
+    Some(mended)
 }
 
 /// The verified tail of a file, and how many bytes of it are the index.

@@ -1,0 +1,116 @@
+//! What must hold of the lines of files: the records that they are cut and read into, their times, and the patterns of a
+//! configuration.
+
+use super::seen;
+use crate::parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
+use crate::redact::{Redaction, Redactor};
+use crate::time::Ticks;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// Bytes of a record at most, so few that a made-up file comes to that limit.
+const BYTES_MAX: usize = 4096;
+
+/// How bytes are read, by the first of them: as by default, with every preset of redaction, by each format by its name.
+pub(super) static READINGS: LazyLock<Vec<Reading>> = LazyLock::new(|| {
+    let redactor = Redactor::new(Redaction::presets().filter_map(Redaction::preset));
+    let mut readings = vec![Reading::default(), Reading { redactor, ..Reading::default() }];
+    for format in crate::parse::FormatChoice::all() {
+        readings.push(Reading { format, ..Reading::default() });
+    }
+    let mut by_pattern = Reading::default();
+    // A pattern that is none leaves the default, which does no harm here.
+    let _ = by_pattern.set_format("grok:%{TIMESTAMP_ISO8601:time} %{LOGLEVEL:level} %{GREEDYDATA:message}");
+    readings.push(by_pattern);
+    readings
+});
+
+/// Any bytes give records, the way the tailer reads them. The first byte chooses how they are read and where they are
+/// cut in two; cut or not, they give the same records, and of each line that is not empty some record has the start.
+pub(super) fn any_bytes(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let choice = usize::from(*choice);
+    let reading = &READINGS[choice % READINGS.len()];
+    let whole = records(bytes, reading, bytes.len());
+    let cut = if bytes.is_empty() { 0 } else { choice * 31 % bytes.len() };
+    let parts = records(bytes, reading, cut);
+    assert_eq!(whole, parts, "cut at {cut}, the records are others");
+}
+
+/// The records of bytes that come in two pieces, as `format time level message fields`.
+fn records(bytes: &[u8], reading: &Reading, cut: usize) -> Vec<(usize, String)> {
+    let seen = seen();
+    let mut learned = Learned::default();
+    let (mut all, mut at) = (Vec::new(), 0);
+    for (end, ending) in [(cut, Ending::Open), (bytes.len(), Ending::Closed)] {
+        let whole = match ending {
+            Ending::Open => bytes[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1),
+            Ending::Closed => end,
+        };
+        if whole < at {
+            continue;
+        }
+        let mut assembler = Assembler::new(&bytes[at..whole], end - whole, BYTES_MAX, reading, ending);
+        while let Some(raw) = assembler.next(&learned, reading) {
+            let start = at + raw.start;
+            let parsed = learned.record(&raw.text, raw.envelope, reading, seen);
+            let parts = explain(&raw.text, &parsed, &Unsaid { zone: reading.zone, seen });
+            for part in parts.iter().filter_map(|part| part.bytes.clone()) {
+                assert!(raw.text.get(part.clone()).is_some(), "{part:?} is no part of {:?}", raw.text);
+            }
+            if let Cow::Borrowed(message) = &parsed.record.message {
+                assert!(raw.text.contains(message) || message.is_empty(), "{message:?} is not of {:?}", raw.text);
+            }
+            all.push((start, format!("{:?} {:?}", parsed.format, parsed.record)));
+        }
+        at += assembler.consumed();
+        // What was learnt travels as text.
+        learned = Learned::restore(&learned.save());
+    }
+    all
+}
+
+/// Any text reads as a time or as none, in any zone.
+pub(super) fn any_time(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (zone, text) = text.split_once('\n').unwrap_or(("UTC", &text));
+    let reading = Reading { zone: zone.parse().unwrap_or_default(), ..Reading::default() };
+    let seen = seen();
+    let parsed = Learned::default();
+    for text in
+        [text, &format!("{text} INFO up"), &format!("{{\"time\":\"{text}\"}}"), &format!("<13>{text} host app: up")]
+    {
+        let parsed = parsed.clone().record(text, Default::default(), &reading, seen).record;
+        if let Some(time) = parsed.time {
+            assert!((1969..=9999).contains(&time.date().year), "{text:?} is {time}");
+        }
+    }
+}
+
+/// Any pattern compiles or is refused at a place that it has, and matches any text in the time of its length. The lines
+/// are a pattern, one that it may refer to as `OWN`, and what it is to match.
+pub(super) fn any_pattern(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let mut parts = text.splitn(3, '\n');
+    let (pattern, own, line) =
+        (parts.next().unwrap_or_default(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let patterns = BTreeMap::from([("OWN".to_owned(), own.to_owned())]);
+    for made in [Explicit::grok(pattern, patterns), Explicit::regex(pattern)] {
+        match made {
+            Ok(explicit) => {
+                let reading = Reading { explicit: Some(explicit), ..Reading::default() };
+                Learned::default().record(line, Default::default(), &reading, Ticks::UNIX_EPOCH);
+            }
+            Err(error) => {
+                let of = if error.of.is_some() { own } else { pattern };
+                assert!(of.is_char_boundary(error.at), "{} is no place of {of:?}", error.at);
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+    if let Ok(redaction) = Redaction::regex("own", pattern, None) {
+        let reading = Reading { redactor: Redactor::new([redaction]), ..Reading::default() };
+        Learned::default().record(line, Default::default(), &reading, Ticks::UNIX_EPOCH);
+    }
+}

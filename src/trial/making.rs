@@ -1,0 +1,140 @@
+//! How the folder was made that `folder` damages: `cargo test --lib trial::making -- --ignored` makes it anew, which a new
+//! format of the folder demands. Inputs of `fuzz/corpus/folders` then damage other places, and are no worse for it.
+
+use super::folder::{KEPT, time_of_open};
+use crate::archive::{Access, Archive, Patience};
+use crate::batch::Batch;
+use crate::key::{DayTable, Period, RowKey, TableName};
+use crate::record::{Field, Level, Record, Value};
+use crate::store::catalogue::{LiveFile, Seal};
+use crate::store::{Done, Options, Store, Submission, sealed, source};
+use crate::time::Ticks;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const SOURCE: u64 = 0xfeed;
+
+fn day(n: u32) -> Ticks {
+    Ticks::from_date(2026, 11, n).expect("a date")
+}
+
+fn table(at: Ticks) -> DayTable {
+    DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, at)
+}
+
+/// Commits records `from..to` of a day, to one instance or to five.
+fn write(store: &Store, at: Ticks, from: u64, to: u64, instances: u64) {
+    let mut batches: Vec<Batch> = (0..instances).map(|n| Batch::new(table(at), format!("web-{n}").into())).collect();
+    for n in from..to {
+        let levels = [Some(Level::Info), Some(Level::Error), None];
+        let fields = [("status", Value::Int64(200 + (n % 4).cast_signed())), ("took", Value::Double(0.25 * n as f64))];
+        let record = Record {
+            level: levels[usize::try_from(n % 3).expect("small")],
+            message: format!("record {n} of a day, {}", "x".repeat(usize::try_from(n % 17).expect("small"))).into(),
+            fields: fields.map(|(name, value)| Field { name: name.into(), value }).into(),
+            ..Record::default()
+        };
+        let key = RowKey::new(at.plus(Duration::from_secs(n)), SOURCE, n * 100);
+        let batch = &mut batches[usize::try_from(n % instances).expect("small")];
+        crate::entity::append(batch, key, "/var/log/app.log", &record);
+    }
+    let (told, hears) = std::sync::mpsc::channel();
+    let intake = store.intake();
+    let state = source::SourceState { position: to * 100, ..source::tests_state(SOURCE) };
+    let done = Done::awaited(move |committed| told.send(committed).expect("heard"));
+    let submission =
+        Submission { batches, advances: vec![state.into()], epoch: intake.epoch(), done, ..Submission::default() };
+    intake.submit(submission).expect("taken");
+    assert!(hears.recv().expect("told"));
+}
+
+/// Seals a day as the lifecycle does. Gives its file.
+fn seal(store: &Store, at: Ticks) -> PathBuf {
+    let sealing = store.steps().begin_seal(&table(at)).expect("begun");
+    let mut inputs = sealing.inputs.clone();
+    inputs.sort_by_key(LiveFile::generation);
+    let folder = sealing.path.parent().expect("a folder");
+    let what = sealed::Sealing {
+        table: sealing.table.clone(),
+        generation: sealing.generation,
+        inputs: inputs.iter().map(|file| folder.join(&file.name)).collect(),
+        committed: store.steps().committed().expect("read"),
+        out: sealing.path.clone(),
+    };
+    let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
+    let (bytes, sha256, rows) = (manifest.bytes, manifest.sha256, manifest.rows);
+    let times = Some((at, at.plus(Duration::from_secs(3600))));
+    store.steps().end_seal(&sealing, &Seal { bytes, sha256, rows, times, at }).expect("ended");
+    sealing.path
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("a folder").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_data = [".db", ".db-wal", ".parquet", ".json"].iter().any(|end| name.ends_with(end));
+        if is_data && !to.join(&name).exists() {
+            fs::create_dir_all(to).expect("made");
+            fs::copy(entry.path(), to.join(&name)).expect("copied");
+        }
+    }
+}
+
+#[test]
+#[ignore = "writes fuzz/folder anew"]
+fn make() {
+    let root = tempfile::tempdir().expect("a folder");
+    let data = root.path().join("data");
+    let options = || Options { commit_interval: Duration::from_millis(1), ..Options::default() };
+    let store = Store::open(&data, options()).expect("opened");
+    write(&store, day(1), 0, 60, 2);
+    seal(&store, day(1));
+    write(&store, day(1), 60, 66, 1);
+    write(&store, day(3), 0, 40, 1);
+    let path = seal(&store, day(3));
+    let url = format!("file://{}", root.path().join("archive").display());
+    let archive = Archive::open_to_write(&url.parse().expect("an address"), &Access::default(), &Patience::LIFECYCLE);
+    let manifest = sealed::Manifest::read_beside(&path).expect("read");
+    archive.expect("opened").put(&manifest, &path, &mut |_| ControlFlow::Continue(())).expect("archived");
+    for n in 0..8 {
+        write(&store, time_of_open(), n * 10, (n + 1) * 10, 1 + n % 5);
+    }
+    store.close().expect("closed");
+    // What comes now stays in the journals, as the store is not closed before they are copied.
+    let store = Store::open(&data, options()).expect("opened");
+    write(&store, time_of_open(), 100, 180, 1);
+    write(&store, time_of_open(), 180, 190, 5);
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/folder");
+    let _ = fs::remove_dir_all(&kept);
+    copy(&data, &kept.join("data"));
+    // Of this commit the day has its pages, and the catalogue knows nothing.
+    write(&store, time_of_open(), 190, 200, 2);
+    copy(&data.join("tables"), &kept.join("data/tables"));
+    copy(&root.path().join("archive/Log/2026/11"), &kept.join("archive/Log/2026/11"));
+    store.close().expect("closed");
+}
+
+/// The folder has what its damage is to be tried on, and what did not come to its end is not answered.
+#[test]
+fn the_folder_has_days_of_each_kind() {
+    let rows: Vec<(&str, usize)> = KEPT.tables.iter().map(|(name, rows)| (name.as_str(), rows.len())).collect();
+    assert_eq!(rows, [("Log20261101", 66), ("Log20261102", 170), ("Log20261103", 40)]);
+    let mut names: Vec<String> = KEPT.files.iter().map(|(path, _)| path.display().to_string()).collect();
+    names.sort();
+    let wanted = [
+        "archive/Log/2026/11/Log20261103.2.manifest.json",
+        "archive/Log/2026/11/Log20261103.2.parquet",
+        "data/catalog.db",
+        "data/catalog.db-wal",
+        "data/tables/Log20261101.2.manifest.json",
+        "data/tables/Log20261101.2.parquet",
+        "data/tables/Log20261101.3.db",
+        "data/tables/Log20261101.3.db-wal",
+        "data/tables/Log20261102.1.db",
+        "data/tables/Log20261102.1.db-wal",
+        "data/tables/Log20261103.2.manifest.json",
+        "data/tables/Log20261103.2.parquet",
+    ];
+    assert_eq!(names, wanted);
+}

@@ -1,0 +1,117 @@
+//! What must hold of any bytes at all, as functions that panic where it does not.
+//!
+//! Each is a **property**: it takes bytes, makes of them what it tries (a body, a page, a folder with a wrong byte) and
+//! asserts its claim. `fuzz/` has a target for each, by the same name, and calls it with what a fuzzer makes up; `cargo
+//! test` with the kept inputs of `fuzz/corpus` and `fuzz/found`, and with those changed at random.
+//!
+//! | where | what |
+//! |---|---|
+//! | `lines` | lines of files: records, times, patterns |
+//! | `wire` | what comes over a socket: syslog, RELP, journals, pushed bodies, answers of Azure |
+//! | `text` | what people and other programs write: configuration, queries, schedules, keys, other collectors' positions |
+//! | `stored` | what the store wrote: pages, packs, sealed days, manifests |
+//! | `folder` | a data folder with damage: what is answered is what was put in |
+//!
+//! Nothing here is called by the daemon. It is part of the library, not of the tests, as a fuzzer is another program.
+
+mod folder;
+mod lines;
+#[cfg(test)]
+mod making;
+#[cfg(test)]
+mod replay;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod text;
+mod wire;
+
+use crate::time::Ticks;
+
+/// A property and its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Of the target in `fuzz/fuzz_targets`, and of the folders of its inputs.
+    pub name: &'static str,
+    /// Panics where what is claimed of these bytes does not hold.
+    pub holds: fn(&[u8]),
+}
+
+/// Every property, by name.
+pub const TARGETS: [Target; 21] = [
+    Target { name: "accounts", holds: text::any_account },
+    Target { name: "answers", holds: wire::any_answer },
+    Target { name: "claims", holds: text::any_claim },
+    Target { name: "configs", holds: text::any_config },
+    Target { name: "databases", holds: text::any_database },
+    Target { name: "exports", holds: wire::any_export },
+    Target { name: "folders", holds: folder::any_folder },
+    Target { name: "keys", holds: text::any_key },
+    Target { name: "manifests", holds: stored::any_manifest },
+    Target { name: "packs", holds: stored::any_pack },
+    Target { name: "pages", holds: stored::any_page },
+    Target { name: "patterns", holds: lines::any_pattern },
+    Target { name: "positions", holds: text::any_positions },
+    Target { name: "pushes", holds: wire::any_push },
+    Target { name: "queries", holds: text::any_query },
+    Target { name: "records", holds: lines::any_bytes },
+    Target { name: "rows", holds: stored::any_rows },
+    Target { name: "schedules", holds: text::any_schedule },
+    Target { name: "sealed", holds: stored::any_sealed },
+    Target { name: "streams", holds: wire::any_stream },
+    Target { name: "timestamps", holds: lines::any_time },
+];
+
+/// Tries `bytes` with the property of this name. Panics where it does not hold, or there is none.
+pub fn holds(name: &str, bytes: &[u8]) {
+    match TARGETS.iter().find(|target| target.name == name) {
+        Some(target) => (target.holds)(bytes),
+        None => panic!("no property is called {name:?}"),
+    }
+}
+
+/// A time at which everything is seen.
+fn seen() -> Ticks {
+    Ticks::from_date(2026, 11, 21).unwrap_or_default()
+}
+
+/// What is made of bytes is drawn from their front, as many as it takes; behind their end all are zero. So bytes that are
+/// nearly the same make what is nearly the same, which is what a fuzzer climbs by.
+struct Draw<'a>(&'a [u8]);
+
+impl<'a> Draw<'a> {
+    /// The next byte.
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    /// A number of all 64 bits.
+    fn number(&mut self) -> u64 {
+        (0..8).fold(0, |number, _| number << 8 | u64::from(self.byte()))
+    }
+
+    /// A number below `end`, which is not 0.
+    fn below(&mut self, end: usize) -> usize {
+        let number = (0..3).fold(0, |number, _| number << 8 | usize::from(self.byte()));
+        number % end
+    }
+
+    /// The next bytes, as many as the next one says.
+    fn bytes(&mut self) -> &'a [u8] {
+        let length = usize::from(self.byte()).min(self.0.len());
+        let (piece, rest) = self.0.split_at(length);
+        self.0 = rest;
+        piece
+    }
+
+    /// The same as text.
+    fn text(&mut self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

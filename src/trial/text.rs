@@ -1,0 +1,204 @@
+//! What must hold of what people and other programs write: a configuration, a query, a schedule, keys and names, a
+//! connection string, a signature, and how far other collectors were.
+
+use super::{Draw, seen};
+use crate::adopt::{self, Peer};
+use crate::archive::ArchiveUrl;
+use crate::azure::Account;
+use crate::config::units::{parse_duration, show_duration};
+use crate::config::{self, ByteSize, Changes, Config, ConfigError, InstanceTemplate, PathFields, Pattern, Variable};
+use crate::http;
+use crate::key::{DayTable, RowKey, instance_of, partition_key};
+use crate::lifecycle::Schedule;
+use crate::property::property_name;
+use crate::query::when::When;
+use crate::time::Ticks;
+
+/// UTF-16 units of a PartitionKey at most.
+const KEY_UNITS_MAX: usize = 512;
+
+/// Any text is a configuration, alone and under any variables, or is refused with problems that each have a place in it
+/// and say something. It does not differ from itself. The text ends at the first NUL; behind it stand variables.
+pub(super) fn any_config(bytes: &[u8]) {
+    let all = String::from_utf8_lossy(bytes);
+    let mut parts = all.split('\0');
+    let text = parts.next().unwrap_or_default();
+    let variables: Vec<Variable> = parts.filter_map(|pair| pair.split_once('=')).filter_map(variable).collect();
+    for variables in [&[][..], &variables] {
+        match Config::parse_with(text, "any.toml", variables) {
+            Ok(config) => assert_eq!(Changes::between(&config, &config), Changes::default()),
+            Err(error) => assert_places(&error, text),
+        }
+    }
+    if let Err(error) = config::credentials::trial(text) {
+        assert_places(&error, text);
+    }
+    // What a file names one by one, for itself.
+    for made in [Pattern::include(text), Pattern::exclude(text), Pattern::source(text), Pattern::instance(text)] {
+        let Ok(pattern) = made else { continue };
+        let _ = pattern.matches(text);
+        assert_eq!(pattern.as_str(), text);
+    }
+    if let Ok(template) = text.parse::<InstanceTemplate>() {
+        let _ = template.render("host", text, |_| None);
+    }
+    if let Ok(fields) = text.parse::<PathFields>() {
+        for (_, value) in fields.of(text) {
+            assert!(text.contains(value), "{value:?} is no part of {text:?}");
+        }
+    }
+    if let Ok(url) = text.parse::<ArchiveUrl>() {
+        assert_eq!(url.to_string().parse(), Ok(url), "{text:?}");
+    }
+}
+
+fn variable((name, value): (&str, &str)) -> Option<Variable> {
+    Variable::of(name, value)
+}
+
+fn assert_places(error: &ConfigError, text: &str) {
+    let ConfigError::Invalid(problems) = error else { panic!("{error} is nothing that a text can be the reason of") };
+    assert!(!problems.is_empty(), "nothing is wrong");
+    let lines = text.split('\n').count();
+    for problem in problems {
+        assert!(problem.line <= lines && !problem.text.is_empty(), "{problem:?} of {lines} lines");
+    }
+}
+
+/// Any text is the parameters of a request to read or is refused, and a time, a duration or a size is read back as itself
+/// when it is shown.
+pub(super) fn any_query(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for filters in http::trial_query(&text) {
+        let Ok(filter) = crate::daemon::filter(&filters, None) else { continue };
+        assert!(filter.times().is_none_or(|(from, to)| from <= to));
+        if let Some(instance) = &filter.instance {
+            assert!(filter.wants_partition(&partition_key(instance, None)), "{instance:?} wants itself");
+            assert!(filter.wants_partition(&partition_key(instance, Some(0xa7))), "{instance:?} wants its buckets");
+        }
+    }
+    if let Ok(When::At(time)) = text.parse() {
+        assert_eq!(time.to_string().parse(), Ok(When::At(time)), "{text:?}");
+    }
+    if let Ok(duration) = parse_duration(&text) {
+        assert_eq!(parse_duration(&show_duration(duration)), Ok(duration), "{text:?}");
+    }
+    if let Ok(size) = text.parse::<ByteSize>() {
+        assert_eq!(size.to_string().parse(), Ok(size), "{text:?}");
+    }
+}
+
+/// Any text is a schedule whose next times are each later than the one before, or is refused with a reason; it is read
+/// back as itself.
+pub(super) fn any_schedule(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match Schedule::parse(&text) {
+        Ok(schedule) => {
+            let mut now = seen();
+            for _ in 0..3 {
+                let Some(next) = schedule.next_after(now) else { break };
+                assert!(next > now, "{text:?}: {next} is not after {now}");
+                now = next;
+            }
+            assert_eq!(Schedule::parse(&schedule.to_string()).as_ref(), Ok(&schedule));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// Any instance has a PartitionKey that the service takes, of which it is read back unless it was too long, and no other's
+/// bucket looks like it; any row key keeps its order and itself as text and as bytes; any text is a name of a day-table,
+/// and any field's name becomes a property's.
+pub(super) fn any_key(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let (time, source, position) = (draw.number(), draw.number(), draw.number());
+    let item = u16::from_be_bytes([draw.byte(), draw.byte()]) % 10_000;
+    let bucket = draw.byte();
+    let text = &String::from_utf8_lossy(draw.0);
+
+    for bucket in [None, Some(bucket)] {
+        let partition = partition_key(text, bucket);
+        assert!(partition.encode_utf16().count() <= KEY_UNITS_MAX, "{partition:?} is too long");
+        let is_legal = |c: char| !matches!(c, '/' | '\\' | '#' | '?') && !c.is_control();
+        assert!(partition.chars().all(is_legal), "{partition:?} has what no key may have");
+        let (instance, found) = instance_of(&partition);
+        let is_whole = partition.matches('~').count() == usize::from(bucket.is_some());
+        assert!(!is_whole || (instance == **text && found == bucket), "{partition:?} is {instance:?}, {found:?}");
+    }
+    let _ = instance_of(text);
+
+    let time = Ticks::new((time >> 1).cast_signed() % (crate::time::MAX_TICKS + 1)).unwrap_or_default();
+    let key = RowKey::new(time, source, position).with_item(item);
+    assert_eq!(RowKey::from_bytes(&key.to_bytes()), Some(key));
+    assert_eq!(RowKey::parse(&key.to_string()).as_ref(), Ok(&key));
+    for other in bytes.get(..RowKey::BYTES).and_then(RowKey::from_bytes).into_iter().chain(RowKey::parse(text)) {
+        assert_eq!(key.cmp(&other), key.to_bytes().cmp(&other.to_bytes()), "{key} {other}");
+        if other.item() < 10_000 {
+            assert_eq!(key.cmp(&other), key.to_string().cmp(&other.to_string()), "{key} {other}");
+        }
+    }
+    if let Ok(day) = DayTable::parse(text) {
+        assert_eq!(day.to_string(), **text);
+        assert!(day.start() < day.end() && day.holds(day.start()) && !day.holds(day.end()));
+    }
+    let name = property_name(text);
+    let is_start = |c: char| c == '_' || c.is_alphabetic();
+    let is_rest = |c: char| is_start(c) || c.is_ascii_digit();
+    assert!(name.starts_with(is_start) && name.chars().all(is_rest), "{name:?} is no identifier");
+    assert!(name.encode_utf16().count() <= crate::property::PROPERTY_NAME_UNITS_MAX, "{name:?} is too long");
+}
+
+/// Any text is a connection string or is refused; neither shows what may be secret in it, and the address has no end that a
+/// path could not be put behind.
+pub(super) fn any_account(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let shown = match text.parse::<Account>() {
+        Ok(account) => {
+            let endpoint = account.endpoint();
+            let is_http = ["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme));
+            assert!(is_http && !endpoint.ends_with('/') && endpoint.is_ascii(), "{endpoint:?}");
+            let host = endpoint.split('/').nth(2).unwrap_or_default();
+            assert!(!endpoint.contains(['?', '#']) && !host.contains('@'), "{endpoint:?}");
+            format!("{account:?}")
+        }
+        Err(error) => error.to_string(),
+    };
+    let secrets = text.split(';').filter_map(|pair| pair.trim().split_once('='));
+    let secrets = secrets.filter(|(name, _)| ["AccountKey", "SharedAccessSignature"].contains(&name.trim()));
+    for (_, secret) in secrets.filter(|(_, secret)| secret.trim().len() > 40) {
+        assert!(!shown.contains(secret.trim()), "{shown} says {secret}");
+    }
+}
+
+/// Any text is a signature that does not match, or none: nobody guesses one.
+pub(super) fn any_claim(bytes: &[u8]) {
+    let mut draw = Draw(bytes);
+    let headers: Vec<(String, String)> = (0..draw.below(4)).map(|_| (draw.text(), draw.text())).collect();
+    http::trial_claim(&String::from_utf8_lossy(draw.0), &headers);
+}
+
+/// Any text is what another collector noted, or is refused with what is not understood. The first byte says whose.
+pub(super) fn any_positions(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let peer = [Peer::Promtail, Peer::Filebeat, Peer::Vector][usize::from(*choice % 3)];
+    let text = String::from_utf8_lossy(bytes);
+    match adopt::trial(peer, &text) {
+        Ok(positions) => assert!(positions.len() <= text.len(), "more positions than bytes"),
+        Err(what) => assert!(!what.is_empty()),
+    }
+}
+
+/// Any bytes are a database of Fluent Bit's, or are refused with their path.
+pub(super) fn any_database(bytes: &[u8]) {
+    let name = format!("daytable-trial-{}-{:016x}.db", std::process::id(), crate::rows::random_identity());
+    let path = std::env::temp_dir().join(name);
+    if std::fs::write(&path, bytes).is_err() {
+        return;
+    }
+    let read = Peer::FluentBit.positions(&path);
+    let _ = std::fs::remove_file(&path);
+    match read {
+        Ok(positions) => assert!(positions.len() <= bytes.len()),
+        Err(error) => assert!(error.to_string().contains("daytable-trial"), "{error}"),
+    }
+}

@@ -1,0 +1,155 @@
+//! What must hold of what comes over a socket: messages and frames of syslog, a journal's entries, bodies that are pushed,
+//! and what Azure Table storage answers.
+
+use crate::journal::export::{Entries, Entry};
+use crate::journal::record::EntryReading;
+use crate::key::{Period, TableName};
+use crate::lifecycle::Window;
+use crate::parse::Reading;
+use crate::push::{self, Encoding, Endpoint, Limits, Setting};
+use crate::route::{Condition, Route, Router};
+use crate::syslog::framing::{Framer, Message};
+use crate::syslog::relp::Frames;
+use crate::time::Ticks;
+use std::io::Write;
+use std::sync::LazyLock;
+
+/// Any bytes of a connection give the same messages, or the same frames of RELP, however they come, none over its limit,
+/// and what is held of one that is not whole stays within bounds. The first byte chooses the pieces.
+pub(super) fn any_stream(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let pieces = usize::from(*choice % 64) + 1;
+    assert_eq!(messages(bytes, bytes.len().max(1)), messages(bytes, pieces), "in pieces of {pieces}");
+    assert_eq!(frames(bytes, bytes.len().max(1)), frames(bytes, pieces), "in pieces of {pieces}");
+}
+
+/// Any bytes are the same entries of a journal, or end at the same place, in whatever pieces they come; each is a record,
+/// and what is held stays within bounds. The first byte chooses the pieces.
+pub(super) fn any_export(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let pieces = usize::from(*choice % 64) + 1;
+    assert_eq!(entries(bytes, bytes.len().max(1)), entries(bytes, pieces), "in pieces of {pieces}");
+}
+
+/// Bytes of an entry at most.
+const ENTRY_BYTES_MAX: usize = 256;
+/// What may be held of one: up to 1,024 fields, whose names are kept besides and are of 256 bytes at most.
+const HELD_ENTRY_BYTES_MAX: usize = 1 << 20;
+
+fn entries(bytes: &[u8], pieces: usize) -> (Vec<String>, bool) {
+    let (reading, mut all) = (EntryReading::default(), Vec::new());
+    let mut entries = Entries::new(ENTRY_BYTES_MAX);
+    let mut note = |entry: Entry<'_>| {
+        let read = reading.record(&entry, Ticks::UNIX_EPOCH);
+        all.push(format!("{} {:?} {:?}", entry.cut, read.origin, read.record));
+    };
+    let fed = bytes.chunks(pieces).try_for_each(|piece| {
+        let fed = entries.feed(piece, &mut note);
+        assert!(entries.held() <= HELD_ENTRY_BYTES_MAX, "{} bytes are held", entries.held());
+        fed
+    });
+    let ended = fed.and_then(|()| entries.finish(&mut note));
+    (all, ended.is_ok())
+}
+
+/// Bytes of a message at most.
+const MESSAGE_BYTES_MAX: usize = 256;
+/// What may be held of one.
+const HELD_BYTES_MAX: usize = 16 << 10;
+
+fn messages(bytes: &[u8], pieces: usize) -> Vec<(Vec<u8>, usize)> {
+    let (mut framer, mut all) = (Framer::default(), Vec::new());
+    let mut note = |message: Message<'_>| all.push((message.bytes.to_vec(), message.cut));
+    for piece in bytes.chunks(pieces) {
+        framer.feed(piece, MESSAGE_BYTES_MAX, &mut note);
+        assert!(framer.held() <= HELD_BYTES_MAX, "{} bytes are held", framer.held());
+    }
+    framer.finish(MESSAGE_BYTES_MAX, &mut note);
+    assert!(all.iter().all(|(kept, _)| kept.len() <= MESSAGE_BYTES_MAX));
+    all
+}
+
+fn frames(bytes: &[u8], pieces: usize) -> (Vec<(u32, Vec<u8>, usize)>, bool) {
+    let (mut frames, mut all) = (Frames::default(), Vec::new());
+    let is_relp = bytes.chunks(pieces).all(|piece| {
+        let fed = frames.feed(piece, MESSAGE_BYTES_MAX, |frame| {
+            all.push((frame.transaction, frame.data.to_vec(), frame.cut));
+        });
+        assert!(frames.held() <= HELD_BYTES_MAX, "{} bytes are held", frames.held());
+        fed.is_ok()
+    });
+    (all, is_relp)
+}
+
+/// Records of a pushed body at most.
+const PUSHED_MAX: usize = 64;
+
+/// How bodies are read; none where it cannot be set up, which it can.
+static PUSHED: LazyLock<Option<Setting>> = LazyLock::new(|| {
+    let table = TableName::new("Log").ok()?;
+    let window = Window { keep: std::time::Duration::from_secs(86_400), period: Period::Day };
+    let route = Route { table, window, buckets: std::num::NonZeroU16::MIN, when: Condition::Always };
+    let limits = Limits {
+        body_bytes_max: 64 << 10,
+        decoded_bytes_max: 64 << 10,
+        bodies_bytes_max: 256 << 10,
+        records_max: PUSHED_MAX,
+        ..Limits::default()
+    };
+    Some(Setting::new(Router::new(vec![route]), Reading::default(), limits))
+});
+
+/// Any bytes pushed to any endpoint, in any form and encoding, give records within the limits or are refused. The first
+/// byte chooses the endpoint and the form, the second the encoding: as which they are read as they are, or in which they
+/// are packed before, so that what is behind the decoders is reached, too.
+pub(super) fn any_push(bytes: &[u8]) {
+    let ([choice, encoding, body @ ..], Some(setting)) = (bytes, &*PUSHED) else { return };
+    let forms = [
+        (Endpoint::Ingest, "application/json"),
+        (Endpoint::Ingest, "application/x-ndjson"),
+        (Endpoint::Ingest, "text/plain"),
+        (Endpoint::Ingest, ""),
+        (Endpoint::Otlp, "application/x-protobuf"),
+        (Endpoint::Otlp, "application/json"),
+        (Endpoint::Loki, "application/x-protobuf"),
+        (Endpoint::Loki, "application/json"),
+        (Endpoint::Bulk, ""),
+        (Endpoint::Journal, ""),
+    ];
+    let encodings = [Encoding::Identity, Encoding::Gzip, Encoding::Deflate, Encoding::Zstd, Encoding::Snappy];
+    let (endpoint, media) = forms[usize::from(*choice) % forms.len()];
+    let is_packed = *encoding >= 128;
+    let encoding = encodings[usize::from(*encoding % 128) % encodings.len()];
+    let packed = if is_packed { packed(encoding, body) } else { None };
+    let taken = push::trial(endpoint, media, encoding, packed.as_deref().unwrap_or(body), setting);
+    if endpoint != Endpoint::Journal {
+        assert!(taken.is_err() || taken.is_ok_and(|records| records <= PUSHED_MAX), "more records than their limit");
+    }
+}
+
+/// Any bytes are an answer of Azure Table storage or of nobody, never a success of more entities than are answered for.
+/// The first byte says how many were sent.
+pub(super) fn any_answer(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else { return };
+    crate::azure::trial(usize::from(choice % 4) + 1, bytes);
+}
+
+/// `body` in an encoding, as a client sends it; none where it cannot be packed.
+fn packed(encoding: Encoding, body: &[u8]) -> Option<Vec<u8>> {
+    let fast = flate2::Compression::fast();
+    match encoding {
+        Encoding::Identity => None,
+        Encoding::Gzip => {
+            let mut out = flate2::write::GzEncoder::new(Vec::new(), fast);
+            out.write_all(body).ok()?;
+            out.finish().ok()
+        }
+        Encoding::Deflate => {
+            let mut out = flate2::write::ZlibEncoder::new(Vec::new(), fast);
+            out.write_all(body).ok()?;
+            out.finish().ok()
+        }
+        Encoding::Zstd => zstd::bulk::compress(body, 1).ok(),
+        Encoding::Snappy => snap::raw::Encoder::new().compress_vec(body).ok(),
+    }
+}
