@@ -479,8 +479,8 @@ mod tests {
             assert_eq!(&**partition == "web", !is_new, "{key} is in {partition}");
         }
         // A host that lost its folder reads all again, by the steps that it finds.
-        let again = Router::new(vec![route("Log", Condition::Always)])
-            .spreading(Arc::new(Spread::new(Some(spread.planned()))));
+        let again =
+            Router::new(vec![route("Log", Condition::Always)]).spreading(Arc::new(Spread::new(Some(spread.planned()))));
         let (mut lane, mut batcher) = (again.lane("web", "s"), Batcher::default());
         [61, 1, 60, 2, 3].into_iter().for_each(|seconds| placed(&again, &mut lane, &mut batcher, seconds));
         push(&again, &mut lane, &mut batcher, None, at(18), 7);

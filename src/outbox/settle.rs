@@ -3,14 +3,16 @@
 use super::counters::SetAside;
 use super::dead;
 use super::flight::{Flight, RowAt, Split};
+use super::growth::whole_of;
 use super::lane::LaneId;
 use super::sender::{Event, Sender};
 use super::verdict::{Verdict, verdict};
-use crate::azure::{Error, Kind};
+use crate::azure::{Error, Kind, Scope};
 use crate::key::DayTable;
 use crate::lifecycle::clock;
 use crate::store::Done;
 use crate::time;
+use std::num::NonZeroU16;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -87,6 +89,7 @@ impl Sender {
         if let Some(error) = answer.as_ref().err().filter(|_| is_failure) {
             self.say(error, now);
         }
+        self.watch(id, &day, &flight, &answer, now);
         flight.tries += 1;
         match verdict {
             Verdict::Landed => {
@@ -143,6 +146,23 @@ impl Sender {
             Verdict::Halve => self.divide(flight, &day, None, SetAside::TooLarge, &answer),
         }
         self.schedule(id, now);
+    }
+
+    /// Has it noted what an answer says of how hot an instance is.
+    fn watch(&mut self, id: LaneId, day: &DayTable, flight: &Flight, answer: &Result<(), Error>, now: Instant) {
+        let Some(lane) = self.lanes.get(&id) else { return };
+        let (whole, is_bucket) = whole_of(&lane.partition);
+        let key = (day.clone(), whole.into());
+        match answer.as_ref().map_err(Error::kind) {
+            Ok(()) => self.growth.landed(&key, flight.rows.len() as u64, now),
+            // What waits for the whole of an instance that has buckets was placed before it had them.
+            Err(Kind::Throttled { scope: Scope::Partition, .. })
+                if is_bucket || self.outside.buckets(day, whole) == NonZeroU16::MIN =>
+            {
+                self.growth.throttled(&key, now);
+            }
+            Err(_) => {}
+        }
     }
 
     /// Keeps a flight that goes again, byte for byte, and holds its lane up for a while.

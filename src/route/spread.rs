@@ -211,7 +211,8 @@ impl Spread {
             instances.into_iter().map(move |(partition, steps)| Planned { table: table.clone(), partition, steps })
         };
         let mut planned: Vec<Planned> = plans.into_iter().flat_map(of_table).collect();
-        planned.sort_by(|a, b| (a.table.start(), &a.table, &a.partition).cmp(&(b.table.start(), &b.table, &b.partition)));
+        planned
+            .sort_by(|a, b| (a.table.start(), &a.table, &a.partition).cmp(&(b.table.start(), &b.table, &b.partition)));
         planned
     }
 
@@ -232,8 +233,7 @@ impl Spread {
 
     /// Whether rows of an instance are not to be sent yet: the remote store does not know of its last step.
     pub fn is_held(&self, table: &DayTable, partition: &str) -> bool {
-        self.held.load(Ordering::Acquire) > 0
-            && self.lock().steps(table, partition).iter().any(|step| !step.is_afar)
+        self.held.load(Ordering::Acquire) > 0 && self.lock().steps(table, partition).iter().any(|step| !step.is_afar)
     }
 
     /// Forgets day-tables that take no records any more. Says whether there were any.

@@ -44,6 +44,9 @@ pub const QUERY_PATIENCE: Duration = Duration::from_secs(20);
 /// and how long the lifecycle and a copy do.
 pub const WORK_PATIENCE: Duration = Duration::from_secs(300);
 
+/// Bytes of a partition's name that say which bucket it is: `~3f`.
+const BUCKET_BYTES: usize = 3;
+
 /// Pauses between tries: short ones, as somebody waits.
 const PAUSES: Pauses = Pauses {
     first: Duration::from_millis(100),
@@ -209,6 +212,24 @@ impl AzureTables {
         }
     }
 
+    /// The partitions of an instance: `whole`, whether it has rows or not, and its buckets.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableStore::partitions`].
+    pub fn buckets_of(&self, table: &DayTable, whole: &str) -> Result<Vec<Arc<str>>, TableError> {
+        let mut found: Vec<Arc<str>> = vec![whole.into()];
+        // Nothing but a bucket begins with a key and `~`. Whether the key itself has rows is seen when they are read.
+        let (mut above, below) = (format!("{whole}~"), format!("{whole}~g"));
+        while let Some(partition) = self.next_partition(table, &above, Some(&below))? {
+            above = partition.to_string();
+            if partition.len() == whole.len() + BUCKET_BYTES {
+                found.push(partition);
+            }
+        }
+        Ok(found)
+    }
+
     /// The first partition behind `above`, and before `below` where that is given.
     fn next_partition(
         &self,
@@ -316,21 +337,13 @@ impl TableStore for AzureTables {
     }
 
     fn partitions(&self, table: &DayTable, instance: Option<&str>) -> Result<Vec<Arc<str>>, TableError> {
-        let (mut found, mut above, below): (Vec<Arc<str>>, String, _) = match instance {
-            None => (Vec::new(), String::new(), None),
-            Some(instance) => {
-                // Nothing but a bucket begins with a key and `~`. Whether the key itself has rows is seen when they are read.
-                let key = partition_key(instance, None);
-                let (above, below) = (format!("{key}~"), format!("{key}~g"));
-                (vec![key.into()], above, Some(below))
-            }
-        };
-        let bucket_length = instance.map(|instance| partition_key(instance, Some(0)).len());
-        while let Some(partition) = self.next_partition(table, &above, below.as_deref())? {
+        if let Some(instance) = instance {
+            return self.buckets_of(table, &partition_key(instance, None));
+        }
+        let (mut found, mut above): (Vec<Arc<str>>, _) = (Vec::new(), String::new());
+        while let Some(partition) = self.next_partition(table, &above, None)? {
             above = partition.to_string();
-            if bucket_length.is_none_or(|length| partition.len() == length) {
-                found.push(partition);
-            }
+            found.push(partition);
         }
         Ok(found)
     }

@@ -32,10 +32,12 @@ impl Remote {
     /// The configuration, with `more` of the store's keys.
     fn config(&self, more: &str) -> String {
         let secret = self.place.path("azure").display().to_string();
+        // Else a first start waits for a service that is well, and most of these have none.
+        let buckets = if more.contains("buckets_max") { "" } else { "buckets_max = 1\n" };
         format!(
             "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{{stem}}\"\n\
              [store]\nkind = \"azure\"\nconnection_string_file = \"{secret}\"\n\
-             {more}"
+             {buckets}{more}"
         )
     }
 

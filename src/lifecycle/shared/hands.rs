@@ -157,6 +157,7 @@ impl SharedHands {
         self.tables.drop_once(table)?;
         crate::failpoint!("shared-drop-after");
         self.notes().forget_restored(table)?;
+        self.notes().forget_steps_in(table)?;
         self.is_empty(table, false);
         Ok(())
     }
