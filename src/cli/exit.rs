@@ -198,7 +198,7 @@ fn of_tables(error: &TableError) -> Exit {
         TableError::Setup(_) | TableError::Runtime(_) => Exit::Software,
         TableError::NotThere(_) => Exit::NoInput,
         TableError::Foreign { .. } | TableError::Note { .. } => Exit::Data,
-        TableError::Crowded { .. } | TableError::TooLarge { .. } => Exit::Unavailable,
+        TableError::TooLarge { .. } => Exit::Unavailable,
     }
 }
 

@@ -155,12 +155,12 @@ fn a_throttled_instance_is_spread_and_a_record_read_again_lands_where_it_landed(
         (&shown["spread"][0]["instance"], &shown["spread"][0]["table"]),
         (&"app".into(), &stage.table.as_str().into())
     );
-    let hosts = |args: &[&str]| {
-        let output =
-            std::process::Command::new(crate::place::DAYTABLE).arg("hosts").args(["--config", &config]).args(args);
-        String::from_utf8(output.output().expect("run").stdout).expect("text")
+    let hosts = || {
+        let mut command = std::process::Command::new(crate::place::DAYTABLE);
+        let output = command.arg("hosts").args(["--config", &config]).output().expect("run");
+        String::from_utf8(output.stdout).expect("text")
     };
-    wait_for("the others hear of it", PATIENCE, || hosts(&[]).contains("app is spread over").then_some(()));
+    wait_for("the others hear of it", PATIENCE, || hosts().contains("app is spread over").then_some(()));
 
     // The folder is lost: all is read again, from before the step to behind it.
     daemon.stop();

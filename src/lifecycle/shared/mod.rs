@@ -28,6 +28,7 @@
 mod archive;
 mod buckets;
 mod hands;
+mod merge;
 mod notes;
 pub mod plan;
 mod restore;
