@@ -21,6 +21,8 @@ pub(super) const PARTITION_RATE: u64 = 2000;
 const GROWS_BY: u64 = 100;
 /// How long ago the last refusal may be of a partition that is throttled still. The longest pause between two tries is 30 s.
 const STILL: Duration = Duration::from_secs(35);
+/// Refusals that a partition has to give in that time.
+const OFTEN: u64 = 3;
 /// By how much more has to land for a step to have helped,
 const HELPED: f64 = 1.25;
 /// and by how much longer the next one takes where it did not.
@@ -48,8 +50,10 @@ struct Hot {
     /// Rows that landed since then.
     landed: u64,
     throttled: Option<Instant>,
-    /// What landed in a second before the last step.
-    before: Option<f64>,
+    /// How often it was since `since`.
+    refusals: u64,
+    /// What landed in a second before the last step, and how many partitions that was to give.
+    before: Option<(f64, NonZeroU16)>,
     doubt: u32,
     measure: Measure,
 }
@@ -95,6 +99,7 @@ impl Growth {
             waited: None,
             landed: 0,
             throttled: None,
+            refusals: 0,
             before: None,
             doubt: 1,
             measure: Measure::new(now),
@@ -109,7 +114,9 @@ impl Growth {
     /// The service throttles a partition of it.
     pub(super) fn throttled(&mut self, key: &Key, now: Instant) {
         if self.max > NonZeroU16::MIN {
-            self.of(key, now).throttled = Some(now);
+            let hot = self.of(key, now);
+            hot.throttled = Some(now);
+            hot.refusals += 1;
         }
     }
 
@@ -119,6 +126,11 @@ impl Growth {
             hot.landed += rows;
             hot.measure.add(rows, now);
         }
+    }
+
+    /// Whether it watches nobody.
+    pub(super) fn is_idle(&self) -> bool {
+        self.hot.is_empty()
     }
 
     /// Whether there is anything to look at.
@@ -143,9 +155,13 @@ impl Growth {
                 continue;
             }
             let waiting = waits(key);
-            let is_hot = now.saturating_duration_since(throttled) <= STILL && waiting >= waited + GROWS_BY;
+            // Once is nothing: a new table is slow at first.
+            let often = (self.after.as_secs() / 10).clamp(1, OFTEN);
+            let is_hot = now.saturating_duration_since(throttled) <= STILL
+                && hot.refusals >= often
+                && waiting >= waited + GROWS_BY;
             let (landed, seconds) = (hot.landed, elapsed.as_secs_f64().max(0.001));
-            (hot.since, hot.waited, hot.landed) = (now, Some(waiting), 0);
+            (hot.since, hot.waited, hot.landed, hot.refusals) = (now, Some(waiting), 0, 0);
             if !is_hot {
                 if now.saturating_duration_since(throttled) > STILL {
                     (hot.throttled, hot.waited) = (None, None);
@@ -153,17 +169,18 @@ impl Growth {
                 continue;
             }
             let rate = landed as f64 / seconds;
-            let is_doubted = hot.doubt == 1 && hot.before.is_some_and(|before| rate < before * HELPED);
+            let now_has = has(key);
+            let is_of = |(before, to): (f64, NonZeroU16)| now_has >= to && rate < before * HELPED;
+            let is_doubted = hot.doubt == 1 && hot.before.is_some_and(is_of);
             if is_doubted {
                 tracing::warn!(table = %key.0, instance = %key.1, "more partitions did not help: the next step is put off");
                 hot.doubt = hot.doubt.saturating_mul(DOUBTED).min(DOUBTED_MAX);
                 continue;
             }
             let comes = landed.saturating_add(waiting - waited) / elapsed.as_secs().max(1);
-            let now_has = has(key);
             let to = count_for(comes).max(now_has.saturating_mul(NonZeroU16::MIN.saturating_add(1))).min(self.max);
             if to > now_has {
-                (hot.before, hot.doubt) = (Some(rate), 1);
+                (hot.before, hot.doubt) = (Some((rate, to)), 1);
                 grow.push((key.clone(), to));
             }
         }
@@ -258,6 +275,9 @@ mod tests {
         assert_eq!(Watched::new(64).pass(300, 2000, -10, true), [0; 0], "it drains");
         assert_eq!(Watched::new(64).pass(300, 2000, 0, true), [0; 0], "it keeps up");
         assert_eq!(Watched::new(64).pass(300, 2000, 500, false), [0; 0], "it is slow, and nothing says why");
+        let mut once = Watched::new(64);
+        once.pass(2, 2000, 500, true);
+        assert_eq!(once.pass(29, 2000, 500, false), [0; 0], "twice is not often");
         assert_eq!(Watched::new(1).pass(300, 2000, 500, true), [0; 0], "it is not to");
         let mut watched = Watched::new(64);
         watched.pass(20, 2000, 500, true);

@@ -326,17 +326,20 @@ impl Sender {
             return;
         }
         self.grown = now;
-        let Sender { growth, lanes, files, unsent, outside, .. } = self;
+        let Sender { growth, lanes, files, unsent, outside, departing, .. } = self;
         let waits = |(day, whole): &Key| {
-            let is_of = |lane: &&Lane| {
+            let is_of = |lane: &Lane| {
                 files.get(&lane.file).is_some_and(|file| file.live.day == *day)
                     && whole_of(&lane.partition).0 == &**whole
             };
-            let waiting = lanes.values().filter(is_of).map(|lane| {
+            let waiting = lanes.values().filter(|lane| is_of(lane)).map(|lane| {
                 let file = files.get(&lane.file).map(|file| unsent.waiting_of(&file.live, lane.partition_id));
                 file.and_then(Result::ok).unwrap_or(0)
             });
-            waiting.sum()
+            let waiting: u64 = waiting.sum();
+            // What was sent stays for a while.
+            let is_gone = |gone: &&Gone| lanes.get(&gone.lane).is_some_and(is_of);
+            waiting.saturating_sub(departing.iter().filter(is_gone).map(|gone| gone.entities).sum())
         };
         let has = |(day, whole): &Key| outside.buckets(day, whole);
         let more = growth.look(now, waits, has);

@@ -113,12 +113,7 @@ impl Sender {
             Verdict::Again { named, is_all } => self.park(flight, named, is_all, now),
             Verdict::AgainLater => self.park(flight, None, true, now),
             Verdict::Stop => {
-                if !counters.is_denied.swap(true, Ordering::Relaxed) {
-                    tracing::error!(
-                        "the remote store does not let this daytable in: nothing is sent, what comes is kept in the outbox"
-                    );
-                }
-                self.weather.denied(now);
+                self.denied(now);
                 self.park(flight, None, false, now);
             }
             Verdict::Create => {
@@ -150,6 +145,9 @@ impl Sender {
 
     /// Has it noted what an answer says of how hot an instance is.
     fn watch(&mut self, id: LaneId, day: &DayTable, flight: &Flight, answer: &Result<(), Error>, now: Instant) {
+        if answer.is_ok() && self.growth.is_idle() {
+            return;
+        }
         let Some(lane) = self.lanes.get(&id) else { return };
         let (whole, is_bucket) = whole_of(&lane.partition);
         let key = (day.clone(), whole.into());
@@ -163,6 +161,16 @@ impl Sender {
             }
             Err(_) => {}
         }
+    }
+
+    /// The service does not let us in.
+    fn denied(&mut self, now: Instant) {
+        if !self.outside.counters.is_denied.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                "the remote store does not let this daytable in: nothing is sent, what comes is kept in the outbox"
+            );
+        }
+        self.weather.denied(now);
     }
 
     /// Keeps a flight that goes again, byte for byte, and holds its lane up for a while.
@@ -279,8 +287,7 @@ impl Sender {
             Err(error) => {
                 self.say(&error, now);
                 if error.kind() == Kind::Denied {
-                    self.outside.counters.is_denied.store(true, Ordering::Relaxed);
-                    self.weather.denied(now);
+                    self.denied(now);
                 }
                 self.tables.failed(day, now);
             }

@@ -209,3 +209,33 @@ fn a_throttled_instance_is_spread_and_a_record_read_again_lands_where_it_landed(
     stage.wait_arrived(&daemon);
     daemon.stop();
 }
+
+/// Kills at the places where what is decided is known in one place and not yet in the next, in a build that has them.
+#[cfg(feature = "failpoints")]
+#[test]
+fn a_kill_between_deciding_and_doing_moves_no_record() {
+    for point in ["buckets-kept", "buckets-afar"] {
+        let mut stage = Stage::new();
+        stage.throttle();
+        let mut command = std::process::Command::new(crate::place::DAYTABLE);
+        command.arg("run").arg("--config").arg(stage.place.configure(&stage.config()));
+        command.env("DAYTABLE_FAILPOINT", format!("{point}:1"));
+        let mut daemon = stage.place.spawn_command(command);
+        wait_for("it is killed where it is to be", PATIENCE * 2, || {
+            stage.write(40);
+            std::thread::sleep(Duration::from_millis(100));
+            daemon.has_ended().then_some(())
+        });
+        // It goes on where it was, with the folder or without.
+        let daemon = stage.place.start_with(&stage.config());
+        stage.write(100);
+        stage.proxy.heal();
+        let placed = stage.wait_arrived(&daemon);
+        assert!(placed.values().any(|partition| partition.starts_with("app~")), "{point}: it is spread");
+        daemon.kill();
+        stage.lose_folder();
+        let daemon = stage.place.start_with(&stage.config());
+        assert_eq!(stage.wait_arrived(&daemon), placed, "{point}");
+        daemon.stop();
+    }
+}
