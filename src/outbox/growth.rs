@@ -292,8 +292,8 @@ mod tests {
         // A service that takes less a partition than it says is found by doubling.
         let mut slow = Watched::new(64);
         assert_eq!(slow.pass(31, 10, 90, true), [2]);
-        assert_eq!(slow.pass(31, 20, 80, true), [4]);
-        assert_eq!(slow.pass(31, 40, 60, true), [8]);
+        assert_eq!(slow.pass(30, 20, 80, true), [4]);
+        assert_eq!(slow.pass(30, 40, 60, true), [8]);
         assert_eq!(slow.pass(300, 100, 0, true), [0; 0]);
     }
 
