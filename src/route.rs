@@ -7,10 +7,15 @@
 //! The records of a file meet the same conditions but for their level, and nearly all of them the same day. A [`Lane`]
 //! remembers both, so that the next record of the file costs a few comparisons and no allocation. Conditions on fields
 //! and tenants are asked of each record, where there are any.
+//!
+//! Where rows go to a remote store, an instance may have more partitions from some record time on ([`spread`]). A lane
+//! then remembers its way for as long as its lease goes, and asks anew behind that.
 
 pub mod condition;
+pub mod spread;
 
 pub use condition::{Condition, Literal, Subject, Test};
+pub use spread::Spread;
 
 use crate::batcher::{Batcher, Slot};
 use crate::key::{DayTable, RowKey, TableName, partition_key};
@@ -44,6 +49,7 @@ pub struct Router {
     routes: Arc<[Route]>,
     version: u64,
     newest: Arc<Newest>,
+    spread: Option<Arc<Spread>>,
 }
 
 /// The routes as they are now, for all clones of a router.
@@ -58,13 +64,24 @@ impl Router {
     pub fn new(routes: Vec<Route>) -> Router {
         let routes: Arc<[Route]> = routes.into();
         let newest = Newest { version: AtomicU64::new(0), routes: Mutex::new(routes.clone()) };
-        Router { routes, version: 0, newest: Arc::new(newest) }
+        Router { routes, version: 0, newest: Arc::new(newest), spread: None }
+    }
+
+    /// The same, with instances spread over as many partitions as `spread` says.
+    pub fn spreading(self, spread: Arc<Spread>) -> Router {
+        Router { spread: Some(spread), ..self }
+    }
+
+    /// Whether it is known over how many partitions instances were spread by earlier runs. Before that, what can be read
+    /// again must not be placed.
+    pub fn is_settled(&self) -> bool {
+        self.spread.as_ref().is_none_or(|spread| spread.is_known())
     }
 
     /// One that goes by these routes already, which [`replace`](Router::replace) is to bring to all others.
     pub fn proposing(&self, routes: Vec<Route>) -> Router {
         let version = self.newest.version.load(Ordering::Acquire) + 1;
-        Router { routes: routes.into(), version, newest: self.newest.clone() }
+        Router { routes: routes.into(), version, newest: self.newest.clone(), spread: self.spread.clone() }
     }
 
     /// Brings the routes of this one, which was [proposed](Router::proposing), to all clones.
@@ -94,7 +111,8 @@ impl Router {
     pub fn only(&self, tables: &[TableName]) -> Option<Router> {
         let is_one = |route: &&Route| tables.iter().any(|table| table.same(&route.table));
         let routes: Vec<Route> = self.routes.iter().filter(is_one).cloned().collect();
-        (!routes.is_empty() && routes.len() == tables.len()).then(|| Router::new(routes))
+        let only = (!routes.is_empty() && routes.len() == tables.len()).then(|| Router::new(routes))?;
+        Some(Router { spread: self.spread.clone(), ..only })
     }
 
     /// The way of an instance's records from one source.
@@ -126,18 +144,22 @@ impl Router {
         Way { asks: asks.into(), known }
     }
 
-    fn place(&self, route: usize, time: Ticks, now: Ticks) -> Place {
+    fn place(&self, route: usize, time: Ticks, now: Ticks, partition: &str) -> Place {
         let rule = &self.routes[route];
         let own = DayTable::at(&rule.table, rule.window.period, time);
         let today = DayTable::at(&rule.table, rule.window.period, now);
         let admission = rule.window.admits(&own, now);
-        let times = own.start()..own.end();
+        let (mut times, mut buckets) = (own.start()..own.end(), rule.buckets);
         let mut nows = today.start()..today.end();
         if let (Admission::Own, Some(expires)) = (admission, rule.window.expires(&own)) {
             nows.end = nows.end.min(expires);
         }
+        if let (Admission::Own, Some(spread)) = (admission, &self.spread) {
+            let lease = spread.lease(&own, partition, time, buckets);
+            (times, buckets) = (lease.times, lease.buckets);
+        }
         let table = if admission == Admission::Own { own } else { today };
-        Place { route, times, nows, table, admission }
+        Place { route, times, nows, table, admission, buckets }
     }
 }
 
@@ -149,6 +171,8 @@ struct Place {
     nows: Range<Ticks>,
     table: DayTable,
     admission: Admission,
+    /// Partitions that they are spread over.
+    buckets: NonZeroU16,
 }
 
 /// The way of one instance's records from one source.
@@ -160,7 +184,15 @@ pub struct Lane {
     buckets: Vec<Option<Arc<str>>>,
     /// The way of each level, by its code; 0 is a record without one.
     by_level: [Way; 10],
-    last: Option<(Place, Option<u8>, Slot)>,
+    last: Option<Last>,
+}
+
+/// Where the last record went.
+#[derive(Debug)]
+struct Last {
+    place: Place,
+    /// The batches of its table: the first of the whole instance, the others of its buckets.
+    slots: Vec<Option<Slot>>,
 }
 
 /// The first of `asks` whose condition holds, else `known`.
@@ -203,42 +235,55 @@ impl Lane {
         let Origin { source, tenant, .. } = origin;
         let way = &self.by_level[usize::from(record.level.map_or(0, Level::code))];
         let route = way.route(&Subject { instance: &self.instance, source, tenant, record });
-        let bucket = bucket_of(router.routes[route].buckets, origin);
-        let key = RowKey::new(time, origin.identity, origin.position);
-        let slot = match &self.last {
-            Some((place, same, slot))
-                if place.route == route
-                    && place.times.contains(&time)
-                    && place.nows.contains(&now)
-                    && *same == bucket
-                    && batcher.holds(*slot) =>
+        let last = match &mut self.last {
+            Some(last)
+                if last.place.route == route && last.place.times.contains(&time) && last.place.nows.contains(&now) =>
             {
-                *slot
+                last
             }
+            last => {
+                let place = router.place(route, time, now, &self.whole);
+                let slots = last.take().filter(|last| last.place.table == place.table).map(|last| last.slots);
+                last.insert(Last { place, slots: slots.unwrap_or_default() })
+            }
+        };
+        let bucket = bucket_of(last.place.buckets, origin);
+        let at = bucket.map_or(0, |bucket| usize::from(bucket) + 1);
+        let slot = match last.slots.get(at) {
+            Some(Some(slot)) if batcher.holds(*slot) => *slot,
             _ => {
-                let place = router.place(route, time, now);
-                let slot = batcher.slot(&place.table, self.partition(bucket));
-                self.last = Some((place, bucket, slot));
+                let partition = partition(&self.instance, &self.whole, &mut self.buckets, bucket);
+                let slot = batcher.slot(&last.place.table, partition);
+                if last.slots.len() <= at {
+                    last.slots.resize(at + 1, None);
+                }
+                last.slots[at] = Some(slot);
                 slot
             }
         };
-        batcher.push(slot, key, origin.source, record);
-        self.last.as_ref().map_or(Admission::Own, |(place, ..)| place.admission)
+        batcher.push(slot, RowKey::new(time, origin.identity, origin.position), origin.source, record);
+        last.place.admission
     }
 
     /// The configured table that took the last record; empty before the first.
     pub fn table(&self) -> &str {
-        self.last.as_ref().map_or("", |(place, ..)| place.table.table().as_str())
+        self.last.as_ref().map_or("", |last| last.place.table.table().as_str())
     }
+}
 
-    fn partition(&mut self, bucket: Option<u8>) -> &Arc<str> {
-        let Some(bucket) = bucket else { return &self.whole };
-        let at = usize::from(bucket);
-        if self.buckets.len() <= at {
-            self.buckets.resize(at + 1, None);
-        }
-        self.buckets[at].get_or_insert_with(|| partition_key(&self.instance, Some(bucket)).into())
+/// The partition of a bucket, or of the whole instance.
+fn partition<'p>(
+    instance: &str,
+    whole: &'p Arc<str>,
+    buckets: &'p mut Vec<Option<Arc<str>>>,
+    bucket: Option<u8>,
+) -> &'p Arc<str> {
+    let Some(bucket) = bucket else { return whole };
+    let at = usize::from(bucket);
+    if buckets.len() <= at {
+        buckets.resize(at + 1, None);
     }
+    buckets[at].get_or_insert_with(|| partition_key(instance, Some(bucket)).into())
 }
 
 /// Instances of one source that are remembered at most.
@@ -403,6 +448,43 @@ mod tests {
         let names: std::collections::BTreeSet<_> = rows.iter().map(|(_, partition)| partition.to_string()).collect();
         assert_eq!(names.into_iter().collect::<Vec<_>>(), ["web~00", "web~01", "web~02", "web~03"]);
         assert_eq!(rows, partitions());
+    }
+
+    #[test]
+    fn a_growing_instance_is_placed_by_the_times_of_its_records() {
+        let spread = Arc::new(Spread::new(Some(Vec::new())));
+        let router = Router::new(vec![route("Log", Condition::Always)]).spreading(spread.clone());
+        let placed = |router: &Router, lane: &mut Lane, batcher: &mut Batcher, seconds: u64| {
+            for n in 0..40 {
+                push(router, lane, batcher, None, at(21).plus(Duration::from_secs(seconds)), seconds * 100 + n);
+            }
+        };
+        let (mut lane, mut batcher) = (router.lane("web", "s"), Batcher::default());
+        placed(&router, &mut lane, &mut batcher, 1);
+        let (day, web) = (DayTable::parse("Log20261121").expect("a table"), "web".into());
+        spread.begin(&day, &web, NonZeroU16::new(2).expect("not zero"), None).expect("begun");
+        spread.end(true);
+        [2, 60, 3, 61].into_iter().for_each(|seconds| placed(&router, &mut lane, &mut batcher, seconds));
+        // Too late for its own day: its time is not one of the day that takes it.
+        push(&router, &mut lane, &mut batcher, None, at(18), 7);
+        let rows = |batcher: &mut Batcher| {
+            let of = |batch: &Batch| batch.rows().map(|row| (row.key, batch.partition.clone())).collect::<Vec<_>>();
+            let mut rows: Vec<_> = batcher.take().iter().flat_map(of).collect();
+            rows.sort();
+            rows
+        };
+        let rows_before = rows(&mut batcher);
+        for (key, partition) in &rows_before {
+            let is_new = key.time() >= at(21).plus(Duration::from_secs(60));
+            assert_eq!(&**partition == "web", !is_new, "{key} is in {partition}");
+        }
+        // A host that lost its folder reads all again, by the steps that it finds.
+        let again =
+            Router::new(vec![route("Log", Condition::Always)]).spreading(Arc::new(Spread::new(Some(spread.planned()))));
+        let (mut lane, mut batcher) = (again.lane("web", "s"), Batcher::default());
+        [61, 1, 60, 2, 3].into_iter().for_each(|seconds| placed(&again, &mut lane, &mut batcher, seconds));
+        push(&again, &mut lane, &mut batcher, None, at(18), 7);
+        assert_eq!(rows(&mut batcher), rows_before);
     }
 
     proptest! {

@@ -202,7 +202,7 @@ fn of_tables(error: &TableError) -> Exit {
         TableError::Setup(_) | TableError::Runtime(_) => Exit::Software,
         TableError::NotThere(_) => Exit::NoInput,
         TableError::Foreign { .. } | TableError::Note { .. } => Exit::Data,
-        TableError::Crowded { .. } | TableError::TooLarge { .. } => Exit::Unavailable,
+        TableError::TooLarge { .. } => Exit::Unavailable,
     }
 }
 
@@ -221,6 +221,7 @@ fn of_daemon(error: &DaemonError) -> Exit {
         DaemonError::Token(_) | DaemonError::Tls(_) | DaemonError::Gate(_) | DaemonError::Activation(_) => Exit::Config,
         DaemonError::Remote(_) => Exit::Config,
         DaemonError::Outbox(OutboxError::Store(error)) => of_store(error),
+        DaemonError::Outbox(OutboxError::Tables(error)) => of_tables(error),
         DaemonError::Outbox(OutboxError::Start(_)) => Exit::Unavailable,
         DaemonError::Died => Exit::Software,
     }

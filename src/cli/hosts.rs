@@ -4,6 +4,7 @@ use super::args::configured;
 use super::exit::CliError;
 use super::output::Output;
 use crate::lifecycle::shared::Notes;
+use crate::outbox::ShownSpread;
 use crate::tables::azure::QUERY_PATIENCE;
 use crate::tables::connect;
 use serde::Serialize;
@@ -29,6 +30,8 @@ struct Shown {
     host: String,
     seen: String,
     holds: BTreeMap<String, String>,
+    /// Instances that have more partitions than is configured.
+    spread: Vec<ShownSpread>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
@@ -44,17 +47,23 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         output.line(format_args!("forgot {host}"))?;
         return output.flush();
     }
+    let steps = notes.all_steps()?;
     for host in notes.hosts()? {
+        let of_host = steps.iter().filter(|steps| steps.host == host.id);
+        let spread: Vec<ShownSpread> = of_host.map(|steps| ShownSpread::of(&steps.planned)).collect();
         let seen = host.seen.to_string();
         let holds: BTreeMap<String, String> =
             host.holds.iter().map(|(name, oldest)| (name.to_string(), oldest.to_string())).collect();
         if args.json {
-            output.json(&Shown { host: host.id, seen, holds })?;
+            output.json(&Shown { host: host.id, seen, holds, spread })?;
             continue;
         }
         let holds: Vec<String> = holds.iter().map(|(name, oldest)| format!("{name} from {oldest} on")).collect();
         let holds = if holds.is_empty() { "nothing".into() } else { holds.join(", ") };
         output.line(format_args!("{}  seen {seen}  its outbox holds {holds}", host.id))?;
+        for ShownSpread { table, instance, buckets, from } in spread {
+            output.line(format_args!("  {instance} is spread over {buckets} partitions of {table} from {from} on"))?;
+        }
     }
     output.flush()
 }

@@ -99,7 +99,7 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -
         reading.set_format(format).map_err(|error| CliError::Unavailable(error.to_string()))?;
     }
     let options = TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
-    let router = daemon::router(&config.tables);
+    let router = daemon::router_of(&config.tables, &args.data.dir)?;
     let imported = tail::import(paths, &options, &router, &daemon::host(), &store.intake(), show);
     // Whatever became of it, what was taken is committed.
     store.close()?;

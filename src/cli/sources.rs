@@ -5,7 +5,7 @@ use super::args::Data;
 use super::control::Control;
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
-use crate::outbox::ShownOutbox;
+use crate::outbox::{ShownOutbox, ShownSpread};
 use crate::query::text::Shown;
 use crate::query::{ShownListener, ShownSource};
 use crate::store::{ListenerLedger, SourceStatus};
@@ -44,6 +44,11 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         if !outboxes.is_empty() {
             output.line("")?;
             output.line(outbox_columns(&outboxes))?;
+            for spread in outboxes.iter().flat_map(|outbox| &outbox.spread) {
+                let ShownSpread { table, instance, buckets, from } = spread;
+                output
+                    .line(format_args!("{instance} is spread over {buckets} partitions of {table} from {from} on"))?;
+            }
         }
     }
     output.flush()

@@ -5,7 +5,7 @@ use super::exit::CliError;
 use super::output::{Columns, Output};
 use crate::azure::Client;
 use crate::daemon;
-use crate::stress::{Load, Measured, recommend, stress};
+use crate::stress::{Load, Measured, left_behind, recommend, stress};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,6 +61,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 args.peak
             );
         };
+        // What cannot be listed now is told by the run itself.
+        for table in left_behind(&client).await.unwrap_or_default() {
+            eprintln!("daytable: {table} is there from another run: where none is under way, drop it");
+        }
         // Asked for before the table is there: a signal that comes now is heard later.
         stress(&client, load, told_to_stop(), tell).await
     });

@@ -44,6 +44,10 @@ pub struct AzureConfig {
     pub fill: Duration,
     /// Transactions that are under way at a time at most.
     pub transactions_max: NonZeroU16,
+    /// Partitions that an instance is spread over at most, where the service throttles it; one is none but those of its table.
+    pub buckets_max: NonZeroU16,
+    /// How long an instance is throttled, while what waits for it grows, before it is spread over more partitions.
+    pub grow_after: Duration,
     /// What goes first of what waits.
     pub send_order: SendOrder,
     /// Bytes on disk that wait to be sent, above which the outbox is full.
@@ -90,6 +94,9 @@ impl Default for AzureConfig {
             owner: true,
             fill: Duration::from_secs(1),
             transactions_max: count(16),
+            // Half as many take what an account does: 20,000 rows a second.
+            buckets_max: count(32),
+            grow_after: Duration::from_secs(30),
             send_order: SendOrder::OldestFirst,
             outbox_bytes_max: ByteSize::new(10 << 30),
             outbox_age_max: Some(Duration::from_secs(7 * 86_400)),
@@ -102,6 +109,8 @@ impl Default for AzureConfig {
 const COMMIT_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 /// The most still shows a record within a minute.
 const FILL: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
+/// The most is a part of the day that it is about.
+const GROW_AFTER: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(6 * 3600);
 /// The least holds what is under way of a few partitions.
 const OUTBOX_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 20)..=ByteSize::new(1 << 50);
 /// The least is more than a service needs that is well.
@@ -139,6 +148,8 @@ impl AzureConfig {
             owner: section.truth("owner").unwrap_or(default.owner),
             fill: section.duration("fill", default.fill, FILL),
             transactions_max: section.count("transactions_max", default.transactions_max, 256),
+            buckets_max: section.count("buckets_max", default.buckets_max, 256),
+            grow_after: section.duration("grow_after", default.grow_after, GROW_AFTER),
             send_order: section.choice("send_order", default.send_order, &orders),
             outbox_bytes_max: section.size("outbox_bytes_max", default.outbox_bytes_max, OUTBOX_BYTES),
             outbox_age_max: section.text("outbox_age_max", age_or_off).unwrap_or(default.outbox_age_max),

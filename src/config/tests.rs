@@ -173,6 +173,8 @@ fn every_key_is_read() {
         owner = false
         fill = "0s"
         transactions_max = 3
+        buckets_max = 200
+        grow_after = "1s"
         send_order = "newest_first"
         outbox_bytes_max = "1MiB"
         outbox_age_max = "off"
@@ -236,6 +238,8 @@ fn every_key_is_read() {
         owner: false,
         fill: Duration::ZERO,
         transactions_max: count(3),
+        buckets_max: count(200),
+        grow_after: Duration::from_secs(1),
         send_order: SendOrder::NewestFirst,
         outbox_bytes_max: ByteSize::new(1 << 20),
         outbox_age_max: None,

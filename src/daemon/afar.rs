@@ -28,13 +28,10 @@ impl Afar {
 
     /// What tells the others of this outbox, and plans where this daytable is the owner.
     pub(super) fn lifecycle(self, config: &Config, host: &str, on_run: Box<dyn Fn(&Run) + Send>) -> Shared {
-        // Two daytables of one host have two folders.
-        let folder = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
-        let hash = xxhash_rust::xxh3::xxh3_64(folder.as_os_str().as_encoded_bytes());
         Shared {
             hands: self.hands,
             data_dir: config.data_dir.clone(),
-            id: format!("{host}-{hash:016x}"),
+            id: id(config, host),
             is_owner: config.store.azure.owner,
             rules: configured(config),
             schedule: config.lifecycle.schedule.clone(),
@@ -42,6 +39,14 @@ impl Afar {
             on_run,
         }
     }
+}
+
+/// What a daytable is called among those that share a store.
+pub(super) fn id(config: &Config, host: &str) -> String {
+    // Two daytables of one host have two folders.
+    let folder = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
+    let hash = xxhash_rust::xxh3::xxh3_64(folder.as_os_str().as_encoded_bytes());
+    format!("{host}-{hash:016x}")
 }
 
 /// The rules of the configured tables.

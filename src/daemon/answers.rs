@@ -119,6 +119,10 @@ pub(super) fn api(
                 .map_err(|e: crate::config::template::TemplateError| ApiError::parameter("instance", e.to_string()))?;
             let (mut reading, mut router) = (Reading::clone(&reading.now()), router.clone());
             router.renew();
+            if !router.is_settled() {
+                let what = "the remote store has not said how instances are spread: files wait";
+                return Err(ApiError::Busy(what.into()));
+            }
             if let Some(format) = &import.format {
                 reading.set_format(format).map_err(|e| ApiError::parameter("format", e.to_string()))?;
             }

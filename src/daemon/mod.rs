@@ -43,7 +43,7 @@ use crate::metrics::Metrics;
 use crate::outbox::{Outbox, OutboxError};
 use crate::push::Push;
 use crate::query::Archives;
-use crate::route::{Condition, Route, Router};
+use crate::route::{Condition, Route, Router, Spread};
 use crate::store::{Onward, Store, StoreError};
 use crate::syslog::{HeldBytes, ListenError};
 use crate::tables::TableError;
@@ -68,6 +68,8 @@ use watchdog::Watched;
 
 /// How often it is looked whether the sources are still there.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether files may be read, where they wait for the remote store.
+const LOOK_SETTLED: Duration = Duration::from_millis(100);
 /// What the process ends with where a stop is cut short: `EX_TEMPFAIL`.
 const EXIT_CUT_SHORT: i32 = 75;
 /// How long a stop waits for the step of a day's life that is under way.
@@ -134,18 +136,24 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     inherited.finish()?;
     raise_descriptor_limit();
     let metrics = Arc::new(Metrics::new());
-    let router = router(&config.tables);
+    let remote = Remote::new(&config)?;
+    let router = match &remote {
+        Some(remote) => router(&config.tables).spreading(remote.spread.clone()),
+        None => router(&config.tables),
+    };
     // Before the folder is touched: a configuration that cannot be run with changes nothing.
     let present = Present::new(config.http.per_sender);
     let limits = Limits { connections: config.http.connections_max.get().into(), present, ..Limits::default() };
     let front = Front::new(&config.http, &router, metrics.clone(), limits)?;
     let readiness = Arc::new(Readiness::default());
-    let remote = Remote::new(&config)?;
     let mut options = observe::store_options(&config, &metrics, &readiness);
     if let Some(remote) = &remote {
         options.onward = Onward::To(remote.options(&config.store.azure)?);
     }
     let store = Store::open(&config.data_dir, options)?;
+    if let Some(remote) = &remote {
+        remote.recall(&config);
+    }
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let bound = Bound { port, listeners, front, remote };
@@ -217,7 +225,7 @@ async fn serve(
     let (host, intake, steps) = (host(), store.intake(), store.steps());
     let held = HeldBytes::new(budget.held_bytes);
     let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone(), held };
-    let sources = Arc::new(Mutex::new(Sources::start(ground, &config, listeners)?));
+    let sources = Arc::new(Mutex::new(Sources::start(ground, &reload::placeable(&config, &router), listeners)?));
     observe::fetch(&metrics, counted.clone(), push.clone(), store.intake());
     readiness.listeners_bound();
     let (lifecycle_orders, settings) = mpsc::channel();
@@ -251,6 +259,10 @@ async fn serve(
     let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.display(), "ready");
 
+    let mut is_settled = router.is_settled();
+    if !is_settled {
+        tracing::warn!("files and journals wait until the remote store has said how instances are spread");
+    }
     let mut running = Running {
         config,
         budget,
@@ -275,6 +287,14 @@ async fn serve(
             () = ended(&sources, outbox.as_ref()) => break true,
             _ = hang_up.recv() => None,
             Some(order) = ordered.recv() => Some(order),
+            () = settled(&running.router), if !is_settled => {
+                is_settled = true;
+                if let Err(error) = running.place_all().await {
+                    tracing::error!(%error, "failed to begin with files and journals");
+                    break true;
+                }
+                continue;
+            }
         };
         watchdog::reloading();
         let came = {
@@ -360,6 +380,13 @@ fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Live<Durati
     stops
 }
 
+/// Returns once it is known how instances are spread.
+async fn settled(router: &Router) {
+    while !router.is_settled() {
+        tokio::time::sleep(LOOK_SETTLED).await;
+    }
+}
+
 /// Returns once a source, or what sends, has ended, which they do by themselves only by a fault of their own.
 async fn ended(sources: &Mutex<Sources>, outbox: Option<&Outbox>) {
     let have_died = || match sources.try_lock() {
@@ -386,6 +413,20 @@ fn local_limits(config: &Config) -> crate::lifecycle::Limits {
 /// The tables of the configuration as routes.
 pub fn router(tables: &[TableConfig]) -> Router {
     Router::new(routes(tables))
+}
+
+/// The tables of the configuration as routes, into a data folder as the daemon has left it.
+///
+/// # Errors
+///
+/// Where it cannot be read how instances are spread.
+pub fn router_of(tables: &[TableConfig], data_dir: &std::path::Path) -> Result<Router, StoreError> {
+    let steps = crate::store::outbox::steps::read(data_dir)?;
+    let spread = steps.map(|steps| Arc::new(Spread::new(Some(steps.planned))));
+    Ok(match spread {
+        Some(spread) => router(tables).spreading(spread),
+        None => router(tables),
+    })
 }
 
 fn routes(tables: &[TableConfig]) -> Vec<Route> {

@@ -90,6 +90,17 @@ pub(super) struct Running {
     pub(super) drain_timeout: Live<Duration>,
 }
 
+/// The configuration without the sources whose records cannot be placed yet: what can be read again has to come to lie where
+/// it did.
+pub(super) fn placeable(config: &Config, router: &Router) -> Config {
+    let mut config = config.clone();
+    if !router.is_settled() {
+        config.tails.clear();
+        config.journals.clear();
+    }
+    config
+}
+
 /// The sources; what a panic left behind is stopped as well as it goes.
 pub(super) fn locked(sources: &Mutex<Sources>) -> MutexGuard<'_, Sources> {
     sources.lock().unwrap_or_else(PoisonError::into_inner)
@@ -152,7 +163,7 @@ impl Running {
     fn prepare(&self, config: &Config) -> Result<Prepared, DaemonError> {
         let router = self.router.proposing(routes(&config.tables));
         let front = self.front.prepare(&config.http, &router)?;
-        let sources = locked(&self.sources).prepare(config)?;
+        let sources = locked(&self.sources).prepare(&placeable(config, &self.router))?;
         Ok(Prepared { router, front, sources })
     }
 
@@ -179,9 +190,21 @@ impl Running {
         self.reading.set(config.reading());
         self.push.change(config.reading(), self.budget.push(config.http.limits));
         self.front.change(&config.http, prepared.front, &self.shared, &self.push, servers);
-        let (sources, all) = (self.sources.clone(), config.clone());
-        let changed = tokio::task::spawn_blocking(move || locked(&sources).change(&all, prepared.sources)).await;
+        let changed = self.change(&config, prepared.sources).await;
         self.config = config;
+        changed
+    }
+
+    /// Begins with the sources that waited until it was known where their records go.
+    pub(super) async fn place_all(&mut self) -> Result<(), DaemonError> {
+        let config = self.config.clone();
+        let prepared = locked(&self.sources).prepare(&config)?;
+        self.change(&config, prepared).await
+    }
+
+    async fn change(&self, config: &Config, prepared: sources::Prepared) -> Result<(), DaemonError> {
+        let (sources, all) = (self.sources.clone(), placeable(config, &self.router));
+        let changed = tokio::task::spawn_blocking(move || locked(&sources).change(&all, prepared)).await;
         changed.unwrap_or(Err(DaemonError::Died))
     }
 }

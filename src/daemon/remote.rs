@@ -8,10 +8,13 @@ use crate::key::Period;
 use crate::lifecycle::{Archive, TableRule, Window};
 use crate::metrics::{Metrics, raise_to};
 use crate::outbox::{self, Bell, Counters, Inbox, Outbox, SetAside, Setup, dead};
+use crate::route::Spread;
+use crate::store::outbox::steps::{self, Steps};
 use crate::store::outbox::{Dropped, Level};
 use crate::store::{OutboxOptions, Store};
 use crate::tables::connect::{ConnectError, connection_string};
 use crate::time;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -41,6 +44,7 @@ pub fn client(config: &AzureConfig) -> Result<Client, RemoteError> {
 /// What there is of the remote store before its outbox is opened.
 pub(super) struct Remote {
     pub(super) client: Client,
+    pub(super) spread: Arc<Spread>,
     level: Arc<Level>,
     bell: Bell,
     inbox: Inbox,
@@ -53,7 +57,8 @@ impl Remote {
             return Ok(None);
         }
         let (bell, inbox) = outbox::bell();
-        Ok(Some(Remote { client: client(&config.store.azure)?, level: Arc::default(), bell, inbox }))
+        let (client, spread) = (client(&config.store.azure)?, Arc::new(Spread::new(None)));
+        Ok(Some(Remote { client, spread, level: Arc::default(), bell, inbox }))
     }
 
     /// What makes the store its outbox.
@@ -69,6 +74,24 @@ impl Remote {
         })
     }
 
+    /// Has instances spread as they were when the daemon ran last. Where nothing is written down of that, as in a new folder,
+    /// the service has to be asked, unless instances never are.
+    pub(super) fn recall(&self, config: &Config) {
+        let mut steps = match steps::read(&config.data_dir) {
+            Ok(Some(steps)) => steps,
+            Ok(None) if config.store.azure.buckets_max == NonZeroU16::MIN => Steps::default(),
+            Ok(None) => return,
+            Err(error) => {
+                return tracing::error!(%error, "how instances are spread is not known here: the remote store is asked");
+            }
+        };
+        if steps.host != super::afar::id(config, &super::host()) {
+            // Under this name the service knows of none.
+            steps.planned.iter_mut().flat_map(|planned| &mut planned.steps).for_each(|step| step.is_afar = false);
+        }
+        self.spread.learn(steps.planned);
+    }
+
     /// Begins to send.
     pub(super) fn start(
         self,
@@ -77,7 +100,7 @@ impl Remote {
         metrics: &Arc<Metrics>,
         readiness: &Readiness,
     ) -> Result<Outbox, DaemonError> {
-        let Remote { client, level, inbox, .. } = self;
+        let Remote { client, spread, level, inbox, .. } = self;
         let landed = metrics.remote.transaction_entities.clone();
         let setup = Setup {
             data_dir: &config.data_dir,
@@ -86,16 +109,19 @@ impl Remote {
             client,
             departures: store.departures(),
             level: level.clone(),
+            spread: spread.clone(),
+            host: super::afar::id(config, &super::host()),
             on_landed: Box::new(move |entities| landed.observe(entities as f64)),
         };
         let outbox = Outbox::start(setup, inbox)?;
-        fetch(metrics, outbox.counters(), level.clone());
+        fetch(metrics, outbox.counters(), level.clone(), spread.clone());
+        readiness.settled_by(move || spread.is_known());
         readiness.bounded_by(move || level.is_full());
         Ok(outbox)
     }
 }
 
-fn fetch(metrics: &Metrics, counters: Arc<Counters>, level: Arc<Level>) {
+fn fetch(metrics: &Metrics, counters: Arc<Counters>, level: Arc<Level>, spread: Arc<Spread>) {
     // Series that stand at zero are there before the first event.
     for why in SetAside::ALL {
         metrics.remote.dead_letters.with_label_values(&[why.label()]);
@@ -116,6 +142,12 @@ fn fetch(metrics: &Metrics, counters: Arc<Counters>, level: Arc<Level>) {
         raise_to(&remote.retries, counters.retries.load(Ordering::Relaxed));
         raise_to(&remote.throttled, counters.throttled.load(Ordering::Relaxed));
         raise_to(&remote.entities_sent, counters.sent.load(Ordering::Relaxed));
+        remote.spread_pending.set(i64::from(!spread.is_known()));
+        let planned = spread.planned();
+        remote.spread_instances.set(i64::try_from(planned.len()).unwrap_or(i64::MAX));
+        let most = planned.iter().flat_map(|planned| &planned.steps).map(|step| step.buckets.get()).max();
+        remote.spread_buckets_max.set(most.unwrap_or(0).into());
+        raise_to(&remote.spread_steps, counters.spread_steps.load(Ordering::Relaxed));
         remote.denied.set(i64::from(counters.is_denied.load(Ordering::Relaxed)));
         for why in SetAside::ALL {
             raise_to(&remote.dead_letters.with_label_values(&[why.label()]), counters.set_aside(why));

@@ -10,6 +10,7 @@ pub struct Readiness {
     listeners_bound: AtomicBool,
     draining: watch::Sender<bool>,
     is_full: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    is_settled: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
 impl Default for Readiness {
@@ -19,6 +20,7 @@ impl Default for Readiness {
             listeners_bound: AtomicBool::new(false),
             draining: watch::Sender::new(false),
             is_full: OnceLock::new(),
+            is_settled: OnceLock::new(),
         }
     }
 }
@@ -49,6 +51,11 @@ impl Readiness {
         let _ = self.is_full.set(Box::new(is_full));
     }
 
+    /// There is a remote store, and this says whether it is known how instances are spread in it. To be told once.
+    pub fn settled_by(&self, is_settled: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.is_settled.set(Box::new(is_settled));
+    }
+
     fn is_full(&self) -> bool {
         self.is_full.get().is_some_and(|is_full| is_full())
     }
@@ -68,6 +75,8 @@ impl Readiness {
             Err("not every listener is bound")
         } else if self.is_full() {
             Err("the outbox is full")
+        } else if self.is_settled.get().is_some_and(|is_settled| !is_settled()) {
+            Err("files and journals wait: the remote store has not said how instances are spread")
         } else {
             Ok(())
         }
@@ -92,6 +101,9 @@ mod tests {
         assert_eq!(readiness.check(), Err("not every listener is bound"));
         readiness.listeners_bound();
         assert_eq!(readiness.check(), Ok(()));
+        readiness.settled_by(|| false);
+        assert!(readiness.check().is_err_and(|why| why.contains("files and journals wait")));
+        assert!(readiness.takes_records(), "what is pushed need not wait");
         readiness.bounded_by(|| true);
         assert_eq!((readiness.check(), readiness.takes_records()), (Err("the outbox is full"), false));
         readiness.drain();

@@ -19,6 +19,14 @@ pub struct RemoteMetrics {
     pub retries: IntCounter,
     /// Answers that said that there is too much.
     pub throttled: IntCounter,
+    /// Instances, a day-table each, that have more partitions than is configured.
+    pub spread_instances: IntGauge,
+    /// The most that one of them has.
+    pub spread_buckets_max: IntGauge,
+    /// Times that one was given more.
+    pub spread_steps: IntCounter,
+    /// Whether files and journals wait for the remote store to say how instances were spread.
+    pub spread_pending: IntGauge,
     /// Entities of a transaction that was done.
     pub transaction_entities: Histogram,
     /// Entities that are there.
@@ -39,6 +47,11 @@ impl RemoteMetrics {
             requests: all.counters("remote_requests_total", "Requests to the remote store.", &["code"]),
             retries: all.counter("remote_retries_total", "Requests to the remote store that were sent again."),
             throttled: all.counter("remote_throttled_total", "Answers of the remote store that it is too much."),
+            spread_instances: all
+                .gauge("spread_instances", "Instances of a day-table with more partitions than configured."),
+            spread_buckets_max: all.gauge("spread_buckets_max", "Most partitions that an instance is spread over."),
+            spread_steps: all.counter("spread_steps_total", "Times that an instance was spread over more partitions."),
+            spread_pending: all.gauge("spread_pending", "1 while files wait to hear how instances were spread."),
             transaction_entities: all.histogram(
                 "remote_transaction_entities",
                 "Entities of a transaction that was done.",

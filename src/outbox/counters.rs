@@ -1,9 +1,11 @@
 //! What the sender counts, for metrics and `daytable sources`.
 
+use crate::route::spread::Planned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a row was set aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Counters {
     pub retries: AtomicU64,
     /// Answers that said that there is too much.
     pub throttled: AtomicU64,
+    /// Times that an instance was spread over more partitions.
+    pub spread_steps: Arc<AtomicU64>,
     /// Whether the service refuses this daytable: key, clock, address or rights are not in order.
     pub is_denied: AtomicBool,
     /// Requests in a row that got no answer, or one of a service that is not well; zero after one that succeeded.
@@ -88,7 +92,8 @@ pub struct ShownOutbox {
     pub kind: String,
     /// Where it sends to, without anything secret.
     pub endpoint: String,
-    /// `sending`, `idle`, `failing`, `denied` or `full`.
+    /// `sending`, `idle`, `failing`, `denied` or `full`; `asking` while files and journals wait for the store to say how
+    /// instances are spread.
     pub state: String,
     /// Entities that wait.
     pub entities: u64,
@@ -102,6 +107,35 @@ pub struct ShownOutbox {
     pub losses: BTreeMap<String, u64>,
     /// What the last request that failed was told; empty where all is well.
     pub said: String,
+    /// Instances that have more partitions than is configured.
+    #[serde(default)]
+    pub spread: Vec<ShownSpread>,
+}
+
+/// Over how many partitions an instance is spread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownSpread {
+    /// The day-table.
+    pub table: String,
+    /// The instance, as its partition is called.
+    pub instance: String,
+    /// Partitions that it has now.
+    pub buckets: NonZeroU16,
+    /// From which time of its records on.
+    pub from: String,
+}
+
+impl ShownSpread {
+    /// As it is shown.
+    pub fn of(planned: &Planned) -> ShownSpread {
+        let last = planned.steps.last();
+        ShownSpread {
+            table: planned.table.to_string(),
+            instance: planned.partition.to_string(),
+            buckets: last.map_or(NonZeroU16::MIN, |step| step.buckets),
+            from: last.map_or_else(String::new, |step| step.from.to_string()),
+        }
+    }
 }
 
 impl ShownOutbox {

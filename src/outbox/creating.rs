@@ -1,10 +1,10 @@
 //! Tables are asked for: those that were missing, and those that are needed soon.
 
 use super::sender::{Event, Sender};
-use super::tables::needed_soon;
+use super::tables::{is_needed_soon, needed_soon};
 use crate::azure::Error;
 use crate::key::DayTable;
-use crate::time;
+use crate::time::{self, Ticks};
 use std::time::{Duration, Instant};
 
 /// How often it is looked which tables are needed soon.
@@ -28,6 +28,7 @@ impl Sender {
                 self.create(next, true);
             }
         }
+        self.spread_ahead(now, today);
         self.tables.forget_before(today.minus(Duration::from_secs(86_400)));
         if let Ok(files) = self.unsent.files() {
             let lanes = &self.lanes;
@@ -35,6 +36,23 @@ impl Sender {
                 files.iter().any(|live| live.name == **name) || file.lanes.values().any(|id| lanes.contains_key(id))
             });
         }
+    }
+
+    /// Has the next period begin with the partitions that instances need now.
+    fn spread_ahead(&mut self, now: Instant, today: Ticks) {
+        let spread = self.outside.spread.clone();
+        for planned in spread.planned() {
+            let (table, next) = (planned.table.clone(), planned.table.next());
+            let Some(has) = planned.steps.last().map(|step| step.buckets) else { continue };
+            if (table.start()..table.end()).contains(&today) {
+                let key = (table, planned.partition.clone());
+                self.growth.measure(&key, now);
+                if is_needed_soon(&next, today) && spread.buckets(&next, &planned.partition).is_none() {
+                    self.spread_over(next, &planned.partition, self.growth.next_day(&key, has, now));
+                }
+            }
+        }
+        self.growth.forget(|table| table.end() <= today.minus(Duration::from_secs(86_400)));
     }
 
     /// Asks for a table. One that is needed later is looked for first: it may be there.

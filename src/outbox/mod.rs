@@ -25,31 +25,37 @@
 //! * **A day that expired** before its rows were sent is not brought back: they become dead letters, and are counted. The clock is
 //!   believed up to one period past the newest time that a record gave, as where days are dropped.
 //!
-//! Not done: buckets that grow by themselves where a partition is throttled. Buckets are those that the table has.
+//! * **Hot instances** get more partitions: when is decided in `growth`, from when on in [`crate::route::spread`], and
+//!   `spreading` sees to it that it stays true whatever is killed or lost.
 
 mod counters;
 mod creating;
 pub mod dead;
 mod finding;
 mod flight;
+mod growth;
 mod lane;
 mod leaving;
 mod sender;
 mod settle;
+mod spreading;
 mod tables;
 mod verdict;
 mod weather;
 mod wire;
 
-pub use counters::{Counters, SetAside, ShownOutbox};
+pub use counters::{Counters, SetAside, ShownOutbox, ShownSpread};
 
 use crate::azure::Client;
 use crate::config::{AzureConfig, SendOrder, TableConfig};
 use crate::lifecycle::Window;
+use crate::route::Spread;
 use crate::store::Departures;
 use crate::store::outbox::{Level, Unsent};
 use sender::{Event, Sender};
+use spreading::Spreading;
 use std::collections::HashMap;
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,6 +110,10 @@ pub struct Setup<'a> {
     pub departures: Departures,
     /// How much waits.
     pub level: Arc<Level>,
+    /// Over how many partitions instances are spread.
+    pub spread: Arc<Spread>,
+    /// What this daytable is called among those that share the store.
+    pub host: String,
     /// Told of each transaction that landed, with its entities.
     pub on_landed: Box<dyn Fn(usize) + Send>,
 }
@@ -114,6 +124,9 @@ pub enum OutboxError {
     /// What waits cannot be read.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
+    /// There is no client for what is to be agreed with the service.
+    #[error(transparent)]
+    Tables(#[from] crate::tables::TableError),
     /// Its thread or runtime cannot be started.
     #[error("the sender cannot be started: {0}")]
     Start(#[from] std::io::Error),
@@ -126,6 +139,8 @@ pub struct Outbox {
     level: Arc<Level>,
     endpoint: String,
     thread: JoinHandle<()>,
+    spreading: JoinHandle<()>,
+    spread: Arc<Spread>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -135,26 +150,41 @@ impl Outbox {
         let unsent = Unsent::open(setup.data_dir)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let counters = Arc::new(Counters::default());
-        let Setup { config, tables, client, departures, level, on_landed, .. } = setup;
+        let Setup { config, tables, client, departures, level, on_landed, spread, host, data_dir } = setup;
         let endpoint = client.account().endpoint().to_owned();
         let windows = tables.iter().map(|table| (table.name.clone(), table.window)).collect::<HashMap<_, Window>>();
+        let (more, orders) = mpsc::channel();
+        let spreading = Spreading {
+            spread: spread.clone(),
+            tables: Spreading::tables(client.account().clone())?,
+            data_dir: data_dir.into(),
+            host,
+            windows: windows.clone(),
+            steps: counters.spread_steps.clone(),
+        };
+        let growth = growth::Growth::new(config.grow_after, config.buckets_max);
         let outside = sender::Outside {
             client,
             runtime: runtime.handle().clone(),
             departures,
             counters: counters.clone(),
             windows,
+            least: tables.iter().map(|table| (table.name.clone(), table.buckets)).collect::<HashMap<_, NonZeroU16>>(),
+            spread: spread.clone(),
+            more,
             fill: config.fill,
             is_newest_first: config.send_order == SendOrder::NewestFirst,
             on_landed,
             events: inbox.bell.events.clone(),
         };
         let (bell, max) = (inbox.bell.clone(), config.transactions_max.get().into());
-        let sender = Sender::new(outside, unsent, max);
+        let sender = Sender::new(outside, unsent, growth, max);
         let is_ringing = bell.is_ringing.clone();
         let thread =
             std::thread::Builder::new().name("outbox".into()).spawn(move || sender.work(&inbox.events, &is_ringing))?;
-        Ok(Outbox { bell, counters, level, endpoint, thread, runtime })
+        // It ends when nobody can ask it for more; nobody waits for it, as it may wait for the service.
+        let spreading = std::thread::Builder::new().name("buckets".into()).spawn(move || spreading.work(&orders))?;
+        Ok(Outbox { bell, counters, level, endpoint, thread, spreading, spread, runtime })
     }
 
     /// What it counts.
@@ -162,31 +192,35 @@ impl Outbox {
         self.counters.clone()
     }
 
-    /// Whether its thread ended, which it does by itself only by a fault of its own.
+    /// Whether one of its threads ended, which they do by themselves only by a fault of their own.
     pub fn has_ended(&self) -> bool {
-        self.thread.is_finished()
+        self.thread.is_finished() || self.spreading.is_finished()
     }
 
     /// As `daytable sources` shows it.
     pub fn shown(&self) -> impl Fn() -> ShownOutbox + Send + Sync + use<> {
         let (counters, level, endpoint) = (self.counters.clone(), self.level.clone(), self.endpoint.clone());
-        move || shown(&counters, &level, &endpoint)
+        let spread = self.spread.clone();
+        move || shown(&counters, &level, &spread, &endpoint)
     }
 
     /// Sends what it can for so long, without waiting for transactions to fill, and ends. What is left stays in the outbox.
     pub fn stop(self, grace: Duration) {
+        self.spread.close();
         let _ = self.bell.events.send(Event::Stop(grace));
         let _ = self.thread.join();
         self.runtime.shutdown_background();
     }
 }
 
-fn shown(counters: &Counters, level: &Level, endpoint: &str) -> ShownOutbox {
+fn shown(counters: &Counters, level: &Level, spread: &Spread, endpoint: &str) -> ShownOutbox {
     let waiting = waiting(counters, level);
     let state = if counters.is_denied.load(Ordering::Relaxed) {
         "denied"
     } else if level.is_full() {
         "full"
+    } else if !spread.is_known() {
+        "asking"
     } else if counters.failures.load(Ordering::Relaxed) > 0 {
         "failing"
     } else if waiting > 0 {
@@ -208,6 +242,7 @@ fn shown(counters: &Counters, level: &Level, endpoint: &str) -> ShownOutbox {
         sent: counters.sent.load(Ordering::Relaxed),
         losses: aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect(),
         said: counters.said(),
+        spread: spread.planned().iter().map(ShownSpread::of).collect(),
     }
 }
 

@@ -7,19 +7,23 @@
 use super::counters::Counters;
 use super::finding::HEADS_MAX;
 use super::flight::Flight;
+use super::growth::{Growth, Key, whole_of};
 use super::lane::{Built, Found, Lane, LaneId, Serial};
 use super::leaving::REMOVE;
+use super::spreading::More;
 use super::tables::Tables;
 use super::weather::Weather;
 use crate::azure::{Client, Error};
 use crate::key::{DayTable, TableName};
 use crate::lifecycle::Window;
+use crate::route::Spread;
 use crate::store::catalogue::LiveFile;
 use crate::store::outbox::{Head, Seen, Sent, Unsent};
 use crate::store::{Departures, StoreError};
-use crate::time::Ticks;
+use crate::time::{self, Ticks};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -67,10 +71,22 @@ pub(super) struct Outside {
     pub(super) departures: Departures,
     pub(super) counters: Arc<Counters>,
     pub(super) windows: HashMap<TableName, Window>,
+    /// Partitions that an instance has in a table without any step.
+    pub(super) least: HashMap<TableName, NonZeroU16>,
+    pub(super) spread: Arc<Spread>,
+    pub(super) more: mpsc::Sender<More>,
     pub(super) fill: Duration,
     pub(super) is_newest_first: bool,
     pub(super) on_landed: Box<dyn Fn(usize) + Send>,
     pub(super) events: mpsc::Sender<Event>,
+}
+
+impl Outside {
+    /// Partitions that an instance has in a day-table since its last step.
+    pub(super) fn buckets(&self, table: &DayTable, partition: &str) -> NonZeroU16 {
+        let least = self.least.get(table.table()).copied().unwrap_or(NonZeroU16::MIN);
+        self.spread.buckets(table, partition).unwrap_or(least).max(least)
+    }
 }
 
 /// A file of the outbox, and the lanes of its partitions.
@@ -110,6 +126,8 @@ pub(super) struct Sender {
     pub(super) removed: Instant,
     pub(super) heads: usize,
     pub(super) weather: Weather,
+    pub(super) growth: Growth,
+    pub(super) grown: Instant,
     pub(super) tables: Tables,
     pub(super) looked: Option<Instant>,
     pub(super) looked_ahead: Option<Instant>,
@@ -126,7 +144,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(outside: Outside, unsent: Unsent, requests_max: usize) -> Sender {
+    pub(super) fn new(outside: Outside, unsent: Unsent, growth: Growth, requests_max: usize) -> Sender {
         let seed = u64::from(std::process::id());
         Sender {
             outside,
@@ -144,6 +162,8 @@ impl Sender {
             removed: Instant::now(),
             heads: 0,
             weather: Weather::new(requests_max, seed),
+            growth,
+            grown: Instant::now(),
             tables: Tables::default(),
             looked: None,
             looked_ahead: None,
@@ -170,6 +190,7 @@ impl Sender {
                 is_woken = self.look(now);
             }
             self.look_ahead(now);
+            self.grow(now);
             self.feed(now);
             self.dispatch(now);
             self.remove(now);
@@ -244,6 +265,10 @@ impl Sender {
                 continue;
             }
             let Some(day) = self.files.get(&lane.file).map(|file| file.live.day.clone()) else { continue };
+            if self.outside.spread.is_held(&day, whole_of(&lane.partition).0) {
+                self.timers.push(Reverse((now + FAILING_AGAIN, id)));
+                continue;
+            }
             if let Some(resume) = self.tables.resume(&day, now) {
                 self.timers.push(Reverse((resume, id)));
                 continue;
@@ -293,6 +318,47 @@ impl Sender {
             self.set_aside_too_large(id, too_large, day, now);
         }
         flight
+    }
+
+    /// Has instances spread over more partitions that are throttled for long.
+    fn grow(&mut self, now: Instant) {
+        if self.growth.is_calm() || now < self.grown + SLEEP {
+            return;
+        }
+        self.grown = now;
+        let Sender { growth, lanes, files, unsent, outside, departing, .. } = self;
+        let waits = |(day, whole): &Key| {
+            let is_of = |lane: &Lane| {
+                files.get(&lane.file).is_some_and(|file| file.live.day == *day)
+                    && whole_of(&lane.partition).0 == &**whole
+            };
+            let waiting = lanes.values().filter(|lane| is_of(lane)).map(|lane| {
+                let file = files.get(&lane.file).map(|file| unsent.waiting_of(&file.live, lane.partition_id));
+                file.and_then(Result::ok).unwrap_or(0)
+            });
+            let waiting: u64 = waiting.sum();
+            // What was sent stays for a while.
+            let is_gone = |gone: &&Gone| lanes.get(&gone.lane).is_some_and(is_of);
+            waiting.saturating_sub(departing.iter().filter(is_gone).map(|gone| gone.entities).sum())
+        };
+        let has = |(day, whole): &Key| outside.buckets(day, whole);
+        let more = growth.look(now, waits, has);
+        let today = time::now();
+        for ((table, partition), buckets) in more {
+            let next = table.next();
+            if super::tables::is_needed_soon(&next, today) {
+                self.spread_over(next, &partition, buckets);
+            }
+            self.spread_over(table, &partition, buckets);
+        }
+    }
+
+    /// Has an instance spread over so many partitions in a day-table, if they are more than it has there.
+    pub(super) fn spread_over(&self, table: DayTable, partition: &Arc<str>, buckets: NonZeroU16) {
+        if self.outside.buckets(&table, partition) < buckets {
+            // A thread that has ended is noticed elsewhere.
+            let _ = self.outside.more.send(More { table, partition: partition.clone(), buckets });
+        }
     }
 
     /// A number that no other has.

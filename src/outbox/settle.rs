@@ -3,14 +3,16 @@
 use super::counters::SetAside;
 use super::dead;
 use super::flight::{Flight, RowAt, Split};
+use super::growth::whole_of;
 use super::lane::LaneId;
 use super::sender::{Event, Sender};
 use super::verdict::{Verdict, verdict};
-use crate::azure::{Error, Kind};
+use crate::azure::{Error, Kind, Scope};
 use crate::key::DayTable;
 use crate::lifecycle::clock;
 use crate::store::Done;
 use crate::time;
+use std::num::NonZeroU16;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -87,6 +89,7 @@ impl Sender {
         if let Some(error) = answer.as_ref().err().filter(|_| is_failure) {
             self.say(error, now);
         }
+        self.watch(id, &day, &flight, &answer, now);
         flight.tries += 1;
         match verdict {
             Verdict::Landed => {
@@ -110,12 +113,7 @@ impl Sender {
             Verdict::Again { named, is_all } => self.park(flight, named, is_all, now),
             Verdict::AgainLater => self.park(flight, None, true, now),
             Verdict::Stop => {
-                if !counters.is_denied.swap(true, Ordering::Relaxed) {
-                    tracing::error!(
-                        "the remote store does not let this daytable in: nothing is sent, what comes is kept in the outbox"
-                    );
-                }
-                self.weather.denied(now);
+                self.denied(now);
                 self.park(flight, None, false, now);
             }
             Verdict::Create => {
@@ -143,6 +141,36 @@ impl Sender {
             Verdict::Halve => self.divide(flight, &day, None, SetAside::TooLarge, &answer),
         }
         self.schedule(id, now);
+    }
+
+    /// Has it noted what an answer says of how hot an instance is.
+    fn watch(&mut self, id: LaneId, day: &DayTable, flight: &Flight, answer: &Result<(), Error>, now: Instant) {
+        if answer.is_ok() && self.growth.is_idle() {
+            return;
+        }
+        let Some(lane) = self.lanes.get(&id) else { return };
+        let (whole, is_bucket) = whole_of(&lane.partition);
+        let key = (day.clone(), whole.into());
+        match answer.as_ref().map_err(Error::kind) {
+            Ok(()) => self.growth.landed(&key, flight.rows.len() as u64, now),
+            // What waits for the whole of an instance that has buckets was placed before it had them.
+            Err(Kind::Throttled { scope: Scope::Partition, .. })
+                if is_bucket || self.outside.buckets(day, whole) == NonZeroU16::MIN =>
+            {
+                self.growth.throttled(&key, now);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// The service does not let us in.
+    fn denied(&mut self, now: Instant) {
+        if !self.outside.counters.is_denied.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                "the remote store does not let this daytable in: nothing is sent, what comes is kept in the outbox"
+            );
+        }
+        self.weather.denied(now);
     }
 
     /// Keeps a flight that goes again, byte for byte, and holds its lane up for a while.
@@ -259,8 +287,7 @@ impl Sender {
             Err(error) => {
                 self.say(&error, now);
                 if error.kind() == Kind::Denied {
-                    self.outside.counters.is_denied.store(true, Ordering::Relaxed);
-                    self.weather.denied(now);
+                    self.denied(now);
                 }
                 self.tables.failed(day, now);
             }

@@ -89,7 +89,12 @@ impl Tables {
 /// The tables of the next period, of those whose period begins soon.
 pub(super) fn needed_soon<'t>(tables: impl Iterator<Item = (&'t TableName, Period)>, now: Ticks) -> Vec<DayTable> {
     let next = tables.map(|(name, period)| DayTable::at(name, period, now).next());
-    next.filter(|next| next.start() <= now.plus(ahead(next.period()))).collect()
+    next.filter(|next| is_needed_soon(next, now)).collect()
+}
+
+/// Whether a table's period begins soon.
+pub(super) fn is_needed_soon(table: &DayTable, now: Ticks) -> bool {
+    table.start() > now && table.start() <= now.plus(ahead(table.period()))
 }
 
 /// How long before its period a table is asked for.

@@ -41,6 +41,9 @@ pub(super) struct DayRows<'a> {
     is_over: bool,
 }
 
+/// What is missing of an answer whose table was dropped by a daytable that knows its archive, while this one does not.
+const GONE: &str = "it was dropped while it was read, and nothing is known here of an archive";
+
 /// Where the next row is.
 enum Place {
     Here,
@@ -154,10 +157,14 @@ impl<'a> DayRows<'a> {
 
     /// The table is dropped, or was not created yet: what is archived of it is read.
     fn afar_is_gone(&mut self) -> Result<(), TableError> {
-        self.afar = None;
+        let was_read = self.afar.take().is_some();
         if self.archive.is_none() {
             let reader = self.stores.reader;
             let archived = self.reading.latest(reader)?.remove(&self.bounds.table);
+            if was_read && archived.is_none() {
+                // Its owner may have archived it; only the owner's catalogue knows where.
+                self.reading.unread(&self.bounds.table, GONE);
+            }
             let bounds = Bounds { stands: false, archived, ..self.bounds.clone() };
             self.archive = archived_rows(reader, self.reading, self.filter, &bounds, self.last)?;
         }
@@ -216,5 +223,84 @@ fn unless_not_there<T>(result: Result<T, TableError>) -> Result<Option<T>, Table
         Ok(value) => Ok(Some(value)),
         Err(error) if error.is_not_there() => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Batch;
+    use crate::key::DayTable;
+    use crate::query::{Archives, select};
+    use crate::store::{Options, Reader, Store};
+    use crate::tables::{Continuation, OwnedValue, PAGE_ROWS_MAX, Page, Wanted};
+    use crate::time::Ticks;
+    use std::cell::Cell;
+    use std::ops::ControlFlow;
+    use std::time::Duration;
+
+    /// A store of one table, which is dropped by somebody else once a page of it was read.
+    struct Dropped {
+        table: DayTable,
+        pages: Cell<u32>,
+    }
+
+    impl TableStore for Dropped {
+        fn create_table(&self, _: &DayTable) -> Result<bool, TableError> {
+            Ok(false)
+        }
+
+        fn drop_table(&self, _: &DayTable) -> Result<bool, TableError> {
+            Ok(false)
+        }
+
+        fn tables(&self) -> Result<Vec<DayTable>, TableError> {
+            Ok(vec![self.table.clone()])
+        }
+
+        fn write(&self, _: Batch) -> Result<(), TableError> {
+            Ok(())
+        }
+
+        fn partitions(&self, _: &DayTable, _: Option<&str>) -> Result<Vec<Arc<str>>, TableError> {
+            Ok(vec!["web".into()])
+        }
+
+        fn read_range(&self, table: &DayTable, _: &Wanted, _: Option<&Continuation>) -> Result<Page, TableError> {
+            if self.pages.replace(self.pages.get() + 1) > 0 {
+                return Err(TableError::NotThere(table.clone()));
+            }
+            let row = |at: u64| Entity {
+                partition: "web".into(),
+                key: RowKey::new(table.start().plus(Duration::from_secs(at)), 7, at),
+                level: None,
+                properties: vec![("Message".into(), OwnedValue::String(format!("record {at}")))],
+            };
+            let rows: Vec<Entity> = (0..PAGE_ROWS_MAX as u64).rev().map(row).collect();
+            let at = rows.last().map_or(RowKey::new(Ticks::MIN, 0, 0), |row| row.key);
+            Ok(Page { rows, next: Some(Continuation::after("web".into(), at)) })
+        }
+
+        fn read_table(&self, _: &DayTable, _: Option<&Continuation>) -> Result<Page, TableError> {
+            Ok(Page::default())
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_dropped_while_it_is_read_is_missing_and_said() {
+        let dir = tempfile::tempdir().expect("a folder");
+        Store::open(dir.path(), Options::default()).expect("opened").close().expect("closed");
+        let reader = Reader::open(dir.path()).expect("opened");
+        let remote = Dropped { table: DayTable::parse("Log20261121").expect("a table"), pages: Cell::new(0) };
+        let archives = Archives::Read(Default::default());
+        let stores = Stores { reader: &reader, archives: &archives, remote: Some(&remote) };
+        let mut records = 0;
+        let count = |_| {
+            records += 1;
+            ControlFlow::Continue(())
+        };
+        let told = select(&stores, &Filter::default(), count).expect("read");
+        assert_eq!(records, PAGE_ROWS_MAX);
+        assert!(told.missing().is_some_and(|missing| missing.contains("Log20261121") && missing.contains("dropped")));
     }
 }

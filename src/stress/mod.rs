@@ -16,7 +16,7 @@ mod histogram;
 mod offer;
 
 pub use histogram::Histogram;
-pub use offer::{Load, Measured, StressError, stress};
+pub use offer::{Load, Measured, StressError, left_behind, stress};
 
 use std::num::NonZeroU16;
 

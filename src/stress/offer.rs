@@ -111,6 +111,15 @@ pub async fn stress(
     }
 }
 
+/// The tables of runs that were killed, or are under way: nobody can tell which.
+///
+/// # Errors
+///
+/// Where the service does not list them.
+pub async fn left_behind(client: &Client) -> Result<Vec<String>, StressError> {
+    Ok(client.list_tables(TABLE).await?)
+}
+
 /// A name that no other run has, and no day-table: letters alone.
 fn table_name() -> String {
     let random = RandomState::new().build_hasher().finish();

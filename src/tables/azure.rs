@@ -10,7 +10,7 @@
 //! * **A batch** whose bytes are too many for one transaction, being written as JSON, goes as several, items before their
 //!   master: who reads it meanwhile sees no record in part.
 
-use super::windows::{self, WINDOW_ROWS_MAX};
+use super::windows::{self, Keys, WINDOW_ROWS_MAX};
 use super::{Columns, Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, TableError, TableStore, Wanted, wire};
 use crate::azure::{
     self, Account, Backoff, Client, DateTime, Kind, Options, Pauses, Pushed, Query, Transaction, Value, literal,
@@ -43,6 +43,9 @@ impl Drop for AzureTables {
 pub const QUERY_PATIENCE: Duration = Duration::from_secs(20);
 /// and how long the lifecycle and a copy do.
 pub const WORK_PATIENCE: Duration = Duration::from_secs(300);
+
+/// Bytes of a partition's name that say which bucket it is: `~3f`.
+const BUCKET_BYTES: usize = 3;
 
 /// Pauses between tries: short ones, as somebody waits.
 const PAUSES: Pauses = Pauses {
@@ -141,14 +144,20 @@ impl AzureTables {
         entities.into_iter().map(&mut row).collect()
     }
 
-    /// What of a partition lies between two times, both included.
-    fn range(wanted: &Wanted, from: Ticks, to: Ticks) -> Query {
+    /// What of a partition lies between two times, both included, and has one of these keys.
+    fn range(wanted: &Wanted, from: Ticks, to: Ticks, keys: Keys) -> Query {
         let mut query = Query::partition(&wanted.partition);
         if to < Ticks::MAX {
             query = query.rows_from(&format!("{:019}", to.inverted()));
         }
         if from > Ticks::MIN {
             query = query.rows_below(&format!("{:019}", from.inverted() + 1));
+        }
+        if let Some(first) = keys.from {
+            query = query.rows_from(&first.to_string());
+        }
+        if let Some(below) = keys.below {
+            query = query.rows_below(&below.to_string());
         }
         if let Some(level) = wanted.level {
             query = query.filter(&format!("Severity ge {}", level.severity()));
@@ -160,8 +169,14 @@ impl AzureTables {
     }
 
     /// Every row of a range, in the service's order; stops when they are more than a window holds.
-    fn window(&self, table: &DayTable, wanted: &Wanted, from: Ticks, to: Ticks) -> Result<Vec<Entity>, TableError> {
-        let (query, mut rows, mut next) = (AzureTables::range(wanted, from, to), Vec::new(), None);
+    fn window(
+        &self,
+        table: &DayTable,
+        wanted: &Wanted,
+        (from, to): (Ticks, Ticks),
+        keys: Keys,
+    ) -> Result<Vec<Entity>, TableError> {
+        let (query, mut rows, mut next) = (AzureTables::range(wanted, from, to, keys), Vec::new(), None);
         loop {
             let page = self.query(table, &query, next.as_ref())?;
             rows.extend(self.rows(table, &wanted.partition, page.entities)?);
@@ -207,6 +222,24 @@ impl AzureTables {
                 return Ok(rows);
             }
         }
+    }
+
+    /// The partitions of an instance: `whole`, whether it has rows or not, and its buckets.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableStore::partitions`].
+    pub fn buckets_of(&self, table: &DayTable, whole: &str) -> Result<Vec<Arc<str>>, TableError> {
+        let mut found: Vec<Arc<str>> = vec![whole.into()];
+        // Nothing but a bucket begins with a key and `~`. Whether the key itself has rows is seen when they are read.
+        let (mut above, below) = (format!("{whole}~"), format!("{whole}~g"));
+        while let Some(partition) = self.next_partition(table, &above, Some(&below))? {
+            above = partition.to_string();
+            if partition.len() == whole.len() + BUCKET_BYTES {
+                found.push(partition);
+            }
+        }
+        Ok(found)
     }
 
     /// The first partition behind `above`, and before `below` where that is given.
@@ -316,21 +349,13 @@ impl TableStore for AzureTables {
     }
 
     fn partitions(&self, table: &DayTable, instance: Option<&str>) -> Result<Vec<Arc<str>>, TableError> {
-        let (mut found, mut above, below): (Vec<Arc<str>>, String, _) = match instance {
-            None => (Vec::new(), String::new(), None),
-            Some(instance) => {
-                // Nothing but a bucket begins with a key and `~`. Whether the key itself has rows is seen when they are read.
-                let key = partition_key(instance, None);
-                let (above, below) = (format!("{key}~"), format!("{key}~g"));
-                (vec![key.into()], above, Some(below))
-            }
-        };
-        let bucket_length = instance.map(|instance| partition_key(instance, Some(0)).len());
-        while let Some(partition) = self.next_partition(table, &above, below.as_deref())? {
+        if let Some(instance) = instance {
+            return self.buckets_of(table, &partition_key(instance, None));
+        }
+        let (mut found, mut above): (Vec<Arc<str>>, _) = (Vec::new(), String::new());
+        while let Some(partition) = self.next_partition(table, &above, None)? {
             above = partition.to_string();
-            if bucket_length.is_none_or(|length| partition.len() == length) {
-                found.push(partition);
-            }
+            found.push(partition);
         }
         Ok(found)
     }
@@ -342,7 +367,8 @@ impl TableStore for AzureTables {
                 Some(Continuation(Next::Window(_, window))) => Some(*window),
                 _ => None,
             };
-            let mut page = windows::page(table, wanted, window, |from, to| self.window(table, wanted, from, to))?;
+            let mut page =
+                windows::page(wanted, window, |from, to, keys| self.window(table, wanted, (from, to), keys))?;
             page.rows = self.with_items(table, wanted, page.rows)?;
             return Ok(page);
         }
@@ -351,7 +377,7 @@ impl TableStore for AzureTables {
             _ => None,
         };
         let top = u16::try_from(wanted.rows.clamp(1, PAGE_ROWS_MAX)).unwrap_or(u16::MAX);
-        let query = AzureTables::range(wanted, wanted.from, wanted.to).top(top);
+        let query = AzureTables::range(wanted, wanted.from, wanted.to, Keys::default()).top(top);
         let page = self.query(table, &query, next)?;
         let rows = self.rows(table, &wanted.partition, page.entities)?;
         let rows = self.with_items(table, wanted, rows)?;
@@ -388,7 +414,7 @@ impl TableStore for AzureTables {
         let Some(partition) = partition else { return Ok(Page::default()) };
         let to = after.map_or(Ticks::MAX, |key| key.time());
         let wanted = Wanted { to, ..Wanted::all_of(partition.clone()) };
-        let page = windows::page(table, &wanted, window, |from, to| self.window(table, &wanted, from, to))?;
+        let page = windows::page(&wanted, window, |from, to, keys| self.window(table, &wanted, (from, to), keys))?;
         let next = match page.next {
             Some(Continuation(Next::Window(_, window))) => Next::Window(Some(partition), window),
             _ => Next::After(partition, partition_end()),

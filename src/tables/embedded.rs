@@ -1,9 +1,9 @@
 //! The table store of a data folder: read in any process, written by the one that holds the folder's lock.
 
-use super::windows::{self, WINDOW_ROWS_MAX};
+use super::windows::{self, Keys, WINDOW_ROWS_MAX};
 use super::{Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, TableError, TableStore, Wanted};
 use crate::batch::Batch;
-use crate::key::{DayTable, RowKey};
+use crate::key::DayTable;
 use crate::store::{Done, Intake, Range, Reader, Row, Steps, Store, StoreError, Submission};
 use crate::time::Ticks;
 use std::path::Path;
@@ -44,19 +44,11 @@ impl Embedded {
         Ok(self.reader.table_times()?.iter().any(|(standing, _)| standing == table))
     }
 
-    /// The first rows of a range that come behind `after`, newest first.
-    fn rows(
-        &self,
-        table: &DayTable,
-        range: &Range,
-        after: Option<RowKey>,
-        rows_max: usize,
-    ) -> Result<Vec<Entity>, TableError> {
-        let range = Range { to: after.map_or(range.to, |after| after.time().min(range.to)), ..range.clone() };
-        let is_behind = |row: &Result<Row, StoreError>| {
-            row.as_ref().map_or(true, |row| after.is_none_or(|after| row.key() > after))
-        };
-        let rows = self.reader.scan(table, &range)?.filter(is_behind).take(rows_max);
+    /// The first rows of a range that have one of these keys, newest first.
+    fn rows(&self, table: &DayTable, range: &Range, keys: Keys, rows_max: usize) -> Result<Vec<Entity>, TableError> {
+        let range = Range { to: keys.from.map_or(range.to, |from| from.time().min(range.to)), ..range.clone() };
+        let is_of = |row: &Result<Row, StoreError>| row.as_ref().map_or(true, |row| keys.holds(row.key()));
+        let rows = self.reader.scan(table, &range)?.filter(is_of).take(rows_max);
         rows.map(|row| Ok(Entity::of(&row?))).collect()
     }
 }
@@ -124,7 +116,8 @@ impl TableStore for Embedded {
                     Some(Continuation(Next::After(_, key))) => Some(*key),
                     _ => None,
                 };
-                let rows = self.rows(table, &range(&wanted.partition, wanted.from, wanted.to), after, rows_max)?;
+                let rows = range(&wanted.partition, wanted.from, wanted.to);
+                let rows = self.rows(table, &rows, Keys::behind(after), rows_max)?;
                 Ok(Page { next: behind(&rows, rows_max), rows })
             }
             (Order::OldestFirst, at) => {
@@ -132,8 +125,8 @@ impl TableStore for Embedded {
                     Some(Continuation(Next::Window(_, window))) => Some(*window),
                     _ => None,
                 };
-                windows::page(table, wanted, window, |from, to| {
-                    self.rows(table, &range(&wanted.partition, from, to), None, WINDOW_ROWS_MAX + 1)
+                windows::page(wanted, window, |from, to, keys| {
+                    self.rows(table, &range(&wanted.partition, from, to), keys, WINDOW_ROWS_MAX + 1)
                 })
             }
         }
@@ -149,7 +142,7 @@ impl TableStore for Embedded {
         for name in self.reader.partitions(table)?.into_iter().filter(is_left) {
             let after = after.take().filter(|_| partition.as_ref() == Some(&name));
             let all = range(&name, Ticks::MIN, Ticks::MAX);
-            page.rows.extend(self.rows(table, &all, after, PAGE_ROWS_MAX - page.rows.len())?);
+            page.rows.extend(self.rows(table, &all, Keys::behind(after), PAGE_ROWS_MAX - page.rows.len())?);
             if page.rows.len() >= PAGE_ROWS_MAX {
                 break;
             }

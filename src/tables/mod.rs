@@ -162,6 +162,14 @@ pub struct Page {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation(Next);
 
+impl Continuation {
+    /// Behind a row, for stores of tests.
+    #[cfg(test)]
+    pub(crate) fn after(partition: Arc<str>, key: RowKey) -> Continuation {
+        Continuation(Next::After(partition, key))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Next {
     /// Behind this row.
@@ -218,18 +226,6 @@ pub enum TableError {
         table: DayTable,
         /// Its RowKey.
         key: RowKey,
-    },
-    /// More rows have one time than can be put in order in memory.
-    #[error("{table}: more than {max} rows of partition {partition} are of {time}, too many to put in order")]
-    Crowded {
-        /// The table.
-        table: DayTable,
-        /// The partition.
-        partition: Arc<str>,
-        /// The time that they have.
-        time: Ticks,
-        /// How many can be put in order.
-        max: usize,
     },
 }
 

@@ -277,6 +277,12 @@ impl Daemon {
         assert!(status.success(), "the daemon ended with {status}, signal {:?}\n{}", status.signal(), self.said());
     }
 
+    /// Whether it ended by itself.
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
     /// Waits until it ended by itself.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         wait_for("the daemon ends", PATIENCE, || self.child.try_wait().expect("a child"))

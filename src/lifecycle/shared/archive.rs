@@ -5,18 +5,22 @@
 //! service ──pages──► staging/ (a data folder) ──► staging/Log20261101.1.parquet ──► archive ──► read back ──► noted
 //! ```
 //!
+//! A day that has an archive already, having come back behind its drop or taken rows since, is archived as what both hold: the
+//! archive is fetched and merged with what the table has, and the two together are its next generation.
+//!
 //! The folder takes the rows in any order and merges equal keys, so nothing depends on the service's order; what is in
 //! memory is a page, a commit and a row group. A kill leaves the folder, and the next step that needs it begins it anew.
 
 use super::hands::{SharedHands, latest};
+use super::merge;
 use crate::archive::{Archive, Patience};
 use crate::key::DayTable;
-use crate::lifecycle::hands::{Kept, OnWork, StepError, address, seal_of};
+use crate::lifecycle::hands::{Kept, OnWork, StepError, address, described, seal_of};
 use crate::store::catalogue::{Archived, LiveFile};
-use crate::store::sealed::{self, Manifest};
+use crate::store::sealed::{self, Manifest, SealedFile};
 use crate::store::{Done, Options, Store, StoreError, Submission};
 use crate::tables::gather::Gather;
-use crate::tables::{Content, whole_table};
+use crate::tables::{Content, Entity, whole_table};
 use crate::time;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,36 +68,55 @@ impl SharedHands {
     /// Archives a table now, because somebody asks for it.
     pub fn archive_now(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError> {
         self.owner()?;
-        let archived = self.archive(table, place, on)?;
+        let archived = self.archive(table, place, on)?.map(|(archived, _)| archived);
         let (rows, bytes) = archived.as_ref().map_or((0, 0), |archived| (archived.seal.rows, archived.seal.bytes));
         Ok(Kept { table: table.to_string(), rows, bytes, archive: archived.map(|archived| archived.url) })
     }
 
-    /// Archives a table and notes it; none where it has no rows. What is archived already is only read back.
+    /// Archives a table and notes it, with what the table held; none where it has no rows. What is archived already is only
+    /// read back.
     pub(super) fn archive(
         &self,
         table: &DayTable,
         place: &str,
         on: &mut OnWork<'_>,
-    ) -> Result<Option<Archived>, StepError> {
+    ) -> Result<Option<(Archived, Content)>, StepError> {
         let _one = self.here.alone()?;
         let staging = Staging::new(&self.data_dir)?;
         let archive = Archive::open_to_write(&address(place)?, &self.here.access(), &Patience::LIFECYCLE)?;
         // What a kill left unnoted is there all the same, and no generation is used twice.
         let mut listed = archive.list(std::slice::from_ref(table.table()))?.archives;
         listed.retain(|archived| archived.table() == table);
-        let noted = latest(&self.state()?, table).map_or(0, |archived| archived.generation);
-        let generation = listed.iter().map(|archived| archived.generation()).max().unwrap_or(0).max(noted) + 1;
+        listed.sort_by_key(|archived| archived.generation());
+        let noted = latest(&self.state()?, table);
+        let generations = listed.iter().map(|archived| archived.generation());
+        let generation = generations.chain(noted.iter().map(|noted| noted.generation)).max().unwrap_or(0) + 1;
         let sealed = self.seal(table, generation, &staging, on)?;
         self.is_empty(table, sealed.is_none());
-        let Some((manifest, path)) = sealed else { return Ok(None) };
-        if let Some(before) = latest(&self.state()?, table).filter(|before| before.seal.rows > manifest.rows) {
-            // A day that was dropped and came back with what a host had left of it: in place of its archive it would be a loss.
-            return Err(StoreError::Refused(format!(
-                "{table} has {} rows and its archive {}: the archive stays; drop what came back with --without-archive, or copy it elsewhere first",
-                manifest.rows, before.seal.rows
-            ))
-            .into());
+        let Some((mut manifest, mut path, held)) = sealed else { return Ok(None) };
+        // In place of an archive that has other rows it would be a loss.
+        let before = match (listed.last(), noted) {
+            (Some(there), noted) if noted.as_ref().is_none_or(|noted| noted.generation <= there.generation()) => {
+                Some((archive.clone(), there.clone()))
+            }
+            (_, Some(noted)) => {
+                let archive = Archive::open(&address(&noted.url)?, &self.here.access(), &Patience::LIFECYCLE)?;
+                Some((archive, described(&noted)?))
+            }
+            (_, None) => None,
+        };
+        if let Some((archive, before)) = before
+            && !held.is_that_of(before.manifest())
+        {
+            let old = staging.path(&format!("before{}", sealed::EXTENSION));
+            let mut teller = self.here.teller(table, on);
+            archive.fetch(&before, &old, &mut |progress| teller.archive(progress))?;
+            drop(teller);
+            let merged = self.merge(table, generation, &staging, [&path, &old], &held, on)?;
+            if let Some(merged) = merged {
+                tracing::info!(%table, rows = merged.0.rows, had = before.manifest().rows, "is archived with the rows of its archive");
+                (manifest, path) = merged;
+            }
         }
         crate::failpoint!("shared-archive-staged");
         let is_same = |there: &Manifest| (there.rows, &there.content) == (manifest.rows, &manifest.content);
@@ -116,7 +139,31 @@ impl SharedHands {
         tracing::info!(%table, place, rows = manifest.rows, bytes = manifest.bytes, "archived, and read back");
         self.here.steps().put_archive(archived.clone())?;
         crate::failpoint!("shared-archive-noted");
-        Ok(Some(archived))
+        Ok(Some((archived, held)))
+    }
+
+    /// Seals what is in one sealed file or in the other, of rows that are in both that of the first; none where that is what the
+    /// first one holds.
+    fn merge(
+        &self,
+        table: &DayTable,
+        generation: i64,
+        staging: &Staging,
+        [first, other]: [&Path; 2],
+        held: &Content,
+        on: &mut OnWork<'_>,
+    ) -> Result<Option<(Manifest, PathBuf)>, StepError> {
+        let (first, other) = (SealedFile::open_local(first)?, SealedFile::open_local(other)?);
+        let mut content = Content::default();
+        for row in merge::rows(&first, &other) {
+            content.add(&row?);
+        }
+        if content == *held {
+            return Ok(None);
+        }
+        let rows = merge::rows(&first, &other).map(|row| row.map_err(StepError::from));
+        // A name of its own: the first one is read still.
+        Ok(self.seal_rows(table, generation, staging, "merged", rows, on)?.map(|(manifest, path, _)| (manifest, path)))
     }
 
     /// Reads a table and seals what was read; none where it has no rows.
@@ -126,17 +173,31 @@ impl SharedHands {
         generation: i64,
         staging: &Staging,
         on: &mut OnWork<'_>,
-    ) -> Result<Option<(Manifest, PathBuf)>, StepError> {
-        let folder = staging.path("rows");
+    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
+        let rows = whole_table(&*self.tables, table).map(|row| row.map_err(StepError::from));
+        self.seal_rows(table, generation, staging, "rows", rows, on)
+    }
+
+    /// Seals rows, by way of a data folder of this name; none where there are none.
+    fn seal_rows(
+        &self,
+        table: &DayTable,
+        generation: i64,
+        staging: &Staging,
+        folder: &str,
+        rows: impl Iterator<Item = Result<Entity, StepError>>,
+        on: &mut OnWork<'_>,
+    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
+        let folder = staging.path(folder);
         let store = Store::open(&folder, Options { commit_interval: Duration::from_secs(1), ..Options::default() })?;
-        let sealed = self.fill(table, &store, on).and_then(|content| {
+        let sealed = self.fill(table, rows, &store, on).and_then(|content| {
             if content.rows == 0 {
                 return Ok(None);
             }
             let steps = store.steps();
             let mut inputs = steps.begin_seal(table)?.inputs;
             inputs.sort_by_key(LiveFile::generation);
-            let path = staging.path(&format!("{table}.{generation}{}", sealed::EXTENSION));
+            let path = folder.join(format!("{table}.{generation}{}", sealed::EXTENSION));
             let what = sealed::Sealing {
                 table: table.clone(),
                 generation,
@@ -150,14 +211,20 @@ impl SharedHands {
                 let what = format!("{} of {} rows that were read of {table} were sealed", manifest.rows, content.rows);
                 return Err(StoreError::Refused(what).into());
             }
-            Ok(Some((manifest, path)))
+            Ok(Some((manifest, path, content)))
         });
         store.close()?;
         sealed
     }
 
-    /// Brings the rows of a table into `store`.
-    fn fill(&self, table: &DayTable, store: &Store, on: &mut OnWork<'_>) -> Result<Content, StepError> {
+    /// Brings rows into a table of `store`.
+    fn fill(
+        &self,
+        table: &DayTable,
+        rows: impl Iterator<Item = Result<Entity, StepError>>,
+        store: &Store,
+        on: &mut OnWork<'_>,
+    ) -> Result<Content, StepError> {
         store.steps().create_table(table)?;
         let (intake, lost) = (store.intake(), Arc::new(AtomicBool::new(false)));
         let submit = |batch| {
@@ -170,7 +237,7 @@ impl SharedHands {
         };
         let (mut content, mut gather) = (Content::default(), Gather::new(table.clone()));
         let mut teller = self.here.teller(table, on);
-        for row in whole_table(&*self.tables, table) {
+        for row in rows {
             let row = row?;
             content.add(&row);
             if let Some(batch) = gather.push(row) {

@@ -10,6 +10,7 @@
 //! * `notes`: what daytables tell each other, in a table of its own: what each one's outbox holds, what was restored.
 //! * [`mod@plan`]: the pure function from tables, notes, archives, rules and the time to steps, and to the reason for
 //!   each day that stays.
+//! * `buckets`: over how many partitions each of them spreads its instances, in another.
 //! * `hands`: takes the steps. * [`run`]: the thread that tells and plans.
 //!
 //! Tables are not created here: whoever sends creates them, also ahead.
@@ -25,12 +26,15 @@
 //! The service clears a dropped table away for a minute or so. A restored day whose name it has not let go of yet waits for it.
 
 mod archive;
+mod buckets;
 mod hands;
+mod merge;
 mod notes;
 pub mod plan;
 mod restore;
 pub mod run;
 
+pub use buckets::{BUCKETS, Spreading};
 pub use hands::SharedHands;
 pub use notes::{Host, Notes, RestoredTable};
 pub use plan::{SharedView, plan};

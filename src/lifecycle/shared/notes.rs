@@ -56,12 +56,12 @@ impl Notes<'_> {
             ("Seen", time(host.seen)),
             ("Holds", Value::from(holds.as_str())),
         ];
-        self.put(HOST, &partition_key(&host.id, None), values)
+        self.put(NOTES, HOST, &partition_key(&host.id, None), values)
     }
 
     /// Forgets a daytable; says whether it was known.
     pub fn forget_host(&self, id: &str) -> Result<bool, TableError> {
-        self.remove(HOST, &partition_key(id, None))
+        self.remove(NOTES, HOST, &partition_key(id, None))
     }
 
     /// Every daytable that told of itself.
@@ -73,7 +73,7 @@ impl Notes<'_> {
             let (seen, holds) = ticks(entity, "Seen").zip(holds).ok_or(id.clone())?;
             Ok(Some(Host { id, seen, holds }))
         };
-        self.all(HOST, host)
+        self.all(NOTES, Query::partition(HOST), host)
     }
 
     /// Notes a table that is, or is about to be, brought back.
@@ -85,12 +85,12 @@ impl Notes<'_> {
             ("Expires", time(*expires)),
             ("Sha256", Value::from(sha256.as_str())),
         ];
-        self.put(RESTORED, &table.to_string(), values)
+        self.put(NOTES, RESTORED, &table.to_string(), values)
     }
 
     /// Forgets a table that was brought back and is gone.
     pub fn forget_restored(&self, table: &DayTable) -> Result<bool, TableError> {
-        self.remove(RESTORED, &table.to_string())
+        self.remove(NOTES, RESTORED, &table.to_string())
     }
 
     /// Every table that was brought back.
@@ -104,19 +104,25 @@ impl Notes<'_> {
             let expires = ticks(entity, "Expires").unwrap_or(Ticks::MAX);
             Ok(Some(RestoredTable { table, origin, expires, sha256 }))
         };
-        self.all(RESTORED, restored)
+        self.all(NOTES, Query::partition(RESTORED), restored)
     }
 
-    fn put(&self, partition: &str, row: &str, values: Vec<(&str, Value<'_>)>) -> Result<(), TableError> {
-        let mut transaction = Transaction::new(self.0.client().account(), NOTES, partition);
+    pub(super) fn put(
+        &self,
+        table: &'static str,
+        partition: &str,
+        row: &str,
+        values: Vec<(&str, Value<'_>)>,
+    ) -> Result<(), TableError> {
+        let mut transaction = Transaction::new(self.0.client().account(), table, partition);
         let pushed = transaction.push(row, values);
         debug_assert_eq!(pushed, Pushed::Added);
         let sealed = transaction.seal();
-        self.there(async |client| client.transact(&sealed).await)
+        self.there(table, async |client| client.transact(&sealed).await)
     }
 
-    fn remove(&self, partition: &str, row: &str) -> Result<bool, TableError> {
-        let mut transaction = Transaction::new(self.0.client().account(), NOTES, partition);
+    pub(super) fn remove(&self, table: &'static str, partition: &str, row: &str) -> Result<bool, TableError> {
+        let mut transaction = Transaction::new(self.0.client().account(), table, partition);
         let pushed = transaction.push_delete(row);
         debug_assert_eq!(pushed, Pushed::Added);
         let sealed = transaction.seal();
@@ -127,17 +133,18 @@ impl Notes<'_> {
         }
     }
 
-    fn all<T>(
+    pub(super) fn all<T>(
         &self,
-        partition: &str,
+        table: &'static str,
+        query: Query,
         read: impl Fn(&Entity) -> Result<Option<T>, String>,
     ) -> Result<Vec<T>, TableError> {
-        let (query, mut found, mut next) = (Query::partition(partition), Vec::new(), None);
+        let (mut found, mut next) = (Vec::new(), None);
         loop {
-            match self.0.ask(async |client| client.query(NOTES, &query, next.as_ref()).await) {
+            match self.0.ask(async |client| client.query(table, &query, next.as_ref()).await) {
                 Ok(page) => {
                     for entity in &page.entities {
-                        let read = read(entity).map_err(|whose| TableError::Note { table: NOTES, whose })?;
+                        let read = read(entity).map_err(|whose| TableError::Note { table, whose })?;
                         found.extend(read);
                     }
                     next = page.next;
@@ -152,10 +159,14 @@ impl Notes<'_> {
     }
 
     /// Asks, and once more behind the creation of the table where it is not there.
-    fn there<T>(&self, request: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, TableError> {
+    fn there<T>(
+        &self,
+        table: &'static str,
+        request: impl AsyncFn(&Client) -> Result<T, Error>,
+    ) -> Result<T, TableError> {
         match self.0.ask(&request) {
             Err(error) if error.kind() == Kind::TableNotFound => {
-                match self.0.ask(async |client| client.create_table(NOTES).await) {
+                match self.0.ask(async |client| client.create_table(table).await) {
                     Err(error) if error.kind() != Kind::TableAlreadyExists => return Err(error.into()),
                     _ => {}
                 }
@@ -186,7 +197,7 @@ fn ticks(entity: &Entity, name: &str) -> Option<Ticks> {
     }
 }
 
-fn text(entity: &Entity, name: &str) -> Option<String> {
+pub(super) fn text(entity: &Entity, name: &str) -> Option<String> {
     match entity.property(name)? {
         Value::String(text) => Some(text.to_string()),
         _ => None,

@@ -83,12 +83,29 @@ pub fn plan(view: &SharedView) -> Plan {
         let is_better = |other: &Archived| {
             other.table == archived.table && other.url == archived.url && other.generation > archived.generation
         };
-        if archived.is_superseded && view.archives.iter().any(is_better) {
+        let is_superseded = archived.is_superseded && view.archives.iter().any(is_better);
+        let why = if is_superseded { Some(Why::Superseded) } else { outlived(view, archived) };
+        if let Some(why) = why {
             let step = Step::RemoveArchive(archived.table.clone(), archived.generation, archived.url.as_str().into());
-            plan.steps.push(Planned { step, why: Why::Superseded });
+            plan.steps.push(Planned { step, why });
         }
     }
     plan
+}
+
+/// Whether an archive has outlived `keep_archives`, by a record's word, and no table stands that it is of.
+fn outlived(view: &SharedView, archived: &Archived) -> Option<Why> {
+    let rule = view.rules.iter().find(|rule| rule.name == *archived.table.table())?;
+    let until = archived.table.end().plus(rule.keep_archives?);
+    let now = view.clock.now;
+    let is_waited_for = rule.archives_until.is_some_and(|until| now < until);
+    let stands =
+        view.tables.contains(&archived.table) || view.restored.iter().any(|restored| restored.origin == archived.table);
+    if until > now || until == Ticks::MAX || is_waited_for || stands {
+        return None;
+    }
+    let doubt = view.clock.doubt(archived.table.period(), Duration::ZERO, Duration::MAX);
+    doubt.is_none().then_some(Why::ArchiveExpired(until))
 }
 
 /// The next step of a table, if there is one; or why it stays although it has expired.
@@ -331,6 +348,29 @@ mod tests {
         let mut view = view();
         view.tables = ["Log202611", "Other20261101"].map(|name| DayTable::parse(name).expect("a table")).to_vec();
         assert_eq!(stays(&view), [("Other20261101".into(), "not_configured"), ("Log202611".into(), "other_period")]);
+        assert_eq!(steps(&view), [""; 0]);
+    }
+
+    #[test]
+    fn an_archive_that_outlived_its_time_goes_with_nothing_of_its_day_standing() {
+        let mut view = view();
+        view.tables = vec![table(20), table(21)];
+        view.archives = vec![archived(table(2)), archived(table(12))];
+        assert_eq!(steps(&view), [""; 0]);
+        view.rules[0].keep_archives = Some(10 * DAY);
+        assert_eq!(steps(&view), ["remove_archive Log20261102"]);
+        let restored = RestoredTable {
+            table: DayTable::parse("Back20261102").expect("a table"),
+            origin: table(2),
+            expires: at(30),
+            sha256: "ab".into(),
+        };
+        let stands = SharedView { restored: vec![restored], ..view.clone() };
+        assert_eq!(steps(&stands), [""; 0]);
+        view.rules[0].archives_until = Some(at(22));
+        assert_eq!(steps(&view), [""; 0]);
+        view.rules[0].archives_until = None;
+        view.clock.newest_record = None;
         assert_eq!(steps(&view), [""; 0]);
     }
 

@@ -24,6 +24,7 @@
 
 mod level;
 mod removal;
+pub mod steps;
 mod unsent;
 
 pub use level::{Dropped, Level};

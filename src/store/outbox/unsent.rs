@@ -5,7 +5,7 @@ use super::super::catalogue::{Committed, LiveFile, Role};
 use super::super::day::{HEADER_COLUMNS, read_header};
 use super::super::pack::{self, PageRow, Place};
 use super::super::page::Page;
-use super::super::read::{Opened, Reader, begin};
+use super::super::read::{Opened, Range, Reader, begin};
 use super::super::tidy::{decode, read_page};
 use super::Sent;
 use crate::key::{DayTable, RowKey};
@@ -148,6 +148,34 @@ impl Unsent {
             let heads = pages.into_iter().map(|page| with_body(opened, page));
             Ok((heads.collect::<rusqlite::Result<_>>()?, has_more))
         })
+    }
+
+    /// About how many entities of a partition wait: those in packs of tiny pages are not counted.
+    pub fn waiting_of(&self, file: &LiveFile, partition: i64) -> Result<u64, StoreError> {
+        self.look(file, |opened, _| {
+            let sum = "SELECT coalesce(sum(entities), 0) FROM page WHERE partition = ?1";
+            opened.connection.prepare_cached(sum)?.query_row([partition], |row| row.get::<_, i64>(0))
+        })
+        .map(|entities| u64::try_from(entities).unwrap_or(0))
+    }
+
+    /// The newest time between two that a row of these partitions has which waits.
+    pub fn newest_of(
+        &self,
+        table: &DayTable,
+        partitions: &[String],
+        (from, to): (Ticks, Ticks),
+    ) -> Result<Option<Ticks>, StoreError> {
+        let range = Range { partitions: Some(partitions.to_vec()), from, to, contains: None };
+        let row = match self.reader.scan(table, &range) {
+            Ok(mut scan) => scan.next().transpose(),
+            Err(error) => Err(error),
+        };
+        match row {
+            Ok(row) => Ok(row.map(|row| row.key().time())),
+            Err(StoreError::TableGone(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The name of a partition.

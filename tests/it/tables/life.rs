@@ -23,8 +23,13 @@ fn table(days: u32) -> DayTable {
 
 /// Writes `records` records of a day, one of them a large one.
 fn fill(store: &AzureTables, table: &DayTable, records: u64) {
+    fill_with(store, table, 0..records);
+}
+
+/// Writes the records of these numbers.
+fn fill_with(store: &AzureTables, table: &DayTable, records: std::ops::Range<u64>) {
     store.create_table(table).expect("created");
-    for n in 0..records {
+    for n in records {
         let mut batch = Batch::new(table.clone(), format!("web-{}", n % 3).into());
         let message = if n == 7 { "x".repeat(100_000) } else { format!("record {n}") };
         let record = Record { level: Some(Level::Info), message: message.into(), ..Record::default() };
@@ -161,6 +166,32 @@ fn what_came_behind_the_archive_is_archived_before_the_drop() {
     stage.proxy.heal();
     wait_for("the old day is dropped", Duration::from_secs(400), || (!stage.stands(&old)).then_some(()));
     assert_eq!(stage.of(&old).len(), 12);
+    daemon.stop();
+}
+
+#[test]
+fn a_day_that_comes_back_is_archived_with_what_its_archive_had() {
+    let stage = Stage::new("");
+    let old = table(6);
+    let store = stage.store();
+    fill(&store, &old, 20);
+    let daemon = stage.start();
+    wait_for("the old day is dropped", PATIENCE, || (!stage.stands(&old)).then_some(()));
+    assert_eq!(stage.of(&old).len(), 20);
+    // As many rows as its archive has, and five of them the same: from a host that was cut off for long.
+    for (came, all) in [(15..35, 35), (30..33, 35), (34..36, 36)] {
+        fill_with(&store, &old, came);
+        wait_for("it is dropped again", PATIENCE, || (!stage.stands(&old)).then_some(()));
+        assert_eq!(stage.of(&old).len(), all);
+    }
+    assert!(stage.of(&old).iter().any(|record| record["message"].as_str().is_some_and(|text| text.len() == 100_000)));
+    // Of an owner without a catalogue what lies in the archive counts as well.
+    daemon.stop();
+    std::fs::remove_dir_all(stage.place.data()).expect("removed");
+    fill_with(&store, &old, 36..38);
+    let daemon = stage.start();
+    wait_for("it is dropped again", PATIENCE, || (!stage.stands(&old)).then_some(()));
+    assert_eq!(stage.of(&old).len(), 38);
     daemon.stop();
 }
 
