@@ -13,7 +13,7 @@ mod summary;
 use super::args::named;
 use super::exit::CliError;
 use super::output::Output;
-use crate::config::TailConfig;
+use crate::config::{Config, TailConfig};
 use crate::parse::{Parsed, RawRecord, Reading, Records, Unsaid};
 use crate::time::now;
 use explain::Explained;

@@ -182,7 +182,7 @@ impl Follower {
         let mut cursor = Cursor::new(state, Some(content));
         if is_old || is_at_end {
             let skipped = cursor.skip_to_end(facts.size)?;
-            let ledger = &mut cursor.state.ledger;
+            let ledger = &mut cursor.state_mut().ledger;
             *(if is_old { &mut ledger.older_bytes } else { &mut ledger.begun_bytes }) += skipped;
             count(&self.counters_of(block).skipped_bytes, skipped);
         }
