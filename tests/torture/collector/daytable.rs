@@ -60,12 +60,12 @@ listen = "off"
 [log]
 level = "debug"
 [[tail]]
-include = ["{logs}/bare-*.log*", "{logs}/back-bare-*.log*"]
+include = ["{logs}/bare-*.log*"]
 instance = "{{stem}}"
 format = "plain"
 poll = "20ms"
 [[tail]]
-include = ["{logs}/app-*.log*", "{logs}/cri-*.log*", "{logs}/back-[ac]*.log*"]
+include = ["{logs}/app-*.log*", "{logs}/cri-*.log*"]
 exclude = ["{logs}/*.tmp", "{logs}/*.next"]
 instance = "{{stem}}"
 line_bytes_max = "2MiB"
