@@ -15,7 +15,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Cuts of one recording.
-const CUTS: u64 = 25;
+const CUTS: u64 = 24;
 
 /// Cuts the power `options.count` times.
 pub(crate) fn power(options: &Options) -> Found {
