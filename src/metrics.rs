@@ -245,13 +245,16 @@ impl Metrics {
                 "Unix time of the last run of the lifecycle in which no step failed.",
             ),
             verify_runs: all.counter("verify_runs_total", "Verifications that ran to their end."),
-            verify_findings: all.gauges("verify_findings", "Things that the last verification found not whole.", &["kind"]),
-            verify_last_run: all.float(
-                "verify_last_run_timestamp_seconds",
-                "Unix time at which the last verification ended.",
+            verify_findings: all.gauges(
+                "verify_findings",
+                "Things that the last verification found not whole.",
+                &["kind"],
             ),
+            verify_last_run: all
+                .float("verify_last_run_timestamp_seconds", "Unix time at which the last verification ended."),
             verify_seconds: all.float("verify_duration_seconds", "Seconds that the last verification took."),
-            verify_bytes: all.counter("verify_read_bytes_total", "Bytes that verifications held against their checksums."),
+            verify_bytes: all
+                .counter("verify_read_bytes_total", "Bytes that verifications held against their checksums."),
             sources_followed: all.gauge("sources_followed", "Files that are followed."),
             open_files: all.gauge("open_files", "Files that are held open to be read."),
             intake_waiting_bytes: all.gauge("intake_waiting_bytes", "Bytes that wait to be committed."),

@@ -227,7 +227,10 @@ fn every_key_is_read() {
     let s3_endpoint = Some("http://127.0.0.1:9000".into());
     assert_eq!(config.archives, Access { s3_endpoint, allow_http: true, ..Access::default() });
     let limits = Limits { drops_per_run_max: count(1), grace: Duration::ZERO, ..Limits::default() };
-    assert_eq!(config.lifecycle, LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits, ..LifecycleConfig::default() });
+    assert_eq!(
+        config.lifecycle,
+        LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits, ..LifecycleConfig::default() }
+    );
     let azure = AzureConfig {
         connection_string_file: Some("/etc/azure".into()),
         owner: false,

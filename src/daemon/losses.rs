@@ -11,9 +11,9 @@ use crate::push::{EndpointCounters, Push};
 use crate::store::{Done, Intake, Submission, Taken};
 use crate::syslog::ListenerCounters;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How often losses are written.

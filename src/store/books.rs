@@ -187,7 +187,8 @@ pub(crate) fn open(connection: &mut Connection) -> rusqlite::Result<()> {
         return Ok(());
     }
     let sources = {
-        let mut statement = transaction.prepare("SELECT identity, position, ledger FROM source WHERE kind <> 'journal'")?;
+        let mut statement =
+            transaction.prepare("SELECT identity, position, ledger FROM source WHERE kind <> 'journal'")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?)))?;
         rows.collect::<rusqlite::Result<Vec<(i64, i64, String)>>>()?
     };

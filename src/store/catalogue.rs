@@ -88,8 +88,7 @@ const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAU
 const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
 
 const SCHEMA: Schema = Schema { page_bytes: 4096, formats: FORMATS };
-const FORMATS: [&[&str]; 5] =
-    [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA], &[books::SCHEMA]];
+const FORMATS: [&[&str]; 5] = [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA], &[books::SCHEMA]];
 /// The format since which the catalogue knows of sealed files and archives.
 const FORMAT_OF_LIFE: i64 = 3;
 
@@ -437,9 +436,8 @@ impl Catalogue {
             let transaction = self.connection.unchecked_transaction()?;
             let forgotten: Vec<(i64, Ledger)> = {
                 let mut statement = transaction.prepare(gone)?;
-                let rows = statement.query_map([before.get()], |row| {
-                    Ok((row.get(0)?, books::ledger_in(&row.get::<_, String>(1)?)?))
-                })?;
+                let rows = statement
+                    .query_map([before.get()], |row| Ok((row.get(0)?, books::ledger_in(&row.get::<_, String>(1)?)?)))?;
                 rows.collect::<rusqlite::Result<_>>()?
             };
             let records: i64 = forgotten.iter().map(|(_, ledger)| ledger.records.cast_signed()).sum();
@@ -684,7 +682,9 @@ mod tests {
         writer.create_day(&old, 1, "Log20261120.1.db", Role::Open, Ticks::MIN, false).expect("created");
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
         let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
-        writer.commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9), Entry::default()).expect("committed");
+        writer
+            .commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9), Entry::default())
+            .expect("committed");
         let reader = Catalogue::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.committed().expect("read").seq, 1);
         assert_eq!(reader.newest().expect("read"), Ticks::new(9));

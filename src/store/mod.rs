@@ -51,8 +51,8 @@ pub mod steps;
 mod tests;
 mod tidy;
 
-pub use books::{ListenerLedger, Taken};
 pub use backup::{BackedUp, SealedFiles, backup};
+pub use books::{ListenerLedger, Taken};
 pub use commit::{Restoring, Sealing};
 pub use counts::CountBy;
 pub use error::StoreError;

@@ -82,7 +82,9 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     if let (records, rows) = catalogue.balance_books()?
         && (records, rows) != (0, 0)
     {
-        said.push(format!("the books were out by {records} records and {rows} rows, and begin anew with what there is"));
+        said.push(format!(
+            "the books were out by {records} records and {rows} rows, and begin anew with what there is"
+        ));
     }
     catalogue.close()?;
     match copy {

@@ -40,8 +40,8 @@ mod resume;
 mod rotation;
 mod search;
 
-pub use check::{Found, check};
 pub use begun::{Adoptee, Begun, begin, matches};
+pub use check::{Found, check};
 pub use counters::{BlockCounters, TailCounters};
 pub use import::{ImportError, Imported, Progress, import};
 pub use options::TailOptions;

@@ -13,9 +13,9 @@ use std::time::Duration;
 /// How long what is missing is waited for that is being removed: its manifest goes first, the catalogue's line last.
 const REMOVAL: Duration = Duration::from_secs(2);
 
-const ADVICE_GONE: &str = "bring it back from a copy of the archive; where its day still stands, `daytable archive` writes it anew";
-const ADVICE_DAMAGED: &str =
-    "look after that store; where its day still stands, `daytable archive` writes it anew, else bring it back from a copy";
+const ADVICE_GONE: &str =
+    "bring it back from a copy of the archive; where its day still stands, `daytable archive` writes it anew";
+const ADVICE_DAMAGED: &str = "look after that store; where its day still stands, `daytable archive` writes it anew, else bring it back from a copy";
 const ADVICE_UNREACHED: &str = "it is not known whether it is whole: name the configuration by --config, see that the store answers, and verify again";
 
 impl Run<'_> {

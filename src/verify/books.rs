@@ -4,8 +4,7 @@ use super::{Kind, Run};
 use crate::store::books::Books;
 use crate::store::catalogue::Catalogue;
 
-const ADVICE: &str =
-    "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; `daytable repair` begins the books anew";
+const ADVICE: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; `daytable repair` begins the books anew";
 
 impl Run<'_> {
     /// Adds up all accounts, which one statement reads as they were at one moment.
@@ -46,7 +45,8 @@ mod tests {
 
     #[test]
     fn a_row_too_few_and_a_record_too_many_are_two_findings() {
-        let whole = Books { records_in: 5, of_sources: 3, of_listeners: 2, rows_in: 7, standing: 4, ..Books::default() };
+        let whole =
+            Books { records_in: 5, of_sources: 3, of_listeners: 2, rows_in: 7, standing: 4, ..Books::default() };
         let whole = Books { dropped: 1, sent: 1, replaced: 1, ..whole };
         assert_eq!(out_of_balance(&whole), Vec::<String>::new());
         let found = out_of_balance(&Books { standing: 3, of_sources: 4, ..whole });

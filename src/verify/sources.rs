@@ -19,8 +19,7 @@ const LOOK_WAIT: Duration = Duration::from_millis(500);
 const LOOKS_ALONE: usize = 2;
 
 const ADVICE_FILE: &str = "what was read of it is in the tables; what was written to it between the last commit and the change is lost where no copy of it lies beside it. The next daemon goes on from what there is";
-const ADVICE_LEDGER: &str =
-    "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; the rows are as they were";
+const ADVICE_LEDGER: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; the rows are as they were";
 const ADVICE_UNREADABLE: &str = "see that the daemon's user can read it";
 
 impl Run<'_> {

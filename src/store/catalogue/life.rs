@@ -609,10 +609,13 @@ pub(super) fn undone() -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("ALTER TABLE {} DROP COLUMN {};", words[0], words[3])
     });
-    let dropped =
-        ["making", "archive", "watch", "pressure", "once", "commit_clock", "listener"].map(|table| format!("DROP TABLE {table};"));
-    let books = crate::store::books::SCHEMA.lines().filter_map(|line| line.trim().strip_prefix("ALTER TABLE state ADD COLUMN "));
-    let books = books.map(|line| format!("ALTER TABLE state DROP COLUMN {};", line.split_whitespace().next().unwrap_or_default()));
+    let dropped = ["making", "archive", "watch", "pressure", "once", "commit_clock", "listener"]
+        .map(|table| format!("DROP TABLE {table};"));
+    let books = crate::store::books::SCHEMA
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("ALTER TABLE state ADD COLUMN "));
+    let books = books
+        .map(|line| format!("ALTER TABLE state DROP COLUMN {};", line.split_whitespace().next().unwrap_or_default()));
     added
         .chain(dropped)
         .chain(books)
