@@ -300,6 +300,8 @@ fn a_folder_without_a_catalogue_that_can_be_read_is_looked_at_all_the_same() {
     assert_found(&place, &[], "catalogue", "catalog.db", &[]);
     sql(&open, "DELETE FROM body WHERE page = (SELECT min(page) FROM body)");
     assert_found(&place, &[], "page", "its body is missing", &["catalogue"]);
+    fs::remove_file(&catalogue).expect("removed");
+    assert_found(&place, &[], "catalogue", "no catalog.db", &["page"]);
 }
 
 /// A daemon that takes all that it can, rotates, seals and archives, is verified again and again.
