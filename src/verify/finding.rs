@@ -21,22 +21,12 @@ pub enum Kind {
     Archive,
     /// A source's file is not what was read, or its ledger does not add up.
     Source,
-    /// Numbers that records carry have gaps.
-    Sequence,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 8] = [
-        Kind::Catalogue,
-        Kind::Books,
-        Kind::Table,
-        Kind::Page,
-        Kind::Sealed,
-        Kind::Archive,
-        Kind::Source,
-        Kind::Sequence,
-    ];
+    pub const ALL: [Kind; 7] =
+        [Kind::Catalogue, Kind::Books, Kind::Table, Kind::Page, Kind::Sealed, Kind::Archive, Kind::Source];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -48,7 +38,6 @@ impl Kind {
             Kind::Sealed => "sealed",
             Kind::Archive => "archive",
             Kind::Source => "source",
-            Kind::Sequence => "sequence",
         }
     }
 }
@@ -58,7 +47,7 @@ impl Kind {
 pub struct Finding {
     /// What kind of thing.
     pub finding: Kind,
-    /// Where: a day-table, a source's path or a stream.
+    /// Where: a day-table, or a source's path.
     #[serde(rename = "where")]
     pub place: String,
     /// The file or object that it was found in, where it is in one.

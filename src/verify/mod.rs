@@ -91,12 +91,13 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`StoreError::NoStore`] and [`StoreError::NewerFormat`], where there is nothing that could be verified.
+/// [`StoreError::NoStore`], [`StoreError::NewerFormat`] and [`StoreError::Io`] where it may not be read: there is nothing that
+/// could be verified.
 pub fn verify(ask: &Ask<'_>, on: OnProgress<'_>) -> Result<Report, StoreError> {
     let mut run = Run { ask, report: Report::default(), on, progress: Progress::default(), pace: Pace::new(ask) };
     let reader = match Reader::open(ask.data_dir) {
         Ok(reader) => Some(reader),
-        Err(error @ (StoreError::NoStore(_) | StoreError::NewerFormat { .. })) => return Err(error),
+        Err(error) if is_in_the_way(&error, ask.data_dir) => return Err(error),
         Err(error) => {
             run.find(Kind::Catalogue, "catalog.db", None, error.to_string(), ADVICE_CATALOGUE);
             None
@@ -114,6 +115,17 @@ pub fn verify(ask: &Ask<'_>, on: OnProgress<'_>) -> Result<Report, StoreError> {
     report.verdict.findings = report.findings.len() as u64;
     report.verdict.whole = report.findings.is_empty();
     Ok(report)
+}
+
+/// Whether an error says that nobody can say anything of the folder. Of one that has lost its catalogue the rest is looked
+/// at.
+fn is_in_the_way(error: &StoreError, data_dir: &Path) -> bool {
+    match error {
+        StoreError::NoStore(_) => !data_dir.join("tables").is_dir(),
+        StoreError::NewerFormat { .. } => true,
+        StoreError::Io { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
+        _ => false,
+    }
 }
 
 const ADVICE_CATALOGUE: &str =

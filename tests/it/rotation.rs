@@ -81,7 +81,7 @@ fn met_with_half_a_line_compressed() {
     let lines = vec![format!("2026-11-20T10:00:00Z INFO {long}")];
     place.write("app.log", &lines);
     let daemon = place.start_with(&config);
-    place.wait_for_messages(&[long.clone()]);
+    place.wait_for_messages(std::slice::from_ref(&long));
     daemon.stop();
     fs::rename(place.log("app.log"), place.log("app.log.1")).expect("renamed");
     // A new file that nobody has read would be met first.

@@ -8,14 +8,14 @@ use crate::disk::Disk;
 use crate::found::{Found, Tally};
 use crate::random::Random;
 use crate::run::{self, Place};
-use crate::world::World;
+use crate::world::{Abilities, World};
 use crate::{Options, in_parallel};
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Cuts of one recording.
-const CUTS: u64 = 25;
+const CUTS: u64 = 24;
 
 /// Cuts the power `options.count` times.
 pub(crate) fn power(options: &Options) -> Found {
@@ -43,6 +43,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<u6
         let at = random.below(disk.len() as u64 + 1) as usize;
         cut(options, place, &mut world, &disk, at, &mut random, tally)?;
     }
+    tally.played(&world);
     Ok(disk.len() as u64)
 }
 
@@ -50,7 +51,9 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<u6
 pub(crate) fn record(options: &Options, place: &Place, seed: u64) -> Result<(World, Disk), String> {
     let failed = |error: io::Error| error.to_string();
     let collector = &*options.collector;
-    let mut world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
+    // Files are later than the folder, and one that was compressed since continues nothing that the folder knows.
+    let abilities = Abilities { gzip: false, ..collector.abilities() };
+    let mut world = World::new(&place.logs(), abilities, seed).map_err(failed)?;
     (0..4).try_for_each(|_| world.step()).map_err(failed)?;
     world.set_aside(place.home().join("aside")).map_err(failed)?;
     let mut disk = Disk::new(&place.store());

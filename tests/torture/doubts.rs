@@ -51,6 +51,7 @@ fn seed(options: &Options) -> Result<(), String> {
         run::in_place(options, |place| {
             let failed = |error: io::Error| error.to_string();
             let mut world = World::new(&place.logs(), options.collector.abilities(), options.seed).map_err(failed)?;
+            world.is_known = true;
             (0..200).try_for_each(|_| world.step()).and_then(|()| world.finish()).map_err(failed)?;
             lengths(&place.logs()).map_err(failed)
         })
@@ -78,10 +79,10 @@ fn again(_: &Options) -> Result<(), String> {
     let rsyslog = named("rsyslog", None).ok_or("no rsyslog")?;
     let (_, mut options) = Options::parse(std::iter::empty())?;
     options.collector = rsyslog;
-    let command = options.again("cuts", "--count 25 --seed 17");
+    let command = options.again("cuts", "--count 24 --seed 17");
     let args = command.split(' ').skip_while(|word| *word != "--").skip(1).map(str::to_owned);
     let (modes, parsed) = Options::parse(args)?;
-    let is_same = modes == ["cuts"] && (parsed.count, parsed.seed, parsed.collector.name()) == (25, 17, "rsyslog");
+    let is_same = modes == ["cuts"] && (parsed.count, parsed.seed, parsed.collector.name()) == (24, 17, "rsyslog");
     is_same.then_some(()).ok_or(command)
 }
 

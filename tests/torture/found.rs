@@ -1,13 +1,15 @@
 //! What a mode found, in a line that a table can take.
 
 use crate::Options;
+use crate::oracle::Verdict;
+use crate::world::World;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// What is counted while a mode runs, by whoever plays its runs.
 pub(crate) struct Tally {
     began: Instant,
-    pub(crate) records: AtomicU64,
+    records: AtomicU64,
     lost: AtomicU64,
     twice: AtomicU64,
     damaged: AtomicU64,
@@ -19,13 +21,18 @@ impl Tally {
         Tally { began: Instant::now(), records: zero(), lost: zero(), twice: zero(), damaged: zero() }
     }
 
-    /// Counts the records of a run, whether it went well or not.
-    pub(crate) fn count(&self, verdict: &crate::oracle::Verdict) {
+    /// Counts what was wrong when a collector was looked at.
+    pub(crate) fn count(&self, verdict: &Verdict) {
         let add = |counter: &AtomicU64, number: usize| _ = counter.fetch_add(number as u64, Ordering::Relaxed);
-        add(&self.records, verdict.written);
         add(&self.lost, verdict.lost.len());
         add(&self.twice, verdict.twice.len());
         add(&self.damaged, verdict.wrong.len());
+    }
+
+    /// Counts the records of a run that is over.
+    pub(crate) fn played(&self, world: &World) {
+        let records: usize = world.written.records.values().map(|(least, _)| least).sum();
+        self.records.fetch_add(records as u64, Ordering::Relaxed);
     }
 
     /// The last line of a mode, and whether it failed. `what` was done, such as "25 kills"; `faults` are the runs that

@@ -28,6 +28,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     let failed = |error: io::Error| error.to_string();
     let mut random = Random::new(seed.rotate_left(32) ^ 0x6b69_6c6c);
     let mut world = World::new(&place.logs(), options.collector.abilities(), seed).map_err(failed)?;
+    begin(options, place, &mut world)?;
     for _ in 0..2 {
         under_way(&mut world, seed, || {
             (0..ROUND / 2).try_for_each(|_| {
@@ -42,7 +43,14 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
         run::settle(&*options.collector, place, &mut world, tally)?;
         world.forget().map_err(failed)?;
     }
+    tally.played(&world);
     Ok(())
+}
+
+/// Has a collector read the first line of each file.
+pub(crate) fn begin(options: &Options, place: &Place, world: &mut World) -> Result<(), String> {
+    world.forget().map_err(|error| error.to_string())?;
+    run::settle(&*options.collector, place, world, &Tally::begin())
 }
 
 /// Has a world go on while something is done.

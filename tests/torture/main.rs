@@ -2,19 +2,28 @@
 //! record and byte by byte.
 //!
 //! ```text
-//! cargo test --test torture                          what CI runs: a few of each
+//! cargo test --test torture                          what CI runs: a little of each
 //! cargo test --test torture -- sweep                 killed before the n-th system call, for every n
 //!     --stride 7 --offset 3                          … for every seventh
-//! cargo test --test torture -- faults                the n-th write, sync, open or rename fails, for every n
+//! cargo test --test torture -- faults                the n-th write, sync, open or rename fails, or writes too little
 //! cargo test --test torture -- kills --count 10000   killed at random, on a world that goes on
+//! cargo test --test torture -- troubles --count 3000 standstill, limits, clocks, reloads, older formats, errands
 //! cargo test --test torture -- cuts --count 2000     a power cut: what was not synced is gone, or torn
-//!     --seed 7 --jobs 2 --collector rsyslog          with all of them
+//! cargo test --test torture -- pushes --count 6000   connections cut at each byte, with idempotency keys and without
+//! cargo test --test torture -- outbox --count 200    killed while rows are sent to Azurite
+//! cargo test --test torture -- doubts                whether what is broken on purpose is found
+//!     --seed 7 --jobs 8 --base /tmp                  with all of them; as many jobs as wait for each other
+//!     --daytable target/release/daytable             another program than the one that was built with the tests
+//!     --collector rsyslog                            another collector: sweep, kills, troubles, cuts
 //! ```
 //!
-//! A failure says the seed and the place, which play it again, and leaves the folder. The parts: `world` is what happens to
-//! the files, `line` how a record is told from all others, `collector` what is tortured, `tracer` shows each of its system
-//! calls, `disk` records what it
-//! writes, `run` plays one run, `oracle` judges it.
+//! A failure says the command that plays it again, and leaves the folder, with what the daemon said in `said.log`. Threads
+//! meet by chance, so a run is played again as far as the machine allows: the world is the same to the byte, and the moment
+//! by its number or its pause.
+//!
+//! The parts: `world` is what happens to the files, each of them a `stream`, `line` how a record is told from all others,
+//! `collector` what is tortured, `tracer` shows each of its system calls, `disk` records what it writes, `run` plays one run,
+//! `oracle` judges it, `found` says it. The modes are modules of their names.
 
 mod collector;
 mod cuts;

@@ -18,6 +18,10 @@ pub(crate) struct Options {
     binary: Option<PathBuf>,
 }
 
+/// How much of it the short version does: a minute's worth.
+const SHORT_STRIDE: usize = 311;
+const SHORT_COUNT: u64 = 24;
+
 /// What can be done, in the order in which the short version does a little of each.
 const MODES: [&str; 8] = ["doubts", "sweep", "faults", "kills", "troubles", "cuts", "pushes", "outbox"];
 
@@ -27,7 +31,7 @@ impl Options {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let collector = collector::named("daytable", None).ok_or("no daytable")?;
-        let mut options = Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 2, base, collector, binary: None };
+        let mut options = Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 6, base, collector, binary: None };
         let (mut modes, mut name) = (Vec::new(), "daytable".to_owned());
         let mut args = args;
         while let Some(arg) = args.next() {
@@ -50,7 +54,7 @@ impl Options {
         }
         options.collector =
             collector::named(&name, options.binary.clone()).ok_or(format!("no collector is called {name:?}"))?;
-        let (stride, count) = if modes.is_empty() { (211, 25) } else { (1, 1000) };
+        let (stride, count) = if modes.is_empty() { (SHORT_STRIDE, SHORT_COUNT) } else { (1, 1000) };
         if modes.is_empty() {
             modes = MODES.map(String::from).to_vec();
         }

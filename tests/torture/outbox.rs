@@ -5,7 +5,7 @@
 //! entities a second, so rounds are short.
 
 use crate::found::{Found, Tally};
-use crate::kills::under_way;
+use crate::kills::{begin, under_way};
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
@@ -45,6 +45,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     fs::write(place.home().join("store.toml"), store).map_err(failed)?;
     let mut random = Random::new(seed ^ 0x6f75_7462);
     let mut world = World::new(&place.logs(), options.collector.abilities(), seed).map_err(failed)?;
+    begin(options, place, &mut world)?;
     under_way(&mut world, seed, || {
         (0..ROUND).try_for_each(|_| {
             let mut child = run::start(&*options.collector, place)?;
@@ -53,6 +54,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
         })
     })
     .map_err(failed)?;
+    tally.played(&world);
     run::settle(&*options.collector, place, &mut world, tally)
 }
 

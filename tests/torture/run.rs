@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Calls between two steps of the world.
 const CALLS_A_STEP: u64 = 100;
 /// Steps of the world in a traced run before everything that was read is removed, and after it.
-const STEPS: [u64; 2] = [20, 4];
+const STEPS: [u64; 2] = [16, 10];
 
 /// The folders of one run, removed with it.
 pub(crate) struct Place {
@@ -126,6 +126,7 @@ impl Playing<'_> {
                 if part == 0 {
                     self.player.forgotten();
                     self.world.forget()?;
+                    self.world.is_known = true;
                     self.world.write_present()?;
                     self.part = Part::Steps(1);
                 } else {
@@ -228,6 +229,7 @@ pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World
     let messages = collector.messages(&place.home()).map_err(failed)?;
     let verdict = Verdict::of(&world.written, messages);
     tally.count(&verdict);
+    world.is_known = true;
     if !verdict.is_clean() {
         return Err(format!("after the stop: {verdict}"));
     }

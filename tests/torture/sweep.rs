@@ -108,6 +108,7 @@ fn one(options: &Options, n: u64, deed: Deed, tally: &Tally) -> Result<u64, Stri
         }
         // More is written while nobody reads.
         (0..3).try_for_each(|_| world.step()).and_then(|()| world.rotate_twice()).map_err(failed)?;
+        tally.played(&world);
         run::settle(collector, place, &mut world, tally)?;
         Ok(once.met)
     })

@@ -6,7 +6,7 @@
 
 use crate::collector::Collector;
 use crate::found::{Found, Tally};
-use crate::kills::under_way;
+use crate::kills::{begin, under_way};
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
@@ -44,12 +44,14 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
         let old = collector.messages(&place.home()).map_err(failed)?;
         old.into_iter().for_each(|message| *world.written.others.entry(message).or_default() += 1);
     }
+    begin(options, place, &mut world)?;
     let days = world.days();
     under_way(&mut world, seed, || (0..LIVES).try_for_each(|_| live(collector, place, &days, &mut random)))
         .map_err(failed)?;
     fs::remove_file(place.home().join("more.toml"))
         .or_else(|error| is_gone(&error).then_some(()).ok_or(error))
         .map_err(failed)?;
+    tally.played(&world);
     run::settle(collector, place, &mut world, tally)
 }
 

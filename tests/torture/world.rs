@@ -37,6 +37,9 @@ pub(crate) struct World {
     /// Every record whose newline is written.
     pub(crate) written: Written,
     abilities: Abilities,
+    /// Whether the collector has read something of every file: one that is compressed before that continues nothing that
+    /// it knows, and is not its to read.
+    pub(crate) is_known: bool,
     start: Ticks,
     clock: Duration,
     /// How many records of the present there are.
@@ -65,6 +68,7 @@ impl World {
             streams: names.map(|(number, name)| Stream::new(folder.join(format!("{name}.log")), number)).collect(),
             written: Written::default(),
             abilities,
+            is_known: false,
             start: midnight.minus(DAY * DAYS_AGO as u32 + Duration::from_millis(50)),
             clock: Duration::ZERO,
             present: 0,
@@ -86,7 +90,7 @@ impl World {
             0 => self.rotate(stream, false),
             1 => self.rotate(stream, true),
             2 if number < 2 => self.copy_and_truncate(stream),
-            3 if number < 2 && self.abilities.gzip => self.streams[stream].compress(),
+            3 if number < 2 && self.abilities.gzip && self.is_known => self.streams[stream].compress(),
             4 | 5 if number != BARE => self.write_piece(stream),
             6 if number < 2 => self.write_again(stream),
             _ => {
@@ -131,14 +135,15 @@ impl World {
         Ok(())
     }
 
-    /// Brings the files that were set aside back, under names that nothing else has, or takes them away again.
+    /// Brings the files that were set aside back, under names that a rotation may make and that nothing else has, or takes
+    /// them away again.
     pub(crate) fn bring_back(&self, is_back: bool) -> io::Result<()> {
         let Some(aside) = &self.aside else { return Ok(()) };
         for entry in fs::read_dir(aside)?.chain(fs::read_dir(&self.folder)?) {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            match (path.parent() == Some(aside), name.strip_prefix("back-")) {
-                (true, _) if is_back => fs::rename(&path, self.folder.join(format!("back-{name}")))?,
+            match (path.parent() == Some(aside), name.strip_suffix(".back")) {
+                (true, _) if is_back => fs::rename(&path, self.folder.join(format!("{name}.back")))?,
                 (false, Some(name)) if !is_back => fs::rename(&path, aside.join(name))?,
                 _ => {}
             }

@@ -8,8 +8,10 @@ use crate::key::{Period, RowKey, TableName};
 use crate::property::Property;
 use crate::record::{Level, Record};
 use crate::store::Row;
+use crate::store::check as store_check;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Between two keys: a page spans an hour at most, and these keys two.
@@ -154,6 +156,19 @@ fn check(reader: &Reader, model: &Model, probe: u64) {
     }
 }
 
+/// The books balance, and nothing is wrong with any file: at every moment, also where a commit was torn.
+pub(super) fn assert_whole(data: &Path, reader: &Reader, after: &impl std::fmt::Debug) {
+    let catalogue = reader.catalogue();
+    let books = catalogue.books().expect("read").expect("opened");
+    assert_eq!((books.records_out(), books.rows_out()), (0, 0), "{books:?} after {after:?}");
+    for file in catalogue.files().expect("read") {
+        let path = data.join("tables").join(&file.name);
+        let noted = || store_check::Noted::of(Some(catalogue), &file.name);
+        let checked = store_check::open_file(&path, &noted, &mut |_| ControlFlow::Continue(()));
+        assert_eq!(checked.faults, [], "{} after {after:?}", file.name);
+    }
+}
+
 fn run(acts: &[Act]) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut committer = open(dir.path());
@@ -179,6 +194,7 @@ fn run(acts: &[Act]) {
                 committer.submit(batches(rows, number).0);
                 committer.commit_half();
                 check(&reader, &model, number as u64);
+                assert_whole(dir.path(), &reader, act);
                 drop(committer);
                 committer = open(dir.path());
             }
@@ -214,6 +230,7 @@ fn run(acts: &[Act]) {
             }
         }
         check(&reader, &model, number as u64);
+        assert_whole(dir.path(), &reader, act);
         let mut seen = Model::new();
         let see = &mut |_: &DayTable, row: Row| {
             let (key, text) = told(&row);

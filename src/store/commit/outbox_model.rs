@@ -164,6 +164,7 @@ fn run(acts: &[Act]) {
             Act::Torn(rows) => {
                 committer.submit(batches(rows, number).0);
                 committer.commit_half();
+                super::model::assert_whole(dir.path(), &reader, act);
                 sender.look();
                 drop(committer);
                 committer = open(dir.path(), &level);
@@ -188,6 +189,7 @@ fn run(acts: &[Act]) {
             Act::Remove(count) => sender.remove(&mut committer, *count),
             Act::Forget => sender = Sender::new(dir.path(), std::mem::take(&mut sender.there)),
         }
+        super::model::assert_whole(dir.path(), &reader, act);
         let left = waiting(&reader);
         for (at, texts) in left.iter().chain(&sender.there) {
             assert!(texts.is_subset(&committed[at]), "{at:?} was never {texts:?}");
@@ -217,6 +219,7 @@ fn run(acts: &[Act]) {
     committer.close().expect("closed");
     let committer = open(dir.path(), &level);
     assert_eq!(committer.catalogue.files().expect("read"), []);
+    super::model::assert_whole(dir.path(), &reader, &"all was sent");
     committer.close().expect("closed");
 }
 

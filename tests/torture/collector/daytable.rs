@@ -60,12 +60,12 @@ listen = "off"
 [log]
 level = "debug"
 [[tail]]
-include = ["{logs}/bare-*.log*", "{logs}/back-bare-*.log*"]
+include = ["{logs}/bare-*.log*"]
 instance = "{{stem}}"
 format = "plain"
 poll = "20ms"
 [[tail]]
-include = ["{logs}/app-*.log*", "{logs}/cri-*.log*", "{logs}/back-[ac]*.log*"]
+include = ["{logs}/app-*.log*", "{logs}/cri-*.log*"]
 exclude = ["{logs}/*.tmp", "{logs}/*.next"]
 instance = "{{stem}}"
 line_bytes_max = "2MiB"
@@ -125,14 +125,14 @@ impl Collector for Daytable {
 
     fn stage(&self, home: &Path, days: &[String]) -> io::Result<Stage> {
         let tables = self.ask(home, "tables", &[])?;
-        let states = days.iter().filter_map(|day| {
-            let found = tables.iter().find(|table| table["table"] == format!("Log{day}"))?;
-            found["state"].as_str()
-        });
-        Ok(states.fold(Stage::Done, |stage, state| match (stage, state) {
+        let tables = days.iter().filter_map(|day| tables.iter().find(|table| table["table"] == format!("Log{day}")));
+        let now = daytable::time::now().to_string();
+        Ok(tables.fold(Stage::Done, |stage, table| match (stage, table["state"].as_str()) {
             (Stage::Busy, _) => Stage::Busy,
-            (stage, "dropped") => stage,
-            (_, "archived") => Stage::Kept,
+            (stage, Some("dropped")) => stage,
+            (_, Some("archived")) => Stage::Kept,
+            // Records came when it was sealed already: it is sealed again a day after, so nothing more happens to it here.
+            (stage, _) if table["next_at"].as_str().is_some_and(|at| at[..19] > now[..19]) => stage,
             _ => Stage::Busy,
         }))
     }

@@ -69,6 +69,7 @@ fn play(options: &Options, place: &Place, seed: u64, pushes: u64, tally: &Tally)
     let mut client = Client { collector, place, daemon, random, world, next: 0 };
     let pushed = (0..pushes).try_for_each(|n| client.push(seed * ROUND + n));
     run::end(&mut client.daemon).and(pushed).map_err(failed)?;
+    tally.played(&client.world);
     run::settle(collector, place, &mut client.world, tally)
 }
 
