@@ -14,13 +14,13 @@
 //!    a step to 4 buckets is decided ^    begins here ^ the end of the last lease
 //! ```
 //!
-//! * A lease is of [`LEASE`] of record time, so the lock is taken that seldom and a record costs no more than the look at
+//! * A lease is of ten seconds of record time, so the lock is taken that seldom and a record costs no more than the look at
 //!   the times of its place, which it had to have anyway.
 //! * While a step is written down ([`Spread::begin`] to [`Spread::end`]) whoever wants to place a record behind its
 //!   beginning waits: milliseconds, and only where records are as new as that.
 //! * A table that takes a record of another day's time (it came too late, or is dated far ahead) takes it by the configured
 //!   count: such times are in no lease, and so no record of the year 2099 puts a step off until then.
-//! * What is leased is kept for [`LEASES_MAX`] instances; beyond that only how far each day-table's leases went.
+//! * What is leased is kept for 65,536 instances; beyond that only how far each day-table's leases went.
 //!
 //! It writes nothing down and asks nobody; who does is [`crate::outbox`].
 

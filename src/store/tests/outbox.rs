@@ -31,8 +31,8 @@ fn whoever_adds_to_an_outbox_leaves_it_one_and_who_ends_it_keeps_its_rows() {
     let level = Arc::new(Level::default());
     let store = open(&folder, to(u64::MAX, &level));
     write(&store, day(0), 0, 10);
-    // A step is taken behind all that the commit did after it was told of.
-    store.steps().lifecycle_state().expect("read");
+    // The level is looked at behind the commit, and before the next step.
+    store.steps().committed().expect("read");
     assert_eq!(level.entities(), 10);
     store.close().expect("closed");
     // An import, without a configuration.
