@@ -174,6 +174,12 @@ impl Committed {
     }
 }
 
+/// An error unless it is one row that a statement found. A damaged catalogue may have lost it without SQLite noticing: a
+/// commit would be told as done and be nowhere.
+fn one(rows: usize) -> rusqlite::Result<()> {
+    if rows == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(rows)) }
+}
+
 impl Catalogue {
     /// The catalogue's path in a data folder.
     pub fn path_in(data_dir: &Path) -> PathBuf {
@@ -205,21 +211,30 @@ impl Catalogue {
 
     /// How far is committed.
     pub fn committed(&self) -> Result<Committed, StoreError> {
-        self.sql((|| {
+        let (committed, states) = self.sql((|| {
             // One statement is one snapshot: a number is never seen committed without being seen void as well.
             let mut statement = self
                 .connection
                 .prepare_cached("SELECT committed, NULL FROM state UNION ALL SELECT NULL, seq FROM void")?;
             let mut rows = statement.query([])?;
-            let mut committed = Committed::default();
+            let (mut committed, mut states) = (Committed::default(), 0);
             while let Some(row) = rows.next()? {
                 match row.get(1)? {
                     Some(seq) => drop(committed.void.insert(seq)),
-                    None => committed.seq = row.get(0)?,
+                    None => (committed.seq, states) = (row.get(0)?, states + 1),
                 }
             }
-            Ok(committed)
-        })())
+            Ok((committed, states))
+        })())?;
+        // SQLite notices neither where a page of it is another.
+        let foreign = |what: &str| Err(StoreError::Foreign(self.path.clone(), what.into()));
+        if states != 1 {
+            return foreign("it does not say which commit was the last");
+        }
+        if committed.void.last().is_some_and(|void| *void > committed.seq) {
+            return foreign("it says that a commit which is still to come never happened");
+        }
+        Ok(committed)
     }
 
     /// The newest time that a record gave by itself.
@@ -349,13 +364,14 @@ impl Catalogue {
             let transaction = self.connection.transaction()?;
             for Touched { file, entities, times } in touched {
                 let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
-                transaction
+                let noted = transaction
                     .prepare_cached(
                         "UPDATE file SET last_seq = ?2, entities = entities + ?3,
                          oldest = min(coalesce(oldest, ?4), coalesce(?4, oldest)),
                          newest = max(coalesce(newest, ?5), coalesce(?5, newest)) WHERE name = ?1",
                     )?
                     .execute(params![file, seq, entities, oldest, newest])?;
+                one(noted)?;
             }
             let mut move_on = transaction.prepare_cached(MOVE_ON)?;
             for source in sources {
@@ -365,11 +381,12 @@ impl Catalogue {
                 }
             }
             drop(move_on);
-            transaction
+            let noted = transaction
                 .prepare_cached(
                     "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0))",
                 )?
                 .execute(params![seq, newest.map(Ticks::get)])?;
+            one(noted)?;
             if let Some(stamp) = stamp {
                 clock::put(&transaction, seq, stamp)?;
             }
