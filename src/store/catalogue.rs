@@ -175,6 +175,12 @@ impl Committed {
     }
 }
 
+/// An error unless it is one row that a statement found. A damaged catalogue may have lost it without SQLite noticing: a
+/// commit would be told as done and be nowhere.
+fn one(rows: usize) -> rusqlite::Result<()> {
+    if rows == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(rows)) }
+}
+
 impl Catalogue {
     /// The catalogue's path in a data folder.
     pub fn path_in(data_dir: &Path) -> PathBuf {
@@ -207,21 +213,30 @@ impl Catalogue {
 
     /// How far is committed.
     pub fn committed(&self) -> Result<Committed, StoreError> {
-        self.sql((|| {
+        let (committed, states) = self.sql((|| {
             // One statement is one snapshot: a number is never seen committed without being seen void as well.
             let mut statement = self
                 .connection
                 .prepare_cached("SELECT committed, NULL FROM state UNION ALL SELECT NULL, seq FROM void")?;
             let mut rows = statement.query([])?;
-            let mut committed = Committed::default();
+            let (mut committed, mut states) = (Committed::default(), 0);
             while let Some(row) = rows.next()? {
                 match row.get(1)? {
                     Some(seq) => drop(committed.void.insert(seq)),
-                    None => committed.seq = row.get(0)?,
+                    None => (committed.seq, states) = (row.get(0)?, states + 1),
                 }
             }
-            Ok(committed)
-        })())
+            Ok((committed, states))
+        })())?;
+        // SQLite notices neither where a page of it is another.
+        let foreign = |what: &str| Err(StoreError::Foreign(self.path.clone(), what.into()));
+        if states != 1 {
+            return foreign("it does not say which commit was the last");
+        }
+        if committed.void.last().is_some_and(|void| *void > committed.seq) {
+            return foreign("it says that a commit which is still to come never happened");
+        }
+        Ok(committed)
     }
 
     /// The newest time that a record gave by itself.
@@ -360,13 +375,14 @@ impl Catalogue {
             let transaction = self.connection.transaction()?;
             for Touched { file, entities, times } in touched {
                 let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
-                transaction
+                let noted = transaction
                     .prepare_cached(
                         "UPDATE file SET last_seq = ?2, entities = entities + ?3,
                          oldest = min(coalesce(oldest, ?4), coalesce(?4, oldest)),
                          newest = max(coalesce(newest, ?5), coalesce(?5, newest)) WHERE name = ?1",
                     )?
                     .execute(params![file, seq, entities, oldest, newest])?;
+                one(noted)?;
             }
             let mut move_on = transaction.prepare_cached(MOVE_ON)?;
             for source in sources {
@@ -376,7 +392,7 @@ impl Catalogue {
                 }
             }
             drop(move_on);
-            transaction
+            let noted = transaction
                 .prepare_cached(
                     "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0)),
                      records_in = records_in + ?3, rows_in = rows_in + ?4, rows_replaced = rows_replaced + ?5",
@@ -388,6 +404,7 @@ impl Catalogue {
                     entry.rows.cast_signed(),
                     entry.replaced.cast_signed()
                 ])?;
+            one(noted)?;
             books::enter(&transaction, entry.taken)?;
             if let Some(stamp) = entry.stamp {
                 clock::put(&transaction, seq, stamp)?;

@@ -104,6 +104,13 @@ struct Aside {
     said: Vec<String>,
 }
 
+/// The catalogue, where what is taken over from it can be read.
+fn is_whole(catalogue: Catalogue) -> Result<Catalogue, StoreError> {
+    catalogue.sources()?;
+    catalogue.committed()?;
+    Ok(catalogue)
+}
+
 /// Copies the catalogue aside, or moves it there where it is not ours or not whole, so that a new one is made.
 fn keep_old_catalogue(layout: &Layout) -> Result<Aside, StoreError> {
     let path = Catalogue::path_in(&layout.data);
@@ -113,7 +120,7 @@ fn keep_old_catalogue(layout: &Layout) -> Result<Aside, StoreError> {
     }
     let aside = (1..).map(|n| layout.data.join(format!("catalog.before-repair-{n}.db"))).find(|path| !path.exists());
     let Some(aside) = aside else { return Ok(Aside::default()) };
-    match Catalogue::open_to_write(&layout.data).and_then(|c| c.sources().map(|_| c)).and_then(Catalogue::close) {
+    match Catalogue::open_to_write(&layout.data).and_then(is_whole).and_then(Catalogue::close) {
         Ok(()) => {
             std::fs::copy(&path, &aside).map_err(StoreError::io(&aside))?;
             Ok(Aside { copy: Some(aside), said: Vec::new() })

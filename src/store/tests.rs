@@ -368,6 +368,33 @@ fn days_without_a_catalogue_are_refused_until_they_are_repaired() {
     }
 }
 
+/// A catalogue that lost the row that says what is committed would have each commit told as done, and none be there.
+#[test]
+fn a_catalogue_without_its_state_is_refused() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 10);
+    let connection = rusqlite::Connection::open(catalogue::Catalogue::path_in(&folder.path())).expect("opened");
+    connection.execute("DELETE FROM state", []).expect("damaged");
+    drop(connection);
+    assert!(!commit(&store, vec![batch(day(0), "web-1", &[(day(0), 999, "after")])], 999), "nothing is told as done");
+    assert!(folder.reader().scan(&table(day(0)), &everything()).is_err());
+    // It cannot be closed in order, nor opened again.
+    let _ = store.close();
+    let refused = Store::open(&folder.path(), Options::default()).err();
+    assert!(matches!(&refused, Some(StoreError::Foreign(path, _)) if path.ends_with("catalog.db")), "{refused:?}");
+    repair(&folder.path()).expect("repaired");
+    folder.open().close().expect("opened");
+    // What was refused is in the day's file all the same; without a catalogue nobody knows better.
+    let mut kept = folder.messages(day(0));
+    kept.retain(|message| message != "after");
+    assert_eq!(kept, newest_first(0, 10));
+}
+
+fn everything() -> Range {
+    Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None }
+}
+
 /// Copies what a store that is open has on the disk, as a backup that was taken file by file.
 fn copy_of(folder: &Folder, wants: impl Fn(&str) -> bool) -> Folder {
     let copy = Folder::new();
