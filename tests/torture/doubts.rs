@@ -15,9 +15,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+/// What may be doubted: an error where the doubt is right.
+type Doubt = fn(&Options) -> Result<(), String>;
+
 /// Tries everything that can be doubted.
 pub(crate) fn tried(options: &Options) -> Found {
-    let doubts: [(&str, fn(&Options) -> Result<(), String>); 4] = [
+    let doubts: [(&str, Doubt); 4] = [
         ("the oracle", oracle),
         ("the seed", seed),
         ("the command that plays it again", again),

@@ -96,13 +96,13 @@ impl Client<'_> {
                 run::end(&mut self.daemon)?;
                 self.daemon = run::start(self.collector, self.place)?;
             }
-            let is_answered = cut.is_ok_and(|answer| protocol.is_taken(&answer));
+            let mut is_answered = cut.is_ok_and(|answer| protocol.is_taken(&answer));
             let deadline = Instant::now() + PATIENCE;
             while !is_answered {
                 let answer = self.ask(protocol, &request, usize::MAX);
                 whole += 1;
                 match answer {
-                    Ok(answer) if protocol.is_taken(&answer) => break,
+                    Ok(answer) if protocol.is_taken(&answer) => is_answered = true,
                     _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
                     Ok(answer) => return Err(io::Error::other(String::from_utf8_lossy(&answer).into_owned())),
                     Err(error) => return Err(error),
