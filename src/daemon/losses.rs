@@ -46,7 +46,8 @@ impl Losses {
             return;
         }
         let (told, hears) = mpsc::channel();
-        let done = Done::new(move |is_committed| {
+        // A stop must not wait for the interval, which may be a minute.
+        let done = Done::awaited(move |is_committed| {
             // Whoever hears waits below.
             let _ = told.send(is_committed);
         });
