@@ -183,7 +183,9 @@ pub(crate) fn ledger_in(text: &str) -> rusqlite::Result<Ledger> {
 /// committed to it, so a kill in between has it done by the next.
 pub(crate) fn open(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    if transaction.query_row("SELECT books_opened FROM state", [], |row| row.get::<_, bool>(0))? {
+    let is_open = transaction.query_row("SELECT books_opened FROM state", [], |row| row.get::<_, bool>(0));
+    // Without the row whoever opens the catalogue refuses it.
+    if is_open.optional()?.unwrap_or(true) {
         return Ok(());
     }
     let sources = {

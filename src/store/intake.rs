@@ -227,6 +227,11 @@ impl Intake {
         self.push(Work::Aside(step))
     }
 
+    /// Whether the outbox is full, so that nothing is taken but for a stop.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().full
+    }
+
     /// From now on nothing is taken, or something again.
     pub(crate) fn set_full(&self, full: bool) {
         let mut state = self.lock();

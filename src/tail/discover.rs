@@ -81,6 +81,11 @@ impl Discovery {
         self.looked.is_none_or(|looked| now.duration_since(looked) >= pace.folders)
     }
 
+    /// It is time now.
+    pub(super) fn hurry(&mut self) {
+        self.looked = None;
+    }
+
     /// The files of each folder that changed since; all of them the first time, and every `pace.rescan`.
     pub(super) fn look(&mut self, heard: &Heard, now: Instant, pace: &Pace) -> Listed {
         let is_walk = self.walked.is_none_or(|walked| now.duration_since(walked) >= pace.rescan);

@@ -139,14 +139,19 @@ impl Follower {
     /// and the files with both.
     fn last_look(&mut self) -> Result<(), Refused> {
         let until = Instant::now() + LAST_LOOK;
+        self.discovery.hurry();
         self.discover();
         for identity in self.files.identities() {
-            self.look(identity);
-            while self.files.file(identity).is_some_and(|file| file.has_more) && Instant::now() < until {
+            // An outbox that is full is passed by one submission a source at a stop, no more.
+            let is_over = |follower: &Follower| Instant::now() >= until || follower.intake.is_full();
+            let is_read = |file: &super::followed::Followed| file.status() != SourceStatus::Ended;
+            let mut has_more = self.files.file(identity).is_some_and(is_read);
+            while has_more && !is_over(self) {
+                self.look(identity);
                 if self.batcher.bytes() >= SUBMISSION_BYTES {
                     self.hand_over()?;
                 }
-                self.look(identity);
+                has_more = self.files.file(identity).is_some_and(|file| file.has_more);
             }
         }
         self.hand_over()
