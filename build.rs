@@ -35,8 +35,12 @@ const ORDER: &str = "packaging/order/functions";
 /// list that is out of date costs memory and nothing else.
 fn order_functions() {
     println!("cargo::rerun-if-changed={ORDER}");
-    let Ok(folder) = env::current_dir() else { return };
-    let argument = format!("-Wl,--symbol-ordering-file={}", folder.join(ORDER).display());
+    // By its path in there: cargo keeps what is printed here, also where the checkout has moved since.
+    let Ok(list) = env::var("OUT_DIR").map(|out| std::path::Path::new(&out).join("functions")) else { return };
+    if std::fs::copy(ORDER, &list).is_err() {
+        return;
+    }
+    let argument = format!("-Wl,--symbol-ordering-file={}", list.display());
     if env::var("PROFILE").is_ok_and(|profile| profile == "release") && links_with(&argument) {
         println!("cargo::rustc-link-arg-bins={argument}");
         println!("cargo::rustc-link-arg-bins=-Wl,--no-warn-symbol-ordering");
