@@ -274,7 +274,7 @@ pub(crate) fn trial(heads: &[u8]) {
     assert!(pages.len() <= heads.len());
     let mut end = 0;
     for page in &pages {
-        let Place::Packed { offset, length, .. } = page.place else { panic!("{} is in no pack", page.place) };
+        let Place::Packed { offset, length, .. } = page.place else { unreachable!("{} is in no pack", page.place) };
         assert_eq!(offset, end, "{} begins elsewhere", page.place);
         end += length;
     }
