@@ -8,11 +8,14 @@
 //! not whole: 2 findings; 5118 records in 3 tables, 2 sources, 1 archives
 //! ```
 //!
-//! With `--json` it is an object a finding (`finding`, `where`, `file`, `found`, `advice`), the last one being the verdict
-//! (`whole`, `records`, `rows`, `tables`, `sources`, `archives`, `bytes`, `findings`). It exits with 0 where all is whole,
+//! What cannot be told (an archive whose store does not answer; a file that changed, where no `--config` says whether it is
+//! followed still) is said as well, is no finding, and is counted at the end of the line: `; 2 could not be told`.
+//!
+//! With `--json` it is an object a finding (`finding`, `where`, `file`, `found`, `advice`; `doubt` where it is one), the last
+//! one being the verdict (`whole`, `records`, `rows`, `tables`, `sources`, `archives`, `bytes`, `findings`, `doubts`). It exits with 0 where all is whole,
 //! with 65 where it is not, and with another code where it could not look (66: there is no data folder).
 
-use super::args::{Data, configured};
+use super::args::{Data, named};
 use super::exit::CliError;
 use super::output::Output;
 use super::working::Bar;
@@ -25,7 +28,7 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(flatten)]
     data: Data,
-    /// The configuration that says how archives are reached; else the environment does
+    /// The configuration that says how archives are reached, else the environment does; and which files are followed
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Read archives back to their last byte; else it is looked whether they are there
@@ -37,8 +40,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let access = match &args.config {
-        Some(path) => configured(Some(path))?.archives,
+    let (access, tails) = match named(args.config.as_deref())? {
+        Some(config) => (config.archives, Some(config.tails)),
         None => Default::default(),
     };
     let ask = Ask {
@@ -47,6 +50,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         reads_archives: args.archives,
         share: Share::ALL,
         bytes_per_second: None,
+        tails: tails.as_deref(),
     };
     let bar = Bar::new();
     let report = verify(&ask, &mut |progress| {
@@ -70,7 +74,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         output.line(&report.verdict)?
     }
     output.flush()?;
-    match report.findings.len() {
+    match report.verdict.findings {
         0 => Ok(()),
         1 => Err(CliError::NotWhole("1 finding".into())),
         found => Err(CliError::NotWhole(format!("{found} findings"))),

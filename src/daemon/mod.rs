@@ -237,11 +237,11 @@ async fn serve(
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(settings))?;
     let (verify_stop, verify_stopped) = mpsc::channel::<()>();
-    let verifying = Live::new(config.lifecycle.clone());
+    let verifying = Live::new(verify::Verifying::of(&config));
     let verifier = verify::Verifier {
         data_dir: config.data_dir.clone(),
         archives: archives.clone(),
-        lifecycle: verifying.clone(),
+        verifying: verifying.clone(),
         metrics: metrics.clone(),
     };
     // What it reads is only read: nobody waits for it at the stop.

@@ -9,8 +9,9 @@
 use super::front;
 use super::life::{Lives, settings};
 use super::sources::{self, Sources};
+use super::verify::Verifying;
 use super::{Again, DaemonError, routes};
-use crate::config::{Changes, Config, ConfigError, LifecycleConfig, StoreKind};
+use crate::config::{Changes, Config, ConfigError, StoreKind};
 use crate::http::Shared;
 use crate::lifecycle::Settings;
 use crate::live::Live;
@@ -80,7 +81,7 @@ pub(super) struct Running {
     pub(super) lives: Lives,
     pub(super) lifecycle: mpsc::Sender<Settings>,
     /// What the verification goes by.
-    pub(super) verifying: Live<LifecycleConfig>,
+    pub(super) verifying: Live<Verifying>,
     pub(super) front: front::Front,
     pub(super) shared: Arc<Shared>,
     pub(super) push: Arc<Push>,
@@ -186,7 +187,7 @@ impl Running {
             // A thread that has ended is noticed elsewhere.
             let _ = self.lifecycle.send(settings(&config));
         }
-        self.verifying.set(config.lifecycle.clone());
+        self.verifying.set(Verifying::of(&config));
         self.reading.set(config.reading());
         self.push.change(config.reading(), self.budget.push(config.http.limits));
         self.front.change(&config.http, prepared.front, &self.shared, &self.push, servers);

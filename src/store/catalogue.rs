@@ -17,7 +17,7 @@ use super::sqlite::{self, Schema};
 use crate::key::{DayTable, Period};
 use crate::time::{self, Ticks};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -96,6 +96,9 @@ const FORMAT_OF_LIFE: i64 = 3;
 pub struct Catalogue {
     connection: Connection,
     path: PathBuf,
+    /// Records of the sources that this one forgot, by their identity: whoever has such a source in memory still may come
+    /// back with its old ledger, which is then counted there again.
+    forgotten: HashMap<u64, i64>,
 }
 
 /// A live file of a day-table.
@@ -191,7 +194,7 @@ impl Catalogue {
         let path = Catalogue::path_in(data_dir);
         let mut connection = sqlite::open_to_write(&path, &SCHEMA)?;
         books::open(&mut connection).map_err(StoreError::sqlite(&path))?;
-        Ok(Catalogue { connection, path })
+        Ok(Catalogue { connection, path, forgotten: HashMap::new() })
     }
 
     pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalogue, StoreError> {
@@ -200,7 +203,7 @@ impl Catalogue {
         if !path.try_exists().map_err(StoreError::io(&path))? {
             return Err(StoreError::NoStore(data_dir.into()));
         }
-        Ok(Catalogue { connection: sqlite::open_to_read(&path)?.0, path })
+        Ok(Catalogue { connection: sqlite::open_to_read(&path)?.0, path, forgotten: HashMap::new() })
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -371,6 +374,7 @@ impl Catalogue {
         newest: Option<Ticks>,
         entry: Entry<'_>,
     ) -> Result<Option<once::Kept>, StoreError> {
+        let mut back = Vec::new();
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for Touched { file, entities, times } in touched {
@@ -385,24 +389,33 @@ impl Catalogue {
                 one(noted)?;
             }
             let mut move_on = transaction.prepare_cached(MOVE_ON)?;
+            let mut remembered = 0;
             for source in sources {
                 if !is_moved_on(&mut move_on, source)? {
                     begin_source(&transaction, source)?;
                     is_moved_on(&mut move_on, source)?;
+                    // With fewer records it is a new one.
+                    let records = source.ledger.records.cast_signed();
+                    if let Some(old) = self.forgotten.get(&source.identity).filter(|old| **old <= records) {
+                        remembered += old;
+                        back.push(source.identity);
+                    }
                 }
             }
             drop(move_on);
             let noted = transaction
                 .prepare_cached(
                     "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0)),
-                     records_in = records_in + ?3, rows_in = rows_in + ?4, rows_replaced = rows_replaced + ?5",
+                     records_in = records_in + ?3, rows_in = rows_in + ?4, rows_replaced = rows_replaced + ?5,
+                     records_forgotten = records_forgotten - ?6",
                 )?
                 .execute(params![
                     seq,
                     newest.map(Ticks::get),
                     entry.records.cast_signed(),
                     entry.rows.cast_signed(),
-                    entry.replaced.cast_signed()
+                    entry.replaced.cast_signed(),
+                    remembered
                 ])?;
             one(noted)?;
             books::enter(&transaction, entry.taken)?;
@@ -414,6 +427,11 @@ impl Catalogue {
             transaction.commit()?;
             Ok(kept)
         })();
+        if result.is_ok() {
+            for identity in back {
+                self.forgotten.remove(&identity);
+            }
+        }
         self.sql(result)
     }
 
@@ -446,7 +464,7 @@ impl Catalogue {
     }
 
     /// Forgets sources that ended before `before`. Gives their identities.
-    pub(crate) fn forget_sources(&self, before: Ticks) -> Result<Vec<u64>, StoreError> {
+    pub(crate) fn forget_sources(&mut self, before: Ticks) -> Result<Vec<u64>, StoreError> {
         let gone = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
                     RETURNING identity, ledger";
         let result = (|| {
@@ -460,9 +478,12 @@ impl Catalogue {
             let records: i64 = forgotten.iter().map(|(_, ledger)| ledger.records.cast_signed()).sum();
             transaction.execute("UPDATE state SET records_forgotten = records_forgotten + ?1", [records])?;
             transaction.commit()?;
-            Ok(forgotten.into_iter().map(|(identity, _)| identity.cast_unsigned()).collect())
+            let of = |(identity, ledger): (i64, Ledger)| (identity.cast_unsigned(), ledger.records.cast_signed());
+            Ok(forgotten.into_iter().map(of).collect::<Vec<_>>())
         })();
-        self.sql(result)
+        let forgotten = self.sql(result)?;
+        self.forgotten.extend(forgotten.iter().copied());
+        Ok(forgotten.into_iter().map(|(identity, _)| identity).collect())
     }
 
     /// The rules of the last daemon, and those of tables that are configured no more.
@@ -541,7 +562,7 @@ impl Catalogue {
 
     /// Moves the journal into the database and closes it.
     pub(crate) fn close(self) -> Result<(), StoreError> {
-        let Catalogue { connection, path } = self;
+        let Catalogue { connection, path, .. } = self;
         sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
         connection.close().map_err(|(_, e)| StoreError::sqlite(&path)(e))
     }
@@ -718,6 +739,28 @@ mod tests {
         assert_eq!(reader.dropped().expect("read"), std::slice::from_ref(&old));
         assert_eq!(reader.files().expect("read").len(), 1);
         assert_eq!(reader.generation(&old).expect("read"), 1);
+    }
+
+    #[test]
+    fn a_source_that_comes_back_after_it_was_forgotten_is_not_in_the_books_twice() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut source = SourceState { status: SourceStatus::Ended, ..tests_state(1) };
+        let mut commit = |catalogue: &mut Catalogue, seq, records| {
+            source.ledger.records += records;
+            let entry = Entry { records, ..Entry::default() };
+            catalogue.commit(seq, &[], [&source].into_iter(), [].iter(), None, entry).expect("committed");
+        };
+        let out = |catalogue: &Catalogue| catalogue.books().expect("read").expect("books").records_out();
+        commit(&mut catalogue, 1, 7);
+        let before = out(&catalogue);
+        for seq in [2, 4] {
+            assert_eq!(catalogue.forget_sources(Ticks::MAX).expect("forgotten").len(), 1);
+            assert_eq!(out(&catalogue), before);
+            commit(&mut catalogue, seq, 0);
+            commit(&mut catalogue, seq + 1, 2);
+            assert_eq!(out(&catalogue), before);
+        }
     }
 
     #[test]

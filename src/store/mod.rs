@@ -33,7 +33,7 @@ mod counts;
 mod day;
 pub mod error;
 pub mod intake;
-mod leftovers;
+pub(crate) mod leftovers;
 pub mod once;
 mod open;
 mod open_scan;

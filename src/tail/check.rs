@@ -3,14 +3,14 @@
 use super::content::{Content, Facts};
 use super::follower::is_gone;
 use super::identity::Likeness;
-use super::search::{compare, renamed};
+use super::search::{compare, copied, renamed};
 use crate::store::{SourceKind, SourceState, SourceStatus};
 use std::path::{Path, PathBuf};
 
 /// What a source's file is, as it is found now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// It has all that was read of it.
+    /// It has all that was read of it, or a copy beside it has, in which whoever follows it goes on.
     Same,
     /// It is no longer there, or the source is over or has no file.
     Nowhere,
@@ -62,6 +62,7 @@ fn compared(state: &SourceState, path: &Path) -> Found {
     let path = path.to_path_buf();
     match opened {
         Ok((Likeness::Same, _)) => Found::Same,
+        Ok(_) if copied(state, &state.path, |_, _| false).is_some() => Found::Same,
         Ok((_, facts)) if facts.size < state.position && !is_compressed(&path) => {
             Found::Shorter { path, size: facts.size }
         }

@@ -1,22 +1,36 @@
 //! Archives: there, with the right length, and by request to their last byte.
 //!
 //! Each is looked at where the catalogue says that it is. One that the lifecycle removes meanwhile is none any more, so
-//! what is missing is asked again before it is said.
+//! what is missing is asked again before it is said. Of one whose store does not answer, or does not let us in, nothing is
+//! known: it is a doubt, and no finding.
 
-use super::{Kind, Run};
+use super::{Kind, LOOK_WAIT, Run};
 use crate::archive::{Archive, ArchiveError, ArchiveUrl, Archived, Patience};
 use crate::store::catalogue::{self, Catalogue};
 use crate::store::sealed::Manifest;
 use std::collections::HashMap;
-use std::time::Duration;
-
-/// How long what is missing is waited for that is being removed: its manifest goes first, the catalogue's line last.
-const REMOVAL: Duration = Duration::from_secs(2);
 
 const ADVICE_GONE: &str =
     "bring it back from a copy of the archive; where its day still stands, `daytable archive` writes it anew";
 const ADVICE_DAMAGED: &str = "look after that store; where its day still stands, `daytable archive` writes it anew, else bring it back from a copy";
 const ADVICE_UNREACHED: &str = "it is not known whether it is whole: name the configuration by --config, see that the store answers, and verify again";
+
+/// An archive that was not found as it should be, and why.
+struct Doubtful {
+    archived: catalogue::Archived,
+    expected: Archived,
+    place: Archive,
+    error: ArchiveError,
+}
+
+fn is_damaged(error: &ArchiveError) -> bool {
+    matches!(error, ArchiveError::Damaged { .. })
+}
+
+/// Whether an error says nothing of the archive itself.
+fn is_unread(error: &ArchiveError) -> bool {
+    !matches!(error, ArchiveError::Missing { .. } | ArchiveError::Damaged { .. })
+}
 
 impl Run<'_> {
     pub(super) fn archives(&mut self, catalogue: &Catalogue) {
@@ -28,6 +42,7 @@ impl Run<'_> {
         };
         self.progress.total += known.len() as u64;
         let mut places: HashMap<String, Result<Archive, String>> = HashMap::new();
+        let mut doubtful = Vec::new();
         for archived in known {
             if self.is_stopped() {
                 return;
@@ -44,7 +59,12 @@ impl Run<'_> {
                 Ok(place) => place.clone(),
                 Err(why) => {
                     let why = why.clone();
-                    self.archive(&archived, why, ADVICE_UNREACHED);
+                    // A folder is there or not; of a store that cannot be asked nothing is known.
+                    let is_folder = archived.url.starts_with("file:");
+                    self.archive(&archived, why, if is_folder { ADVICE_GONE } else { ADVICE_UNREACHED });
+                    if !is_folder {
+                        self.doubt_last();
+                    }
                     continue;
                 }
             };
@@ -54,9 +74,10 @@ impl Run<'_> {
                 continue;
             };
             if let Err(error) = self.look(&place, &expected, &name) {
-                self.doubt(catalogue, &archived, &place, &expected, error);
+                doubtful.push(Doubtful { archived, expected, place, error });
             }
         }
+        self.doubt(catalogue, doubtful);
     }
 
     fn look(&mut self, place: &Archive, expected: &Archived, name: &str) -> Result<(), ArchiveError> {
@@ -75,36 +96,46 @@ impl Run<'_> {
         }
     }
 
-    /// Says what is wrong with an archive, if it is one still.
-    fn doubt(
-        &mut self,
-        catalogue: &Catalogue,
-        archived: &catalogue::Archived,
-        place: &Archive,
-        expected: &Archived,
-        error: ArchiveError,
-    ) {
-        let mut error = error;
-        if matches!(error, ArchiveError::Missing { .. }) {
-            std::thread::sleep(REMOVAL);
-            match place.look(expected) {
-                Ok(()) => return,
-                Err(again) => error = again,
+    /// Says what is wrong with archives, as far as they are some still: the lifecycle removes the manifest first, the
+    /// catalogue's line last.
+    fn doubt(&mut self, catalogue: &Catalogue, mut doubtful: Vec<Doubtful>) {
+        let looks = self.looks();
+        for look in 1..=looks {
+            if doubtful.is_empty() || self.told(0).is_break() {
+                return;
+            }
+            std::thread::sleep(LOOK_WAIT);
+            let Ok(known) = catalogue.archives() else { continue };
+            doubtful.retain_mut(|Doubtful { archived, expected, place, error }| {
+                let is_it = |one: &catalogue::Archived| {
+                    (&one.table, one.generation, &one.url) == (&archived.table, archived.generation, &archived.url)
+                };
+                if !known.iter().any(is_it) {
+                    self.report.verdict.archives -= 1;
+                    return false;
+                }
+                // Its store is asked once more, at the last: what is on its way is seen in the catalogue.
+                if look < looks || is_damaged(error) || self.told(0).is_break() {
+                    return true;
+                }
+                place.look(expected).map_err(|again| *error = again).is_err()
+            });
+            // What is damaged stays so.
+            if doubtful.iter().all(|doubtful| is_damaged(&doubtful.error)) {
+                break;
             }
         }
-        let is_one = |one: &catalogue::Archived| {
-            (&one.table, one.generation, &one.url) == (&archived.table, archived.generation, &archived.url)
-        };
-        if catalogue.archives().is_ok_and(|archives| !archives.iter().any(is_one)) {
-            self.report.verdict.archives -= 1;
-            return;
+        for Doubtful { archived, error, .. } in doubtful {
+            let advice = match &error {
+                ArchiveError::Missing { .. } => ADVICE_GONE,
+                ArchiveError::Damaged { .. } => ADVICE_DAMAGED,
+                _ => ADVICE_UNREACHED,
+            };
+            self.archive(&archived, error.to_string(), advice);
+            if is_unread(&error) {
+                self.doubt_last();
+            }
         }
-        let advice = match &error {
-            ArchiveError::Missing { .. } => ADVICE_GONE,
-            ArchiveError::Damaged { .. } => ADVICE_DAMAGED,
-            _ => ADVICE_UNREACHED,
-        };
-        self.archive(archived, error.to_string(), advice);
     }
 
     fn archive(&mut self, archived: &catalogue::Archived, what: String, advice: &'static str) {

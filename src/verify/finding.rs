@@ -57,6 +57,15 @@ pub struct Finding {
     pub found: String,
     /// What to do.
     pub advice: &'static str,
+    /// Whether it could not be told: then the folder may be whole all the same.
+    #[serde(rename = "doubt", skip_serializing_if = "is_false")]
+    pub is_doubt: bool,
+}
+
+// By reference, as serde calls it.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 impl Display for Finding {
@@ -65,7 +74,7 @@ impl Display for Finding {
         if let Some(file) = self.file.as_ref().filter(|file| **file != self.place) {
             write!(f, "{file}: ")?;
         }
-        write!(f, "{}", self.found)
+        write!(f, "{}{}", self.found, if self.is_doubt { " (not counted)" } else { "" })
     }
 }
 
@@ -89,16 +98,19 @@ pub struct Verdict {
     pub bytes: u64,
     /// How many things do not hold.
     pub findings: u64,
+    /// Of how many things it could not be told whether they hold.
+    pub doubts: u64,
 }
 
 impl Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { records, tables, sources, archives, findings, .. } = self;
+        let Verdict { records, tables, sources, archives, findings, doubts, .. } = self;
         match self.whole {
             true => write!(f, "whole: ")?,
             false => write!(f, "not whole: {findings} findings; ")?,
         }
-        write!(f, "{records} records in {tables} tables, {sources} sources, {archives} archives")
+        write!(f, "{records} records in {tables} tables, {sources} sources, {archives} archives")?;
+        if *doubts > 0 { write!(f, "; {doubts} could not be told") } else { Ok(()) }
     }
 }
 
@@ -112,6 +124,8 @@ mod tests {
         assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives");
         let verdict = Verdict { whole: false, findings: 3, ..verdict };
         assert_eq!(verdict.to_string(), "not whole: 3 findings; 12 records in 2 tables, 1 sources, 0 archives");
+        let verdict = Verdict { whole: true, doubts: 2, ..verdict };
+        assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives; 2 could not be told");
     }
 
     #[test]
@@ -122,6 +136,7 @@ mod tests {
             file: Some("Log20261121.1.db".into()),
             found: "page 7: its checksum is another".into(),
             advice: "look",
+            is_doubt: false,
         };
         assert_eq!(finding.to_string(), "page  Log20261121: Log20261121.1.db: page 7: its checksum is another");
         let names = Kind::ALL.map(|kind| serde_json::to_value(kind).expect("a name"));

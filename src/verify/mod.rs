@@ -22,8 +22,10 @@ mod tables;
 pub use finding::{Finding, Kind, Verdict};
 
 use crate::archive::Access;
+use crate::config::TailConfig;
 use crate::store::{Reader, StoreError};
 use std::ops::ControlFlow;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
@@ -41,6 +43,9 @@ pub struct Ask<'a> {
     pub share: Share,
     /// Bytes that are read a second at most; none is as fast as it goes.
     pub bytes_per_second: Option<u64>,
+    /// The files that are followed. Where that is not known, a file that is not what was read is a doubt: it may be one
+    /// that nobody follows any more.
+    pub tails: Option<&'a [TailConfig]>,
 }
 
 /// A part of the sealed days and archives: each of them is in one of `parts`.
@@ -79,7 +84,7 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
 /// What was found, and what it comes to.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What does not hold.
+    /// What does not hold, or cannot be told.
     pub findings: Vec<Finding>,
     /// What it comes to.
     pub verdict: Verdict,
@@ -112,8 +117,9 @@ pub fn verify(ask: &Ask<'_>, on: OnProgress<'_>) -> Result<Report, StoreError> {
         run.archives(reader.catalogue());
     }
     let Run { mut report, .. } = run;
-    report.verdict.findings = report.findings.len() as u64;
-    report.verdict.whole = report.findings.is_empty();
+    report.verdict.doubts = report.findings.iter().filter(|finding| finding.is_doubt).count() as u64;
+    report.verdict.findings = report.findings.len() as u64 - report.verdict.doubts;
+    report.verdict.whole = report.verdict.findings == 0;
     Ok(report)
 }
 
@@ -148,8 +154,15 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn find(&mut self, kind: Kind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
-        let file = file.map(str::to_owned);
-        self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice });
+        let (file, is_doubt) = (file.map(str::to_owned), false);
+        self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt });
+    }
+
+    /// What was found last is no finding: it could not be told.
+    fn doubt_last(&mut self) {
+        if let Some(last) = self.report.findings.last_mut() {
+            last.is_doubt = true;
+        }
     }
 
     /// The next thing is looked at.
@@ -161,18 +174,43 @@ impl Run<'_> {
         let _ = self.told(0);
     }
 
-    /// Bytes were read. Breaks where it was ended.
+    /// Bytes were read. Waits for as long as the rate demands, and breaks where it was ended.
     fn told(&mut self, bytes: u64) -> ControlFlow<()> {
         self.report.verdict.bytes += bytes;
-        self.pace.read(bytes);
-        self.report.is_stopped |= (self.on)(&self.progress).is_break();
-        if self.report.is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        self.pace.bytes = self.pace.bytes.saturating_add(bytes);
+        loop {
+            self.report.is_stopped |= (self.on)(&self.progress).is_break();
+            if self.report.is_stopped {
+                return ControlFlow::Break(());
+            }
+            let wait = self.pace.wait();
+            if wait.is_zero() {
+                return ControlFlow::Continue(());
+            }
+            std::thread::sleep(wait.min(WAIT_MAX));
+        }
     }
 
     fn is_stopped(&self) -> bool {
         self.report.is_stopped
     }
+
+    /// How often what is not as it should be is looked at again before it is said: somebody at work has a while to come
+    /// to it.
+    fn looks(&self) -> usize {
+        let has_daemon = UnixStream::connect(crate::daemon::control_socket(self.ask.data_dir)).is_ok();
+        if has_daemon { LOOKS } else { LOOKS_ALONE }
+    }
 }
+
+/// The longest wait after which it is asked again whether to go on.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+/// How often a thing is looked at again where a daemon answers on the folder's socket,
+const LOOKS: usize = 120;
+/// how long after the time before,
+const LOOK_WAIT: Duration = Duration::from_millis(500);
+/// and how often where none does that could change it.
+const LOOKS_ALONE: usize = 2;
 
 /// Keeps reading at a rate, by waiting.
 struct Pace {
@@ -186,14 +224,9 @@ impl Pace {
         Pace { bytes_per_second: ask.bytes_per_second, since: Instant::now(), bytes: 0 }
     }
 
-    fn read(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        let Some(rate) = self.bytes_per_second.filter(|rate| *rate > 0) else { return };
-        let due = Duration::from_millis(self.bytes.saturating_mul(1000) / rate);
-        // In short waits, so that whoever ends it need not wait for long.
-        let wait = due.saturating_sub(self.since.elapsed()).min(Duration::from_millis(500));
-        if !wait.is_zero() {
-            std::thread::sleep(wait);
-        }
+    /// How long nothing more is to be read.
+    fn wait(&self) -> Duration {
+        let Some(rate) = self.bytes_per_second.filter(|rate| *rate > 0) else { return Duration::ZERO };
+        Duration::from_millis(self.bytes.saturating_mul(1000) / rate).saturating_sub(self.since.elapsed())
     }
 }

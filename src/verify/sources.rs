@@ -2,24 +2,17 @@
 //! adds up to.
 //!
 //! A daemon at work sees a rotation a moment after it happened. So what a file is not is asked again, with what the
-//! catalogue knows by then, before it is said; where a daemon runs, for as long as that takes to notice.
+//! catalogue knows by then, before it is said; where a daemon runs, for as long as that takes to notice. A file that no
+//! `[[tail]]` follows any more, or that was imported, is its owner's to change: what was read of it is in the tables.
 
-use super::{Kind, Run};
+use super::{Kind, LOOK_WAIT, Run};
+use crate::config::{Pattern, TailConfig};
 use crate::store::{Reader, SourceKind, SourceState};
 use crate::tail::{Found, check};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
-
-/// How often a file that is not what was read is looked at again,
-const LOOKS: usize = 20;
-/// how long after the time before,
-const LOOK_WAIT: Duration = Duration::from_millis(500);
-/// and how often where no daemon runs that could change it.
-const LOOKS_ALONE: usize = 2;
 
 const ADVICE_FILE: &str = "what was read of it is in the tables; what was written to it between the last commit and the change is lost where no copy of it lies beside it. The next daemon goes on from what there is";
 const ADVICE_LEDGER: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; the rows are as they were";
+const ADVICE_UNKNOWN: &str = "name the configuration by --config: it says whether this file is followed still; where it is, what was written to it between the last commit and the change is lost";
 const ADVICE_UNREADABLE: &str = "see that the daemon's user can read it";
 
 impl Run<'_> {
@@ -34,12 +27,15 @@ impl Run<'_> {
         self.report.verdict.sources = (sources.len() + listeners.len()) as u64;
         let mut doubtful = Vec::new();
         for state in sources {
+            if self.told(0).is_break() {
+                return;
+            }
             self.ledger(&state);
-            if !matches!(check(&state), Found::Same | Found::Nowhere) {
+            if self.is_followed(&state) && !matches!(check(&state), Found::Same | Found::Nowhere) {
                 doubtful.push(state.identity);
             }
         }
-        let looks = if runs_a_daemon(self.ask.data_dir) { LOOKS } else { LOOKS_ALONE };
+        let looks = self.looks();
         for look in 1..=looks {
             if doubtful.is_empty() || self.told(0).is_break() {
                 return;
@@ -71,8 +67,19 @@ impl Run<'_> {
             }
             Found::Unreadable { path, why } => (path, why.clone(), ADVICE_UNREADABLE),
         };
-        let place = state.path.to_string_lossy();
+        let is_known = self.ask.tails.is_some();
+        let (advice, place) = (if is_known { advice } else { ADVICE_UNKNOWN }, state.path.to_string_lossy());
         self.find(Kind::Source, &place, Some(&path.to_string_lossy()), what, advice);
+        if !is_known {
+            self.doubt_last();
+        }
+    }
+
+    /// Whether somebody goes on with a source's file, as far as that is known.
+    fn is_followed(&self, state: &SourceState) -> bool {
+        let has = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(&state.path));
+        let follows = |tail: &TailConfig| has(&tail.include) && !has(&tail.exclude);
+        state.kind == SourceKind::Tail && self.ask.tails.is_none_or(|tails| tails.iter().any(follows))
     }
 
     /// What a ledger says of bytes comes to its position.
@@ -83,9 +90,4 @@ impl Run<'_> {
             self.find(Kind::Source, &state.path.to_string_lossy(), None, what, ADVICE_LEDGER);
         }
     }
-}
-
-/// Whether a daemon answers on the folder's socket.
-fn runs_a_daemon(data_dir: &Path) -> bool {
-    UnixStream::connect(crate::daemon::control_socket(data_dir)).is_ok()
 }
