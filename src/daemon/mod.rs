@@ -326,6 +326,9 @@ async fn serve(
     // With it goes what the lifecycle waits for, and all but one hold of the sources.
     drop((ordered, running, afar_stop, verify_stop));
     hands.stop();
+    if let Some(outbox) = &outbox {
+        outbox.let_go();
+    }
     let drained = tokio::task::spawn_blocking(move || {
         if let Some(sources) = Arc::into_inner(sources) {
             sources.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).stop();
