@@ -187,14 +187,15 @@ impl Spread {
         let mut state = self.lock();
         for Planned { table, partition, steps } in planned {
             let known = state.plans.entry(table).or_default().entry(partition).or_default();
-            for step in steps {
+            let ours = std::mem::replace(known, steps);
+            for step in ours {
                 match known.iter_mut().find(|known| (known.from, known.buckets) == (step.from, step.buckets)) {
                     Some(known) => known.is_afar |= step.is_afar,
                     None => known.push(step),
                 }
             }
-            // Each step begins where the one before it did, or later, and is to more.
-            known.sort_by_key(|step| (step.from, step.buckets));
+            // Each begins where the one before it did, or later; of two that begin at one time the later decided one holds.
+            known.sort_by_key(|step| step.from);
         }
         state.is_known = true;
         self.count_held(&state);
