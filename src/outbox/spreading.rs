@@ -12,7 +12,9 @@
 //! there were placed; rows that it had not sent yet are gone with the folder, and so may be their step.
 //!
 //! **Before that is learnt** nothing may be placed that can be read again: who starts on an empty folder waits with files and
-//! journals until the service has answered once. What comes over a socket has keys of its own and need not wait.
+//! journals until the service has answered once, and whoever pushes records with names of their own (a document's `_id`, an
+//! entry's cursor) is told to come again. What else comes over a socket has keys that no other record ever has, and need not wait.
+//! Who has a plan asks as well, once a run, and adds what the service knows more: his folder may be an older one.
 //!
 //! A thread of its own, as all of it may wait for the network. While it waits the sender goes on, but for the instances
 //! whose steps the service does not have.
