@@ -7,9 +7,10 @@ use super::args::{Data, configured};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::{Output, bytes};
-use crate::config::{Config, InstanceTemplate};
+use crate::config::{Config, InstanceTemplate, StoreKind};
 use crate::daemon;
 use crate::http::Import;
+use crate::store::outbox::steps;
 use crate::store::{Options, Store};
 use crate::tail::{self, Progress, TailOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -92,6 +93,14 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -
         Some(path) => configured(Some(path))?,
         None => Config::default(),
     };
+    let is_afar = config.store.kind == StoreKind::Azure;
+    if is_afar && steps::read(&args.data.dir)?.is_none() {
+        return Err(CliError::Unavailable(format!(
+            "it is not known here how instances are spread, and what was sent before would be sent to other partitions: start \
+             the daemon on {} and import again",
+            args.data.dir.display()
+        )));
+    }
     let store = Store::open(&args.data.dir, Options::default())?;
     let mut reading = config.reading();
     if let Some(format) = &args.format {

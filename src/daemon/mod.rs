@@ -225,6 +225,8 @@ async fn serve(
     let (host, intake, steps) = (host(), store.intake(), store.steps());
     let held = HeldBytes::new(budget.held_bytes);
     let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone(), held };
+    // Before it is decided which sources begin: the answer may come in between, and then they begin twice, which is once.
+    let mut is_settled = router.is_settled();
     let sources = Arc::new(Mutex::new(Sources::start(ground, &reload::placeable(&config, &router), listeners)?));
     observe::fetch(&metrics, counted.clone(), push.clone(), store.intake());
     readiness.listeners_bound();
@@ -259,7 +261,6 @@ async fn serve(
     let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.display(), "ready");
 
-    let mut is_settled = router.is_settled();
     if !is_settled {
         tracing::warn!("files and journals wait until the remote store has said how instances are spread");
     }
@@ -325,6 +326,9 @@ async fn serve(
     // With it goes what the lifecycle waits for, and all but one hold of the sources.
     drop((ordered, running, afar_stop, verify_stop));
     hands.stop();
+    if let Some(outbox) = &outbox {
+        outbox.let_go();
+    }
     let drained = tokio::task::spawn_blocking(move || {
         if let Some(sources) = Arc::into_inner(sources) {
             sources.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).stop();

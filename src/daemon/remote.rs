@@ -9,12 +9,11 @@ use crate::lifecycle::{Archive, TableRule, Window};
 use crate::metrics::{Metrics, raise_to};
 use crate::outbox::{self, Bell, Counters, Inbox, Outbox, SetAside, Setup, dead};
 use crate::route::Spread;
-use crate::store::outbox::steps::{self, Steps};
+use crate::store::outbox::steps;
 use crate::store::outbox::{Dropped, Level};
 use crate::store::{OutboxOptions, Store};
 use crate::tables::connect::{ConnectError, connection_string};
 use crate::time;
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -75,18 +74,18 @@ impl Remote {
     }
 
     /// Has instances spread as they were when the daemon ran last. Where nothing is written down of that, as in a new folder,
-    /// the service has to be asked, unless instances never are.
+    /// the service has to be asked, whatever is configured now: earlier it may have been otherwise.
     pub(super) fn recall(&self, config: &Config) {
         let mut steps = match steps::read(&config.data_dir) {
             Ok(Some(steps)) => steps,
-            Ok(None) if config.store.azure.buckets_max == NonZeroU16::MIN => Steps::default(),
             Ok(None) => return,
             Err(error) => {
                 return tracing::error!(%error, "how instances are spread is not known here: the remote store is asked");
             }
         };
-        if steps.host != super::afar::id(config, &super::host()) {
-            // Under this name the service knows of none.
+        let (host, endpoint) = (super::afar::id(config, &super::host()), self.client.account().endpoint());
+        if (steps.host.as_str(), steps.endpoint.as_str()) != (host.as_str(), endpoint) {
+            // Under this name, this service knows of none.
             steps.planned.iter_mut().flat_map(|planned| &mut planned.steps).for_each(|step| step.is_afar = false);
         }
         self.spread.learn(steps.planned);

@@ -133,7 +133,9 @@ impl Hands {
             Step::DropUnarchived(table) => self.steps.drop_without_archive(table)?,
             Step::Seal(table) => self.seal(table, on)?,
             Step::Archive(table, place) => self.archive(table, place, on)?,
-            Step::RemoveArchive(table, generation, place) => self.remove_archive(table, *generation, place)?,
+            Step::RemoveArchive(table, generation, place) => {
+                self.remove_archive(table, *generation, place, |_| Ok(()))?;
+            }
         }
         Ok(())
     }
@@ -165,13 +167,21 @@ impl Hands {
         Ok(())
     }
 
-    fn remove_archive(&self, table: &DayTable, generation: i64, place: &str) -> Result<(), StepError> {
+    /// Removes an archive, unless `look`, with all else standing still, says why not.
+    pub(super) fn remove_archive(
+        &self,
+        table: &DayTable,
+        generation: i64,
+        place: &str,
+        look: impl FnOnce(&Archived) -> Result<(), StepError>,
+    ) -> Result<(), StepError> {
         let _one = self.alone()?;
         let state = self.steps.lifecycle_state()?;
         let is_it = |archived: &&Archived| {
             archived.table == *table && archived.generation == generation && archived.url == place
         };
         let Some(archived) = state.archives.iter().find(is_it) else { return Ok(()) };
+        look(archived)?;
         let archive = Archive::open(&address(place)?, &self.access.now(), &Patience::LIFECYCLE)?;
         archive.drop_archive(&described(archived)?)?;
         crate::failpoint!("archive-removed");

@@ -1,6 +1,6 @@
 //! Tables are asked for: those that were missing, and those that are needed soon.
 
-use super::sender::{Event, Sender};
+use super::sender::{Event, File, Sender};
 use super::tables::{is_needed_soon, needed_soon};
 use crate::azure::Error;
 use crate::key::DayTable;
@@ -52,7 +52,13 @@ impl Sender {
                 }
             }
         }
-        self.growth.forget(|table| table.end() <= today.minus(Duration::from_secs(86_400)));
+        // One that something waits for still is caught up with, however long ago its day was.
+        let Sender { growth, files, lanes, outside, .. } = self;
+        growth.forget(|table| {
+            let waits = |file: &File| file.live.day == *table && file.lanes.values().any(|id| lanes.contains_key(id));
+            let is_over = outside.windows.get(table.table()).is_none_or(|window| window.expired(table, today));
+            table.end() <= today.minus(Duration::from_secs(86_400)) && (is_over || !files.values().any(waits))
+        });
     }
 
     /// Asks for a table. One that is needed later is looked for first: it may be there.

@@ -191,7 +191,9 @@ impl Growth {
     /// With how many partitions the next day begins of an instance that has `has` today.
     pub(super) fn next_day(&self, key: &Key, has: NonZeroU16, now: Instant) -> NonZeroU16 {
         let Some(hot) = self.hot.get(key) else { return has };
-        let lately = |at: Instant| now.saturating_duration_since(at) < MEASURED;
+        // Of an hourly table there is no whole hour before the next one begins.
+        let length = key.0.end().since(key.0.start());
+        let lately = |at: Instant| now.saturating_duration_since(at) < MEASURED.min(length / 2);
         if lately(hot.measure.begun) || hot.throttled.is_some_and(lately) {
             return has;
         }
@@ -199,7 +201,7 @@ impl Growth {
         count_for(hot.measure.peak_a_second()).max(half).min(has)
     }
 
-    /// Forgets days that are over.
+    /// Forgets days that nothing is decided of any more.
     pub(super) fn forget(&mut self, is_over: impl Fn(&DayTable) -> bool) {
         self.hot.retain(|(table, _), _| !is_over(table));
     }
@@ -319,6 +321,17 @@ mod tests {
         watched.pass(7300, 100, 0, false);
         watched.growth.throttled(&key(), watched.now);
         assert_eq!(watched.growth.next_day(&key(), watched.has, watched.now), count(16), "it is throttled");
+    }
+
+    #[test]
+    fn an_hour_is_measured_over_its_half() {
+        let start = Instant::now();
+        let mut growth = Growth::new(AFTER, count(64));
+        let hour: Key = (DayTable::parse("Log2026112107").expect("an hour's table"), "web".into());
+        growth.measure(&hour, start);
+        let after = |minutes: u64| start + Duration::from_secs(60 * minutes);
+        assert_eq!(growth.next_day(&hour, count(16), after(29)), count(16));
+        assert_eq!(growth.next_day(&hour, count(16), after(30)), count(8));
     }
 
     #[test]

@@ -159,6 +159,7 @@ impl Outbox {
             tables: Spreading::tables(client.account().clone())?,
             data_dir: data_dir.into(),
             host,
+            endpoint: endpoint.clone(),
             windows: windows.clone(),
             steps: counters.spread_steps.clone(),
         };
@@ -195,6 +196,13 @@ impl Outbox {
     /// Whether one of its threads ended, which they do by themselves only by a fault of their own.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished() || self.spreading.is_finished()
+    }
+
+    /// Lets go of whoever waits for a decision that nobody takes any more. Does nothing while both threads run.
+    pub fn let_go(&self) {
+        if self.has_ended() {
+            self.spread.close();
+        }
     }
 
     /// As `daytable sources` shows it.

@@ -113,7 +113,8 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
         }
         let key = target
             .id
-            .map(|id| taking.key_of_name(&[to.as_deref().unwrap_or_default().as_bytes(), id.get().as_bytes()]));
+            .map(|id| taking.key_of_name(&[to.as_deref().unwrap_or_default().as_bytes(), id.get().as_bytes()]))
+            .transpose()?;
         let (identity, position) = key.unwrap_or_else(|| taking.key_of(number));
         items.put(name, &target, index, 201, (identity, position), |json| json.push_str(",\"result\":\"created\""));
         taking.write(number, INSTANCE, record, Some((identity, position)));

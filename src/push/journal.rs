@@ -89,8 +89,10 @@ fn write(entry: &Entry<'_>, reading: &EntryReading, number: u64, taking: &mut Ta
     }
     // A cursor is one of who pushes it: nobody writes over another's entries by naming them. Without one it is the number
     // of the entry in this upload.
-    let of_cursor = |(identity, position): (u64, u64)| (taking.key_of_name(&[&identity.to_be_bytes()]).0, position);
-    let key = origin.map_or((taking.key_of(index).0, number & POSITION_MAX), of_cursor);
+    let key = match origin {
+        Some((identity, position)) => (taking.key_of_name(&[&identity.to_be_bytes()])?.0, position),
+        None => (taking.key_of(index).0, number & POSITION_MAX),
+    };
     taking.write(index, Instance::Named(&["host"]), record, Some(key));
     Ok(())
 }

@@ -180,12 +180,16 @@ impl<'p> Taking<'p> {
         (self.identity, index as u64)
     }
 
-    /// Identity and position of a record that has a name of its own: the same for the same name, whoever else has it.
-    pub(super) fn key_of_name(&self, name: &[&[u8]]) -> (u64, u64) {
+    /// Identity and position of a record that has a name of its own: the same for the same name, whoever else has it. Sent
+    /// again it has to come to lie where it did, so it waits like a file until it is known how instances are spread.
+    pub(super) fn key_of_name(&self, name: &[&[u8]]) -> Result<(u64, u64), Refusal> {
+        if !self.setting.router.is_settled() {
+            return Err(Refusal::Busy("the remote store has not said yet how instances are spread"));
+        }
         let Request { credential, endpoint, .. } = self.request;
         let hash = hash(&[&[credential.name.as_bytes(), endpoint.source().as_bytes()], name].concat());
         let word = |at: usize| hash[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        (word(0), word(8) & POSITION_MAX)
+        Ok((word(0), word(8) & POSITION_MAX))
     }
 
     /// Bytes of the rows so far.

@@ -182,11 +182,20 @@ impl Spread {
         self.changed.notify_all();
     }
 
-    /// What earlier runs decided, which is known from now on.
+    /// What earlier runs decided, which is known from now on, beside what is known already.
     pub fn learn(&self, planned: Vec<Planned>) {
         let mut state = self.lock();
         for Planned { table, partition, steps } in planned {
-            state.plans.entry(table).or_default().entry(partition).or_insert(steps);
+            let known = state.plans.entry(table).or_default().entry(partition).or_default();
+            let ours = std::mem::replace(known, steps);
+            for step in ours {
+                match known.iter_mut().find(|known| (known.from, known.buckets) == (step.from, step.buckets)) {
+                    Some(known) => known.is_afar |= step.is_afar,
+                    None => known.push(step),
+                }
+            }
+            // Each begins where the one before it did, or later; of two that begin at one time the later decided one holds.
+            known.sort_by_key(|step| step.from);
         }
         state.is_known = true;
         self.count_held(&state);
@@ -236,13 +245,26 @@ impl Spread {
         self.held.load(Ordering::Acquire) > 0 && self.lock().steps(table, partition).iter().any(|step| !step.is_afar)
     }
 
-    /// Forgets day-tables that take no records any more. Says whether there were any.
+    /// Forgets day-tables that take no records any more. Says whether any of them had steps.
     pub fn forget(&self, is_over: impl Fn(&DayTable) -> bool) -> bool {
         let mut state = self.lock();
         let before = state.plans.len();
         state.plans.retain(|table, _| !is_over(table));
+        state.leases.retain(|table, _| !is_over(table));
+        state.leased = state.leases.values().map(|leases| leases.ends.len()).sum();
         self.count_held(&state);
         state.plans.len() != before
+    }
+
+    /// Whether there is anything to [forget](Spread::forget).
+    pub fn is_empty(&self) -> bool {
+        let state = self.lock();
+        state.plans.is_empty() && state.leases.is_empty()
+    }
+
+    /// Whether it is [closed](Spread::close).
+    pub fn is_closed(&self) -> bool {
+        self.lock().is_closed
     }
 
     /// Nobody waits here from now on: what would have been decided is not.
@@ -380,6 +402,27 @@ mod tests {
         assert!(!spread.is_held(&table(21), "web"));
         assert!(spread.forget(|table| table.to_string() == "Log20261121"));
         assert!(spread.planned().is_empty() && !spread.forget(|_| true));
+    }
+
+    #[test]
+    fn what_the_remote_store_knows_more_is_added_to_what_is_known() {
+        let step = |seconds, buckets, is_afar| Step { from: at(seconds), buckets: count(buckets), is_afar };
+        let planned = |steps: Vec<Step>| Planned { table: table(21), partition: "web".into(), steps };
+        let spread = Spread::new(Some(vec![planned(vec![step(10, 2, false), step(90, 8, false)])]));
+        spread.learn(vec![planned(vec![step(10, 2, true), step(50, 4, true)])]);
+        let merged = vec![step(10, 2, true), step(50, 4, true), step(90, 8, false)];
+        assert_eq!(spread.planned(), [planned(merged)]);
+        assert!(spread.is_held(&table(21), "web"));
+    }
+
+    #[test]
+    fn leases_of_days_that_are_over_make_room_for_those_of_others() {
+        let spread = Spread::new(Some(Vec::new()));
+        spread.lease(&table(20), "web", table(20).start(), ONE);
+        spread.lease(&table(21), "web", at(5), ONE);
+        assert!(!spread.forget(|day| *day == table(20)), "none of them had steps");
+        let state = spread.lock();
+        assert_eq!((state.leases.len(), state.leased), (1, 1));
     }
 
     #[test]

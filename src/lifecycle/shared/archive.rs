@@ -94,28 +94,32 @@ impl SharedHands {
         let sealed = self.seal(table, generation, &staging, on)?;
         self.is_empty(table, sealed.is_none());
         let Some((mut manifest, mut path, held)) = sealed else { return Ok(None) };
-        // In place of an archive that has other rows it would be a loss.
-        let before = match (listed.last(), noted) {
-            (Some(there), noted) if noted.as_ref().is_none_or(|noted| noted.generation <= there.generation()) => {
-                Some((archive.clone(), there.clone()))
-            }
-            (_, Some(noted)) => {
-                let archive = Archive::open(&address(&noted.url)?, &self.here.access(), &Patience::LIFECYCLE)?;
-                Some((archive, described(&noted)?))
-            }
-            (_, None) => None,
+        // In place of an archive that has other rows it would be a loss: of what stands at this place, which may not be noted,
+        // and of what is noted, which may be at another.
+        let mut before = Vec::new();
+        before.extend(listed.last().map(|there| (archive.clone(), there.clone())));
+        let is_listed = |noted: &Archived| {
+            noted.url == place && listed.last().is_some_and(|there| there.generation() == noted.generation)
         };
-        if let Some((archive, before)) = before
-            && !held.is_that_of(before.manifest())
-        {
-            let old = staging.path(&format!("before{}", sealed::EXTENSION));
+        if let Some(noted) = noted.filter(|noted| !is_listed(noted)) {
+            let archive = Archive::open(&address(&noted.url)?, &self.here.access(), &Patience::LIFECYCLE)?;
+            before.push((archive, described(&noted)?));
+        }
+        let mut whole = held.clone();
+        for (nth, (archive, before)) in before.iter().enumerate() {
+            if whole.is_that_of(before.manifest()) {
+                continue;
+            }
+            let old = staging.path(&format!("before{nth}{}", sealed::EXTENSION));
             let mut teller = self.here.teller(table, on);
-            archive.fetch(&before, &old, &mut |progress| teller.archive(progress))?;
+            archive.fetch(before, &old, &mut |progress| teller.archive(progress))?;
             drop(teller);
-            let merged = self.merge(table, generation, &staging, [&path, &old], &held, on)?;
+            // A name of its own: what is merged is read still.
+            let folder = format!("merged{nth}");
+            let merged = self.merge(table, generation, &staging, &folder, [&path, &old], &whole, on)?;
             if let Some(merged) = merged {
                 tracing::info!(%table, rows = merged.0.rows, had = before.manifest().rows, "is archived with the rows of its archive");
-                (manifest, path) = merged;
+                (manifest, path, whole) = merged;
             }
         }
         crate::failpoint!("shared-archive-staged");
@@ -149,10 +153,11 @@ impl SharedHands {
         table: &DayTable,
         generation: i64,
         staging: &Staging,
+        folder: &str,
         [first, other]: [&Path; 2],
         held: &Content,
         on: &mut OnWork<'_>,
-    ) -> Result<Option<(Manifest, PathBuf)>, StepError> {
+    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
         let (first, other) = (SealedFile::open_local(first)?, SealedFile::open_local(other)?);
         let mut content = Content::default();
         for row in merge::rows(&first, &other) {
@@ -162,8 +167,7 @@ impl SharedHands {
             return Ok(None);
         }
         let rows = merge::rows(&first, &other).map(|row| row.map_err(StepError::from));
-        // A name of its own: the first one is read still.
-        Ok(self.seal_rows(table, generation, staging, "merged", rows, on)?.map(|(manifest, path, _)| (manifest, path)))
+        self.seal_rows(table, generation, staging, folder, rows, on)
     }
 
     /// Reads a table and seals what was read; none where it has no rows.

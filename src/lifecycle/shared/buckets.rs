@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Each daytable writes rows of its own, so two that write one instance need not agree; who reads merges what he finds. A
-//! row is written before any row of a day-table is sent that was placed by it, and goes with its day-table.
+//! row is written before any row of a day-table is sent that was placed by it, and goes with the day-table, or with the last
+//! archive of it.
 
 use super::notes::{Notes, text};
 use crate::azure::{Entity, Query, Value, literal};

@@ -9,7 +9,7 @@ use crate::lifecycle::plan::{Archive as Rule, Limits, Step, TableRule};
 use crate::store::catalogue::Archived;
 use crate::store::sealed::Manifest;
 use crate::store::{LifecycleState, StoreError};
-use crate::tables::{AzureTables, Content, TableError, whole_table};
+use crate::tables::{AzureTables, Content, TableError, TableStore, whole_table};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -122,7 +122,7 @@ impl SharedHands {
         match step {
             Step::Archive(table, place) => self.archive(table, place, on).map(drop),
             Step::Drop(table) => self.drop_table(table, on),
-            Step::RemoveArchive(..) => self.here.take(step, on),
+            Step::RemoveArchive(table, generation, place) => self.remove_archive(table, *generation, place),
             // Whoever sends creates; nothing is sealed or dropped unarchived afar.
             Step::Create(_) | Step::Seal(_) | Step::DropUnarchived(_) => Ok(()),
         }
@@ -157,8 +157,31 @@ impl SharedHands {
         self.tables.drop_once(table)?;
         crate::failpoint!("shared-drop-after");
         self.notes().forget_restored(table)?;
-        self.notes().forget_steps_in(table)?;
+        // The rows of its archive have the keys that they got by its steps.
+        if latest(&self.state()?, table).is_none() {
+            self.notes().forget_steps_in(table)?;
+        }
         self.is_empty(table, false);
+        Ok(())
+    }
+
+    /// Removes an archive; the steps of its day go with the last one.
+    fn remove_archive(&self, table: &DayTable, generation: i64, place: &str) -> Result<(), StepError> {
+        let stands = || -> Result<bool, StepError> {
+            let is_restored = self.notes().restored()?.iter().any(|restored| restored.origin == *table);
+            Ok(is_restored || self.tables.tables()?.contains(table))
+        };
+        self.here.remove_archive(table, generation, place, |archived| {
+            // Since the plan was made its day may have been brought back.
+            if !archived.is_superseded && stands()? {
+                let what = format!("an archive of {table} is not removed: its table stands");
+                return Err(StoreError::Refused(what).into());
+            }
+            Ok(())
+        })?;
+        if latest(&self.state()?, table).is_none() && !stands()? {
+            self.notes().forget_steps_in(table)?;
+        }
         Ok(())
     }
 

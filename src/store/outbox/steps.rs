@@ -1,7 +1,7 @@
 //! `buckets.json`: over how many partitions instances are spread, and since when, beside the catalogue.
 //!
 //! ```text
-//! {"format":1,"host":"web-17-1f3a9c2e77b0d4a6","instances":[
+//! {"format":1,"host":"web-17-1f3a9c2e77b0d4a6","endpoint":"https://logs.table.core.windows.net","instances":[
 //!   {"table":"Log20261121","partition":"web","steps":[{"from":639308988610000000,"buckets":4,"is_afar":true}]}]}
 //! ```
 //!
@@ -29,6 +29,8 @@ const BYTES_MAX: u64 = 64 << 20;
 pub struct Steps {
     /// The daytable whose steps these are.
     pub host: String,
+    /// The service that was told of them.
+    pub endpoint: String,
     /// All of them.
     pub planned: Vec<Planned>,
 }
@@ -37,6 +39,8 @@ pub struct Steps {
 struct Written {
     format: u32,
     host: String,
+    #[serde(default)]
+    endpoint: String,
     instances: Vec<Instance>,
 }
 
@@ -74,10 +78,10 @@ pub fn read(data_dir: &Path) -> Result<Option<Steps>, StoreError> {
     let bytes = std::fs::read(&path).map_err(StoreError::io(&path))?;
     match serde_json::from_slice::<Written>(&bytes) {
         Ok(written) if written.format == FORMAT => {
-            let host = written.host.clone();
+            let Written { host, endpoint, .. } = written;
             let planned: Option<Vec<Planned>> = written.instances.into_iter().map(planned).collect();
             let planned = planned.ok_or_else(|| foreign(path, "it names no day-table, or a time that is none"))?;
-            Ok(Some(Steps { host, planned }))
+            Ok(Some(Steps { host, endpoint, planned }))
         }
         Ok(written) => Err(foreign(path, &format!("its format is {}, and {FORMAT} is known", written.format))),
         Err(error) => Err(foreign(path, &error.to_string())),
@@ -119,7 +123,7 @@ pub fn write(data_dir: &Path, steps: &Steps) -> Result<(), StoreError> {
             .collect(),
     };
     let instances = steps.planned.iter().map(instance).collect();
-    let written = Written { format: FORMAT, host: steps.host.clone(), instances };
+    let written = Written { format: FORMAT, host: steps.host.clone(), endpoint: steps.endpoint.clone(), instances };
     let bytes = serde_json::to_vec(&written).map_err(|error| StoreError::io(&path)(error.into()))?;
     let partial = path.with_extension("json.partial");
     let put = || {
@@ -151,7 +155,7 @@ mod tests {
             partition: "web \"17\"".into(),
             steps: vec![step(639_308_988_610_000_000, 2, true), step(639_308_989_610_000_000, 8, false)],
         };
-        let mut steps = Steps { host: "web".into(), planned: vec![planned] };
+        let mut steps = Steps { host: "web".into(), endpoint: "https://a".into(), planned: vec![planned] };
         write(dir.path(), &steps).expect("written");
         assert_eq!(read(dir.path()).expect("read"), Some(steps.clone()));
         steps.planned.clear();
