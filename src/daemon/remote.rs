@@ -9,11 +9,12 @@ use crate::lifecycle::{Archive, TableRule, Window};
 use crate::metrics::{Metrics, raise_to};
 use crate::outbox::{self, Bell, Counters, Inbox, Outbox, SetAside, Setup, dead};
 use crate::route::Spread;
-use crate::store::outbox::steps;
+use crate::store::outbox::steps::{self, Steps};
 use crate::store::outbox::{Dropped, Level};
 use crate::store::{OutboxOptions, Store};
 use crate::tables::connect::{ConnectError, connection_string};
 use crate::time;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -74,10 +75,12 @@ impl Remote {
     }
 
     /// Has instances spread as they were when the daemon ran last. Where nothing is written down of that, as in a new folder,
-    /// the service has to be asked, whatever is configured now: earlier it may have been otherwise.
+    /// the service has to be asked first, unless instances never are.
     pub(super) fn recall(&self, config: &Config) {
         let mut steps = match steps::read(&config.data_dir) {
             Ok(Some(steps)) => steps,
+            // It is asked all the same, but nobody waits for the answer.
+            Ok(None) if config.store.azure.buckets_max == NonZeroU16::MIN => Steps::default(),
             Ok(None) => return,
             Err(error) => {
                 return tracing::error!(%error, "how instances are spread is not known here: the remote store is asked");
