@@ -105,7 +105,7 @@ impl SharedHands {
             let archive = Archive::open(&address(&noted.url)?, &self.here.access(), &Patience::LIFECYCLE)?;
             before.push((archive, described(&noted)?));
         }
-        let mut whole = held.clone();
+        let mut whole = held;
         for (nth, (archive, before)) in before.iter().enumerate() {
             if whole.is_that_of(before.manifest()) {
                 continue;
@@ -115,8 +115,8 @@ impl SharedHands {
             archive.fetch(before, &old, &mut |progress| teller.archive(progress))?;
             drop(teller);
             // A name of its own: what is merged is read still.
-            let folder = format!("merged{nth}");
-            let merged = self.merge(table, generation, &staging, &folder, [&path, &old], &whole, on)?;
+            let folder = staging.path(&format!("merged{nth}"));
+            let merged = self.merge(table, generation, &folder, [&path, &old], &whole, on)?;
             if let Some(merged) = merged {
                 tracing::info!(%table, rows = merged.0.rows, had = before.manifest().rows, "is archived with the rows of its archive");
                 (manifest, path, whole) = merged;
@@ -152,8 +152,7 @@ impl SharedHands {
         &self,
         table: &DayTable,
         generation: i64,
-        staging: &Staging,
-        folder: &str,
+        folder: &Path,
         [first, other]: [&Path; 2],
         held: &Content,
         on: &mut OnWork<'_>,
@@ -167,7 +166,7 @@ impl SharedHands {
             return Ok(None);
         }
         let rows = merge::rows(&first, &other).map(|row| row.map_err(StepError::from));
-        self.seal_rows(table, generation, staging, folder, rows, on)
+        self.seal_rows(table, generation, folder, rows, on)
     }
 
     /// Reads a table and seals what was read; none where it has no rows.
@@ -179,7 +178,7 @@ impl SharedHands {
         on: &mut OnWork<'_>,
     ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
         let rows = whole_table(&*self.tables, table).map(|row| row.map_err(StepError::from));
-        self.seal_rows(table, generation, staging, "rows", rows, on)
+        self.seal_rows(table, generation, &staging.path("rows"), rows, on)
     }
 
     /// Seals rows, by way of a data folder of this name; none where there are none.
@@ -187,13 +186,11 @@ impl SharedHands {
         &self,
         table: &DayTable,
         generation: i64,
-        staging: &Staging,
-        folder: &str,
+        folder: &Path,
         rows: impl Iterator<Item = Result<Entity, StepError>>,
         on: &mut OnWork<'_>,
     ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
-        let folder = staging.path(folder);
-        let store = Store::open(&folder, Options { commit_interval: Duration::from_secs(1), ..Options::default() })?;
+        let store = Store::open(folder, Options { commit_interval: Duration::from_secs(1), ..Options::default() })?;
         let sealed = self.fill(table, rows, &store, on).and_then(|content| {
             if content.rows == 0 {
                 return Ok(None);
