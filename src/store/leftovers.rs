@@ -8,7 +8,6 @@ use super::StoreError;
 use super::catalogue::Catalogue;
 use super::open::{Layout, discard, manifest_of};
 use crate::key::DayTable;
-use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What the name of a file ends in that is still being written.
@@ -42,33 +41,6 @@ pub(crate) fn sweep(layout: &Layout, catalogue: &mut Catalogue) -> Result<(), St
         }
     }
     Ok(())
-}
-
-/// Files in `tables/` that are of nobody and have rows, as far as can be told: neither live, nor being made or let go, nor of a
-/// day that was dropped.
-///
-/// # Errors
-///
-/// Where the catalogue cannot be read. A folder that cannot be listed has none.
-pub(crate) fn unnamed(data: &Path, catalogue: &Catalogue) -> Result<Vec<String>, StoreError> {
-    let tables = Layout { data: data.into() }.tables();
-    // The folder first: what is made afterwards is named when the catalogue is asked, or not in the list.
-    let mut names: Vec<String> = std::fs::read_dir(&tables)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.ends_with(".db") || name.ends_with(".parquet"))
-        .collect();
-    let dropped = catalogue.dropped()?;
-    let making = catalogue.making_if_known()?;
-    let live: BTreeSet<String> = catalogue.files()?.into_iter().map(|file| file.name).collect();
-    names.retain(|name| {
-        let is_dropped = parse_name(name).is_some_and(|(day, _)| dropped.contains(&day));
-        !is_dropped && !live.contains(name) && !making.contains(name) && !is_empty(&tables.join(name))
-    });
-    names.sort();
-    Ok(names)
 }
 
 /// Removes what was written of `output`, which never was data, or is none any more.

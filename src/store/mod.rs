@@ -33,7 +33,7 @@ mod counts;
 mod day;
 pub mod error;
 pub mod intake;
-pub(crate) mod leftovers;
+mod leftovers;
 pub mod once;
 mod open;
 mod open_scan;

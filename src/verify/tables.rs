@@ -1,16 +1,15 @@
 //! The day-tables: their files against the catalogue and against their checksums.
 
-use super::{Kind, LOOK_WAIT, Run};
+use super::{Kind, Run};
 use crate::store::catalogue::Catalogue;
 use crate::store::check::{Checked, Fault, Noted, open_file, sealed_file};
-use crate::store::{Reader, StoreError, leftovers, sealed};
+use crate::store::{Reader, StoreError, sealed};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 const ADVICE_COUNT: &str = "stop the daemon and copy the folder; bring the file and catalog.db back from one backup, or run `daytable repair`, which says what is missing";
 const ADVICE_PAGE: &str = "look after the disk; other pages are read as before. Bring the file back from a backup, or export the rest with `daytable query` and drop the table";
 const ADVICE_SEALED: &str = "look after the disk; put a copy from its archive, or from a backup, in its place while the daemon is stopped (`daytable restore --as` gives its rows under another name)";
-const ADVICE_UNNAMED: &str = "bring catalog.db back from the backup that this file is of; else keep a copy of the file, and see what `daytable repair` says of it";
 const ADVICE_MISSING: &str =
     "bring it back from a backup, or from its archive by `daytable restore`; `daytable repair` goes on without it";
 
@@ -53,29 +52,6 @@ impl Run<'_> {
             tables.insert(table);
         }
         self.report.verdict.tables = tables.len() as u64;
-        if let Some(catalogue) = catalogue {
-            self.unnamed(catalogue);
-        }
-    }
-
-    /// Looks for files with rows that nobody names. What is on its way is looked at again.
-    fn unnamed(&mut self, catalogue: &Catalogue) {
-        let mut found: Option<Vec<String>> = None;
-        for _ in 0..2 {
-            let Ok(names) = leftovers::unnamed(self.ask.data_dir, catalogue) else { return };
-            found = Some(match found {
-                Some(before) => before.into_iter().filter(|name| names.contains(name)).collect(),
-                None => names,
-            });
-            if found.as_ref().is_none_or(Vec::is_empty) || self.told(0).is_break() {
-                return;
-            }
-            std::thread::sleep(LOOK_WAIT);
-        }
-        for name in found.into_iter().flatten() {
-            let what = "the catalogue does not name it: its rows are in no answer".to_owned();
-            self.find(Kind::Table, &table_of(&name), Some(&name), what, ADVICE_UNNAMED);
-        }
     }
 
     fn file(&mut self, catalogue: Option<&Catalogue>, name: &str, is_sealed: bool) -> Checked {

@@ -253,11 +253,6 @@ impl Catalogue {
         self.all("SELECT name FROM making", |row| row.get(0))
     }
 
-    /// The same, of a catalogue that may be older than this version and know of none.
-    pub(crate) fn making_if_known(&self) -> Result<Vec<String>, StoreError> {
-        if self.has_life()? { self.making() } else { Ok(Vec::new()) }
-    }
-
     /// Names `file`, as it is, as a live file of its day, which stands from now on unless it `stands_restored`.
     pub(crate) fn put_file(
         &mut self,
