@@ -14,7 +14,7 @@ use crate::config::{JournalConfig, ReadFrom};
 use crate::log::own;
 use crate::route::{Lanes, Origin, Router};
 use crate::rows::{Rows, count};
-use crate::store::{Intake, Ledger, Refused, SourceKind, SourceState, SourceStatus, Submission};
+use crate::store::{Intake, Refused, SourceKind, SourceState, Submission};
 use crate::time::{self, Ticks};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,24 +91,7 @@ impl Follower {
             Some(directory) => format!("journal:{}", directory.display()),
         };
         let identity = xxhash_rust::xxh3::xxh3_64(format!("{}\n{source}", config.name).as_bytes());
-        let state = SourceState {
-            identity,
-            block: config.name.clone(),
-            kind: SourceKind::Journal,
-            path,
-            device: 0,
-            inode: 0,
-            generation: 0,
-            head: Default::default(),
-            position: 0,
-            marks: Vec::new(),
-            last_time: None,
-            cursor: String::new(),
-            learned: String::new(),
-            status: SourceStatus::Live,
-            ledger: Ledger::default(),
-            seen: time::now(),
-        };
+        let state = SourceState::new(identity, SourceKind::Journal, config.name.clone(), path);
         let (directory, units) = (config.directory.clone(), config.units.clone());
         let mut follower = Follower {
             query: Query { directory, units, level_at_least: config.level_at_least },

@@ -138,6 +138,30 @@ pub struct SourceState {
     pub seen: Ticks,
 }
 
+impl SourceState {
+    /// Of a source that nothing was read from: live, without a file, at its beginning.
+    pub fn new(identity: u64, kind: SourceKind, block: String, path: PathBuf) -> SourceState {
+        SourceState {
+            identity,
+            block,
+            kind,
+            path,
+            device: 0,
+            inode: 0,
+            generation: 0,
+            head: Mark::default(),
+            position: 0,
+            cursor: String::new(),
+            marks: Vec::new(),
+            last_time: None,
+            learned: String::new(),
+            status: SourceStatus::Live,
+            ledger: Ledger::default(),
+            seen: crate::time::now(),
+        }
+    }
+}
+
 #[cfg(test)]
 pub(crate) fn tests_state(identity: u64) -> SourceState {
     SourceState {

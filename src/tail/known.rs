@@ -4,7 +4,7 @@
 
 use super::content::Facts;
 use super::identity::{identity_of, mark_at};
-use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
+use crate::store::{SourceKind, SourceState};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -97,22 +97,11 @@ impl Known {
     ) -> SourceState {
         let (generation, identity) = self.next_identity(facts.device, facts.inode, head);
         SourceState {
-            identity,
-            block: block.to_owned(),
-            kind,
-            path,
             device: facts.device,
             inode: facts.inode,
             generation,
             head: mark_at(head.len() as u64, head),
-            position: 0,
-            marks: Vec::new(),
-            last_time: None,
-            cursor: String::new(),
-            learned: String::new(),
-            status: SourceStatus::Live,
-            ledger: Ledger::default(),
-            seen: crate::time::now(),
+            ..SourceState::new(identity, kind, block.to_owned(), path)
         }
     }
 

@@ -6,7 +6,7 @@ use crate::archive::{Access, Archive, Patience};
 use crate::batch::Batch;
 use crate::key::{DayTable, Period, RowKey, TableName};
 use crate::record::{Field, Level, Record, Value};
-use crate::store::catalogue::{LiveFile, Seal};
+use crate::store::catalogue::Seal;
 use crate::store::{Done, Options, Store, Submission, sealed, source};
 use crate::time::Ticks;
 use std::fs;
@@ -53,16 +53,7 @@ fn write(store: &Store, at: Ticks, from: u64, to: u64, instances: u64) {
 /// Seals a day as the lifecycle does. Gives its file.
 fn seal(store: &Store, at: Ticks) -> PathBuf {
     let sealing = store.steps().begin_seal(&table(at)).expect("begun");
-    let mut inputs = sealing.inputs.clone();
-    inputs.sort_by_key(LiveFile::generation);
-    let folder = sealing.path.parent().expect("a folder");
-    let what = sealed::Sealing {
-        table: sealing.table.clone(),
-        generation: sealing.generation,
-        inputs: inputs.iter().map(|file| folder.join(&file.name)).collect(),
-        committed: store.steps().committed().expect("read"),
-        out: sealing.path.clone(),
-    };
+    let what = sealing.to_write(store.steps().committed().expect("read"));
     let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
     let (bytes, sha256, rows) = (manifest.bytes, manifest.sha256, manifest.rows);
     let times = Some((at, at.plus(Duration::from_secs(3600))));

@@ -2,7 +2,7 @@
 
 use super::{Bytes, Hands, OnWork, StepError, seal_of};
 use crate::key::DayTable;
-use crate::store::catalogue::{LiveFile, Seal};
+use crate::store::catalogue::Seal;
 use crate::store::sealed;
 use crate::store::{Sealing, StoreError};
 use crate::time;
@@ -30,15 +30,7 @@ impl Hands {
 
     /// Writes the sealed file, and compares it with what it was made of.
     fn write(&self, sealing: &Sealing, on: &mut OnWork<'_>) -> Result<Seal, StepError> {
-        let mut inputs = sealing.inputs.clone();
-        inputs.sort_by_key(LiveFile::generation);
-        let what = sealed::Sealing {
-            table: sealing.table.clone(),
-            generation: sealing.generation,
-            inputs: inputs.iter().map(|file| self.path_of(&file.name)).collect(),
-            committed: self.steps.committed()?,
-            out: sealing.path.clone(),
-        };
+        let what = sealing.to_write(self.steps.committed()?);
         let mut teller = self.teller(&sealing.table, on);
         let manifest = sealed::seal(&what, &mut |progress| teller.seal(progress));
         drop(teller);

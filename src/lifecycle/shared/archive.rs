@@ -16,7 +16,7 @@ use super::merge;
 use crate::archive::{Archive, Patience};
 use crate::key::DayTable;
 use crate::lifecycle::hands::{Kept, OnWork, StepError, address, described, seal_of};
-use crate::store::catalogue::{Archived, LiveFile};
+use crate::store::catalogue::Archived;
 use crate::store::sealed::{self, Manifest, SealedFile};
 use crate::store::{Done, Options, Store, StoreError, Submission};
 use crate::tables::gather::Gather;
@@ -196,16 +196,9 @@ impl SharedHands {
                 return Ok(None);
             }
             let steps = store.steps();
-            let mut inputs = steps.begin_seal(table)?.inputs;
-            inputs.sort_by_key(LiveFile::generation);
             let path = folder.join(format!("{table}.{generation}{}", sealed::EXTENSION));
-            let what = sealed::Sealing {
-                table: table.clone(),
-                generation,
-                inputs: inputs.iter().map(|file| folder.join("tables").join(&file.name)).collect(),
-                committed: steps.committed()?,
-                out: path.clone(),
-            };
+            let sealing = steps.begin_seal(table)?;
+            let what = sealed::Sealing { generation, out: path.clone(), ..sealing.to_write(steps.committed()?) };
             let mut teller = self.here.teller(table, on);
             let manifest = sealed::seal(&what, &mut |progress| teller.seal(progress))?;
             if !content.is_that_of(&manifest) {

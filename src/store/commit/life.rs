@@ -7,8 +7,9 @@
 use super::Committer;
 use crate::key::DayTable;
 use crate::store::StoreError;
-use crate::store::catalogue::{Archived, LiveFile, Permit, Role, Seal};
+use crate::store::catalogue::{Archived, Committed, LiveFile, Permit, Role, Seal};
 use crate::store::open;
+use crate::store::sealed;
 use crate::time::{self, Ticks};
 use std::path::PathBuf;
 
@@ -25,6 +26,21 @@ pub struct Sealing {
     pub output: String,
     /// Its path.
     pub path: PathBuf,
+}
+
+impl Sealing {
+    /// How its sealed file is written, where `committed` says which commits happened.
+    pub(crate) fn to_write(&self, committed: Committed) -> sealed::Sealing {
+        let mut inputs: Vec<&LiveFile> = self.inputs.iter().collect();
+        inputs.sort_by_key(|file| file.generation());
+        sealed::Sealing {
+            table: self.table.clone(),
+            generation: self.generation,
+            inputs: inputs.into_iter().map(|file| self.path.with_file_name(&file.name)).collect(),
+            committed,
+            out: self.path.clone(),
+        }
+    }
 }
 
 /// A day that is being brought back.

@@ -7,16 +7,7 @@ use std::ops::ControlFlow;
 /// Seals what a day has, as the lifecycle does.
 fn write_sealed(store: &Store, at: Ticks) -> (Sealing, Seal) {
     let sealing = store.steps().begin_seal(&table(at)).expect("begun");
-    let mut inputs = sealing.inputs.clone();
-    inputs.sort_by_key(catalogue::LiveFile::generation);
-    let folder = sealing.path.parent().expect("a folder");
-    let what = sealed::Sealing {
-        table: sealing.table.clone(),
-        generation: sealing.generation,
-        inputs: inputs.iter().map(|file| folder.join(&file.name)).collect(),
-        committed: store.steps().committed().expect("read"),
-        out: sealing.path.clone(),
-    };
+    let what = sealing.to_write(store.steps().committed().expect("read"));
     let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
     let (bytes, sha256, rows) = (manifest.bytes, manifest.sha256, manifest.rows);
     (sealing, Seal { bytes, sha256, rows, times: None, at: Ticks::MIN })
