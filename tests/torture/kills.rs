@@ -4,7 +4,7 @@ use crate::found::{Found, Tally};
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
-use crate::{Options, in_parallel};
+use crate::{Options, in_rounds};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,14 +14,7 @@ const ROUND: u64 = 24;
 
 /// Kills `options.count` times, in rounds that each begin with an empty folder.
 pub(crate) fn random(options: &Options) -> Found {
-    let tally = Tally::begin();
-    let rounds = options.count.div_ceil(ROUND);
-    let faults = in_parallel(options.jobs, options.seed..options.seed + rounds, |seed| {
-        let again = format!("--count {ROUND} --seed {seed}");
-        run::in_place(options, |place| play(options, place, seed, &tally))
-            .map_err(|fault| format!("{}\n  {fault}", options.again("kills", &again)))
-    });
-    tally.found(options, "kills", &format!("{} kills", rounds * ROUND), &faults)
+    in_rounds(options, "kills", ROUND, "kills", |place, seed, tally| play(options, place, seed, tally))
 }
 
 fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<(), String> {

@@ -44,6 +44,7 @@ mod tracer;
 mod troubles;
 mod world;
 
+use found::{Found, Tally};
 use options::Options;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -73,6 +74,25 @@ fn main() -> ExitCode {
             ExitCode::from(64)
         }
     }
+}
+
+/// Does something `options.count` times, in rounds of so many that each begin with an empty folder and a seed of their own.
+/// `what` was done, such as "kills".
+pub(crate) fn in_rounds(
+    options: &Options,
+    mode: &str,
+    round: u64,
+    what: &str,
+    play: impl Fn(&run::Place, u64, &Tally) -> Result<(), String> + Sync,
+) -> Found {
+    let tally = Tally::begin();
+    let rounds = options.count.div_ceil(round);
+    let faults = in_parallel(options.jobs, options.seed..options.seed + rounds, |seed| {
+        let again = format!("--count {round} --seed {seed}");
+        run::in_place(options, |place| play(place, seed, &tally))
+            .map_err(|fault| format!("{}\n  {fault}", options.again(mode, &again)))
+    });
+    tally.found(options, mode, &format!("{} {what}", rounds * round), &faults)
 }
 
 /// Does `one` for each of `numbers`, `jobs` at a time. Prints the faults as they come, and gives them.

@@ -9,7 +9,7 @@ use crate::kills::{begin, under_way};
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
-use crate::{Options, in_parallel};
+use crate::{Options, in_rounds};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -23,17 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Kills `options.count` times while rows are sent.
 pub(crate) fn sending(options: &Options) -> Found {
-    let tally = Tally::begin();
     if options.collector.name() != "daytable" {
-        return tally.found(options, "outbox", "0 kills, as it has none", &[]);
+        return Tally::begin().found(options, "outbox", "0 kills, as it has none", &[]);
     }
-    let rounds = options.count.div_ceil(ROUND);
-    let faults = in_parallel(options.jobs, options.seed..options.seed + rounds, |seed| {
-        let again = format!("--count {ROUND} --seed {seed}");
-        run::in_place(options, |place| play(options, place, seed, &tally))
-            .map_err(|fault| format!("{}\n  {fault}", options.again("outbox", &again)))
-    });
-    tally.found(options, "outbox", &format!("{} kills while rows were sent to Azurite", rounds * ROUND), &faults)
+    let what = "kills while rows were sent to Azurite";
+    in_rounds(options, "outbox", ROUND, what, |place, seed, tally| play(options, place, seed, tally))
 }
 
 fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<(), String> {

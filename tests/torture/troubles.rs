@@ -10,7 +10,7 @@ use crate::kills::{begin, under_way};
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
-use crate::{Options, in_parallel};
+use crate::{Options, in_rounds};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -21,17 +21,12 @@ use std::time::Duration;
 
 /// Lives of a round.
 const LIVES: u64 = 12;
+/// Formats of the data folder before today's, each with a folder in `tests/formats`.
+const OLD_FORMATS: u64 = 4;
 
 /// Leads a collector through trouble for `options.count` lives.
 pub(crate) fn random(options: &Options) -> Found {
-    let tally = Tally::begin();
-    let rounds = options.count.div_ceil(LIVES);
-    let faults = in_parallel(options.jobs, options.seed..options.seed + rounds, |seed| {
-        let again = format!("--count {LIVES} --seed {seed}");
-        run::in_place(options, |place| play(options, place, seed, &tally))
-            .map_err(|fault| format!("{}\n  {fault}", options.again("troubles", &again)))
-    });
-    tally.found(options, "troubles", &format!("{} lives in trouble", rounds * LIVES), &faults)
+    in_rounds(options, "troubles", LIVES, "lives in trouble", |place, seed, tally| play(options, place, seed, tally))
 }
 
 fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<(), String> {
@@ -40,7 +35,7 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     let mut random = Random::new(seed.rotate_left(32) ^ 0x7472_6f75);
     let mut world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
     if collector.name() == "daytable" && seed.is_multiple_of(2) {
-        unpack(place, 1 + random.below(3)).map_err(failed)?;
+        unpack(place, 1 + random.below(OLD_FORMATS)).map_err(failed)?;
         let old = collector.messages(&place.home()).map_err(failed)?;
         old.into_iter().for_each(|message| *world.written.others.entry(message).or_default() += 1);
     }

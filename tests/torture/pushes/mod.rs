@@ -13,7 +13,7 @@ use crate::line::Id;
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
-use crate::{Options, in_parallel};
+use crate::{Options, in_rounds};
 use protocol::{PROTOCOLS, Protocol};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -32,19 +32,12 @@ const STEP: u64 = 7919;
 
 /// Pushes `options.count` times.
 pub(crate) fn repeated(options: &Options) -> Found {
-    let tally = Tally::begin();
     if options.collector.name() != "daytable" {
-        return tally.found(options, "pushes", "0 pushes, as it takes none", &[]);
+        return Tally::begin().found(options, "pushes", "0 pushes, as it takes none", &[]);
     }
-    let rounds = options.count.div_ceil(ROUND);
-    let faults = in_parallel(options.jobs, options.seed..options.seed + rounds, |seed| {
-        let pushes = ROUND.min(options.count);
-        let again = format!("--count {pushes} --seed {seed}");
-        run::in_place(options, |place| play(options, place, seed, pushes, &tally))
-            .map_err(|fault| format!("{}\n  {fault}", options.again("pushes", &again)))
-    });
-    let pushes = if rounds == 1 { options.count } else { rounds * ROUND };
-    tally.found(options, "pushes", &format!("{pushes} pushes, each cut and repeated"), &faults)
+    let round = options.count.clamp(1, ROUND);
+    let what = "pushes, each cut and repeated";
+    in_rounds(options, "pushes", round, what, |place, seed, tally| play(options, place, seed, round, tally))
 }
 
 /// One client and one daemon.
