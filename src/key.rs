@@ -344,8 +344,14 @@ impl RowKey {
             Some(_) => return Err(error()),
             None => (text, 0),
         };
-        let bytes = key.as_bytes();
-        if bytes.len() != 49 || bytes[19] != b'-' || bytes[36] != b'-' || !key.is_ascii() || key.contains('+') {
+        // Digits alone: a sign is not one, and what reads numbers takes it.
+        let is_part = |(place, byte): (usize, u8)| match place {
+            19 | 36 => byte == b'-',
+            0..19 | 50.. => byte.is_ascii_digit(),
+            49 => byte == b'_',
+            _ => byte.is_ascii_hexdigit(),
+        };
+        if key.len() != 49 || !text.bytes().enumerate().all(is_part) {
             return Err(error());
         }
         let inverted_ticks: i64 = key[..19].parse().map_err(|_| error())?;
@@ -436,6 +442,8 @@ mod tests {
             "",
             "2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a1",
             "+516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12",
+            "-516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12",
+            "2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12_+001",
         ] {
             assert!(RowKey::parse(key).is_err(), "{key}");
         }
