@@ -10,7 +10,7 @@
 use super::content::{Content, Facts};
 use super::cursor::{Cursor, last_newline_end};
 use super::discover::{Discovery, Found};
-use super::hints::{Heard, Hints};
+use super::hints::Heard;
 use super::identity::{Likeness, head_of};
 use super::known::Known;
 use super::options::{Pace, TailOptions};
@@ -68,7 +68,7 @@ pub fn begin(
 ) -> io::Result<Vec<Adoptee>> {
     let patterns = blocks.iter().map(Patterns::new).collect::<Result<Vec<_>, _>>();
     let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let mut discovery = Discovery::new(patterns, &Hints::default(), false);
+    let mut discovery = Discovery::new(patterns, None);
     let found = discovery.look(&Heard::default(), Instant::now(), &Pace::default()).found;
     let mut known = Known::new(sources);
     let (mut files, mut adoptees) = (BTreeMap::<(u64, u64), (PathBuf, Option<PathBuf>, u64)>::new(), Vec::new());
@@ -106,7 +106,7 @@ pub fn begin(
 /// Where a pattern is none.
 pub fn matches(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
     let patterns = Patterns::new(block).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    let mut discovery = Discovery::new(vec![patterns], &Hints::default(), false);
+    let mut discovery = Discovery::new(vec![patterns], None);
     Ok(discovery
         .look(&Heard::default(), Instant::now(), &Pace::default())
         .found

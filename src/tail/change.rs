@@ -62,7 +62,7 @@ impl Follower {
         self.is_first_look = true;
         self.parked.clear();
         let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
-        self.discovery = Discovery::new(patterns, &self.hints, with_events);
+        self.discovery = Discovery::new(patterns, with_events.then_some(&self.hints));
         self.files.set_open_max(open_max(&blocks));
         let before = std::mem::replace(&mut self.blocks, blocks);
         self.counters = counters;

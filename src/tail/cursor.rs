@@ -107,10 +107,10 @@ impl Cursor {
         Arc::make_mut(&mut self.state)
     }
 
-    fn parts(&mut self) -> (&mut SourceState, &mut Reader) {
-        let state = Arc::make_mut(&mut self.state);
-        let reader = self.reader.get_or_insert_with(|| Box::new(Reader::of(state)));
-        (state, reader)
+    /// The state, of which whoever changes it makes a copy of its own, and what reads by it.
+    fn parts(&mut self) -> (&mut Arc<SourceState>, &mut Reader) {
+        let reader = self.reader.get_or_insert_with(|| Box::new(Reader::of(&self.state)));
+        (&mut self.state, reader)
     }
 
     /// Goes back to what is committed, or to where it was begun.
@@ -122,7 +122,7 @@ impl Cursor {
     }
 
     /// Forgets where its records go, and what their path gives them: the configuration has other tables, another name for
-    /// the instance or other fields. Or nothing was read for long, and nobody may ever ask again.
+    /// the instance or other fields. Or nothing was read for a while, and nobody may ever ask again.
     pub(super) fn forget_reader(&mut self) {
         self.reader = None;
     }
@@ -185,6 +185,9 @@ impl Cursor {
 
     /// Writes the records at the position, of which `data` follows. Gives how many bytes they take.
     fn records(&mut self, data: &[u8], rest: Rest, desk: &mut Desk<'_>) -> usize {
+        if data.is_empty() {
+            return 0;
+        }
         let whole = match rest {
             Rest::Everything => data.len(),
             _ => memrchr(b'\n', data).map_or(0, |newline| newline + 1),
@@ -193,8 +196,13 @@ impl Cursor {
         let (reading, unfinished) = (&desk.options.reading, data.len() - whole);
         let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending);
         let (state, reader) = self.parts();
-        while let Some(record) = records.next(&reader.learned, reading) {
-            reader.record(record, state, desk);
+        let mut next = records.next(&reader.learned, reading);
+        if next.is_some() {
+            let state = Arc::make_mut(state);
+            while let Some(record) = next {
+                reader.record(record, state, desk);
+                next = records.next(&reader.learned, reading);
+            }
         }
         self.open = records.open();
         records.consumed()
@@ -228,7 +236,7 @@ impl Cursor {
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
         let (limit, reading) = (desk.options.line_bytes_max, &desk.options.reading);
         let (state, reader) = self.parts();
-        reader.record(cut_record(&kept, limit, cut, &reader.learned, reading), state, desk);
+        reader.record(cut_record(&kept, limit, cut, &reader.learned, reading), Arc::make_mut(state), desk);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, desk.counters);
         self.passed = None;
@@ -237,6 +245,7 @@ impl Cursor {
 
     fn advance(&mut self, by: u64, window: &[u8], counters: &BlockCounters) {
         let (state, reader) = self.parts();
+        let state = Arc::make_mut(state);
         state.position += by;
         state.ledger.bytes += by;
         state.learned = reader.learned.save();

@@ -55,9 +55,9 @@ struct Folder {
 const TIME_GRAIN: Duration = Duration::from_millis(50);
 
 impl Discovery {
-    /// Nothing is listed yet.
-    pub(super) fn new(patterns: Vec<Patterns>, hints: &Hints, with_events: bool) -> Discovery {
-        let events = FolderEvents::new(hints, with_events);
+    /// Nothing is listed yet. `hints` hear of the folders' events, where they are wanted.
+    pub(super) fn new(patterns: Vec<Patterns>, hints: Option<&Hints>) -> Discovery {
+        let events = FolderEvents::new(hints);
         Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, errors: 0 }
     }
 
@@ -198,7 +198,7 @@ mod tests {
 
     fn discovery(include: &Path) -> Discovery {
         let options = TailOptions::new("t", vec![include.to_string_lossy().into_owned()]);
-        Discovery::new(vec![Patterns::new(&options).expect("patterns")], &Hints::default(), false)
+        Discovery::new(vec![Patterns::new(&options).expect("patterns")], None)
     }
 
     #[test]

@@ -7,65 +7,98 @@
 //! others the writer may be elsewhere, where no event tells of it.
 
 use super::content::Facts;
-use super::followed::Hold;
+use super::followed::{Followed, Hold};
 use super::follower::Follower;
-use super::hints::{Heard, Hints};
 use crate::config::Watch;
-use notify::{EventKindMask, RecommendedWatcher, RecursiveMode, Watcher};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
 use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The files that the kernel watches.
+/// Bytes of events that are taken from the kernel at once: about 250 of them.
+const EVENTS_BYTES: usize = 4096;
+
+/// The files that the kernel watches. There may be tens of thousands, so of each no more is kept than two numbers; `notify`,
+/// which watches folders for us, keeps the path of each several times.
 #[derive(Default)]
 pub(super) struct Drowsy {
-    watcher: Option<RecommendedWatcher>,
+    events: Option<OwnedFd>,
     /// There are no events here, or no more of them.
     is_over: bool,
-    /// Their paths, by the identity of their source.
-    files: HashMap<u64, PathBuf>,
+    /// The identities of their sources, by the number that the kernel gave each.
+    files: HashMap<i32, u64>,
     /// Of each device, whether whoever writes to it does so through this kernel.
     devices: HashMap<u64, bool>,
 }
 
+/// What events said since they were asked for last.
+#[derive(Default)]
+pub(super) struct Stirred {
+    /// The files that were written to.
+    files: Vec<u64>,
+    /// Events were lost: it may be any.
+    is_all: bool,
+}
+
 impl Drowsy {
-    /// Asks for an event of the file at `path`; false where there is none to be had.
-    fn watch(&mut self, hints: &Hints, path: &Path, device: u64, identity: u64) -> bool {
+    /// Asks for an event of the file at `path`, and gives the number that it has with the kernel; none where there is no
+    /// event to be had.
+    fn watch(&mut self, path: &Path, device: u64, identity: u64) -> Option<i32> {
         if self.is_over || !*self.devices.entry(device).or_insert_with(|| is_of_this_machine(path)) {
-            return false;
+            return None;
         }
-        if self.watcher.is_none() {
-            let config = notify::Config::default().with_event_kinds(EventKindMask::MODIFY_DATA);
-            let hints = hints.clone();
-            self.watcher = RecommendedWatcher::new(move |event| hints.heard_of_file(event), config).ok();
+        if self.events.is_none() {
+            self.events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         }
-        let watched = self.watcher.as_mut().map(|watcher| watcher.watch(path, RecursiveMode::NonRecursive));
+        let watched = self.events.as_ref().map(|events| inotify::add_watch(events, path, WatchFlags::MODIFY));
         match watched {
-            Some(Ok(())) => {
-                self.files.insert(identity, path.to_path_buf());
-                true
+            Some(Ok(number)) => {
+                self.files.insert(number, identity);
+                Some(number)
             }
-            // The limit of watches is reached, or it is gone: looking works as before.
-            Some(Err(error)) if !matches!(error.kind, notify::ErrorKind::MaxFilesWatch) => false,
-            _ => {
+            // The limit of watches is reached, or of what they hang on: looking works as before.
+            Some(Err(Errno::NOSPC)) | None => {
                 self.is_over = true;
-                false
+                None
+            }
+            Some(Err(_)) => None,
+        }
+    }
+
+    fn unwatch(&mut self, number: i32) {
+        if let (Some(_), Some(events)) = (self.files.remove(&number), &self.events) {
+            // The kernel has forgotten it already where the file is gone.
+            let _ = inotify::remove_watch(events, number);
+        }
+    }
+
+    /// What becomes readable when there is something to [take](Drowsy::take).
+    pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
+        self.events.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What was heard since the last time.
+    fn take(&self) -> Stirred {
+        let mut stirred = Stirred::default();
+        let Some(events) = &self.events else { return stirred };
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+        let mut reader = inotify::Reader::new(events, &mut buffer);
+        loop {
+            match reader.next() {
+                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => stirred.is_all = true,
+                Ok(event) => stirred.files.extend(self.files.get(&event.wd())),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return stirred,
+                Err(error) => {
+                    tracing::debug!(%error, "failed to read the events of quiet files");
+                    stirred.is_all = true;
+                    return stirred;
+                }
             }
         }
-    }
-
-    fn unwatch(&mut self, identity: u64) {
-        if let (Some(path), Some(watcher)) = (self.files.remove(&identity), &mut self.watcher) {
-            // The kernel has forgotten it already where the file is gone.
-            let _ = watcher.unwatch(&path);
-        }
-    }
-
-    /// The files that what was heard is about; folders count with all files in them.
-    fn meant(&self, heard: &Heard, folders: &[PathBuf]) -> Vec<u64> {
-        let in_folder = |path: &Path| path.parent().is_some_and(|parent| folders.iter().any(|folder| folder == parent));
-        let is_meant = |path: &PathBuf| heard.is_all || heard.files.contains(path) || in_folder(path);
-        self.files.iter().filter(|(_, path)| is_meant(path)).map(|(identity, _)| *identity).collect()
     }
 }
 
@@ -80,10 +113,7 @@ impl Follower {
     /// A file that is followed under its path was found quiet: from some time on, the kernel tells when it is not.
     pub(super) fn doze(&mut self, identity: u64, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        if file.look.quiet_for(now) >= self.pace.drowsy_after {
-            file.cursor.forget_reader();
-        }
-        if file.is_drowsy {
+        if file.drowsy.is_some() {
             file.look.next = now + self.pace.drowsy_look;
             return;
         }
@@ -91,10 +121,13 @@ impl Follower {
             && file.cursor.open().is_none()
             && file.look.quiet_for(now) >= self.pace.drowsy_after
             && self.blocks[file.block].watch == Watch::Auto;
-        if !is_fit || !self.drowsy.watch(&self.hints, &file.path, file.facts.device, identity) {
+        if !is_fit {
             return;
         }
-        file.is_drowsy = true;
+        file.drowsy = self.drowsy.watch(&file.path, file.facts.device, identity);
+        if file.drowsy.is_none() {
+            return;
+        }
         // What was written between the last look and now made no event.
         match Facts::at(&file.path) {
             Ok(Some(facts)) if facts == (Facts { links: facts.links, ..file.facts }) => {
@@ -106,27 +139,36 @@ impl Follower {
 
     /// A file is looked at again as others are, and at once.
     pub(super) fn stir(&mut self, identity: u64) {
-        let Some(file) = self.files.file_mut(identity).filter(|file| file.is_drowsy) else { return };
-        file.is_drowsy = false;
+        let Some(file) = self.files.file_mut(identity) else { return };
+        let Some(number) = file.drowsy.take() else { return };
         file.look.next = Instant::now();
-        self.drowsy.unwatch(identity);
+        self.drowsy.unwatch(number);
     }
 
-    /// Looks at the drowsy files that something was heard of, and at those in folders that changed.
-    pub(super) fn stir_all(&mut self, heard: &Heard, folders: &[PathBuf]) {
-        if heard.is_all || !heard.files.is_empty() || !folders.is_empty() {
-            for identity in self.drowsy.meant(heard, folders) {
-                self.stir(identity);
-            }
+    /// Looks at the drowsy files that something was heard of, and at those in folders that changed; at all of them where
+    /// events of folders were lost.
+    pub(super) fn stir_all(&mut self, is_all: bool, folders: &[PathBuf]) {
+        let mut stirred = self.drowsy.take();
+        stirred.is_all |= is_all;
+        if stirred.is_all || !folders.is_empty() {
+            let is_meant = |file: &&Followed| file.drowsy.is_some() && (stirred.is_all || is_in(&file.path, folders));
+            stirred.files =
+                self.files.iter().filter(is_meant).map(|file| file.state().identity).chain(stirred.files).collect();
         }
+        stirred.files.into_iter().for_each(|identity| self.stir(identity));
     }
+}
+
+/// Whether a file is in one of these folders.
+fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
+    path.parent().is_some_and(|parent| folders.iter().any(|folder| folder == parent))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::io::Write;
-    use std::time::Duration;
 
     #[test]
     fn the_kernel_tells_of_a_write_where_it_can() {
@@ -134,23 +176,30 @@ mod tests {
         let path = folder.path().join("a.log");
         std::fs::write(&path, "one\n").expect("written");
         let device = Facts::at(&path).expect("facts").expect("a file").device;
-        let (mut drowsy, hints) = (Drowsy::default(), Hints::default());
-        assert_eq!(drowsy.watch(&hints, &path, device, 7), is_of_this_machine(&path));
-        assert!(!drowsy.watch(&hints, &folder.path().join("none"), device, 8), "there is no such file");
-        if !is_of_this_machine(&path) {
-            return;
-        }
+        let mut drowsy = Drowsy::default();
+        let number = drowsy.watch(&path, device, 7);
+        assert_eq!(number.is_some(), is_of_this_machine(&path));
+        assert_eq!(drowsy.watch(&folder.path().join("none"), device, 8), None, "there is no such file");
+        let Some(number) = number else { return };
+        assert!(drowsy.take().files.is_empty(), "nothing was written since");
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).expect("opened");
         file.write_all(b"two\n").expect("written");
-        hints.wait(Duration::from_secs(20));
-        assert_eq!(drowsy.meant(&hints.take(), &[]), [7]);
-        assert_eq!(drowsy.meant(&Heard::default(), &[folder.path().to_path_buf()]), [7], "its folder changed");
-        assert_eq!(drowsy.meant(&Heard { is_all: true, ..Heard::default() }, &[]), [7], "events were lost");
-        assert!(drowsy.meant(&Heard::default(), &[]).is_empty());
-        drowsy.unwatch(7);
-        assert!(drowsy.meant(&Heard { is_all: true, ..Heard::default() }, &[]).is_empty());
+        let events = drowsy.events().expect("events");
+        let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(events, PollFlags::IN)], Some(&patience)).expect("polled");
+        assert_eq!(drowsy.take().files, [7]);
+        drowsy.unwatch(number);
+        file.write_all(b"three\n").expect("written");
+        let stirred = drowsy.take();
+        assert!(stirred.files.is_empty() && !stirred.is_all, "no event is asked for any more");
     }
 
+    #[test]
+    fn a_file_is_in_its_own_folder_alone() {
+        let folders = [PathBuf::from("/var/log"), PathBuf::from("/srv")];
+        assert!(is_in(Path::new("/var/log/a.log"), &folders));
+        assert!(!is_in(Path::new("/var/log/b/a.log"), &folders));
+    }
     #[test]
     fn files_that_others_may_write_to_are_looked_at() {
         assert!(!is_of_this_machine(Path::new("/proc/self/status")));

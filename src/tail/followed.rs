@@ -32,8 +32,8 @@ pub(super) struct Followed {
     pub(super) is_changed: bool,
     /// The last submission that has something of it.
     pub(super) submitted: u64,
-    /// Whether the kernel tells when it is written to.
-    pub(super) is_drowsy: bool,
+    /// The number it has with the kernel, where that tells when it is written to.
+    pub(super) drowsy: Option<i32>,
     /// Whether it was read since descriptors ran short last.
     pub(super) is_in_use: bool,
     /// The trouble that was reported already.
@@ -121,7 +121,7 @@ impl Followed {
             is_final: false,
             is_changed: true,
             submitted: 0,
-            is_drowsy: false,
+            drowsy: None,
             is_in_use: true,
             failed: None,
             begun: Some(begun),

@@ -86,7 +86,7 @@ impl Follower {
         pace: Pace,
     ) -> io::Result<Follower> {
         let patterns = patterns_of(&blocks, &counters)?;
-        let hints = Hints::default();
+        let hints = Hints::new()?;
         let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
         let (epoch, sources) = intake.sources();
         let is_new = |block: &TailOptions| !sources.iter().any(|state| is_tailed(state) && state.block == block.name);
@@ -94,7 +94,7 @@ impl Follower {
             is_first_run: blocks.iter().map(is_new).collect(),
             counters,
             pace,
-            discovery: Discovery::new(patterns, &hints, with_events),
+            discovery: Discovery::new(patterns, with_events.then_some(&hints)),
             drowsy: Drowsy::default(),
             hints,
             known: Known::new(sources.into_iter().filter(is_tailed)),
@@ -202,7 +202,7 @@ impl Follower {
         let wait = next.map_or(self.pace.folders, |next| next.saturating_duration_since(now)).min(self.pace.folders);
         if !wait.is_zero() || next.is_some_and(|next| next > now) {
             // Files that are due at about the same time are served by one round.
-            self.hints.wait(wait.max(self.pace.look_min));
+            self.hints.wait(wait.max(self.pace.look_min), self.drowsy.events());
         }
     }
 
@@ -212,7 +212,7 @@ impl Follower {
         let is_poll = self.discovery.is_due(now, &self.pace);
         let heard = self.hints.take();
         let listed = self.discovery.look(&heard, now, &self.pace);
-        self.stir_all(&heard, &listed.folders);
+        self.stir_all(heard.is_all, &listed.folders);
         for found in listed.found {
             self.meet(found);
         }
@@ -265,6 +265,9 @@ impl Follower {
         let Some(file) = self.files.file_mut(identity) else { return };
         file.look.after_quiet(now, self.blocks[file.block].poll, &self.pace);
         let quiet = file.look.quiet_for(now);
+        if quiet >= self.pace.look_max {
+            file.cursor.forget_reader();
+        }
         if let Some(wait) = file.cursor.open() {
             if quiet >= wait {
                 let (unread, size) = (file.unread(), file.facts.size);
@@ -324,6 +327,10 @@ impl Follower {
                 file.has_more = turn == Turn::More;
                 file.is_final = rest == Rest::Everything && turn == Turn::AtEnd;
                 file.failed = None;
+                if turn == Turn::AtEnd && (rest != Rest::Waits || file.state().position == position) {
+                    // Its last line has waited, or waits now.
+                    file.cursor.forget_reader();
+                }
                 if turn == Turn::AtEnd && is_compressed {
                     // It has its whole content: what decodes it takes more memory than it is worth.
                     file.cursor.content = None;

@@ -4,14 +4,23 @@
 //! Events only say where to look. One that is lost costs half a second: folders are looked at anyway.
 
 use notify::{Event, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Shared by the tailer, the watcher's thread and whoever stops the tailer.
-#[derive(Clone, Default)]
-pub(super) struct Hints(Arc<(Mutex<Noted>, Condvar)>);
+#[derive(Clone)]
+pub(super) struct Hints(Arc<Shared>);
+
+struct Shared {
+    noted: Mutex<Noted>,
+    /// Readable since something was noted: a descriptor, because the tailer waits for the kernel's events at the same time.
+    bell: OwnedFd,
+}
 
 #[derive(Default)]
 struct Noted {
@@ -26,33 +35,36 @@ struct Noted {
 pub(super) struct Heard {
     /// Folders in which something was created, removed or renamed.
     pub(super) folders: HashSet<PathBuf>,
-    /// Files that were written to, of those whose events were asked for.
-    pub(super) files: HashSet<PathBuf>,
     /// Events were lost: everything may have changed.
     pub(super) is_all: bool,
 }
 
-impl Heard {
-    fn is_empty(&self) -> bool {
-        self.folders.is_empty() && self.files.is_empty() && !self.is_all
-    }
-}
-
 impl Hints {
+    /// Nothing is noted yet. An error where there is no descriptor to be had.
+    pub(super) fn new() -> io::Result<Hints> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Hints(Arc::new(Shared { noted: Mutex::default(), bell })))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.0.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.noted.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn ring(&self) {
+        // It fails only where nobody has listened for 2^64 rings.
+        let _ = rustix::io::write(&self.0.bell, &1_u64.to_ne_bytes());
     }
 
     /// Asks the tailer to stop.
     pub(super) fn stop(&self) {
         self.lock().is_stopping = true;
-        self.0.1.notify_all();
+        self.ring();
     }
 
     /// Has the tailer look for what it is told.
     pub(super) fn call(&self) {
         self.lock().is_called = true;
-        self.0.1.notify_all();
+        self.ring();
     }
 
     /// Whether somebody called since the last time this was asked.
@@ -70,32 +82,26 @@ impl Hints {
         std::mem::take(&mut self.lock().heard)
     }
 
-    /// Waits for something to be noted, at most for `timeout`.
-    pub(super) fn wait(&self, timeout: Duration) {
-        let noted = self.lock();
-        let quiet = |noted: &mut Noted| noted.heard.is_empty() && !noted.is_stopping && !noted.is_called;
-        drop(self.0.1.wait_timeout_while(noted, timeout, quiet));
+    /// Waits for something to be noted, or for `events` to become readable, at most for `timeout`.
+    pub(super) fn wait(&self, timeout: Duration, events: Option<BorrowedFd<'_>>) {
+        let events = events.unwrap_or_else(|| self.0.bell.as_fd());
+        let mut waited = [PollFd::new(&self.0.bell, PollFlags::IN), PollFd::from_borrowed_fd(events, PollFlags::IN)];
+        // An error is that of a signal: nothing was waited for, and the next round waits again.
+        let _ = poll(&mut waited, Timespec::try_from(timeout).ok().as_ref());
+        // What is noted from here on rings again; what was noted before is found.
+        let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
     }
 
     fn heard(&self, event: notify::Result<Event>) {
-        self.note(event, |heard, paths| {
-            heard.folders.extend(paths.iter().filter_map(|path| path.parent()).map(Path::to_path_buf));
-        });
-    }
-
-    /// A file was written to.
-    pub(super) fn heard_of_file(&self, event: notify::Result<Event>) {
-        self.note(event, |heard, paths| heard.files.extend(paths));
-    }
-
-    fn note(&self, event: notify::Result<Event>, of: impl FnOnce(&mut Heard, Vec<PathBuf>)) {
         let mut noted = self.lock();
         match event {
-            Ok(event) if !event.need_rescan() => of(&mut noted.heard, event.paths),
+            Ok(event) if !event.need_rescan() => {
+                noted.heard.folders.extend(event.paths.iter().filter_map(|path| path.parent()).map(Path::to_path_buf));
+            }
             _ => noted.heard.is_all = true,
         }
         drop(noted);
-        self.0.1.notify_all();
+        self.ring();
     }
 }
 
@@ -106,11 +112,9 @@ pub(super) struct FolderEvents {
 }
 
 impl FolderEvents {
-    /// None are watched yet. Where there can be no events at all, polling is all there is.
-    pub(super) fn new(hints: &Hints, is_wanted: bool) -> FolderEvents {
-        if !is_wanted {
-            return FolderEvents { watcher: None };
-        }
+    /// None are watched yet. Where nobody is to hear of them, and where there can be no events at all, polling is all there is.
+    pub(super) fn new(hints: Option<&Hints>) -> FolderEvents {
+        let Some(hints) = hints else { return FolderEvents { watcher: None } };
         let kinds = EventKindMask::CREATE | EventKindMask::REMOVE | EventKindMask::MODIFY_NAME;
         let config = notify::Config::default().with_event_kinds(kinds).with_follow_symlinks(false);
         let hints = hints.clone();

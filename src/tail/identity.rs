@@ -65,6 +65,8 @@ pub(super) fn note_marks(marks: &mut Vec<Mark>, position: u64, window: &[u8]) {
         distance /= 4;
     }
     if marks.last().is_none_or(|mark| mark.position < position) {
+        // Most files have one: a vector that grows has room for four.
+        marks.reserve_exact(usize::from(marks.is_empty()));
         marks.push(mark_at(position, window));
     }
     while marks.len() > MARKS_MAX {
