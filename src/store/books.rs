@@ -245,7 +245,7 @@ impl Catalogue {
         }
         // One transaction: all of it as it was at one moment.
         let books = self.connection().unchecked_transaction().and_then(|transaction| read(&transaction));
-        books.map_err(StoreError::sqlite("catalog.db"))
+        books.map_err(StoreError::sqlite(&self.path))
     }
 
     /// What the ledger keeps of listeners.
@@ -269,7 +269,7 @@ impl Catalogue {
             })?;
             listeners.collect::<rusqlite::Result<Vec<_>>>()
         };
-        read().map_err(StoreError::sqlite("catalog.db"))
+        read().map_err(StoreError::sqlite(&self.path))
     }
 
     /// Balances the books by their opening: what `repair` found is what there is. Says by how many records and rows
@@ -279,11 +279,11 @@ impl Catalogue {
         let (records, rows) = (books.records_out(), books.rows_out());
         let set = "UPDATE state SET records_before = records_before + ?1, rows_before = rows_before + ?2";
         let set = self.connection().execute(set, params![records, rows]);
-        set.map(|_| (records, rows)).map_err(StoreError::sqlite("catalog.db"))
+        set.map(|_| (records, rows)).map_err(StoreError::sqlite(&self.path))
     }
 
     fn has_books(&self) -> Result<bool, StoreError> {
-        let format = super::sqlite::format(self.connection()).map_err(StoreError::sqlite("catalog.db"))?;
+        let format = super::sqlite::format(self.connection()).map_err(StoreError::sqlite(&self.path))?;
         Ok(format >= FORMAT_OF_BOOKS)
     }
 }

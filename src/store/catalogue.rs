@@ -88,14 +88,15 @@ const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAU
 const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
 
 const SCHEMA: Schema = Schema { page_bytes: 4096, formats: FORMATS };
-const FORMATS: [&[&str]; 5] = [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA], &[books::SCHEMA]];
+const FORMATS: [&[&str]; 6] =
+    [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA], &[books::SCHEMA], &[]];
 /// The format since which the catalogue knows of sealed files and archives.
 const FORMAT_OF_LIFE: i64 = 3;
 
 /// The catalogue, opened.
 pub struct Catalogue {
     connection: Connection,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Records of the sources that this one forgot, by their identity: whoever has such a source in memory still may come
     /// back with its old ledger, which is then counted there again.
     forgotten: HashMap<u64, i64>,
@@ -786,7 +787,7 @@ mod tests {
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.sources().expect("read"), [learned]);
-        assert_eq!(sqlite::format(&writer.connection), Ok(5));
+        assert_eq!(sqlite::format(&writer.connection), Ok(6));
     }
 
     #[test]

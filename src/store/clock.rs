@@ -40,7 +40,7 @@ impl Catalogue {
         // A catalogue of an earlier format knows of no outbox.
         let known = "SELECT 1 FROM pragma_table_info('state') WHERE name = 'outbox_stays'";
         let is_known = self.connection().prepare_cached(known).and_then(|mut known| known.exists([]));
-        Ok(is_known.map_err(StoreError::sqlite("catalog.db"))? && self.sends_but()?.is_some())
+        Ok(is_known.map_err(StoreError::sqlite(&self.path))? && self.sends_but()?.is_some())
     }
 
     /// The table whose rows stay here, where those of all others are sent elsewhere; none where nothing is.
@@ -48,27 +48,27 @@ impl Catalogue {
         let found: Option<String> = self
             .connection()
             .query_row("SELECT outbox_stays FROM state", [], |row| row.get(0))
-            .map_err(StoreError::sqlite("catalog.db"))?;
+            .map_err(StoreError::sqlite(&self.path))?;
         Ok(found.and_then(|name| TableName::new(&name).ok()))
     }
 
     /// Notes that rows are sent elsewhere, but for those of one table.
     pub(crate) fn send_but(&self, stays: &TableName) -> Result<(), StoreError> {
         let set = "UPDATE state SET outbox_stays = ?1 WHERE outbox_stays IS NOT ?1";
-        self.connection().execute(set, [stays.as_str()]).map(drop).map_err(StoreError::sqlite("catalog.db"))
+        self.connection().execute(set, [stays.as_str()]).map(drop).map_err(StoreError::sqlite(&self.path))
     }
 
     /// Notes that nothing is sent, and that what was to be is a part of its day like any other.
     pub(crate) fn send_nothing(&self) -> Result<(), StoreError> {
         let none = "SELECT outbox_stays IS NULL AND NOT EXISTS (SELECT 1 FROM file WHERE role = 'outbox') FROM state";
         let is_none: bool =
-            self.connection().query_row(none, [], |row| row.get(0)).map_err(StoreError::sqlite("catalog.db"))?;
+            self.connection().query_row(none, [], |row| row.get(0)).map_err(StoreError::sqlite(&self.path))?;
         if is_none {
             return Ok(());
         }
         let set = "BEGIN IMMEDIATE; UPDATE state SET outbox_stays = NULL;
                    UPDATE file SET role = 'closed' WHERE role = 'outbox'; COMMIT;";
-        self.connection().execute_batch(set).map_err(StoreError::sqlite("catalog.db"))
+        self.connection().execute_batch(set).map_err(StoreError::sqlite(&self.path))
     }
 
     /// When commit `seq` was, or the one before it of which that is known; where none is, the one after it.
@@ -79,7 +79,7 @@ impl Catalogue {
             let mut statement = self.connection().prepare_cached(select)?;
             statement.query_row([seq], |row| row.get::<_, Option<i64>>(0)).optional()
         })();
-        let found = found.map_err(StoreError::sqlite("catalog.db"))?;
+        let found = found.map_err(StoreError::sqlite(&self.path))?;
         Ok(found.flatten().and_then(Ticks::new))
     }
 }

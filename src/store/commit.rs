@@ -446,7 +446,7 @@ impl Committer {
     fn create(&mut self, day: &DayTable) -> Result<OpenDay, StoreError> {
         let generation = self.next_generation(day)?;
         let name = open::file_name(day, generation);
-        let file = DayFile::open(&self.layout.table_file(&name))?;
+        let file = DayFile::open(&self.layout.table_file(&name), day)?;
         let role = self.role_of(day);
         self.prepare(&file, role)?;
         let now = time::now();

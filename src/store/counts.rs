@@ -14,7 +14,6 @@ use super::open_scan::{OpenScan, Resume};
 use super::pack::{self, PageRow};
 use super::page::level_minutes;
 use super::read::{MinuteCount, Opened, Range, Reader, begin, look_back, partition_names};
-use super::tidy::read_page;
 use crate::key::{DayTable, RowKey};
 use crate::record::Level;
 use crate::time::Ticks;
@@ -241,7 +240,7 @@ fn count_rows(
 ) -> Result<(), StoreError> {
     let mut rows = Vec::new();
     for page in cluster {
-        let decoded = read_page(&opened.connection, &opened.path, page)?;
+        let decoded = opened.read_page(name, page)?;
         let keys =
             decoded.keys().iter().enumerate().filter(|(_, key)| **key >= first && **key <= last && key.item() == 0);
         rows.extend(keys.map(|(index, key)| (*key, Reverse((page.seq, page.place)), decoded.level(index))));

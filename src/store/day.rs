@@ -9,9 +9,9 @@
 
 use super::StoreError;
 use super::pack::{self, PackRow, Packer, PageRow, Place};
-use super::page::{Encoded, Header};
+use super::page::{Encoded, Header, Home, Homes};
 use super::sqlite::{self, Schema};
-use crate::key::RowKey;
+use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -32,8 +32,10 @@ const PAGE_OVERHEAD_BYTES: u64 = 1024;
 /// See [`PAGE_OVERHEAD_BYTES`].
 const PACKED_OVERHEAD_BYTES: u64 = 64;
 
-const SCHEMA: Schema =
-    Schema { page_bytes: SQLITE_PAGE_BYTES, formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[]] };
+const SCHEMA: Schema = Schema {
+    page_bytes: SQLITE_PAGE_BYTES,
+    formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[], &[]],
+};
 
 const TABLES: &str = "
     CREATE TABLE total(
@@ -56,7 +58,7 @@ const TABLES: &str = "
         records INTEGER NOT NULL,            -- entities that are no items
         codec INTEGER NOT NULL,
         raw_bytes INTEGER NOT NULL,
-        checksum INTEGER NOT NULL,           -- xxh3-64 of the body
+        checksum INTEGER NOT NULL,           -- of body, header and home (page/home.rs)
         levels BLOB NOT NULL                 -- records by level and minute (page.rs)
     );
     CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
@@ -98,6 +100,7 @@ pub(crate) struct Total {
 /// Pages of a partition, and what they were merged into.
 pub(crate) struct Merge {
     pub(crate) partition: i64,
+    pub(crate) home: Home,
     /// The rows that go, by id. Packed pages among what was merged go with their packs.
     pub(crate) old: Vec<i64>,
     pub(crate) new: Vec<Encoded>,
@@ -143,16 +146,18 @@ pub(crate) struct Written {
 pub(crate) struct DayFile {
     connection: Connection,
     path: PathBuf,
+    homes: Homes,
     partitions: HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     /// About how many bytes went to the journal since it was last moved.
     journaled: u64,
 }
 
 impl DayFile {
-    /// Opens the file at `path`, and makes it where there is none.
-    pub(crate) fn open(path: &Path) -> Result<DayFile, StoreError> {
+    /// Opens the file at `path`, which is one of `table`, and makes it where there is none.
+    pub(crate) fn open(path: &Path, table: &DayTable) -> Result<DayFile, StoreError> {
         let connection = sqlite::open_to_write(path, &SCHEMA)?;
-        Ok(DayFile { connection, path: path.into(), partitions: HashMap::default(), journaled: 0 })
+        let (path, homes) = (path.into(), Homes::of(table));
+        Ok(DayFile { connection, path, homes, partitions: HashMap::default(), journaled: 0 })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -165,6 +170,11 @@ impl DayFile {
 
     pub(crate) fn connection_mut(&mut self) -> &mut Connection {
         &mut self.connection
+    }
+
+    /// The home of a partition, by its number.
+    pub(crate) fn home_of(&self, partition: i64) -> Result<Home, StoreError> {
+        self.sql(partition_name(&self.connection, partition)).map(|name| self.homes.at(&name))
     }
 
     fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -183,7 +193,7 @@ impl DayFile {
         }
         let overhead = |insert: &Insert| if insert.is_packed() { PACKED_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
         self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + overhead(insert)).sum::<u64>();
-        let result = insert(&mut self.connection, &mut self.partitions, seq, pages);
+        let result = insert(&mut self.connection, self.homes, &mut self.partitions, seq, pages);
         if result.is_err() {
             // Numbers that the transaction gave are gone with it.
             self.partitions.clear();
@@ -244,9 +254,9 @@ impl DayFile {
             let transaction = self.connection.transaction()?;
             let mut written = Written::default();
             let mut next: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
-            for Merge { partition, old, new, seq, duplicates, .. } in merges {
+            for Merge { partition, home, old, new, seq, duplicates } in merges {
                 for page in new {
-                    put_page(&transaction, next, *partition, *seq, page)?;
+                    put_page(&transaction, next, (*partition, *home), *seq, page)?;
                     written.rows.push((*partition, page.header.first, page.header.raw_bytes));
                     next += 1;
                 }
@@ -327,6 +337,7 @@ impl DayFile {
 
 fn insert(
     connection: &mut Connection,
+    homes: Homes,
     partitions: &mut HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     seq: i64,
     pages: &[Insert],
@@ -344,10 +355,11 @@ fn insert(
                 id
             }
         };
+        let home = homes.at(partition);
         if insert.is_packed() {
-            packer.push(id, page);
+            packer.push(id, &page.header, home.noted(&page.header, seq), &page.body);
         } else {
-            put_page(&transaction, next + written.rows.len() as i64, id, seq, page)?;
+            put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
             written.rows.push((id, page.header.first, page.header.raw_bytes));
         }
         entities += i64::from(page.header.entities);
@@ -375,7 +387,19 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     }
 }
 
-fn put_page(connection: &Connection, id: i64, partition: i64, seq: i64, page: &Encoded) -> rusqlite::Result<()> {
+/// The name of a partition, by its number.
+pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlite::Result<Arc<str>> {
+    let mut statement = connection.prepare_cached("SELECT name FROM partition WHERE id = ?1")?;
+    statement.query_row([partition], |row| Ok(row.get_ref(0)?.as_str()?.into()))
+}
+
+fn put_page(
+    connection: &Connection,
+    id: i64,
+    (partition, home): (i64, Home),
+    seq: i64,
+    page: &Encoded,
+) -> rusqlite::Result<()> {
     let header = &page.header;
     connection
         .prepare_cached(
@@ -392,7 +416,7 @@ fn put_page(connection: &Connection, id: i64, partition: i64, seq: i64, page: &E
             header.records,
             header.codec,
             header.raw_bytes,
-            header.checksum.cast_signed(),
+            home.noted(header, seq).cast_signed(),
             header.levels,
         ])?;
     connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;

@@ -7,10 +7,10 @@
 
 use super::StoreError;
 use super::catalogue::{Catalogue, LiveFile, Seal};
-use super::day::{DayFile, Insert, Total};
+use super::day::{DayFile, Insert, Total, partition_name};
 use super::leftovers;
 use super::pack::{self, PageRow, Place};
-use super::page::Encoded;
+use super::page::{Encoded, Header, Homes};
 use super::sealed;
 use super::sqlite;
 use crate::key::DayTable;
@@ -123,7 +123,7 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
             }
             continue;
         }
-        let file = DayFile::open(&path)?;
+        let file = DayFile::open(&path, &live.day)?;
         match check(layout, &file, &live, committed)? {
             None => days.push((live, file)),
             Some(pages) => torn.push((live, Torn { file, pages, seq: committed + 1 })),
@@ -132,7 +132,7 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
 
     let lost = !torn.is_empty();
     for (live, Torn { mut file, pages, seq }) in torn {
-        set_aside(layout, &file, &pages, seq);
+        set_aside(layout, &live.day, &file, &pages, seq);
         file.remove_commit(seq, &pages)?;
         let entities: u32 = pages.iter().map(|p| p.header.entities).sum();
         tracing::warn!(table = %live.day, commit = seq, entities, "set aside what a commit that did not finish had written");
@@ -195,7 +195,7 @@ pub(crate) fn open_day(layout: &Layout, live: &LiveFile, committed: i64) -> Resu
     if !path.exists() {
         return Err(mismatch(layout, &path, "it is missing".into()));
     }
-    let file = DayFile::open(&path)?;
+    let file = DayFile::open(&path, &live.day)?;
     match check(layout, &file, live, committed)? {
         None => Ok(file),
         Some(_) => {
@@ -232,7 +232,7 @@ fn check(layout: &Layout, file: &DayFile, live: &LiveFile, committed: i64) -> Re
 
 /// Copies pages that never happened into `trash/`, where they can be looked at for a week. On a full disk they are
 /// only reported: their sources are read again.
-fn set_aside(layout: &Layout, file: &DayFile, pages: &[PageRow], seq: i64) {
+fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow], seq: i64) {
     let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let target = layout.trash().join(format!("{SET_ASIDE}{seq}-{name}"));
     let copy = || -> Result<(), StoreError> {
@@ -240,15 +240,15 @@ fn set_aside(layout: &Layout, file: &DayFile, pages: &[PageRow], seq: i64) {
         let sql = |e| StoreError::sqlite(file.path())(e);
         let mut inserts = Vec::with_capacity(pages.len());
         for page in pages {
-            let name = file.connection().prepare_cached("SELECT name FROM partition WHERE id = ?1").map_err(sql)?;
-            let partition = { name }.query_row([page.partition], |row| row.get::<_, String>(0)).map_err(sql)?;
+            let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
             let mut body = Vec::new();
             pack::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
             let is_alone = matches!(page.place, Place::Packed { .. });
-            let page = Encoded { header: page.header.clone(), body };
-            inserts.push(Insert { partition: partition.into(), page, is_alone });
+            let own = Homes::of(day).at(&partition).noted(&page.header, page.seq);
+            let page = Encoded { header: Header { checksum: own, ..page.header.clone() }, body };
+            inserts.push(Insert { partition, page, is_alone });
         }
-        let mut aside = DayFile::open(&target)?;
+        let mut aside = DayFile::open(&target, day)?;
         aside.insert(seq, &inserts)?;
         aside.close()
     };

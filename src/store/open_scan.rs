@@ -7,11 +7,10 @@
 
 use super::StoreError;
 use super::catalogue::Committed;
-use super::day::{HEADER_COLUMNS, read_header};
+use super::day::{HEADER_COLUMNS, partition_name, read_header};
 use super::pack::{self, PageRow, Place};
 use super::page::Page;
 use super::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names};
-use super::tidy::read_page;
 use crate::key::RowKey;
 use crate::property::Kind;
 use memchr::memmem::Finder;
@@ -259,7 +258,8 @@ impl<'r> OpenScan<'r> {
             let Some(opened) = &self.opened else { return Ok(None) };
             let (read, mut index) = match page {
                 Pages::Unread(row) => {
-                    let page = read_page(&opened.connection, &opened.path, &row)?;
+                    let name = name_of(&mut self.names, opened, partition)?;
+                    let page = opened.read_page(&name, &row)?;
                     let resume = self.resume;
                     let index = page.keys().partition_point(|key| !resume.wants(*key));
                     if index < page.len() {
@@ -298,19 +298,20 @@ impl<'r> OpenScan<'r> {
             if !is_wanted {
                 continue;
             }
-            let partition = match self.names.get(&partition) {
-                Some(name) => name.clone(),
-                None => {
-                    let name = opened.connection.prepare_cached("SELECT name FROM partition WHERE id = ?1");
-                    let name = name.and_then(|mut s| s.query_row([partition], |row| row.get::<_, String>(0)));
-                    let name: Arc<str> = name.map_err(StoreError::sqlite(&opened.path))?.into();
-                    self.names.insert(partition, name.clone());
-                    name
-                }
-            };
+            let partition = name_of(&mut self.names, opened, partition)?;
             return Ok(Some(Row::of_page(partition, read.page, index)));
         }
     }
+}
+
+/// The name of a partition by its number, from `names` where it is there.
+fn name_of(names: &mut HashMap<i64, Arc<str>>, opened: &Opened, partition: i64) -> Result<Arc<str>, StoreError> {
+    if let Some(name) = names.get(&partition) {
+        return Ok(name.clone());
+    }
+    let name = partition_name(&opened.connection, partition).map_err(StoreError::sqlite(&opened.path))?;
+    names.insert(partition, name.clone());
+    Ok(name)
 }
 
 impl Stream {

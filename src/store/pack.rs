@@ -15,7 +15,7 @@
 //! Heads stand apart from bodies, so that looking for a partition reads a fifth of a pack. A page is packed only where it
 //! is all that the commit has of its partition, so no two pages of one commit can disagree over a row.
 
-use super::page::{Bytes, Encoded, Header, PageError, put_varint};
+use super::page::{Bytes, Header, PageError, put_varint};
 use crate::key::RowKey;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -60,6 +60,7 @@ pub(crate) struct PageRow {
     pub(crate) place: Place,
     pub(crate) partition: i64,
     pub(crate) seq: i64,
+    /// With the checksum that is noted of it in its file.
     pub(crate) header: Header,
 }
 
@@ -82,8 +83,9 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    pub(crate) fn push(&mut self, partition: i64, page: &Encoded) {
-        let Header { first, last, entities, records, levels, codec, raw_bytes, checksum } = &page.header;
+    /// Adds a page, of which `noted` is noted as its checksum.
+    pub(crate) fn push(&mut self, partition: i64, header: &Header, noted: u64, body: &[u8]) {
+        let Header { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
         let out = &mut self.heads;
         put_varint(out, partition.cast_unsigned());
         for number in [*entities, *records, *raw_bytes] {
@@ -94,11 +96,11 @@ impl Packer {
         if *entities != 1 {
             out.extend_from_slice(&last.to_bytes());
         }
-        out.extend_from_slice(&checksum.to_le_bytes());
+        out.extend_from_slice(&noted.to_le_bytes());
         put_varint(out, levels.len() as u64);
         out.extend_from_slice(levels);
-        put_varint(out, page.body.len() as u64);
-        self.bodies.extend_from_slice(&page.body);
+        put_varint(out, body.len() as u64);
+        self.bodies.extend_from_slice(body);
         self.entities += i64::from(*entities);
         self.raw_bytes += u64::from(*raw_bytes);
         self.keys = Some(match self.keys {

@@ -12,12 +12,12 @@ use super::StoreError;
 use super::catalogue::{Catalogue, Committed, LiveFile};
 use super::day::{self, HEADER_COLUMNS, Total, read_header, read_total};
 use super::pack::{self, PageRow, Place};
-use super::page::{PAGE_SPAN, Page};
+use super::page::{Homes, PAGE_SPAN, Page};
 use super::scan::{CHANGES_MAX, Scan};
 use super::sealed::{self, Block, SealedFile};
 use super::source::SourceState;
 use super::sqlite;
-use super::tidy::read_page;
+use super::tidy::{self, read_page};
 use crate::key::{DayTable, RowKey};
 use crate::property::Property;
 use crate::record::Level;
@@ -297,7 +297,7 @@ impl Reader {
             if !committed.includes(page.seq) {
                 continue;
             }
-            let page = read_page(&opened.connection, &opened.path, &page)?;
+            let page = opened.read_page(partition, &page)?;
             if let Ok(index) = page.keys().binary_search(&key) {
                 return Ok(Some(Row::of_page(partition.into(), Arc::new(page), index)));
             }
@@ -361,7 +361,7 @@ impl Reader {
     pub fn follow(&self, followed: &mut Followed, each: &mut dyn FnMut(&DayTable, Row)) -> Result<(), StoreError> {
         self.each_new_page(followed, &mut |day, opened, page, names| {
             let Some(partition) = names(page.partition)? else { return Ok(()) };
-            let page = Arc::new(read_page(&opened.connection, &opened.path, page)?);
+            let page = Arc::new(opened.read_page(&partition, page)?);
             for index in 0..page.len() {
                 each(day, Row::of_page(partition.clone(), page.clone(), index));
             }
@@ -530,7 +530,7 @@ impl Reader {
                 opened => opened?,
             },
         };
-        Ok(Opened { connection, path, file: file.clone(), has_packs })
+        Ok(Opened { connection, path, file: file.clone(), homes: Homes::of(&file.day), has_packs })
     }
 
     pub(super) fn give_back(&self, opened: Opened) {
@@ -552,6 +552,7 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
     pub(super) file: LiveFile,
+    homes: Homes,
     /// Whether it had packs when it was opened: else it is of format 1, and opened anew for each look.
     has_packs: bool,
 }
@@ -595,6 +596,16 @@ pub(super) fn check_snapshot(
 }
 
 impl Opened {
+    /// Reads and checks a page whose rows are those of `partition`.
+    pub(super) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
+        read_page(&self.connection, &self.path, self.homes.at(partition), page)
+    }
+
+    /// Checks a page that was read before.
+    pub(super) fn decode(&self, partition: &str, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
+        tidy::decode(&self.path, self.homes.at(partition), page, body)
+    }
+
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {
         let what = format!(
             "its last commit is {} with {} entities, the catalogue says {} with {}",

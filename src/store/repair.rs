@@ -55,7 +55,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
                 LiveFile { name, day, last_seq, entities, writable: false, times, role, seal: Some(seal) }
             }
             None => {
-                let mut file = DayFile::open(&path)?;
+                let mut file = DayFile::open(&path, &day)?;
                 let Recounted { last_seq, entities, times } = file.recount()?;
                 file.close()?;
                 let name = name.clone();
@@ -231,7 +231,7 @@ fn open(layout: &Layout, name: &str) -> Result<Option<Found>, StoreError> {
 
 fn forget(catalogue: &Catalogue, name: &str) -> Result<(), StoreError> {
     let done = catalogue.connection().execute("DELETE FROM file WHERE name = ?1", [name]);
-    done.map(drop).map_err(StoreError::sqlite("catalog.db"))
+    done.map(drop).map_err(StoreError::sqlite(&catalogue.path))
 }
 
 fn name_file(catalogue: &mut Catalogue, live: &LiveFile, generation: i64) -> Result<(), StoreError> {

@@ -10,9 +10,9 @@ const APPLICATION_ID: i64 = 0x6461_7974;
 /// `user_version`: the format that this program writes, and the newest that it reads. What is new in 2: a day has packs,
 /// the catalogue keeps what was learnt of a source. In 3: it knows sealed files and archives, has idempotency keys, and the
 /// cursor of a journal. In 4: a day keeps the highest number of a page, the catalogue the times of commits.
-/// In 5: the catalogue has books.
+/// In 5: the catalogue has books. In 6: the checksum of a day's page covers under which names it lies (`page::home`).
 const FORMAT: i64 = FORMATS as i64;
-const FORMATS: usize = 5;
+const FORMATS: usize = 6;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
 /// of a journal that a killed process left.
 const BUSY: Duration = Duration::from_secs(5);

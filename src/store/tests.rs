@@ -9,6 +9,7 @@ use crate::time::{self, Ticks};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+mod homes;
 mod lives;
 mod outbox;
 
@@ -237,7 +238,7 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
 
 /// Opens a file behind the store's back, as a crash between the two steps of a commit would leave it.
 fn tear(folder: &Folder, at: Ticks, seq: i64) {
-    let mut file = day::DayFile::open(&folder.file(at)).expect("opened");
+    let mut file = day::DayFile::open(&folder.file(at), &table(at)).expect("opened");
     let batch = batch(at, "web-1", &[(at.plus(seconds(9999)), 99_990, "never happened")]);
     let mut builder = page::Builder::new();
     builder.push_batch(&batch);
@@ -281,7 +282,7 @@ fn a_catalogue_and_files_that_do_not_belong_together_are_refused() {
         (|folder: &Folder| tear(folder, day(0), 7)) as fn(&Folder),
         // The file is not as far as the catalogue: its journal was lost, or it is from a backup.
         |folder: &Folder| {
-            let file = day::DayFile::open(&folder.file(day(0))).expect("opened");
+            let file = day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
             file.connection().execute("UPDATE total SET last_seq = 0, entities = 0", []).expect("set back");
         },
         |folder: &Folder| std::fs::remove_file(folder.file(day(0))).expect("removed"),
@@ -452,7 +453,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     let store = folder.open();
     write(&store, day(0), 0, 10);
     store.close().expect("closed");
-    let file = day::DayFile::open(&folder.file(day(0))).expect("opened");
+    let file = day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     file.connection().execute("UPDATE pack SET bodies = zeroblob(length(bodies))", []).expect("damaged");
     file.close().expect("closed");
     let reader = folder.reader();
@@ -544,8 +545,9 @@ fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
             let merged = batch(day(1), "web-1", &[at(1), at(2)]);
             let mut builder = page::Builder::new();
             builder.push_batch(&merged);
-            let merge = day::Merge { partition: 1, old: vec![1, 2], new: builder.build().pages, seq: 2, duplicates: 0 };
-            let mut file = day::DayFile::open(&folder.file(day(1))).expect("opened");
+            let mut file = day::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
+            let (home, new) = (file.home_of(1).expect("a name"), builder.build().pages);
+            let merge = day::Merge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
             file.replace(&[merge], &[]).expect("merged");
         }
     };
@@ -640,7 +642,7 @@ fn a_folder_of_the_first_format_is_read_and_written() {
     let store = folder.open();
     write(&store, day(0), 0, 500);
     store.close().expect("closed");
-    let file = day::DayFile::open(&folder.file(day(0))).expect("opened");
+    let file = day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     let back = "DROP TABLE pack; DROP INDEX page_of_partition; DROP INDEX page_by_time; PRAGMA user_version = 1;
                 CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;
                 ALTER TABLE total DROP COLUMN last_page;";
@@ -724,7 +726,7 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
 /// Adds a file of late records to a day.
 fn add_late(folder: &Folder, at: Ticks, generation: i64, batches: &[Batch]) {
     let name = format!("{}.{generation}.db", table(at));
-    let mut file = day::DayFile::open(&folder.path().join("tables").join(&name)).expect("a file");
+    let mut file = day::DayFile::open(&folder.path().join("tables").join(&name), &table(at)).expect("a file");
     let mut inserts = Vec::new();
     for batch in batches {
         let mut builder = page::Builder::new();

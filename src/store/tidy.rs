@@ -22,7 +22,7 @@ use super::StoreError;
 use super::day::{DayFile, HEADER_COLUMNS, Merge, TINY_BYTES, Written, read_header};
 use super::outbox::Removed;
 use super::pack::{self, PackRow, PageRow, Place};
-use super::page::{Builder, Encoded, Header, PAGE_BYTES, PAGE_SPAN, Page};
+use super::page::{Builder, Encoded, Header, Home, PAGE_BYTES, PAGE_SPAN, Page};
 use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
 use rusqlite::{Connection, Row, params};
@@ -635,12 +635,13 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
     // Of equal keys the builder keeps the one that was pushed last: the later commit's.
     pages.sort_by_key(|page| (page.seq, page.place));
     let Some((partition, seq)) = pages.last().map(|page| (page.partition, page.seq)) else { return Ok(None) };
+    let home = file.home_of(partition)?;
     let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
     for page in &pages {
         decoded.push(match page.place {
             Place::Row(id) => {
                 old.push(id);
-                read_page(file.connection(), file.path(), page)?
+                read_page(file.connection(), file.path(), home, page)?
             }
             Place::Packed { pack, offset, length } => {
                 let bodies = unpacked.get(&pack).map_or(&[][..], Vec::as_slice);
@@ -648,34 +649,35 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
                 let packed = packed.ok_or_else(|| damaged(file.path(), page, "its body is missing".into()))?;
                 body.clear();
                 body.extend_from_slice(packed);
-                decode(file.path(), page, packed)?
+                decode(file.path(), home, page, packed)?
             }
         });
     }
     if let ([page], true) = (&*pages, old.is_empty()) {
-        let new = vec![Encoded { header: page.header.clone(), body }];
-        return Ok(Some(Merge { partition, old, new, seq, duplicates: 0 }));
+        let header = Header { checksum: home.noted(&page.header, seq), ..page.header.clone() };
+        let new = vec![Encoded { header, body }];
+        return Ok(Some(Merge { partition, home, old, new, seq, duplicates: 0 }));
     }
     let mut builder = Builder::new();
     for page in &decoded {
         builder.push_page(page);
     }
     let built = builder.build();
-    Ok(Some(Merge { partition, old, new: built.pages, seq, duplicates: built.duplicates }))
+    Ok(Some(Merge { partition, home, old, new: built.pages, seq, duplicates: built.duplicates }))
 }
 
-/// Reads and checks a page.
-pub(crate) fn read_page(connection: &Connection, path: &Path, page: &PageRow) -> Result<Page, StoreError> {
+/// Reads and checks a page, of which `home` says whose it is to be.
+pub(crate) fn read_page(connection: &Connection, path: &Path, home: Home, page: &PageRow) -> Result<Page, StoreError> {
     let mut body = Vec::new();
     if !pack::read_body(connection, page.place, &mut body).map_err(StoreError::sqlite(path))? {
         return Err(damaged(path, page, "its body is missing".into()));
     }
-    decode(path, page, &body)
+    decode(path, home, page, &body)
 }
 
 /// Checks the body of a page.
-pub(crate) fn decode(path: &Path, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
-    Page::decode(&page.header, body).map_err(|error| damaged(path, page, error.to_string()))
+pub(crate) fn decode(path: &Path, home: Home, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
+    Page::decode_of(home, page.seq, &page.header, body).map_err(|error| damaged(path, page, error.to_string()))
 }
 
 fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
@@ -686,19 +688,20 @@ fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
 mod tests {
     use super::*;
     use crate::batch::Batch;
-    use crate::key::{Period, TableName};
     use crate::record::Record;
     use crate::store::day::Insert;
 
+    fn day() -> DayTable {
+        DayTable::parse("Log20261101").expect("a table")
+    }
+
     fn encoded(rows: &[(u64, &str)]) -> Encoded {
-        let time = Ticks::from_date(2026, 11, 1).expect("a date");
-        let day = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, time);
-        let mut batch = Batch::new(day, "web-1".into());
+        let mut batch = Batch::new(day(), "web-1".into());
         for (n, text) in rows {
             let record = Record { message: (*text).into(), ..Record::default() };
             crate::entity::append(
                 &mut batch,
-                RowKey::new(time.plus(Duration::from_secs(*n)), 7, *n),
+                RowKey::new(day().start().plus(Duration::from_secs(*n)), 7, *n),
                 "app.log",
                 &record,
             );
@@ -713,7 +716,7 @@ mod tests {
     #[test]
     fn unpacking_keeps_the_order_of_commits() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+        let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let long = "x".repeat(5000);
         let mut tidy = Day { counted: true, ..Day::default() };
         for (seq, rows) in [
@@ -734,7 +737,9 @@ mod tests {
         let mut statement = file.connection().prepare(&select).expect("a statement");
         let pages: Vec<_> =
             statement.query_map([], read_header).expect("read").map(|page| page.expect("a row")).collect();
-        let rows = pages.iter().map(|row| (row.seq, read_page(file.connection(), file.path(), row).expect("whole")));
+        let home = file.home_of(pages[0].partition).expect("a name");
+        let rows =
+            pages.iter().map(|row| (row.seq, read_page(file.connection(), file.path(), home, row).expect("whole")));
         let texts = rows.map(|(seq, page)| {
             let text = |at| {
                 page.properties(at).find_map(|(name, value)| match value {
@@ -759,8 +764,8 @@ mod tests {
             ("tiny", "UPDATE pack SET heads = zeroblob(length(heads))"),
         ] {
             let dir = tempfile::tempdir().expect("a folder");
-            let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
-            let day = DayTable::parse("Log20261101").expect("a table");
+            let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
+            let day = day();
             let mut tidy = Tidy::new(Duration::ZERO);
             let mut seq = 0;
             let mut write = |tidy: &mut Tidy, file: &mut DayFile, partition: &str| {
@@ -787,7 +792,7 @@ mod tests {
     #[test]
     fn rows_wait_for_packed_pages_of_their_own_partition_only() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+        let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let mut tidy = Day { counted: true, ..Day::default() };
         let long = "x".repeat(6000);
         let mut seq = 0;
@@ -819,7 +824,7 @@ mod tests {
     #[test]
     fn a_burst_between_packs_is_not_rewritten() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut file = DayFile::open(&dir.path().join("day.db")).expect("opened");
+        let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let mut tidy = Day { counted: true, ..Day::default() };
         let long = "x".repeat(20_000);
         let burst = |from: u64| -> Vec<(u64, &str)> { (from..from + 4).map(|n| (n, long.as_str())).collect() };

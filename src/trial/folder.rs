@@ -8,7 +8,7 @@
 //! what is done u8 | [file u8 | damage u8 | place u24 | …]*       see `Damage`
 //! ```
 //!
-//! The claim: whatever is answered is a row that was put in, byte for byte, in its order, once in its table; what is refused is refused
+//! The claim: whatever is answered is a row that was put in, byte for byte, in its order, once in its own table; what is refused is refused
 //! with an error that names what is wrong; nothing panics. That holds of reading, of opening to write, of a commit and a
 //! close after it, and of `repair`. A start loses no row that was there to be read before it, unless somebody says so.
 //!
@@ -357,9 +357,8 @@ impl Looked {
                     assert!(partition == "added" && text.contains("added"), "{partition} {key}: {text}");
                     continue;
                 }
-                // Where SQLite takes one file's journal for another's, a row of one day is shown in another.
-                let mut put_in = KEPT.put_in.values().filter_map(|all| all.get(&(partition.clone(), *key)));
-                assert_eq!(put_in.next(), Some(text), "{table} {partition} {key} was never put in");
+                let put_in = KEPT.put_in.get(table).and_then(|all| all.get(&(partition.clone(), *key)));
+                assert_eq!(put_in, Some(text), "{table} {partition} {key} was never put in");
             }
         }
         let Some((table, key)) = added.filter(|_| self.errors.is_empty()) else { return };

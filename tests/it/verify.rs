@@ -187,6 +187,23 @@ fn a_page_that_is_not_what_was_written_is_named() {
 }
 
 #[test]
+fn a_page_under_another_name_than_it_was_written_under_is_named_and_refused() {
+    let place = filled();
+    let file = live(&place, "open");
+    for damage in ["UPDATE partition SET name = 'another'", "UPDATE page SET seq = seq - 1"] {
+        let whole = fs::read(&file).expect("read");
+        sql(&file, damage);
+        assert_found(&place, &[], "page", "partition and commit", &[]);
+        let query = place.ask("query", &["-n", "1000"]);
+        let (said, error) = (String::from_utf8_lossy(&query.stdout), String::from_utf8_lossy(&query.stderr));
+        assert!(!query.status.success() && error.contains("is damaged"), "{damage}: {error}");
+        assert!(!said.contains("another"), "{damage}: {said}");
+        fs::write(&file, whole).expect("written");
+        assert_whole(&place, 600);
+    }
+}
+
+#[test]
 fn a_byte_that_is_another_is_found_wherever_it_lies_in_an_open_day() {
     let place = filled();
     let file = live(&place, "open");

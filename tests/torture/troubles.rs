@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Lives of a round.
 const LIVES: u64 = 12;
 /// Formats of the data folder before today's, each with a folder in `tests/formats`.
-const OLD_FORMATS: u64 = 4;
+const OLD_FORMATS: u64 = 5;
 
 /// Leads a collector through trouble for `options.count` lives.
 pub(crate) fn random(options: &Options) -> Found {

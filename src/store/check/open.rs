@@ -6,11 +6,14 @@
 //! their numbers, which are never used twice: what tidy merges meanwhile is found again behind them.
 
 use super::{Checked, Fault, Noted, OnBytes};
+use crate::key::DayTable;
 use crate::store::StoreError;
-use crate::store::day::{self, HEADER_COLUMNS, Total, read_header, read_total};
+use crate::store::day::{self, HEADER_COLUMNS, Total, partition_name, read_header, read_total};
+use crate::store::open::parse_file_name;
 use crate::store::pack::{self, PageRow};
+use crate::store::page::Homes;
 use crate::store::tidy;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -34,6 +37,10 @@ pub fn open_file(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>, on:
 fn look(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>, on: OnBytes<'_>) -> Result<Checked, StoreError> {
     let (connection, _) = day::open_to_read(path)?;
     let mut checked = Checked::default();
+    let Some(table) = table_of(path, noted)? else {
+        let what = "it has not the name of a day's file".to_owned();
+        return Ok(Checked { faults: vec![Fault::Unreadable(what)], ..checked });
+    };
     match agreeing(&connection, path, noted)? {
         Agreed::Gone => return Ok(Checked::gone()),
         Agreed::Total(total) => count(&connection, total, &mut checked),
@@ -44,8 +51,17 @@ fn look(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>, on: OnBytes<
     }
     let _ = connection.execute_batch("ROLLBACK");
     count_bodies(&connection, &mut checked, on);
-    read_pages(&connection, path, &mut checked, on);
+    read_pages(&connection, path, Homes::of(&table), &mut checked, on);
     Ok(checked)
+}
+
+/// The day-table that its rows are shown in: the catalogue says it; where there is none, the file's name does.
+fn table_of(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>) -> Result<Option<DayTable>, StoreError> {
+    let named = || path.file_name().and_then(|name| parse_file_name(name.to_str()?));
+    Ok(match noted()? {
+        Noted::Live(live, _) => Some(live.day),
+        Noted::Gone | Noted::Unknown => named().map(|(table, _)| table),
+    })
 }
 
 /// What a snapshot of the file says, which is open still.
@@ -117,6 +133,12 @@ fn count(connection: &Connection, total: Total, checked: &mut Checked) {
         if strange > 0 {
             checked.count(format!("{strange} of its pages are of no partition"));
         }
+        let by_name = "SELECT count(*) FROM partition AS one WHERE one.id IS NOT
+                       (SELECT id FROM partition AS two WHERE two.name = one.name)";
+        let unnamed: i64 = connection.query_row(by_name, [], |row| row.get(0))?;
+        if unnamed > 0 {
+            checked.count(format!("{unnamed} of its partitions are not found by their names"));
+        }
         for index in ["page_of_partition", "page_by_time"] {
             let known = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1)";
             if !connection.query_row(known, [index], |row| row.get::<_, bool>(0))? {
@@ -162,7 +184,7 @@ fn count_bodies(connection: &Connection, checked: &mut Checked, on: OnBytes<'_>)
 }
 
 /// Reads every page and holds it against its checksum.
-fn read_pages(connection: &Connection, path: &Path, checked: &mut Checked, on: OnBytes<'_>) {
+fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut Checked, on: OnBytes<'_>) {
     let rows = format!("SELECT {HEADER_COLUMNS} FROM page WHERE page.id > ?1 ORDER BY page.id LIMIT {PAGES_AT_A_TIME}");
     let packs = "SELECT id FROM pack WHERE id > ?1 ORDER BY id LIMIT 1";
     for is_packed in [false, true] {
@@ -185,9 +207,16 @@ fn read_pages(connection: &Connection, path: &Path, checked: &mut Checked, on: O
                         pages.push(read_header(row)?);
                     }
                 }
-                let read = |page: &PageRow| tidy::read_page(connection, path, page).map(drop);
-                let bad: Vec<String> =
-                    pages.iter().filter_map(|page| read(page).err()).map(|error| told(&error)).collect();
+                let mut bad = Vec::new();
+                for page in &pages {
+                    let Some(name) = partition_name(connection, page.partition).optional()? else {
+                        bad.push(format!("page {}: its partition has no name", page.place));
+                        continue;
+                    };
+                    bad.extend(
+                        tidy::read_page(connection, path, homes.at(&name), page).err().map(|error| told(&error)),
+                    );
+                }
                 let bytes = pages.iter().map(|page| u64::from(page.header.raw_bytes)).sum::<u64>();
                 Ok((pages.len(), bytes, bad))
             });

@@ -5,7 +5,6 @@ use super::super::books::Taken;
 use super::super::day::{DayFile, HEADER_COLUMNS, read_header};
 use super::super::intake::{Done, Intake, Submission};
 use super::super::pack::{self, Packer, PageRow, Place};
-use super::super::page::Encoded;
 use crate::batch::Batch;
 use crate::key::DayTable;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -215,8 +214,8 @@ fn take_out(
         let Place::Packed { offset, length, .. } = page.place else { continue };
         let (from, length) = (offset as usize, length as usize);
         // Whose body is not there is damaged, and stays to be said so by whoever reads it.
-        let body = bodies.get(from..from + length).unwrap_or_default().to_vec();
-        packer.push(page.partition, &Encoded { header: page.header, body });
+        let body = bodies.get(from..from + length).unwrap_or_default();
+        packer.push(page.partition, &page.header, page.header.checksum, body);
     }
     removed.packs.push((id, packer.replace(connection, id)?));
     Ok(())

@@ -2,11 +2,10 @@
 
 use super::super::StoreError;
 use super::super::catalogue::{Committed, LiveFile, Role};
-use super::super::day::{HEADER_COLUMNS, read_header};
+use super::super::day::{HEADER_COLUMNS, partition_name, read_header};
 use super::super::pack::{self, PageRow, Place};
 use super::super::page::Page;
 use super::super::read::{Opened, Range, Reader, begin};
-use super::super::tidy::{decode, read_page};
 use super::Sent;
 use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
@@ -180,10 +179,7 @@ impl Unsent {
 
     /// The name of a partition.
     pub fn partition(&self, file: &LiveFile, partition: i64) -> Result<Option<Arc<str>>, StoreError> {
-        self.look(file, |opened, _| {
-            let mut statement = opened.connection.prepare_cached("SELECT name FROM partition WHERE id = ?1")?;
-            statement.query_row([partition], |row| row.get::<_, String>(0).map(Arc::from)).optional()
-        })
+        self.look(file, |opened, _| partition_name(&opened.connection, partition).optional())
     }
 
     /// The rows of a page; none where it went, or was merged with others.
@@ -194,10 +190,12 @@ impl Unsent {
             Err(error) => return Err(error),
         };
         let read = (|| {
-            if let Some(body) = &head.body {
-                return decode(&opened.path, &head.page, body).map(Some);
-            }
             begin(&opened)?;
+            let name = partition_name(&opened.connection, head.page.partition);
+            let name = name.map_err(StoreError::sqlite(&opened.path))?;
+            if let Some(body) = &head.body {
+                return opened.decode(&name, &head.page, body).map(Some);
+            }
             let Place::Row(id) = head.page.place else { return Ok(None) };
             let mut statement = opened
                 .connection
@@ -206,7 +204,7 @@ impl Unsent {
             let is_there = statement.exists(params![id, head.page.header.checksum.cast_signed()]);
             drop(statement);
             match is_there.map_err(StoreError::sqlite(&opened.path))? {
-                true => read_page(&opened.connection, &opened.path, &head.page).map(Some),
+                true => opened.read_page(&name, &head.page).map(Some),
                 false => Ok(None),
             }
         })();

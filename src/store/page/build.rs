@@ -4,8 +4,8 @@ use super::bits::{Sections, put_varint};
 use super::gather::Columns;
 use super::read::Page;
 use super::{
-    CODEC_STORED, CODEC_ZSTD, Encoded, Header, PAGE_BYTES, PAGE_SPAN, RAW_BYTES_MAX, ROW_BYTES, VALUE_BYTES, ints,
-    keys, levels,
+    CODEC_STORED, CODEC_ZSTD, Encoded, Header, IN_HOME, PAGE_BYTES, PAGE_SPAN, RAW_BYTES_MAX, ROW_BYTES, VALUE_BYTES,
+    ints, keys, levels,
 };
 use crate::batch::{Batch, RowRef};
 use crate::key::RowKey;
@@ -198,7 +198,7 @@ fn encode<'a>(rows: &[Row<'a>], raw_bytes: usize, columns: &mut Columns<'_, 'a>,
         entities: count(keys.len()),
         records: count(keys.iter().filter(|key| key.item() == 0).count()),
         levels: levels::encode(rows.iter().map(|row| (row.key(), row.level()))),
-        codec,
+        codec: codec | IN_HOME,
         raw_bytes: count(raw_bytes.max(strings + meta)),
         checksum: 0,
     };

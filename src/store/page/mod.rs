@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! body     := packed length varint | strings length varint | meta length varint | packed | frame
-//! frame    := strings | meta                 codec 1: as they are        codec 2: one zstd frame
+//! frame    := strings | meta                 codec 5: as they are        codec 6: one zstd frame      (see `home`)
 //! packed   := numbers at their exact width, and bytes that are random: no compression gains on them
 //! strings  := names, dictionaries, texts, one behind the other
 //! meta     := keys | levels ints | count varint | column *count
@@ -17,8 +17,9 @@
 //! Numbers are little-endian.
 //!
 //! Claims, each a property test: what is built decodes to the same rows; pages cover ranges of keys that do not
-//! overlap, in order, each within [`PAGE_BYTES`] and [`PAGE_SPAN`]; a changed byte, of body or header, is an error; no
-//! bytes at all make the decoder panic or take more memory than the header allows.
+//! overlap, in order, each within [`PAGE_BYTES`] and [`PAGE_SPAN`]; a changed byte, of body or header, is an error, and so
+//! is a page that is read as one of another day-table, partition or commit (`home`); no bytes at all make the decoder
+//! panic or take more memory than the header allows.
 //!
 //! What is not done: rows keep no order of their properties (they come in that of the columns, which is the order of
 //! first sight, newest row first), and nothing is remembered from page to page, so each can be read alone.
@@ -29,6 +30,7 @@ mod column;
 mod entries;
 mod gather;
 mod hex;
+mod home;
 mod ints;
 mod keys;
 mod levels;
@@ -41,6 +43,7 @@ mod tests;
 pub(in crate::store) use bits::{Reader as Bytes, put_varint};
 pub(in crate::store) use build::let_go_of_memory;
 pub use build::{Builder, Built};
+pub(in crate::store) use home::{Home, Homes};
 pub(in crate::store) use levels::encode_minutes;
 pub use levels::{LevelMinute, level_minutes};
 pub use read::{ColumnRef, Page};
@@ -66,6 +69,8 @@ const VALUE_BYTES: usize = 3;
 const CODEC_STORED: u8 = 1;
 /// The frame is zstd's.
 const CODEC_ZSTD: u8 = 2;
+/// The bit of a codec that says: what is noted as the page's checksum covers its home as well. Formats 1 to 5 have it not.
+const IN_HOME: u8 = 4;
 
 /// What is kept of a page beside its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +89,8 @@ pub struct Header {
     pub codec: u8,
     /// Bytes of the entities before they were encoded. Bounds what decoding allocates.
     pub raw_bytes: u32,
-    /// xxh3-64 of the body, seeded with that of the other parts of the header.
+    /// xxh3-64 of the body, seeded with that of the other parts of the header. What is noted of it in a day's file covers
+    /// under which names the page lies there as well (`home`).
     pub checksum: u64,
 }
 
@@ -100,8 +106,8 @@ pub struct Encoded {
 /// Why a page cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PageError {
-    /// A byte of it is not what was written.
-    #[error("the page's checksum is {found:016x} where {expected:016x} was noted")]
+    /// A byte of it is not what was written, or it was written as the page of another day-table, partition or commit.
+    #[error("the page's checksum is {found:016x} where {expected:016x} was noted for this table, partition and commit")]
     Checksum {
         /// What the header says.
         expected: u64,

@@ -4,7 +4,7 @@ use super::bits::{Cursor, PADDING, Reader};
 use super::column::{Column, Stored};
 use super::ints::Ints;
 use super::strings::Strings;
-use super::{CODEC_STORED, CODEC_ZSTD, Header, PageError, RAW_BYTES_MAX, ROW_BYTES, keys};
+use super::{CODEC_STORED, CODEC_ZSTD, Header, Home, IN_HOME, PageError, RAW_BYTES_MAX, ROW_BYTES, keys};
 use crate::key::RowKey;
 use crate::property::{Kind, Property};
 use crate::record::Level;
@@ -23,11 +23,20 @@ pub struct Page {
 }
 
 impl Page {
-    /// Reads a page. An error if a byte of header or body is not what was written.
+    /// Reads a page that was made just now. An error if a byte of header or body is not what was written.
     pub fn decode(header: &Header, body: &[u8]) -> Result<Page, PageError> {
+        Page::decode_checked(header, body, header.checksum)
+    }
+
+    /// Reads a page that lies in a file, as one of `home` that commit `seq` wrote. An error if it is another's, too.
+    pub(in crate::store) fn decode_of(home: Home, seq: i64, header: &Header, body: &[u8]) -> Result<Page, PageError> {
+        Page::decode_checked(header, body, home.noted(header, seq))
+    }
+
+    fn decode_checked(header: &Header, body: &[u8], expected: u64) -> Result<Page, PageError> {
         let found = header.checksum_of(body);
-        if found != header.checksum {
-            return Err(PageError::Checksum { expected: header.checksum, found });
+        if found != expected {
+            return Err(PageError::Checksum { expected, found });
         }
         Page::decode_unchecked(header, body)
     }
@@ -240,7 +249,7 @@ fn decompress(codec: u8, frame: &[u8], length: usize) -> Result<Vec<u8>, PageErr
         static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
     }
     let damaged = |_| PageError::Damaged("its text cannot be decompressed");
-    let bytes = match codec {
+    let bytes = match codec & !IN_HOME {
         CODEC_STORED => frame.to_vec(),
         CODEC_ZSTD => DECOMPRESSOR.with_borrow_mut(|kept| {
             if kept.is_none() {
@@ -249,7 +258,7 @@ fn decompress(codec: u8, frame: &[u8], length: usize) -> Result<Vec<u8>, PageErr
             let decompressor = kept.as_mut().ok_or(PageError::Damaged("there is no memory to decompress it"))?;
             decompressor.decompress(frame, length).map_err(damaged)
         })?,
-        codec => return Err(PageError::Codec(codec)),
+        _ => return Err(PageError::Codec(codec)),
     };
     if bytes.len() == length { Ok(bytes) } else { Err(PageError::Damaged("its text has another length")) }
 }

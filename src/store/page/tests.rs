@@ -235,6 +235,33 @@ proptest! {
         prop_assert!(Page::decode(&header, &body).is_ok());
     }
 
+    /// A page is read by the names that it was noted under, and by no others; and a codec that says otherwise is none.
+    #[test]
+    fn a_page_of_another_home_is_an_error(rows in rows(5), others in ("[a-z]{3,9}", 1u64..400, "[ -~]{0,9}", any::<i64>()), seq: i64) {
+        let batches = batches(&rows, 100);
+        let Encoded { header, body } = build(&batches).pages.remove(0);
+        let table = |name: &str, day: u64| {
+            let time = Ticks::UNIX_EPOCH.plus(Duration::from_secs(day * 86_400));
+            DayTable::at(&TableName::new(name).expect("a name"), Period::Day, time)
+        };
+        let home = |name: &str, day, partition: &str| Homes::of(&table(name, day)).at(partition);
+        let noted = Header { checksum: home("Log", 0, "web").noted(&header, seq), ..header.clone() };
+        prop_assert!(Page::decode_of(home("Log", 0, "web"), seq, &noted, &body).is_ok());
+        prop_assert_eq!(home("Log", 0, "web").noted(&noted, seq), header.checksum);
+        let is_refused = |home: Home, seq, noted: &Header| {
+            matches!(Page::decode_of(home, seq, noted, &body), Err(PageError::Checksum { .. }))
+        };
+        let (name, day, partition, other) = others;
+        prop_assert!(is_refused(home(&name, 0, "web"), seq, &noted));
+        prop_assert!(is_refused(home("Log", day, "web"), seq, &noted));
+        prop_assert!(partition == "web" || is_refused(home("Log", 0, &partition), seq, &noted));
+        prop_assert!(seq == other || is_refused(home("Log", 0, "web"), other, &noted));
+        let old = Header { codec: noted.codec & !IN_HOME, ..noted };
+        prop_assert!(is_refused(home("Log", 0, "web"), seq, &old));
+        let old = old.checked(&body);
+        prop_assert!(Page::decode_of(home("Log", day, &partition), other, &old, &body).is_ok(), "those of old have none");
+    }
+
     /// Bytes that carry the right checksum and are no page never make reading panic, wherever they were changed.
     #[test]
     fn hostile_pages_do_not_panic(
@@ -259,7 +286,7 @@ proptest! {
 
     /// Nor do bytes of no origin at all.
     #[test]
-    fn any_bytes_do_not_panic(body in proptest::collection::vec(any::<u8>(), 0..200), entities in 0u32..100, codec in 0u8..4) {
+    fn any_bytes_do_not_panic(body in proptest::collection::vec(any::<u8>(), 0..200), entities in 0u32..100, codec in 0u8..8) {
         let key = RowKey::new(Ticks::UNIX_EPOCH, 0, 0);
         let raw_bytes = 1 << 20;
         let header = Header { first: key, last: key, entities, records: 0, levels: Vec::new(), codec, raw_bytes, checksum: 0 };

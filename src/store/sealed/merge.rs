@@ -12,11 +12,12 @@ use super::file::SealedFile;
 use super::layout::Layout;
 use super::part::Part;
 use super::{PAGE_ROWS, is_sealed};
-use crate::key::RowKey;
+use crate::key::{DayTable, RowKey};
 use crate::store::StoreError;
 use crate::store::catalogue::Committed;
 use crate::store::day::{self, HEADER_COLUMNS, read_header};
 use crate::store::pack::{self, PageRow, Place};
+use crate::store::page::{Home, Homes, Page};
 use crate::store::tidy::read_page;
 use rusqlite::{Connection, params};
 use std::cmp::Reverse;
@@ -42,6 +43,7 @@ struct OpenDay {
     path: PathBuf,
     connection: Connection,
     committed: Committed,
+    homes: Homes,
     partitions: BTreeMap<Arc<str>, i64>,
     /// Packed pages by partition, in the order of their first key.
     packed: HashMap<i64, Vec<PageRow>>,
@@ -66,13 +68,14 @@ pub(super) struct Slice {
 }
 
 impl Inputs {
-    /// Opens `paths`. Pages that are not in `committed` are passed over.
-    pub(super) fn open(paths: &[PathBuf], committed: &Committed) -> Result<Inputs, StoreError> {
+    /// Opens `paths`, files of `table`. Pages that are not in `committed` are passed over.
+    pub(super) fn open(table: &DayTable, paths: &[PathBuf], committed: &Committed) -> Result<Inputs, StoreError> {
+        let homes = Homes::of(table);
         let open = |path: &PathBuf| {
             if is_sealed(&path.to_string_lossy()) {
                 SealedFile::open_local(path).map(Input::Sealed)
             } else {
-                OpenDay::open(path, committed).map(Box::new).map(Input::Open)
+                OpenDay::open(path, homes, committed).map(Box::new).map(Input::Open)
             }
         };
         Ok(Inputs { files: paths.iter().map(open).collect::<Result<_, _>>()? })
@@ -129,10 +132,11 @@ impl Inputs {
             match input {
                 Input::Open(day) => {
                     let Some(&id) = day.partitions.get(partition) else { continue };
-                    let source = Source::Rows { day, id, after: None, ended: false };
+                    let home = day.homes.at(partition);
+                    let source = Source::Rows { day, home, id, after: None, ended: false };
                     streams.push(Stream { file, source, headers: VecDeque::new(), next: None });
                     let headers: VecDeque<PageRow> = day.packed.get(&id).cloned().unwrap_or_default().into();
-                    streams.push(Stream { file, source: Source::Packed(day), headers, next: None });
+                    streams.push(Stream { file, source: Source::Packed(day, home), headers, next: None });
                 }
                 Input::Sealed(sealed) => {
                     let mut pieces = VecDeque::new();
@@ -162,7 +166,7 @@ impl Inputs {
 }
 
 impl OpenDay {
-    fn open(path: &Path, committed: &Committed) -> Result<OpenDay, StoreError> {
+    fn open(path: &Path, homes: Homes, committed: &Committed) -> Result<OpenDay, StoreError> {
         let (connection, _) = day::open_to_read(path)?;
         let read = (|| {
             connection.execute_batch("BEGIN")?;
@@ -177,15 +181,25 @@ impl OpenDay {
             Ok((partitions, packed))
         })();
         let (partitions, packed) = read.map_err(StoreError::sqlite(path))?;
-        Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), partitions, packed })
+        Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), homes, partitions, packed })
+    }
+
+    fn read_page(&self, home: Home, page: &PageRow) -> Result<Page, StoreError> {
+        read_page(&self.connection, &self.path, home, page)
     }
 
     fn each_part(&self, each: &mut dyn FnMut(&Part) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let homes: HashMap<i64, Home> = self.partitions.iter().map(|(name, id)| (*id, self.homes.at(name))).collect();
         let mut look = |page: &PageRow| {
             if !self.committed.includes(page.seq) {
                 return Ok(());
             }
-            each(&Part::Page(read_page(&self.connection, &self.path, page)?))
+            let home = homes.get(&page.partition).ok_or_else(|| StoreError::Damaged {
+                path: self.path.clone(),
+                page: page.place.to_string(),
+                what: "its partition has no name".into(),
+            })?;
+            each(&Part::Page(self.read_page(*home, page)?))
         };
         self.packed.values().flatten().try_for_each(&mut look)?;
         let sql = |error| StoreError::sqlite(&self.path)(error);
@@ -209,8 +223,8 @@ struct Stream<'a> {
 }
 
 enum Source<'a> {
-    Rows { day: &'a OpenDay, id: i64, after: Option<(RowKey, i64)>, ended: bool },
-    Packed(&'a OpenDay),
+    Rows { day: &'a OpenDay, home: Home, id: i64, after: Option<(RowKey, i64)>, ended: bool },
+    Packed(&'a OpenDay, Home),
     Sealed(&'a SealedFile, VecDeque<(usize, Range<usize>)>),
 }
 
@@ -221,7 +235,7 @@ impl Stream<'_> {
     /// The first key of its next part.
     fn first(&mut self) -> Result<Option<RowKey>, StoreError> {
         match &mut self.source {
-            Source::Rows { day, id, after, ended } => {
+            Source::Rows { day, id, after, ended, .. } => {
                 while self.headers.is_empty() && !*ended {
                     let read = read_headers(&day.connection, *id, *after).map_err(StoreError::sqlite(&day.path))?;
                     *ended = read.len() < HEADERS;
@@ -231,7 +245,7 @@ impl Stream<'_> {
                     self.headers.extend(read.into_iter().filter(|page| day.committed.includes(page.seq)));
                 }
             }
-            Source::Packed(day) => {
+            Source::Packed(day, _) => {
                 while self.headers.pop_front_if(|page| !day.committed.includes(page.seq)).is_some() {}
             }
             Source::Sealed(file, pieces) => {
@@ -248,8 +262,8 @@ impl Stream<'_> {
 
     /// Its next part, with its rank and bytes.
     fn take(&mut self) -> Result<Option<(Part, Rank, usize)>, StoreError> {
-        let day = match &self.source {
-            Source::Rows { day, .. } | Source::Packed(day) => day,
+        let (day, home) = match &self.source {
+            Source::Rows { day, home, .. } | Source::Packed(day, home) => (day, home),
             Source::Sealed(..) => {
                 let Some(part) = self.next.take() else { return Ok(None) };
                 let bytes = if let Part::Block(block) = &part { block.bytes() } else { 0 };
@@ -257,7 +271,7 @@ impl Stream<'_> {
             }
         };
         let Some(page) = self.headers.pop_front() else { return Ok(None) };
-        let part = Part::Page(read_page(&day.connection, &day.path, &page)?);
+        let part = Part::Page(day.read_page(*home, &page)?);
         let bytes = usize::try_from(page.header.raw_bytes).unwrap_or(usize::MAX);
         Ok(Some((part, (self.file, page.seq, Some(page.place)), bytes)))
     }

@@ -126,7 +126,7 @@ impl Tally {
 }
 
 fn write(sealing: &Sealing, partial: &Path, progress: OnProgress<'_>) -> Result<Manifest, StoreError> {
-    let inputs = Inputs::open(&sealing.inputs, &sealing.committed)?;
+    let inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed)?;
     let entities = inputs.entities()?;
     let survey = survey(&inputs, entities, progress)?;
     let layout = Layout::choose(&survey);

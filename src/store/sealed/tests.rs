@@ -62,7 +62,7 @@ impl Place {
     /// A day's file of these commits.
     fn open_day(&self, name: &str, commits: &[Vec<Given>]) -> PathBuf {
         let path = self.path(name);
-        let mut file = DayFile::open(&path).expect("a file");
+        let mut file = DayFile::open(&path, &table()).expect("a file");
         for (seq, rows) in (1..).zip(commits) {
             let mut of_partition: BTreeMap<u8, Batch> = BTreeMap::new();
             for row in rows {
