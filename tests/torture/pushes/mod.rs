@@ -6,6 +6,7 @@
 
 mod protocol;
 mod proxy;
+mod recorded;
 
 use crate::collector::Collector;
 use crate::found::{Found, Tally};
@@ -14,12 +15,14 @@ use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
+use daytable::time::now;
 use protocol::{PROTOCOLS, Protocol};
+pub(crate) use recorded::Recorded;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -32,7 +35,7 @@ const STEP: u64 = 7919;
 
 /// Pushes `options.count` times.
 pub(crate) fn repeated(options: &Options) -> Found {
-    if options.collector.name() != "daytable" {
+    if !options.collector.takes_pushes() {
         return Tally::begin().found(options, "pushes", "0 pushes, as it takes none", &[]);
     }
     let round = options.count.clamp(1, ROUND);
@@ -73,7 +76,7 @@ impl Client<'_> {
         let key = (number.is_multiple_of(2) && protocol.takes_keys()).then(|| format!("key-{}", self.next));
         let ids = [0, 1].map(|more| Id { stream: 6, seq: self.next + more });
         self.next += 2;
-        let request = protocol.request(&ids, key.as_deref());
+        let request = protocol.request(&ids.map(|id| (id, now())), key.as_deref());
         // As long as an answer may be.
         let at = (number * STEP % (request.len() as u64 + 250)) as usize;
         let mut whole = 0;
@@ -114,13 +117,11 @@ impl Client<'_> {
             stream.set_read_timeout(Some(PATIENCE))?;
             return exchange(stream, protocol, request, answer_max);
         }
-        let stream = UnixStream::connect(self.socket())?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        exchange(stream, protocol, request, answer_max)
+        ask(&self.socket(), protocol, request, answer_max)
     }
 
     fn socket(&self) -> PathBuf {
-        self.place.store().join("data/control.sock")
+        socket(self.place)
     }
 
     /// Where the daemon that was started last takes RELP.
@@ -146,6 +147,18 @@ impl Client<'_> {
         let status = child.wait()?;
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("curl: {status}"))) }
     }
+}
+
+/// Where a daemon takes pushes.
+pub(crate) fn socket(place: &Place) -> PathBuf {
+    place.store().join("data/control.sock")
+}
+
+/// Sends what is to be sent to a daemon at `socket`, and reads so much of the answer at most.
+fn ask(socket: &Path, protocol: Protocol, request: &[u8], answer_max: usize) -> io::Result<Vec<u8>> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    exchange(stream, protocol, request, answer_max)
 }
 
 fn exchange<S: Read + Write>(

@@ -1,7 +1,7 @@
 //! What is pushed, in every protocol, as its clients send it.
 
 use crate::line::{self, Id};
-use daytable::time::now;
+use daytable::time::{Ticks, UNIX_EPOCH_TICKS};
 
 /// A protocol, or a client that speaks one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,32 +34,37 @@ impl Protocol {
     }
 
     /// The bytes that a client sends; of curl the body alone.
-    pub(super) fn request(self, ids: &[Id], key: Option<&str>) -> Vec<u8> {
-        let messages: Vec<String> = ids.iter().map(|id| line::message(*id, 20)).collect();
-        let each = |one: &dyn Fn(&String) -> String| messages.iter().map(one).collect::<Vec<_>>();
-        let nanos = (now().get() - daytable::time::UNIX_EPOCH_TICKS) * 100;
+    pub(super) fn request(self, records: &[(Id, Ticks)], key: Option<&str>) -> Vec<u8> {
+        let each = |one: &dyn Fn(&str, Ticks) -> String| {
+            records.iter().map(|(id, time)| one(&line::message(*id, 20), *time)).collect::<Vec<_>>()
+        };
+        let nanos = |time: Ticks| (time.get() - UNIX_EPOCH_TICKS) * 100;
         let (target, kind, body) = match self {
             Protocol::Ndjson | Protocol::Curl => {
-                let lines = ids.iter().map(|id| line::line(*id, &now().to_string(), 20));
+                let lines = records.iter().map(|(id, time)| line::line(*id, &time.to_string(), 20));
                 ("/ingest", "application/x-ndjson", lines.collect())
             }
             Protocol::Otlp => {
-                let records =
-                    each(&|text| format!(r#"{{"timeUnixNano":"{nanos}","body":{{"stringValue":"{text}"}}}}"#));
+                let records = each(&|text, time| {
+                    let nanos = nanos(time);
+                    format!(r#"{{"timeUnixNano":"{nanos}","body":{{"stringValue":"{text}"}}}}"#)
+                });
                 let body =
                     format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{}]}}]}}]}}"#, records.join(","));
                 ("/v1/logs", "application/json", body)
             }
             Protocol::Bulk => {
-                let items = each(&|text| format!("{{\"create\":{{}}}}\n{{\"message\":\"{text}\"}}\n"));
+                let items = each(&|text, time| {
+                    format!("{{\"create\":{{}}}}\n{{\"@timestamp\":\"{time}\",\"message\":\"{text}\"}}\n")
+                });
                 ("/elasticsearch/_bulk", "application/x-ndjson", items.concat())
             }
             Protocol::Loki => {
-                let values = each(&|text| format!(r#"["{nanos}","{text}"]"#));
+                let values = each(&|text, time| format!(r#"["{}","{text}"]"#, nanos(time)));
                 let body = format!(r#"{{"streams":[{{"stream":{{"job":"t"}},"values":[{}]}}]}}"#, values.join(","));
                 ("/loki/api/v1/push", "application/json", body)
             }
-            Protocol::Relp => return relp(&messages),
+            Protocol::Relp => return relp(records),
         };
         if self == Protocol::Curl {
             return body.into_bytes();
@@ -92,11 +97,11 @@ impl Protocol {
     }
 }
 
-fn relp(messages: &[String]) -> Vec<u8> {
+fn relp(records: &[(Id, Ticks)]) -> Vec<u8> {
     let open = "relp_version=0\nrelp_software=torture\ncommands=syslog";
     let mut frames = format!("1 open {} {open}\n", open.len());
-    for (number, message) in (2..).zip(messages) {
-        let message = format!("<134>1 {} host app - - - {message}", now());
+    for (number, (id, time)) in (2..).zip(records) {
+        let message = format!("<134>1 {time} host app - - - {}", line::message(*id, 20));
         frames += &format!("{number} syslog {} {message}\n", message.len());
     }
     frames.into_bytes()
