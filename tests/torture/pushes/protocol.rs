@@ -13,19 +13,46 @@ pub(super) enum Protocol {
     Relp,
     /// The command, which repeats by itself.
     Curl,
+    /// Libraries, which do so too.
+    OpenTelemetry,
+    Elasticsearch,
 }
 
 /// Each in its turn; curl waits for a second before it repeats, so it is met less often.
-pub(super) const PROTOCOLS: [Protocol; 21] = {
+pub(super) const PROTOCOLS: [Protocol; 29] = {
     use Protocol::*;
     [
-        Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp,
-        Bulk, Loki, Relp, Curl,
+        Ndjson,
+        Otlp,
+        Bulk,
+        OpenTelemetry,
+        Loki,
+        Relp,
+        Elasticsearch,
+        Ndjson,
+        Otlp,
+        Bulk,
+        OpenTelemetry,
+        Loki,
+        Relp,
+        Elasticsearch,
+        Ndjson,
+        Otlp,
+        Bulk,
+        OpenTelemetry,
+        Loki,
+        Relp,
+        Elasticsearch,
+        Ndjson,
+        Otlp,
+        Bulk,
+        OpenTelemetry,
+        Loki,
+        Relp,
+        Elasticsearch,
+        Curl,
     ]
 };
-
-/// How often curl tries.
-pub(super) const CURL_TRIES: usize = 20;
 
 impl Protocol {
     /// Whether there is a place for an idempotency key.
@@ -33,7 +60,16 @@ impl Protocol {
         self != Protocol::Relp
     }
 
-    /// The bytes that a client sends; of curl the body alone.
+    /// What `program.py` calls the library of this name.
+    pub(super) fn library(self) -> Option<&'static str> {
+        match self {
+            Protocol::OpenTelemetry => Some("opentelemetry"),
+            Protocol::Elasticsearch => Some("elasticsearch"),
+            _ => None,
+        }
+    }
+
+    /// The bytes that a client sends; of curl the body alone, and of a library what it sends itself, about as long.
     pub(super) fn request(self, records: &[(Id, Ticks)], key: Option<&str>) -> Vec<u8> {
         let each = |one: &dyn Fn(&str, Ticks) -> String| {
             records.iter().map(|(id, time)| one(&line::message(*id, 20), *time)).collect::<Vec<_>>()
@@ -44,7 +80,7 @@ impl Protocol {
                 let lines = records.iter().map(|(id, time)| line::line(*id, &time.to_string(), 20));
                 ("/ingest", "application/x-ndjson", lines.collect())
             }
-            Protocol::Otlp => {
+            Protocol::Otlp | Protocol::OpenTelemetry => {
                 let records = each(&|text, time| {
                     let nanos = nanos(time);
                     format!(r#"{{"timeUnixNano":"{nanos}","body":{{"stringValue":"{text}"}}}}"#)
@@ -53,7 +89,7 @@ impl Protocol {
                     format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{}]}}]}}]}}"#, records.join(","));
                 ("/v1/logs", "application/json", body)
             }
-            Protocol::Bulk => {
+            Protocol::Bulk | Protocol::Elasticsearch => {
                 let items = each(&|text, time| {
                     format!("{{\"create\":{{}}}}\n{{\"@timestamp\":\"{time}\",\"message\":\"{text}\"}}\n")
                 });
