@@ -1,8 +1,9 @@
 //! What listeners lost and refused is written to the ledger, so that it outlives the daemon that saw it.
 //!
-//! Records are entered by the commit that holds them; what was lost has none. So what was counted since the last time is
-//! handed to the store every [`EVERY`], where there is any, and at the stop. A kill takes along what was lost in the
-//! seconds before it; nothing is ever entered twice, as what a failed commit refused counts as not said.
+//! Records are entered by the commit that holds them; what was lost has none. So counts are looked at every [`LOOK`]: where
+//! something was lost since the last time it is handed to the store at once, however much it is, and bytes alone every
+//! [`EVERY`], and at the stop. A kill takes along what was lost in the second before it; nothing is ever entered twice, as
+//! what a failed commit refused counts as not said.
 
 use super::observe::Counted;
 use crate::fair::Reason;
@@ -14,9 +15,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often losses are written.
+/// How often counts are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often bytes are written that came with no loss.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// By kind and name: bytes that came, and losses by reason.
@@ -32,19 +35,22 @@ pub(super) struct Losses {
 impl Losses {
     /// Works until the other end of `stopped` is gone, and writes the last ones then: sources have ended by that time.
     pub(super) fn work(self, stopped: Receiver<()>) {
-        let mut said = Counts::new();
-        while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            self.say(&mut said);
+        let (mut said, mut last) = (Counts::new(), Instant::now());
+        while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            let now = self.counts();
+            let taken = since(&said, &now);
+            if is_due(&taken, last.elapsed()) && self.say(taken) {
+                (said, last) = (now, Instant::now());
+            }
         }
-        self.say(&mut said);
+        let taken = since(&said, &self.counts());
+        if !taken.is_empty() {
+            self.say(taken);
+        }
     }
 
-    fn say(&self, said: &mut Counts) {
-        let now = self.counts();
-        let taken = since(said, &now);
-        if taken.is_empty() {
-            return;
-        }
+    /// Whether it is in the ledger now.
+    fn say(&self, taken: Vec<Taken>) -> bool {
         let (told, hears) = mpsc::channel();
         // A stop must not wait for the interval, which may be a minute.
         let done = Done::awaited(move |is_committed| {
@@ -52,14 +58,14 @@ impl Losses {
             let _ = told.send(is_committed);
         });
         let submission = Submission { taken, epoch: self.intake.epoch(), done, ..Submission::default() };
-        if self.intake.submit(submission).is_ok() && hears.recv() == Ok(true) {
-            *said = now;
-        }
+        self.intake.submit(submission).is_ok() && hears.recv() == Ok(true)
     }
 
     fn counts(&self) -> Counts {
         let counted = self.counted.now();
         let mut counts = Counts::new();
+        // What the kernel dropped is counted by nobody who does not ask.
+        counted.listeners.iter().for_each(|listener| drop(listener.read().clone()));
         for listener in &counted.all_listeners {
             add(&mut counts, ("syslog", listener.name.clone()), &listener.bytes, of_listener(listener));
         }
@@ -103,6 +109,11 @@ fn of_endpoint(endpoint: &EndpointCounters) -> Vec<(String, u64)> {
     own.map(|(reason, counter)| (reason.to_owned(), read(counter))).into_iter().chain(bodies).collect()
 }
 
+/// Whether what was counted since is to be written now, so long after the last time.
+fn is_due(taken: &[Taken], after: Duration) -> bool {
+    taken.iter().any(|taken| !taken.losses.is_empty()) || (!taken.is_empty() && after >= EVERY)
+}
+
 /// What was counted since it was said last.
 fn since(said: &Counts, now: &Counts) -> Vec<Taken> {
     let none = (0, BTreeMap::new());
@@ -134,5 +145,14 @@ mod tests {
         assert_eq!(since(&counts(7, 3), &counts(7, 3)), []);
         let taken = since(&counts(7, 3), &counts(9, 5));
         assert_eq!((taken[0].bytes, &taken[0].losses), (2, &vec![("kernel".to_owned(), 2)]));
+    }
+
+    #[test]
+    fn losses_are_written_at_once_and_bytes_now_and_then() {
+        let bytes = Taken { bytes: 7, ..Taken::records("syslog", "udp", 0) };
+        let lost = Taken { losses: vec![("kernel".to_owned(), 1)], ..bytes.clone() };
+        assert!(!is_due(&[], EVERY));
+        assert!(!is_due(std::slice::from_ref(&bytes), LOOK) && is_due(std::slice::from_ref(&bytes), EVERY));
+        assert!(is_due(&[bytes, lost], Duration::ZERO));
     }
 }

@@ -81,7 +81,7 @@ pub struct ListenerLedger {
     pub records: u64,
     /// Bytes that came.
     pub bytes: u64,
-    /// What was lost or refused, by reason. Written a few seconds after it happened: a kill may take the last ones along.
+    /// What was lost or refused, by reason. Written a second after it happened: a kill may take the last ones along.
     pub losses: BTreeMap<String, u64>,
 }
 

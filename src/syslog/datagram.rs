@@ -3,6 +3,7 @@
 
 use super::bind::SocketFile;
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
+use super::drops;
 use super::framing::Message;
 use crate::fair::{Accounts, Now, network_of};
 use crate::parse::Learned;
@@ -119,6 +120,10 @@ impl Datagrams {
             desk.hand_over_if_due();
         }
         desk.finish();
+        // Once the socket is closed, nobody knows any more.
+        if let Some(drops) = drops::inode(&socket).and_then(drops::drops) {
+            block.counters.kernel_drops.store(drops, Ordering::Relaxed);
+        }
         drop(file);
     }
 }

@@ -3,16 +3,27 @@
 //! The files that are read are on another disk, so to say: they are whole. Those that the collector had read are removed in the
 //! middle of the recording. So after a cut before that whatever was lost with the power is read again; after a cut behind it the
 //! folder alone has them. In the end every record is there once.
+//!
+//! A client pushes meanwhile, and nobody but the folder has what it pushed. Whichever moment the power is cut at,
+//!
+//! * a push whose answer was heard before is there once;
+//! * one that was asked before and not answered is there once or not at all, and both of its records or none;
+//! * one that is asked again after the cut, under the key it had, is there once, answered before or not;
+//! * one that was not asked before is not there.
 
 use crate::disk::Disk;
 use crate::found::{Found, Tally};
+use crate::pushes::{self, Recorded};
 use crate::random::Random;
 use crate::run::{self, Place};
+use crate::tracer::{Call, Player, Verdict};
 use crate::world::{Abilities, World};
 use crate::{Options, in_parallel};
+use nix::unistd::Pid;
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Cuts of one recording.
 const CUTS: u64 = 24;
@@ -37,18 +48,40 @@ pub(crate) fn power(options: &Options) -> Found {
 }
 
 fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<u64, String> {
-    let (mut world, disk) = record(options, place, seed)?;
+    let (mut world, recording) = record(options, place, seed)?;
     let mut random = Random::new(seed ^ 0x706f_7765);
-    for _ in 0..CUTS {
-        let at = random.below(disk.len() as u64 + 1) as usize;
-        cut(options, place, &mut world, &disk, at, &mut random, tally)?;
+    for number in 0..CUTS {
+        let anywhere = random.below(recording.disk.len() as u64 + 1) as usize;
+        let at = if number.is_multiple_of(4) { recording.client.heard(&mut random) } else { None };
+        cut(options, place, &mut world, &recording, at.unwrap_or(anywhere), &mut random, tally)?;
     }
     tally.played(&world);
-    Ok(disk.len() as u64)
+    Ok(recording.disk.len() as u64)
+}
+
+/// What was done to the folder, and what was pushed meanwhile.
+pub(crate) struct Recording {
+    pub(crate) disk: Disk,
+    pub(crate) client: Recorded,
+}
+
+impl Player for Recording {
+    fn before(&mut self, call: &Call) -> io::Result<Verdict> {
+        self.client.step(self.disk.len());
+        self.disk.before(call)
+    }
+
+    fn after(&mut self, thread: Pid, result: i64) {
+        self.disk.after(thread, result);
+    }
+
+    fn forgotten(&mut self) {
+        self.disk.forgotten();
+    }
 }
 
 /// Records everything that a run does to the folder.
-pub(crate) fn record(options: &Options, place: &Place, seed: u64) -> Result<(World, Disk), String> {
+pub(crate) fn record(options: &Options, place: &Place, seed: u64) -> Result<(World, Recording), String> {
     let failed = |error: io::Error| error.to_string();
     let collector = &*options.collector;
     // Files are later than the folder, and one that was compressed since continues nothing that the folder knows.
@@ -56,9 +89,11 @@ pub(crate) fn record(options: &Options, place: &Place, seed: u64) -> Result<(Wor
     let mut world = World::new(&place.logs(), abilities, seed).map_err(failed)?;
     (0..4).try_for_each(|_| world.step()).map_err(failed)?;
     world.set_aside(place.home().join("aside")).map_err(failed)?;
-    let mut disk = Disk::new(&place.store());
-    run::traced(collector, place, &mut world, &mut disk).map_err(failed)?;
-    Ok((world, disk))
+    let socket = collector.takes_pushes().then(|| pushes::socket(place));
+    let client = Recorded::new(socket, world.start(), seed);
+    let mut recording = Recording { disk: Disk::new(&place.store()), client };
+    run::traced(collector, place, &mut world, &mut recording).map_err(failed)?;
+    Ok((world, recording))
 }
 
 /// Starts the collector on what may be left after a cut before change `at`.
@@ -66,7 +101,7 @@ pub(crate) fn cut(
     options: &Options,
     place: &Place,
     world: &mut World,
-    disk: &Disk,
+    Recording { disk, client }: &Recording,
     at: usize,
     random: &mut Random,
     tally: &Tally,
@@ -76,6 +111,11 @@ pub(crate) fn cut(
     // What had been read and was removed cannot be read again: it is there, or lost.
     world.bring_back(!disk.is_forgotten(at)).map_err(failed)?;
     disk.after_cut(at, random).map_err(failed)?;
-    run::settle(&*options.collector, place, world, tally)
-        .map_err(|fault| format!("cut before change {at} of {}: {fault}", disk.len()))
+    client.owe(at, &mut world.written);
+    world.finish().map_err(failed)?;
+    let collector = &*options.collector;
+    let mut daemon = run::start(collector, place).map_err(failed)?;
+    let repeated = client.repeat(at, &mut daemon, random, Instant::now() + place.patience).map_err(failed);
+    let settled = run::settled(collector, place, world, tally, daemon);
+    repeated.and(settled).map_err(|fault| format!("cut before change {at} of {}: {fault}", disk.len()))
 }

@@ -1,7 +1,7 @@
 //! Whether this program can find anything: it is tried on what is wrong on purpose before it is believed.
 
 use crate::collector::named;
-use crate::cuts;
+use crate::cuts::{self, Recording};
 use crate::found::{Found, Tally};
 use crate::line::{self, Id};
 use crate::options::Options;
@@ -20,11 +20,12 @@ type Doubt = fn(&Options) -> Result<(), String>;
 
 /// Tries everything that can be doubted.
 pub(crate) fn tried(options: &Options) -> Found {
-    let doubts: [(&str, Doubt); 4] = [
+    let doubts: [(&str, Doubt); 5] = [
         ("the oracle", oracle),
         ("the seed", seed),
         ("the command that plays it again", again),
         ("the power cuts", cuts),
+        ("the pushes in power cuts", pushes_in_cuts),
     ];
     let faults = doubts.iter().filter_map(|(name, doubt)| doubt(options).err().map(|fault| format!("{name}: {fault}")));
     let faults: Vec<String> = faults.collect();
@@ -38,13 +39,14 @@ fn oracle(_: &Options) -> Result<(), String> {
     let [one, two, three] = [0, 1, 2].map(|seq| Id { stream: 0, seq });
     let mut written = Written::default();
     [one, two, three, three].into_iter().for_each(|id| written.add(id));
+    written.whole.insert([one, three]);
     let messages = |ids: &[Id]| ids.iter().map(|id| line::message(*id, 9)).collect::<Vec<_>>();
     let clean = Verdict::of(&written, messages(&[three, two, one, three]));
     let mut broken = messages(&[two, two, three]);
     broken.push(line::message(one, 9).replace("@0/0/9", "@0/0/8"));
     let found = Verdict::of(&written, broken);
     let (lost, twice) = (found.lost == [one, three], found.twice == [two]);
-    let is_right = clean.is_clean() && lost && twice && found.wrong.len() == 1;
+    let is_right = clean.is_clean() && lost && twice && found.wrong.len() == 2;
     is_right.then_some(()).ok_or(format!("{clean}\n{found}"))
 }
 
@@ -91,14 +93,30 @@ fn again(_: &Options) -> Result<(), String> {
 
 /// Of a disk that only says that it synced, records are lost, and that is seen.
 fn cuts(options: &Options) -> Result<(), String> {
+    on_a_disk_that_lies(options, |recording, _| recording.disk.len())
+}
+
+/// The same where files can be read again, so that nothing but what was pushed can be lost.
+fn pushes_in_cuts(options: &Options) -> Result<(), String> {
+    if !options.collector.takes_pushes() {
+        return Ok(());
+    }
+    on_a_disk_that_lies(options, |recording, random| {
+        let heard = recording.client.heard(random).filter(|at| !recording.disk.is_forgotten(*at));
+        heard.unwrap_or(0)
+    })
+}
+
+/// Cuts the power at moments of a recording until something is missed.
+fn on_a_disk_that_lies(options: &Options, moment: impl Fn(&Recording, &mut Random) -> usize) -> Result<(), String> {
     const CUTS_MAX: usize = 20;
     run::in_place(options, |place| {
-        let (mut world, mut disk) = cuts::record(options, place, options.seed)?;
+        let (mut world, mut recording) = cuts::record(options, place, options.seed)?;
         let mut random = Random::new(options.seed);
-        (disk.is_lying, place.patience) = (true, Duration::from_secs(2));
+        (recording.disk.is_lying, place.patience) = (true, Duration::from_secs(2));
         let mut tries = (0..CUTS_MAX).map(|_| {
-            let end = disk.len();
-            cuts::cut(options, place, &mut world, &disk, end, &mut random, &Tally::begin())
+            let at = moment(&recording, &mut random);
+            cuts::cut(options, place, &mut world, &recording, at, &mut random, &Tally::begin())
         });
         tries.any(|tried| tried.is_err()).then_some(()).ok_or("a disk that lies is believed".into())
     })

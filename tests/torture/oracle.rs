@@ -1,7 +1,7 @@
 //! What was written against what can be read: each record as often as it was written, with its bytes.
 
 use crate::line::{self, Id};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What has to be there.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +10,8 @@ pub(crate) struct Written {
     pub(crate) records: BTreeMap<Id, (usize, usize)>,
     /// Messages of somebody else that were there before, and how often.
     pub(crate) others: BTreeMap<String, usize>,
+    /// Records of which both are there or none.
+    pub(crate) whole: BTreeSet<[Id; 2]>,
 }
 
 impl Written {
@@ -52,6 +54,8 @@ impl Verdict {
         }
         let gone = others.iter().filter(|(_, left)| **left > 0);
         verdict.wrong.extend(gone.map(|(message, _)| format!("{message:?} is there no more")));
+        let halves = written.whole.iter().filter(|[one, other]| seen.contains_key(one) != seen.contains_key(other));
+        verdict.wrong.extend(halves.map(|pair| format!("of {pair:?} only one is there")));
         for (id, (least, most)) in &written.records {
             match seen.get(id).copied().unwrap_or(0) {
                 times if times < *least => verdict.lost.push(*id),

@@ -201,7 +201,19 @@ fn said(place: &Place) -> io::Result<File> {
 pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World, tally: &Tally) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     world.finish().map_err(failed)?;
-    let mut child = start(collector, place).map_err(failed)?;
+    let child = start(collector, place).map_err(failed)?;
+    settled(collector, place, world, tally, child)
+}
+
+/// The same of a collector that was started already.
+pub(crate) fn settled(
+    collector: &dyn Collector,
+    place: &Place,
+    world: &mut World,
+    tally: &Tally,
+    mut child: Child,
+) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
     let deadline = Instant::now() + place.patience;
     let mut pause = Duration::from_millis(20);
     let verdict = loop {

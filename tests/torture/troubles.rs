@@ -3,6 +3,10 @@
 //!
 //! A round is a world that goes on and a dozen lives of the collector on it; then it is left in peace, and everything has to
 //! be there. Of daytable every other round begins with a data folder of an older format, whose records have to stay.
+//!
+//! Memory is limited by rlimit, under which an allocation fails. A control group's limit is not here: to whoever is in it, it
+//! is a SIGKILL at whichever page he touches next, which `kills` and `sweep` do at every place; and a machine that lends a
+//! group to its tests is rare, while moving processes out of the group that a session put them in is not a test's to do.
 
 use crate::collector::Collector;
 use crate::found::{Found, Tally};

@@ -82,6 +82,11 @@ impl World {
         [Duration::ZERO, DAY].map(|later| self.start.plus(later).to_string()[..10].replace('-', ""))
     }
 
+    /// When its records begin.
+    pub(crate) fn start(&self) -> Ticks {
+        self.start
+    }
+
     /// Takes the next step: mostly lines, now and then a rotation.
     pub(crate) fn step(&mut self) -> io::Result<()> {
         let stream = self.random.below(self.streams.len() as u64) as usize;

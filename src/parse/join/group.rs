@@ -32,6 +32,7 @@ impl<'a> Group<'a> {
             empty: 0,
             last: piece.envelope.time,
             is_partial: piece.envelope.is_partial,
+            is_begun: piece.envelope.is_partial,
             may_continue: learned.may_continue(&piece.text, reading),
             is_in_key: piece.leaves_key_open(false, reading),
             record: piece.into_record(),
@@ -92,6 +93,11 @@ impl<'a> Group<'a> {
                 part.is_in_key = piece.leaves_key_open(part.is_in_key, reading);
                 part.append(piece, lines);
                 self.lines += 1;
+                if part.is_begun && !part.is_partial {
+                    // Its first piece did not say what the whole line does, as the end of an object.
+                    part.may_continue = learned.may_continue(&part.record.text, reading);
+                    part.is_begun = false;
+                }
             }
             _ if piece.text.is_empty() => {}
             part => {

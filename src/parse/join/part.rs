@@ -91,6 +91,8 @@ pub(super) struct Part<'a> {
     pub(super) last: Option<Ticks>,
     /// Whether its last line goes on in the next one.
     pub(super) is_partial: bool,
+    /// Whether its first line is in pieces of which the last has not come.
+    pub(super) is_begun: bool,
     /// Whether lines may be joined to it.
     pub(super) may_continue: bool,
     /// Whether its last line is one of a private key that goes on.

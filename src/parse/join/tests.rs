@@ -163,6 +163,23 @@ fn partial_lines_are_one_line_and_streams_are_apart() {
 }
 
 #[test]
+fn an_object_in_pieces_is_whole_with_its_last() {
+    let (learned, reading) = (Learned::default(), reading(1000));
+    let pieces = [
+        cri(0.0, "stdout", "P", "{\"a\":"),
+        cri(0.1, "stdout", "P", "1"),
+        cri(0.1, "stdout", "F", "}"),
+        cri(0.2, "stdout", "F", "\tb"),
+    ];
+    for (lines, given, is_open) in [(2, vec![], true), (3, vec!["{\"a\":1}"], false), (4, vec!["{\"a\":1}"], true)] {
+        let chunk = pieces[..lines].concat();
+        let mut records = Assembler::new(chunk.as_bytes(), 0, 1 << 20, &reading, Ending::Open);
+        let texts: Vec<_> = std::iter::from_fn(|| records.next(&learned, &reading)).map(|record| record.text).collect();
+        assert_eq!((texts, records.open().is_some()), (given.into_iter().map(Into::into).collect(), is_open));
+    }
+}
+
+#[test]
 fn interleaved_streams_do_not_hold_each_other_up() {
     let (learned, reading) = (Learned::default(), reading(1000));
     let lines: Vec<_> =

@@ -108,6 +108,10 @@ impl Collector for Daytable {
         Abilities { cri: true, gzip: true }
     }
 
+    fn takes_pushes(&self) -> bool {
+        true
+    }
+
     fn command(&self, home: &Path, logs: &Path) -> io::Result<Command> {
         let mut command = Command::new(&self.binary);
         command.arg("run").arg("--config").arg(Daytable::configure(home, logs, FOR_EVER)?);

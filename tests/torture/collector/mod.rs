@@ -29,6 +29,11 @@ pub(crate) trait Collector: Sync {
     /// What it can read.
     fn abilities(&self) -> Abilities;
 
+    /// Whether it takes pushes, at the socket of a daytable.
+    fn takes_pushes(&self) -> bool {
+        false
+    }
+
     /// The program and its arguments, for `home` as its folder and `logs` as what it reads. It stays in the foreground and
     /// ends at SIGTERM.
     fn command(&self, home: &Path, logs: &Path) -> io::Result<Command>;

@@ -1,11 +1,16 @@
 //! Clients that push, and repeat what they heard no answer to: the connection is cut at every byte of what is asked and of
 //! what is answered, and the daemon is killed now and then.
 //!
+//! Some clients are spoken for here, byte by byte; others are programs, curl and the libraries of OpenTelemetry and Elasticsearch,
+//! whose repetitions are their own. Those come by way of a proxy that cuts.
+//!
 //! Whoever repeats under an idempotency key is taken once; whoever has none at least once, and no more often than the whole of
 //! what he asked can have come.
 
+mod program;
 mod protocol;
 mod proxy;
+mod recorded;
 
 use crate::collector::Collector;
 use crate::found::{Found, Tally};
@@ -14,12 +19,18 @@ use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
+use daytable::time::now;
+use program::Program;
 use protocol::{PROTOCOLS, Protocol};
+use proxy::{Cut, Proxy};
+pub(crate) use recorded::Recorded;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,9 +41,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Steps between the bytes at which connections are cut: prime, so that each comes in its turn.
 const STEP: u64 = 7919;
 
+/// How often curl tries again.
+const CURL_RETRIES: &str = "19";
+/// As long as an answer may be.
+const ANSWER_BYTES_MAX: usize = 250;
+
 /// Pushes `options.count` times.
 pub(crate) fn repeated(options: &Options) -> Found {
-    if options.collector.name() != "daytable" {
+    if !options.collector.takes_pushes() {
         return Tally::begin().found(options, "pushes", "0 pushes, as it takes none", &[]);
     }
     let round = options.count.clamp(1, ROUND);
@@ -45,6 +61,9 @@ struct Client<'a> {
     collector: &'a dyn Collector,
     place: &'a Place,
     daemon: Child,
+    proxy: Proxy,
+    /// Those that were started.
+    programs: BTreeMap<&'static str, Program>,
     random: Random,
     /// What each record has to be there, at least and at most.
     world: World,
@@ -59,7 +78,9 @@ fn play(options: &Options, place: &Place, seed: u64, pushes: u64, tally: &Tally)
     let world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
     let daemon = run::start(collector, place).map_err(failed)?;
     let random = Random::new(seed ^ 0x7075_7368);
-    let mut client = Client { collector, place, daemon, random, world, next: 0 };
+    let proxy = Proxy::start(socket(place)).map_err(failed)?;
+    let programs = BTreeMap::new();
+    let mut client = Client { collector, place, daemon, proxy, programs, random, world, next: 0 };
     let pushed = (0..pushes).try_for_each(|n| client.push(seed * ROUND + n));
     run::end(&mut client.daemon).and(pushed).map_err(failed)?;
     tally.played(&client.world);
@@ -69,26 +90,27 @@ fn play(options: &Options, place: &Place, seed: u64, pushes: u64, tally: &Tally)
 impl Client<'_> {
     /// One push: cut, then repeated until it is answered.
     fn push(&mut self, number: u64) -> io::Result<()> {
-        let (number, protocol) = (number / PROTOCOLS.len() as u64, PROTOCOLS[number as usize % PROTOCOLS.len()]);
-        let key = (number.is_multiple_of(2) && protocol.takes_keys()).then(|| format!("key-{}", self.next));
+        let (turn, protocol) = (number / PROTOCOLS.len() as u64, PROTOCOLS[number as usize % PROTOCOLS.len()]);
+        let key = (turn.is_multiple_of(2) && protocol.takes_keys()).then(|| format!("key-{}", self.next));
         let ids = [0, 1].map(|more| Id { stream: 6, seq: self.next + more });
         self.next += 2;
-        let request = protocol.request(&ids, key.as_deref());
-        // As long as an answer may be.
-        let at = (number * STEP % (request.len() as u64 + 250)) as usize;
+        let request = protocol.request(&ids.map(|id| (id, now())), key.as_deref());
+        let at = (number * STEP % (request.len() + ANSWER_BYTES_MAX) as u64) as usize;
         let mut whole = 0;
         if protocol == Protocol::Curl {
-            self.by_curl(&request, key.as_deref(), at % 250)?;
-            // It says nothing of how often it tried; without a key that may be as often as it does at most.
-            whole = protocol::CURL_TRIES;
+            self.proxy.cut(Cut::Answered(at % ANSWER_BYTES_MAX));
+            whole = self.counted(|client| client.by_curl(&request, key.as_deref()))?;
+        } else if let Some(library) = protocol.library() {
+            self.proxy.cut(match at.checked_sub(request.len()) {
+                None => Cut::Asked(at),
+                Some(at) => Cut::Answered(at),
+            });
+            whole = self.counted(|client| client.by_library(library, ids, key.as_deref()))?;
         } else {
             let cut = self.ask(protocol, &request[..at.min(request.len())], at.saturating_sub(request.len()));
             // Of frames each is taken for itself, however the next one is cut.
             whole += usize::from(at >= request.len() || protocol == Protocol::Relp);
-            if self.random.one_in(30) {
-                run::end(&mut self.daemon)?;
-                self.daemon = run::start(self.collector, self.place)?;
-            }
+            self.kill_now_and_then()?;
             let mut is_answered = cut.is_ok_and(|answer| protocol.is_taken(&answer));
             let deadline = Instant::now() + PATIENCE;
             while !is_answered {
@@ -107,6 +129,33 @@ impl Client<'_> {
         Ok(())
     }
 
+    fn kill_now_and_then(&mut self) -> io::Result<()> {
+        if self.random.one_in(30) {
+            run::end(&mut self.daemon)?;
+            self.daemon = run::start(self.collector, self.place)?;
+        }
+        Ok(())
+    }
+
+    /// Has a program push through the proxy. It says nothing of how often it asked, but each connection brings what is asked
+    /// once at most, and one may have been open before.
+    fn counted(&mut self, push: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<usize> {
+        let before = self.proxy.connections();
+        push(self)?;
+        Ok(self.proxy.connections() - before + 1)
+    }
+
+    /// Has a library push.
+    fn by_library(&mut self, library: &'static str, ids: [Id; 2], key: Option<&str>) -> io::Result<()> {
+        let program = match self.programs.entry(library) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(free) => free.insert(Program::start(library, &self.proxy.url())?),
+        };
+        program.ask(ids, key)?;
+        self.kill_now_and_then()?;
+        self.programs.get_mut(library).map_or(Ok(()), Program::hear)
+    }
+
     /// Sends what is to be sent, and reads so much of the answer at most.
     fn ask(&self, protocol: Protocol, request: &[u8], answer_max: usize) -> io::Result<Vec<u8>> {
         if protocol == Protocol::Relp {
@@ -114,13 +163,11 @@ impl Client<'_> {
             stream.set_read_timeout(Some(PATIENCE))?;
             return exchange(stream, protocol, request, answer_max);
         }
-        let stream = UnixStream::connect(self.socket())?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        exchange(stream, protocol, request, answer_max)
+        ask(&self.socket(), protocol, request, answer_max)
     }
 
     fn socket(&self) -> PathBuf {
-        self.place.store().join("data/control.sock")
+        socket(self.place)
     }
 
     /// Where the daemon that was started last takes RELP.
@@ -131,21 +178,30 @@ impl Client<'_> {
         address.ok_or(io::Error::other("it does not say where it takes syslog"))
     }
 
-    /// Has curl send a body by way of a proxy that cuts the first answer.
-    fn by_curl(&self, body: &[u8], key: Option<&str>, answer_max: usize) -> io::Result<()> {
-        let proxy = self.place.home().join("proxy.sock");
-        let _ = fs::remove_file(&proxy);
-        proxy::start(&proxy, self.socket(), answer_max)?;
+    /// Has curl send a body.
+    fn by_curl(&self, body: &[u8], key: Option<&str>) -> io::Result<()> {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--fail", "--retry-all-errors", "--retry-delay", "1", "--data-binary", "@-"]);
-        curl.args(["--retry", &(protocol::CURL_TRIES - 1).to_string(), "--unix-socket"]).arg(&proxy);
+        curl.args(["--retry", CURL_RETRIES]);
         curl.args(key.map(|key| ["--header".to_owned(), format!("Idempotency-Key: {key}")]).into_iter().flatten());
-        curl.arg("http://localhost/ingest").stdin(Stdio::piped()).stdout(Stdio::null());
+        curl.arg(self.proxy.url() + "/ingest").stdin(Stdio::piped()).stdout(Stdio::null());
         let mut child = curl.spawn()?;
         child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(body))?;
         let status = child.wait()?;
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("curl: {status}"))) }
     }
+}
+
+/// Where a daemon takes pushes.
+pub(crate) fn socket(place: &Place) -> PathBuf {
+    place.store().join("data/control.sock")
+}
+
+/// Sends what is to be sent to a daemon at `socket`, and reads so much of the answer at most.
+fn ask(socket: &Path, protocol: Protocol, request: &[u8], answer_max: usize) -> io::Result<Vec<u8>> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    exchange(stream, protocol, request, answer_max)
 }
 
 fn exchange<S: Read + Write>(

@@ -1,7 +1,7 @@
 //! What is pushed, in every protocol, as its clients send it.
 
 use crate::line::{self, Id};
-use daytable::time::now;
+use daytable::time::{Ticks, UNIX_EPOCH_TICKS};
 
 /// A protocol, or a client that speaks one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,19 +13,46 @@ pub(super) enum Protocol {
     Relp,
     /// The command, which repeats by itself.
     Curl,
+    /// Libraries, which do so too.
+    OpenTelemetry,
+    Elasticsearch,
 }
 
 /// Each in its turn; curl waits for a second before it repeats, so it is met less often.
-pub(super) const PROTOCOLS: [Protocol; 21] = {
+pub(super) const PROTOCOLS: [Protocol; 29] = {
     use Protocol::*;
     [
-        Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp, Bulk, Loki, Relp, Ndjson, Otlp,
-        Bulk, Loki, Relp, Curl,
+        Ndjson,
+        Otlp,
+        Bulk,
+        OpenTelemetry,
+        Loki,
+        Relp,
+        Elasticsearch,
+        Ndjson,
+        Otlp,
+        Bulk,
+        OpenTelemetry,
+        Loki,
+        Relp,
+        Elasticsearch,
+        Ndjson,
+        Otlp,
+        Bulk,
+        OpenTelemetry,
+        Loki,
+        Relp,
+        Elasticsearch,
+        Ndjson,
+        Otlp,
+        Bulk,
+        OpenTelemetry,
+        Loki,
+        Relp,
+        Elasticsearch,
+        Curl,
     ]
 };
-
-/// How often curl tries.
-pub(super) const CURL_TRIES: usize = 20;
 
 impl Protocol {
     /// Whether there is a place for an idempotency key.
@@ -33,33 +60,47 @@ impl Protocol {
         self != Protocol::Relp
     }
 
-    /// The bytes that a client sends; of curl the body alone.
-    pub(super) fn request(self, ids: &[Id], key: Option<&str>) -> Vec<u8> {
-        let messages: Vec<String> = ids.iter().map(|id| line::message(*id, 20)).collect();
-        let each = |one: &dyn Fn(&String) -> String| messages.iter().map(one).collect::<Vec<_>>();
-        let nanos = (now().get() - daytable::time::UNIX_EPOCH_TICKS) * 100;
+    /// What `program.py` calls the library of this name.
+    pub(super) fn library(self) -> Option<&'static str> {
+        match self {
+            Protocol::OpenTelemetry => Some("opentelemetry"),
+            Protocol::Elasticsearch => Some("elasticsearch"),
+            _ => None,
+        }
+    }
+
+    /// The bytes that a client sends; of curl the body alone, and of a library what it sends itself, about as long.
+    pub(super) fn request(self, records: &[(Id, Ticks)], key: Option<&str>) -> Vec<u8> {
+        let each = |one: &dyn Fn(&str, Ticks) -> String| {
+            records.iter().map(|(id, time)| one(&line::message(*id, 20), *time)).collect::<Vec<_>>()
+        };
+        let nanos = |time: Ticks| (time.get() - UNIX_EPOCH_TICKS) * 100;
         let (target, kind, body) = match self {
             Protocol::Ndjson | Protocol::Curl => {
-                let lines = ids.iter().map(|id| line::line(*id, &now().to_string(), 20));
+                let lines = records.iter().map(|(id, time)| line::line(*id, &time.to_string(), 20));
                 ("/ingest", "application/x-ndjson", lines.collect())
             }
-            Protocol::Otlp => {
-                let records =
-                    each(&|text| format!(r#"{{"timeUnixNano":"{nanos}","body":{{"stringValue":"{text}"}}}}"#));
+            Protocol::Otlp | Protocol::OpenTelemetry => {
+                let records = each(&|text, time| {
+                    let nanos = nanos(time);
+                    format!(r#"{{"timeUnixNano":"{nanos}","body":{{"stringValue":"{text}"}}}}"#)
+                });
                 let body =
                     format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{}]}}]}}]}}"#, records.join(","));
                 ("/v1/logs", "application/json", body)
             }
-            Protocol::Bulk => {
-                let items = each(&|text| format!("{{\"create\":{{}}}}\n{{\"message\":\"{text}\"}}\n"));
+            Protocol::Bulk | Protocol::Elasticsearch => {
+                let items = each(&|text, time| {
+                    format!("{{\"create\":{{}}}}\n{{\"@timestamp\":\"{time}\",\"message\":\"{text}\"}}\n")
+                });
                 ("/elasticsearch/_bulk", "application/x-ndjson", items.concat())
             }
             Protocol::Loki => {
-                let values = each(&|text| format!(r#"["{nanos}","{text}"]"#));
+                let values = each(&|text, time| format!(r#"["{}","{text}"]"#, nanos(time)));
                 let body = format!(r#"{{"streams":[{{"stream":{{"job":"t"}},"values":[{}]}}]}}"#, values.join(","));
                 ("/loki/api/v1/push", "application/json", body)
             }
-            Protocol::Relp => return relp(&messages),
+            Protocol::Relp => return relp(records),
         };
         if self == Protocol::Curl {
             return body.into_bytes();
@@ -92,11 +133,11 @@ impl Protocol {
     }
 }
 
-fn relp(messages: &[String]) -> Vec<u8> {
+fn relp(records: &[(Id, Ticks)]) -> Vec<u8> {
     let open = "relp_version=0\nrelp_software=torture\ncommands=syslog";
     let mut frames = format!("1 open {} {open}\n", open.len());
-    for (number, message) in (2..).zip(messages) {
-        let message = format!("<134>1 {} host app - - - {message}", now());
+    for (number, (id, time)) in (2..).zip(records) {
+        let message = format!("<134>1 {time} host app - - - {}", line::message(*id, 20));
         frames += &format!("{number} syslog {} {message}\n", message.len());
     }
     frames.into_bytes()

@@ -1,34 +1,129 @@
-//! What stands between a client and the daemon, and cuts the first answer.
+//! What stands between a client and the daemon, and cuts a connection at a byte.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-/// Takes connections at `path` for the daemon at `socket`. Of the first one's answer `answer_max` bytes come through; those
-/// after it are left alone. It ends when its path is taken away.
-pub(super) fn start(path: &Path, socket: PathBuf, answer_max: usize) -> io::Result<()> {
-    let listener = UnixListener::bind(path)?;
-    let path = path.to_path_buf();
-    std::thread::spawn(move || {
-        let mut left = answer_max;
-        for client in listener.incoming() {
-            let Ok(client) = client else { return };
-            let _ = UnixStream::connect(&socket).and_then(|daemon| relay(client, daemon, left));
-            left = usize::MAX;
-            if !path.exists() {
-                return;
-            }
-        }
-    });
-    Ok(())
+/// How long a client waits here for a daemon that is being started.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where a connection is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cut {
+    /// So many bytes of what is asked come through.
+    Asked(usize),
+    /// So many bytes of what is answered.
+    Answered(usize),
 }
 
-fn relay(client: UnixStream, daemon: UnixStream, answer_max: usize) -> io::Result<()> {
-    let (mut asked, mut asking) = (client.try_clone()?, daemon.try_clone()?);
-    let forth = std::thread::spawn(move || io::copy(&mut asked, &mut asking));
-    let _ = io::copy(&mut (&daemon).take(answer_max as u64), &mut Write::by_ref(&mut &client));
-    let _ = (client.shutdown(Shutdown::Both), daemon.shutdown(Shutdown::Both));
-    let _ = forth.join();
-    Ok(())
+/// Takes connections on a port of its own, until it goes.
+pub(super) struct Proxy {
+    address: SocketAddr,
+    state: Arc<State>,
+}
+
+/// No cut in this direction.
+const NEVER: usize = usize::MAX;
+
+struct State {
+    daemon: PathBuf,
+    /// How many bytes come through before the cut.
+    asked: AtomicUsize,
+    answered: AtomicUsize,
+    connections: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Proxy {
+    /// One for the daemon at the socket `daemon`, which may be killed and started while it stands.
+    pub(super) fn start(daemon: PathBuf) -> io::Result<Proxy> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let [asked, answered] = [NEVER, NEVER].map(AtomicUsize::new);
+        let (connections, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let state = Arc::new(State { daemon, asked, answered, connections, is_over });
+        let its = state.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                if its.is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (Ok(client), its) = (client, its.clone()) else { continue };
+                its.connections.fetch_add(1, Ordering::SeqCst);
+                std::thread::spawn(move || its.relay(&client));
+            }
+        });
+        Ok(Proxy { address, state })
+    }
+
+    /// Where clients come to.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Cuts the next connection that comes so far, and no other.
+    pub(super) fn cut(&self, cut: Cut) {
+        let (asked, answered) = match cut {
+            Cut::Asked(bytes) => (bytes, NEVER),
+            Cut::Answered(bytes) => (NEVER, bytes),
+        };
+        self.state.asked.store(asked, Ordering::SeqCst);
+        self.state.answered.store(answered, Ordering::SeqCst);
+    }
+
+    /// How many connections there were.
+    pub(super) fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl State {
+    fn relay(&self, client: &TcpStream) {
+        let Ok(daemon) = connect(&self.daemon) else { return };
+        let both_end = || drop((client.shutdown(Shutdown::Both), daemon.shutdown(Shutdown::Both)));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pump(client, &daemon, &self.asked);
+                both_end();
+            });
+            pump(&daemon, client, &self.answered);
+            both_end();
+        });
+    }
+}
+
+fn connect(daemon: &Path) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(daemon) {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            connected => return connected,
+        }
+    }
+}
+
+/// Carries bytes until there are no more, or none are left before the cut.
+fn pump(mut from: impl Read, mut to: impl Write, left: &AtomicUsize) {
+    let mut bytes = [0; 16 << 10];
+    while let Ok(length @ 1..) = from.read(&mut bytes) {
+        let through = left.load(Ordering::SeqCst);
+        let is_cut = through <= length;
+        if through != NEVER {
+            left.store(if is_cut { NEVER } else { through - length }, Ordering::SeqCst);
+        }
+        if to.write_all(&bytes[..length.min(through)]).is_err() || is_cut {
+            return;
+        }
+    }
 }

@@ -1,0 +1,188 @@
+//! A client that pushes while the disk is recorded. It acts between the calls of the daemon, so what it hears it hears before
+//! the next change, and how many changes there were is what a power cut is held against.
+//!
+//! Every push has two records, mostly of different days, which lie in different files. Some clients hang up before they hear
+//! the answer; of those that have a key, some ask again while the recording goes on.
+
+use super::ask;
+use super::protocol::Protocol;
+use crate::line::Id;
+use crate::oracle::Written;
+use crate::random::Random;
+use daytable::time::{Ticks, now};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// Pushes of one recording, and how many calls of the daemon there are between two of them at most.
+const PUSHES: usize = 24;
+const CALLS_BETWEEN: u64 = 200;
+/// How many calls a client waits that hangs up.
+const CALLS_WAITED: u64 = 120;
+/// The stream of what is pushed.
+const STREAM: u32 = 7;
+
+/// What is pushed in turn.
+const PROTOCOLS: [Protocol; 4] = [Protocol::Ndjson, Protocol::Otlp, Protocol::Bulk, Protocol::Loki];
+
+/// One request, which may have been asked several times.
+struct Push {
+    ids: [Id; 2],
+    protocol: Protocol,
+    request: Vec<u8>,
+    has_key: bool,
+    /// How many changes there were when it was first asked, and when it was heard that it is taken.
+    asked: usize,
+    heard: Option<usize>,
+}
+
+/// A push that waits for its answer.
+struct Open {
+    /// Which one it is.
+    number: usize,
+    stream: UnixStream,
+    answer: Vec<u8>,
+    /// Calls until the client hangs up.
+    calls_left: u64,
+}
+
+/// A client and everything it has pushed.
+pub(crate) struct Recorded {
+    socket: PathBuf,
+    random: Random,
+    /// The first time that records are of.
+    first: Ticks,
+    /// How many pushes there are to be.
+    most: usize,
+    pushes: Vec<Push>,
+    open: Option<Open>,
+    /// Which one is to be asked again.
+    again: Option<usize>,
+    calls_left: u64,
+}
+
+impl Recorded {
+    /// A client of the daemon at `socket`, or one that does nothing where there is none. Its records are of the day that
+    /// begins at `first`, of the next one, and of today.
+    pub(crate) fn new(socket: Option<PathBuf>, first: Ticks, seed: u64) -> Recorded {
+        let (most, socket) = (if socket.is_some() { PUSHES } else { 0 }, socket.unwrap_or_default());
+        let random = Random::new(seed ^ 0x7265_636f);
+        Recorded { socket, random, first, most, pushes: Vec::new(), open: None, again: None, calls_left: 0 }
+    }
+
+    /// The daemon is about to make a call, `changes` after the beginning.
+    pub(crate) fn step(&mut self, changes: usize) {
+        match self.open.take() {
+            Some(open) => self.open = self.listen(open, changes),
+            None if self.pushes.len() < self.most || self.again.is_some() => {
+                self.calls_left = self.calls_left.saturating_sub(1);
+                if self.calls_left == 0 {
+                    self.calls_left = 1 + self.random.below(CALLS_BETWEEN);
+                    self.open = self.begin(changes);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn begin(&mut self, changes: usize) -> Option<Open> {
+        // It is not there before the daemon is, and goes with it.
+        let mut stream = UnixStream::connect(&self.socket).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        let number = self.again.take().unwrap_or_else(|| self.next(changes));
+        // A few hundred bytes, which a socket takes at once.
+        stream.write_all(&self.pushes[number].request).ok()?;
+        let calls_left = if self.random.one_in(3) { 1 + self.random.below(CALLS_WAITED) } else { u64::MAX };
+        Some(Open { number, stream, answer: Vec::new(), calls_left })
+    }
+
+    fn next(&mut self, changes: usize) -> usize {
+        let number = self.pushes.len();
+        let protocol = PROTOCOLS[number % PROTOCOLS.len()];
+        let ids = [0, 1].map(|more| Id { stream: STREAM, seq: 2 * number as u64 + more });
+        let key = self.random.one_in(2).then(|| format!("recorded-{number}"));
+        let records = ids.map(|id| {
+            const DAY_MS: u64 = 86_400_000;
+            let later = Duration::from_millis(self.random.below(2 * DAY_MS));
+            (id, if self.random.one_in(3) { now() } else { self.first.plus(later) })
+        });
+        let request = protocol.request(&records, key.as_deref());
+        self.pushes.push(Push { ids, protocol, request, has_key: key.is_some(), asked: changes, heard: None });
+        number
+    }
+
+    /// Reads what there is of an answer. Gives the push back while it goes on.
+    fn listen(&mut self, mut open: Open, changes: usize) -> Option<Open> {
+        let push = &mut self.pushes[open.number];
+        let mut bytes = [0; 1024];
+        let is_over = match open.stream.read(&mut bytes) {
+            Ok(length) => {
+                open.answer.extend(&bytes[..length]);
+                length == 0
+            }
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        if push.protocol.is_taken(&open.answer) {
+            push.heard = Some(changes);
+            return None;
+        }
+        open.calls_left -= 1;
+        if !is_over && open.calls_left > 0 {
+            return Some(open);
+        }
+        if push.has_key && self.random.one_in(2) {
+            self.again = Some(open.number);
+        }
+        None
+    }
+
+    /// Where a cut shows most: how many changes there were when the answer to some push was heard.
+    pub(crate) fn heard(&self, random: &mut Random) -> Option<usize> {
+        let heard: Vec<usize> = self.pushes.iter().filter_map(|push| push.heard).collect();
+        (!heard.is_empty()).then(|| heard[random.below(heard.len() as u64) as usize])
+    }
+
+    /// Says what has to be there of the pushes after a cut before change `at`, once those with a key were repeated.
+    pub(crate) fn owe(&self, at: usize, written: &mut Written) {
+        for push in &self.pushes {
+            let is_sure = push.heard.is_some_and(|heard| heard <= at) || push.has_key;
+            for id in push.ids {
+                match push.asked < at {
+                    true => drop(written.records.insert(id, (usize::from(is_sure), 1))),
+                    // It is asked after the cut, so never.
+                    false => drop(written.records.remove(&id)),
+                }
+            }
+            written.whole.insert(push.ids);
+        }
+    }
+
+    /// Asks once more, after a cut before change `at`, what has a key and was asked before it: what was not answered then,
+    /// and some of what was, as if the client had forgotten that. Tries until `deadline`,
+    /// or until the daemon ends.
+    pub(crate) fn repeat(
+        &self,
+        at: usize,
+        daemon: &mut Child,
+        random: &mut Random,
+        deadline: Instant,
+    ) -> io::Result<()> {
+        for push in self.pushes.iter().filter(|push| push.has_key && push.asked < at) {
+            if push.heard.is_some_and(|heard| heard <= at) && random.one_in(2) {
+                continue;
+            }
+            loop {
+                match ask(&self.socket, push.protocol, &push.request, usize::MAX) {
+                    Ok(answer) if push.protocol.is_taken(&answer) => break,
+                    _ if daemon.try_wait()?.is_some() => return Ok(()),
+                    _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                    Ok(answer) => return Err(io::Error::other(String::from_utf8_lossy(&answer).into_owned())),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+}
