@@ -8,11 +8,13 @@
 //! not whole: 2 findings; 5118 records in 3 tables, 2 sources, 1 archives
 //! ```
 //!
-//! What cannot be told (an archive whose store does not answer; a file that changed, where no `--config` says whether it is
+//! Where the configuration names a field that carries a sequence, `; 3 numbers of sequences are missing, 1 come twice` is behind
+//! that if it is so. What cannot be told (an archive whose store does not answer; a file that changed, where no `--config` says whether it is
 //! followed still) is said as well, is no finding, and is counted at the end of the line: `; 2 could not be told`.
 //!
 //! With `--json` it is an object a finding (`finding`, `where`, `file`, `found`, `advice`; `doubt` where it is one), the last
-//! one being the verdict (`whole`, `records`, `rows`, `tables`, `sources`, `archives`, `bytes`, `findings`, `doubts`). It exits with 0 where all is whole,
+//! one being the verdict (`whole`, `records`, `rows`, `tables`, `sources`, `archives`, `bytes`,
+//! `missing`, `twice`, `findings`, `doubts`). It exits with 0 where all is whole,
 //! with 65 where it is not, and with another code where it could not look (66: there is no data folder).
 
 use super::args::{Data, named};
@@ -28,7 +30,7 @@ use std::path::PathBuf;
 pub(super) struct Args {
     #[command(flatten)]
     data: Data,
-    /// The configuration that says how archives are reached, else the environment does; and which files are followed
+    /// The configuration that says how archives are reached, else the environment does; which files are followed, and which field carries a sequence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Read archives back to their last byte; else it is looked whether they are there
@@ -40,8 +42,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let (access, tails) = match named(args.config.as_deref())? {
-        Some(config) => (config.archives, Some(config.tails)),
+    let (access, tails, sequence) = match named(args.config.as_deref())? {
+        Some(config) => (config.archives, Some(config.tails), config.lifecycle.verify_sequence),
         None => Default::default(),
     };
     let ask = Ask {
@@ -51,6 +53,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         share: Share::ALL,
         bytes_per_second: None,
         tails: tails.as_deref(),
+        sequence: sequence.as_deref(),
     };
     let bar = Bar::new();
     let report = verify(&ask, &mut |progress| {

@@ -160,7 +160,8 @@ fn archives(before: &Access, now: &Access) -> Vec<&'static str> {
 }
 
 fn lifecycle(before: &LifecycleConfig, now: &LifecycleConfig) -> Vec<&'static str> {
-    let keys = differing!(LifecycleConfig { schedule, verify, verify_bytes_per_s, limits }, before, now);
+    let keys =
+        differing!(LifecycleConfig { schedule, verify, verify_bytes_per_s, verify_sequence, limits }, before, now);
     in_place_of("limits", keys, || {
         differing!(
             Limits { grace, drops_per_run_max, min_tables, seal_after, max_bytes, drop_unarchived },

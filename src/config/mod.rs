@@ -114,6 +114,8 @@ pub struct LifecycleConfig {
     pub verify: Option<Schedule>,
     /// Bytes that are read a second for that.
     pub verify_bytes_per_s: ByteSize,
+    /// The field that carries a number which goes up by one a record of an instance and source.
+    pub verify_sequence: Option<String>,
     /// What bounds one run.
     pub limits: Limits,
 }
@@ -163,6 +165,7 @@ impl Default for LifecycleConfig {
             schedule: Schedule::default(),
             verify: Schedule::parse(VERIFIED).ok(),
             verify_bytes_per_s: ByteSize::new(32 << 20),
+            verify_sequence: None,
             limits: Limits::default(),
         }
     }
@@ -274,7 +277,7 @@ impl Config {
 
 impl LifecycleConfig {
     fn read(mut section: Section<'_>) -> LifecycleConfig {
-        let LifecycleConfig { schedule, verify, verify_bytes_per_s, limits } = LifecycleConfig::default();
+        let LifecycleConfig { schedule, verify, verify_bytes_per_s, limits, .. } = LifecycleConfig::default();
         let grace = Duration::ZERO..=Duration::from_secs(365 * 86_400);
         let config = LifecycleConfig {
             schedule: section.text("schedule", Schedule::parse).unwrap_or(schedule),
@@ -284,6 +287,7 @@ impl LifecycleConfig {
                 verify_bytes_per_s,
                 ByteSize::new(1 << 20)..=ByteSize::new(64 << 30),
             ),
+            verify_sequence: section.text("verify_sequence", field_name),
             limits: Limits {
                 grace: section.duration("grace", limits.grace, grace.clone()),
                 drops_per_run_max: section.count("drops_per_run_max", limits.drops_per_run_max, u16::MAX),
@@ -321,6 +325,11 @@ impl LogConfig {
 /// A schedule, or "none".
 fn schedule_or_none(text: &str) -> Result<Option<Schedule>, ScheduleError> {
     if text == "none" { Ok(None) } else { Schedule::parse(text).map(Some) }
+}
+
+/// The name of a field.
+fn field_name(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("must name a field") } else { Ok(text.to_owned()) }
 }
 
 /// A size of at least 1 MiB, or "off", which is none.

@@ -71,6 +71,7 @@ fn the_example_with_every_key_set() {
     ]));
     let slow = TableConfig { window: Window { keep: 90 * DAY, period: Period::Day }, when, ..table("Slow") };
     expected.tables.splice(0..0, [debug, slow]);
+    expected.lifecycle.verify_sequence = Some("seq".into());
     expected.archives = Access {
         s3_endpoint: Some("https://s3.example.org".into()),
         s3_region: Some("eu-central-1".into()),

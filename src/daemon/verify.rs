@@ -92,6 +92,7 @@ impl Verifier {
             share: Share { parts: PARTS, part },
             bytes_per_second: Some(verifying.lifecycle.verify_bytes_per_s.get()),
             tails: Some(&verifying.tails),
+            sequence: verifying.lifecycle.verify_sequence.as_deref(),
         };
         let start = Instant::now();
         let report = verify(&ask, &mut |_| match stopped.try_recv() {

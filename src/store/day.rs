@@ -172,9 +172,10 @@ impl DayFile {
         &mut self.connection
     }
 
-    /// The home of a partition, by its number.
-    pub(crate) fn home_of(&self, partition: i64) -> Result<Home, StoreError> {
-        self.sql(partition_name(&self.connection, partition)).map(|name| self.homes.at(&name))
+    /// The home of a partition, by its number; none where it has no name.
+    pub(crate) fn home_of(&self, partition: i64) -> Result<Option<Home>, StoreError> {
+        let name = self.sql(partition_name(&self.connection, partition))?;
+        Ok(name.map(|name| self.homes.at(&name)))
     }
 
     fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -387,10 +388,10 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     }
 }
 
-/// The name of a partition, by its number.
-pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlite::Result<Arc<str>> {
+/// The name of a partition, by its number; none where it has none, which is damage where there are pages of it.
+pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlite::Result<Option<Arc<str>>> {
     let mut statement = connection.prepare_cached("SELECT name FROM partition WHERE id = ?1")?;
-    statement.query_row([partition], |row| Ok(row.get_ref(0)?.as_str()?.into()))
+    statement.query_row([partition], |row| Ok(row.get_ref(0)?.as_str()?.into())).optional()
 }
 
 fn put_page(

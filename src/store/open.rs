@@ -13,6 +13,7 @@ use super::pack::{self, PageRow, Place};
 use super::page::{Encoded, Header, Homes};
 use super::sealed;
 use super::sqlite;
+use super::tidy;
 use crate::key::DayTable;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -241,6 +242,7 @@ fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow],
         let mut inserts = Vec::with_capacity(pages.len());
         for page in pages {
             let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
+            let partition = partition.ok_or_else(|| tidy::unnamed(file.path(), page))?;
             let mut body = Vec::new();
             pack::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
             let is_alone = matches!(page.place, Place::Packed { .. });

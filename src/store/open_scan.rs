@@ -7,7 +7,7 @@
 
 use super::StoreError;
 use super::catalogue::Committed;
-use super::day::{HEADER_COLUMNS, partition_name, read_header};
+use super::day::{HEADER_COLUMNS, read_header};
 use super::pack::{self, PageRow, Place};
 use super::page::Page;
 use super::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names};
@@ -89,19 +89,20 @@ enum Pages {
     At(ReadPage, usize),
 }
 
-/// A page that was read, and which of its rows may be wanted.
+/// A page that was read by its partition's name, and which of its rows may be wanted.
 #[derive(Clone)]
 struct ReadPage {
+    partition: Arc<str>,
     page: Arc<Page>,
     hits: Option<Arc<[bool]>>,
 }
 
 impl ReadPage {
-    fn new(page: Page, needle: Option<&Finder<'_>>) -> ReadPage {
+    fn new(partition: Arc<str>, page: Page, needle: Option<&Finder<'_>>) -> ReadPage {
         // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
         let spread = page.column("Items", Kind::Int32).is_some() || page.column("Fields", Kind::String).is_some();
         let hits = needle.filter(|_| !spread).map(|needle| page.any_string_contains(needle).into());
-        ReadPage { page: Arc::new(page), hits }
+        ReadPage { partition, page: Arc::new(page), hits }
     }
 
     fn may_be_wanted(&self, index: usize) -> bool {
@@ -258,16 +259,20 @@ impl<'r> OpenScan<'r> {
             let Some(opened) = &self.opened else { return Ok(None) };
             let (read, mut index) = match page {
                 Pages::Unread(row) => {
-                    let name = name_of(&mut self.names, opened, partition)?;
+                    let name = match self.names.get(&partition) {
+                        Some(name) => name.clone(),
+                        None => opened.name_of(&row)?,
+                    };
                     let page = opened.read_page(&name, &row)?;
                     let resume = self.resume;
                     let index = page.keys().partition_point(|key| !resume.wants(*key));
                     if index < page.len() {
                         // Its key may not be the least any more: another page may come first.
                         let key = page.key(index);
-                        let page = Pages::At(ReadPage::new(page, self.needle.as_ref()), index);
+                        let page = Pages::At(ReadPage::new(name.clone(), page, self.needle.as_ref()), index);
                         self.heap.push(Reverse(Next { key, later, partition, page }));
                     }
+                    self.names.insert(partition, name);
                     continue;
                 }
                 Pages::At(page, index) => (page, index),
@@ -298,20 +303,9 @@ impl<'r> OpenScan<'r> {
             if !is_wanted {
                 continue;
             }
-            let partition = name_of(&mut self.names, opened, partition)?;
-            return Ok(Some(Row::of_page(partition, read.page, index)));
+            return Ok(Some(Row::of_page(read.partition, read.page, index)));
         }
     }
-}
-
-/// The name of a partition by its number, from `names` where it is there.
-fn name_of(names: &mut HashMap<i64, Arc<str>>, opened: &Opened, partition: i64) -> Result<Arc<str>, StoreError> {
-    if let Some(name) = names.get(&partition) {
-        return Ok(name.clone());
-    }
-    let name = partition_name(&opened.connection, partition).map_err(StoreError::sqlite(&opened.path))?;
-    names.insert(partition, name.clone());
-    Ok(name)
 }
 
 impl Stream {

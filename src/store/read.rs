@@ -399,11 +399,7 @@ impl Reader {
             };
             let looked = (|| {
                 begin(&opened)?;
-                let name_of = |id: i64| {
-                    let mut statement = opened.connection.prepare_cached("SELECT name FROM partition WHERE id = ?1")?;
-                    statement.query_row([id], |row| row.get::<_, String>(0)).optional()
-                };
-                let names = |id| name_of(id).map(|name| name.map(Arc::from)).map_err(StoreError::sqlite(&opened.path));
+                let names = |id| day::partition_name(&opened.connection, id).map_err(StoreError::sqlite(&opened.path));
                 let after = followed.files.get(&file.name).map(|seen| seen.page);
                 let pages = (|| {
                     let select = match after {
@@ -596,6 +592,12 @@ pub(super) fn check_snapshot(
 }
 
 impl Opened {
+    /// The name of a page's partition.
+    pub(super) fn name_of(&self, page: &PageRow) -> Result<Arc<str>, StoreError> {
+        let name = day::partition_name(&self.connection, page.partition).map_err(StoreError::sqlite(&self.path))?;
+        name.ok_or_else(|| tidy::unnamed(&self.path, page))
+    }
+
     /// Reads and checks a page whose rows are those of `partition`.
     pub(super) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
         read_page(&self.connection, &self.path, self.homes.at(partition), page)

@@ -546,7 +546,7 @@ fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
             let mut builder = page::Builder::new();
             builder.push_batch(&merged);
             let mut file = day::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
-            let (home, new) = (file.home_of(1).expect("a name"), builder.build().pages);
+            let (home, new) = (file.home_of(1).expect("read").expect("a name"), builder.build().pages);
             let merge = day::Merge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
             file.replace(&[merge], &[]).expect("merged");
         }

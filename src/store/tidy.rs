@@ -634,8 +634,9 @@ type Bodies = HashMap<i64, Vec<u8>, foldhash::quality::RandomState>;
 fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Result<Option<Merge>, StoreError> {
     // Of equal keys the builder keeps the one that was pushed last: the later commit's.
     pages.sort_by_key(|page| (page.seq, page.place));
-    let Some((partition, seq)) = pages.last().map(|page| (page.partition, page.seq)) else { return Ok(None) };
-    let home = file.home_of(partition)?;
+    let Some(newest) = pages.last() else { return Ok(None) };
+    let (partition, seq) = (newest.partition, newest.seq);
+    let home = file.home_of(partition)?.ok_or_else(|| unnamed(file.path(), newest))?;
     let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
     for page in &pages {
         decoded.push(match page.place {
@@ -678,6 +679,11 @@ pub(crate) fn read_page(connection: &Connection, path: &Path, home: Home, page: 
 /// Checks the body of a page.
 pub(crate) fn decode(path: &Path, home: Home, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
     Page::decode_of(home, page.seq, &page.header, body).map_err(|error| damaged(path, page, error.to_string()))
+}
+
+/// What a page is whose partition has no name.
+pub(crate) fn unnamed(path: &Path, page: &PageRow) -> StoreError {
+    damaged(path, page, "its partition has no name".into())
 }
 
 fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
@@ -737,7 +743,7 @@ mod tests {
         let mut statement = file.connection().prepare(&select).expect("a statement");
         let pages: Vec<_> =
             statement.query_map([], read_header).expect("read").map(|page| page.expect("a row")).collect();
-        let home = file.home_of(pages[0].partition).expect("a name");
+        let home = file.home_of(pages[0].partition).expect("read").expect("a name");
         let rows =
             pages.iter().map(|row| (row.seq, read_page(file.connection(), file.path(), home, row).expect("whole")));
         let texts = rows.map(|(seq, page)| {
@@ -762,6 +768,8 @@ mod tests {
             (&*long, "UPDATE body SET bytes = zeroblob(length(bytes))"),
             ("tiny", "UPDATE pack SET bodies = zeroblob(length(bodies))"),
             ("tiny", "UPDATE pack SET heads = zeroblob(length(heads))"),
+            ("tiny", "UPDATE partition SET id = 9"),
+            (&*long, "UPDATE partition SET name = 'another'"),
         ] {
             let dir = tempfile::tempdir().expect("a folder");
             let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
@@ -779,7 +787,7 @@ mod tests {
                 file.connection().query_row(select, [], |row| row.get(0)).expect("counted")
             };
             (0..8).for_each(|_| write(&mut tidy, &mut file, "web-1"));
-            assert_eq!(file.connection().execute(damage, []).expect("damaged"), 8);
+            assert!(file.connection().execute(damage, []).expect("damaged") > 0, "{damage}");
             tidy.finish(&day, &mut file).expect(damage);
             assert_eq!((pages(&file), tidy.has_work()), (8, false), "{damage}");
             (0..8).for_each(|_| write(&mut tidy, &mut file, "web-2"));

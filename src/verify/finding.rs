@@ -21,12 +21,22 @@ pub enum Kind {
     Archive,
     /// A source's file is not what was read, or its ledger does not add up.
     Source,
+    /// Of numbers that go up by one a record some are missing, or come twice.
+    Sequence,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 7] =
-        [Kind::Catalogue, Kind::Books, Kind::Table, Kind::Page, Kind::Sealed, Kind::Archive, Kind::Source];
+    pub const ALL: [Kind; 8] = [
+        Kind::Catalogue,
+        Kind::Books,
+        Kind::Table,
+        Kind::Page,
+        Kind::Sealed,
+        Kind::Archive,
+        Kind::Source,
+        Kind::Sequence,
+    ];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -38,6 +48,7 @@ impl Kind {
             Kind::Sealed => "sealed",
             Kind::Archive => "archive",
             Kind::Source => "source",
+            Kind::Sequence => "sequence",
         }
     }
 }
@@ -96,6 +107,10 @@ pub struct Verdict {
     pub archives: u64,
     /// Bytes that were read and held against their checksums.
     pub bytes: u64,
+    /// Numbers of sequences that are missing.
+    pub missing: u64,
+    /// Numbers of sequences that come twice.
+    pub twice: u64,
     /// How many things do not hold.
     pub findings: u64,
     /// Of how many things it could not be told whether they hold.
@@ -104,12 +119,15 @@ pub struct Verdict {
 
 impl Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { records, tables, sources, archives, findings, doubts, .. } = self;
+        let Verdict { records, tables, sources, archives, missing, twice, findings, doubts, .. } = self;
         match self.whole {
             true => write!(f, "whole: ")?,
             false => write!(f, "not whole: {findings} findings; ")?,
         }
         write!(f, "{records} records in {tables} tables, {sources} sources, {archives} archives")?;
+        if (*missing, *twice) != (0, 0) {
+            write!(f, "; {missing} numbers of sequences are missing, {twice} come twice")?;
+        }
         if *doubts > 0 { write!(f, "; {doubts} could not be told") } else { Ok(()) }
     }
 }
@@ -124,6 +142,8 @@ mod tests {
         assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives");
         let verdict = Verdict { whole: false, findings: 3, ..verdict };
         assert_eq!(verdict.to_string(), "not whole: 3 findings; 12 records in 2 tables, 1 sources, 0 archives");
+        let gaps = Verdict { missing: 4, twice: 1, ..verdict.clone() };
+        assert!(gaps.to_string().ends_with("0 archives; 4 numbers of sequences are missing, 1 come twice"), "{gaps}");
         let verdict = Verdict { whole: true, doubts: 2, ..verdict };
         assert_eq!(verdict.to_string(), "whole: 12 records in 2 tables, 1 sources, 0 archives; 2 could not be told");
     }

@@ -4,7 +4,8 @@
 //! what sources and listeners say they committed ═╗ books      what came in = what stands + what went
 //! day-tables that the catalogue names ───────────╬ tables     rows, and every page, block and manifest by its checksum
 //! archives that it names ────────────────────────╬ archives   there, and by their manifests
-//! files that were read, where they still are ────╝ sources    position, length, the bytes before the position
+//! files that were read, where they still are ────╣ sources    position, length, the bytes before the position
+//! numbers that records carry, where they do ─────╝ sequences  one more each time
 //! ```
 //!
 //! [`verify`] reads beside whoever writes, and changes nothing. What it compares it reads in one snapshot, or so that what
@@ -16,7 +17,9 @@
 mod archives;
 mod books;
 mod finding;
+mod sequences;
 mod sources;
+mod stream;
 mod tables;
 
 pub use finding::{Finding, Kind, Verdict};
@@ -46,6 +49,8 @@ pub struct Ask<'a> {
     /// The files that are followed. Where that is not known, a file that is not what was read is a doubt: it may be one
     /// that nobody follows any more.
     pub tails: Option<&'a [TailConfig]>,
+    /// The field that carries a number which goes up by one a record; none where there is no such.
+    pub sequence: Option<&'a str>,
 }
 
 /// A part of the sealed days and archives: each of them is in one of `parts`.
@@ -113,6 +118,7 @@ pub fn verify(ask: &Ask<'_>, on: OnProgress<'_>) -> Result<Report, StoreError> {
     }
     run.tables(reader.as_ref());
     if let Some(reader) = &reader {
+        run.sequences(reader);
         run.sources(reader);
         run.archives(reader.catalogue());
     }
@@ -177,6 +183,11 @@ impl Run<'_> {
     /// Bytes were read. Waits for as long as the rate demands, and breaks where it was ended.
     fn told(&mut self, bytes: u64) -> ControlFlow<()> {
         self.report.verdict.bytes += bytes;
+        self.paced(bytes)
+    }
+
+    /// The same of bytes that were held against their checksums before.
+    fn paced(&mut self, bytes: u64) -> ControlFlow<()> {
         self.pace.bytes = self.pace.bytes.saturating_add(bytes);
         loop {
             self.report.is_stopped |= (self.on)(&self.progress).is_break();

@@ -41,6 +41,7 @@ mod reload;
 mod rotation;
 mod routing;
 mod sealed;
+mod sequences;
 mod spread;
 mod senders;
 mod service;

@@ -13,7 +13,7 @@ use crate::store::open::parse_file_name;
 use crate::store::pack::{self, PageRow};
 use crate::store::page::Homes;
 use crate::store::tidy;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -133,7 +133,7 @@ fn count(connection: &Connection, total: Total, checked: &mut Checked) {
         if strange > 0 {
             checked.count(format!("{strange} of its pages are of no partition"));
         }
-        let by_name = "SELECT count(*) FROM partition AS one WHERE one.id IS NOT
+        let by_name = "SELECT count(*) FROM partition AS one NOT INDEXED WHERE one.id IS NOT
                        (SELECT id FROM partition AS two WHERE two.name = one.name)";
         let unnamed: i64 = connection.query_row(by_name, [], |row| row.get(0))?;
         if unnamed > 0 {
@@ -209,13 +209,12 @@ fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut 
                 }
                 let mut bad = Vec::new();
                 for page in &pages {
-                    let Some(name) = partition_name(connection, page.partition).optional()? else {
-                        bad.push(format!("page {}: its partition has no name", page.place));
-                        continue;
+                    let read = match partition_name(connection, page.partition) {
+                        Ok(Some(name)) => tidy::read_page(connection, path, homes.at(&name), page).map(drop),
+                        Ok(None) => Err(tidy::unnamed(path, page)),
+                        Err(error) => Err(StoreError::sqlite(path)(error)),
                     };
-                    bad.extend(
-                        tidy::read_page(connection, path, homes.at(&name), page).err().map(|error| told(&error)),
-                    );
+                    bad.extend(read.err().map(|error| told(&error)));
                 }
                 let bytes = pages.iter().map(|page| u64::from(page.header.raw_bytes)).sum::<u64>();
                 Ok((pages.len(), bytes, bad))

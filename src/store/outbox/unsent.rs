@@ -9,7 +9,7 @@ use super::super::read::{Opened, Range, Reader, begin};
 use super::Sent;
 use crate::key::{DayTable, RowKey};
 use crate::time::Ticks;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -179,7 +179,7 @@ impl Unsent {
 
     /// The name of a partition.
     pub fn partition(&self, file: &LiveFile, partition: i64) -> Result<Option<Arc<str>>, StoreError> {
-        self.look(file, |opened, _| partition_name(&opened.connection, partition).optional())
+        self.look(file, |opened, _| partition_name(&opened.connection, partition))
     }
 
     /// The rows of a page; none where it went, or was merged with others.
@@ -191,8 +191,7 @@ impl Unsent {
         };
         let read = (|| {
             begin(&opened)?;
-            let name = partition_name(&opened.connection, head.page.partition);
-            let name = name.map_err(StoreError::sqlite(&opened.path))?;
+            let name = opened.name_of(&head.page)?;
             if let Some(body) = &head.body {
                 return opened.decode(&name, &head.page, body).map(Some);
             }

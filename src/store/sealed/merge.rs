@@ -18,7 +18,7 @@ use crate::store::catalogue::Committed;
 use crate::store::day::{self, HEADER_COLUMNS, read_header};
 use crate::store::pack::{self, PageRow, Place};
 use crate::store::page::{Home, Homes, Page};
-use crate::store::tidy::read_page;
+use crate::store::tidy::{self, read_page};
 use rusqlite::{Connection, params};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
@@ -194,11 +194,7 @@ impl OpenDay {
             if !self.committed.includes(page.seq) {
                 return Ok(());
             }
-            let home = homes.get(&page.partition).ok_or_else(|| StoreError::Damaged {
-                path: self.path.clone(),
-                page: page.place.to_string(),
-                what: "its partition has no name".into(),
-            })?;
+            let home = homes.get(&page.partition).ok_or_else(|| tidy::unnamed(&self.path, page))?;
             each(&Part::Page(self.read_page(*home, page)?))
         };
         self.packed.values().flatten().try_for_each(&mut look)?;
