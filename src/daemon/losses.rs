@@ -64,8 +64,10 @@ impl Losses {
     fn counts(&self) -> Counts {
         let counted = self.counted.now();
         let mut counts = Counts::new();
-        // What the kernel dropped is counted by nobody who does not ask.
-        counted.listeners.iter().for_each(|listener| drop(listener.read().clone()));
+        for listener in &counted.listeners {
+            // Asks the kernel what it dropped.
+            listener.read();
+        }
         for listener in &counted.all_listeners {
             add(&mut counts, ("syslog", listener.name.clone()), &listener.bytes, of_listener(listener));
         }

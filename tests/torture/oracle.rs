@@ -15,6 +15,11 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    /// How many messages there have to be.
+    pub(crate) fn least(&self) -> usize {
+        self.records.values().map(|(least, _)| least).sum::<usize>() + self.others.values().sum::<usize>()
+    }
+
     /// A record was written once more, so it is to be there once more.
     pub(crate) fn add(&mut self, id: Id) {
         let (least, most) = self.records.entry(id).or_default();

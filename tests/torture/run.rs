@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Quiet after which it is asked how far it is, and how long it is left alone after that.
 const IDLE: Duration = Duration::from_millis(30);
 const PAUSE: Duration = Duration::from_millis(50);
+/// From such pauses on it is not asked first whether it seems to have everything.
+const LONG_PAUSE: Duration = Duration::from_millis(200);
 /// Calls between two steps of the world.
 const CALLS_A_STEP: u64 = 100;
 /// Steps of the world in a traced run before everything that was read is removed, and after it.
@@ -215,12 +217,16 @@ pub(crate) fn settled(
 ) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let deadline = Instant::now() + place.patience;
-    let mut pause = Duration::from_millis(20);
+    let mut pause = Duration::from_millis(10);
     let verdict = loop {
         std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(200));
+        pause = (pause * 3 / 2).min(Duration::from_millis(200));
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Err(format!("it ended by itself: {status}"));
+        }
+        // To read all of it is work, so that is not done in vain, nor put off for ever.
+        if pause < LONG_PAUSE && !collector.seems_to_have(&place.home(), world.written.least()) {
+            continue;
         }
         // What cannot be read now may be in the middle of something.
         match collector.messages(&place.home()).map(|messages| Verdict::of(&world.written, messages)) {
@@ -239,13 +245,14 @@ pub(crate) fn settled(
     }
     // Once more when nothing moves.
     let messages = collector.messages(&place.home()).map_err(failed)?;
+    let count = messages.len();
     let verdict = Verdict::of(&world.written, messages);
     tally.count(&verdict);
     world.is_known = true;
     if !verdict.is_clean() {
         return Err(format!("after the stop: {verdict}"));
     }
-    collector.fault(&place.home()).map_err(failed)?.map_or(Ok(()), Err)
+    collector.fault(&place.home(), count).map_err(failed)?.map_or(Ok(()), Err)
 }
 
 /// Ends a collector as its service manager would.

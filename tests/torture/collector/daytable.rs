@@ -4,9 +4,14 @@ use super::{Collector, Stage};
 use crate::world::Abilities;
 use serde_json::Value;
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How long it is waited for an answer that is only a hint.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The program, with one configuration for all runs.
 pub(crate) struct Daytable {
@@ -42,8 +47,20 @@ impl Daytable {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(io::Error::other(format!("daytable {command}: {}", said.trim())));
         }
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = String::from_utf8(output.stdout).map_err(io::Error::other)?;
         text.lines().map(|line| serde_json::from_str(line).map_err(io::Error::other)).collect()
+    }
+
+    /// How many records a running daemon says that it has.
+    fn counted(&self, home: &Path) -> io::Result<u64> {
+        let mut daemon = UnixStream::connect(Daytable::data(home).join("control.sock"))?;
+        daemon.set_read_timeout(Some(PATIENCE))?;
+        daemon.write_all(b"GET /api/count HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        daemon.read_to_string(&mut answer)?;
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let counts: Vec<Value> = serde_json::from_str(body)?;
+        Ok(counts.iter().filter_map(|count| count["records"].as_u64()).sum())
     }
 
     /// Writes the configuration: days are sealed and archived as soon as they are over, and stay for `keep`.
@@ -151,11 +168,15 @@ impl Collector for Daytable {
         Some(archive)
     }
 
-    fn fault(&self, home: &Path) -> io::Result<Option<String>> {
+    fn seems_to_have(&self, home: &Path, count: usize) -> bool {
+        // What a service has is counted slowly.
+        home.join("store.toml").exists() || self.counted(home).is_ok_and(|counted| counted >= count as u64)
+    }
+
+    fn fault(&self, home: &Path, count: usize) -> io::Result<Option<String>> {
         let counted: u64 = self.ask(home, "count", &[])?.iter().filter_map(|n| n["records"].as_u64()).sum();
-        let queried = self.messages(home)?.len() as u64;
-        if counted != queried {
-            return Ok(Some(format!("count says {counted} records and query {queried}")));
+        if counted != count as u64 {
+            return Ok(Some(format!("count says {counted} records and query {count}")));
         }
         let verify = self.command_on(home, "verify").args(["--archives", "--json"]).output()?;
         let said = String::from_utf8_lossy(&[verify.stdout, verify.stderr].concat()).into_owned();

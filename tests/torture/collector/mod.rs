@@ -50,8 +50,13 @@ pub(crate) trait Collector: Sync {
     /// A command that people give while it runs and that takes a while, for a day, if there is one.
     fn errand(&self, home: &Path, day: &str) -> Option<Command>;
 
-    /// What else has to be so at the end of a run, besides the records; the first thing that is not.
-    fn fault(&self, home: &Path) -> io::Result<Option<String>>;
+    /// Whether it may have so many records by now, as far as can be asked quickly while it runs.
+    fn seems_to_have(&self, _home: &Path, _count: usize) -> bool {
+        true
+    }
+
+    /// What else has to be so at the end of a run, besides the records, of which there are `count`; the first thing that is not.
+    fn fault(&self, home: &Path, count: usize) -> io::Result<Option<String>>;
 }
 
 /// The collector of a name; `binary` is its program, where that is not the usual one.

@@ -78,7 +78,7 @@ input(type="imfile" file="{logs}/*.log" tag="t" ruleset="keep" persistStateInter
         None
     }
 
-    fn fault(&self, _home: &Path) -> io::Result<Option<String>> {
+    fn fault(&self, _home: &Path, _count: usize) -> io::Result<Option<String>> {
         Ok(None)
     }
 }
