@@ -14,8 +14,9 @@ use crate::syslog::ListenerCounters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// How often counts are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,31 +35,34 @@ pub(super) struct Losses {
 
 impl Losses {
     /// Works until the other end of `stopped` is gone, and writes the last ones then: sources have ended by that time.
-    pub(super) fn work(self, stopped: Receiver<()>) {
+    pub(super) async fn work(self, mut stopped: oneshot::Receiver<()>) {
         let (mut said, mut last) = (Counts::new(), Instant::now());
-        while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        while tokio::time::timeout(LOOK, &mut stopped).await.is_err() {
             let now = self.counts();
             let taken = since(&said, &now);
-            if is_due(&taken, last.elapsed()) && self.say(taken) {
+            if is_due(&taken, last.elapsed()) && self.say(taken).await {
                 (said, last) = (now, Instant::now());
             }
         }
         let taken = since(&said, &self.counts());
         if !taken.is_empty() {
-            self.say(taken);
+            self.say(taken).await;
         }
     }
 
-    /// Whether it is in the ledger now.
-    fn say(&self, taken: Vec<Taken>) -> bool {
+    /// Whether it is in the ledger now. The store may have no room, so this waits on a thread of its own, which is there
+    /// only while something is lost.
+    async fn say(&self, taken: Vec<Taken>) -> bool {
+        let intake = self.intake.clone();
         let (told, hears) = mpsc::channel();
         // A stop must not wait for the interval, which may be a minute.
         let done = Done::awaited(move |is_committed| {
             // Whoever hears waits below.
             let _ = told.send(is_committed);
         });
-        let submission = Submission { taken, epoch: self.intake.epoch(), done, ..Submission::default() };
-        self.intake.submit(submission).is_ok() && hears.recv() == Ok(true)
+        let submission = Submission { taken, epoch: intake.epoch(), done, ..Submission::default() };
+        let said = tokio::task::spawn_blocking(move || intake.submit(submission).is_ok() && hears.recv() == Ok(true));
+        said.await.unwrap_or(false)
     }
 
     fn counts(&self) -> Counts {

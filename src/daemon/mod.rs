@@ -63,7 +63,7 @@ use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use watchdog::Watched;
 
 /// How often it is looked whether the sources are still there.
@@ -238,7 +238,7 @@ async fn serve(
         on_run: observe::on_run(&metrics, readers.clone()),
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(settings))?;
-    let (verify_stop, verify_stopped) = mpsc::channel::<()>();
+    let (verify_stop, verify_stopped) = watch::channel(());
     let verifying = Live::new(verify::Verifying::of(&config));
     let verifier = verify::Verifier {
         data_dir: config.data_dir.clone(),
@@ -247,10 +247,10 @@ async fn serve(
         metrics: metrics.clone(),
     };
     // What it reads is only read: nobody waits for it at the stop.
-    std::thread::Builder::new().name("verify".into()).spawn(move || verifier.work(verify_stopped))?;
-    let (losses_stop, losses_stopped) = mpsc::channel::<()>();
+    tokio::spawn(verifier.work(verify_stopped));
+    let (losses_stop, losses_stopped) = oneshot::channel();
     let losses = losses::Losses { counted: counted.clone(), push: push.clone(), intake: store.intake() };
-    let losses = std::thread::Builder::new().name("losses".into()).spawn(move || losses.work(losses_stopped))?;
+    let losses = tokio::spawn(losses.work(losses_stopped));
     let (afar_stop, afar_stopped) = mpsc::channel::<()>();
     if let Some(afar) = afar {
         let run = afar.lifecycle(&config, &self::host(), observe::on_run(&metrics, readers));
@@ -344,7 +344,7 @@ async fn serve(
     while servers.join_next().await.is_some() {}
     // Nobody counts any more: what they lost last is known.
     drop(losses_stop);
-    let _ = tokio::task::spawn_blocking(move || losses.join()).await;
+    let _ = losses.await;
     if let Some(outbox) = outbox {
         let steps = store.steps();
         let stopped = tokio::task::spawn_blocking(move || {

@@ -1,6 +1,6 @@
 //! The daily verification: when it is due, how gently it reads, and what is told of it.
 //!
-//! It runs on a thread of its own at the lowest priority, reads at a bounded rate, and of sealed days and archives reads one in
+//! A run has a thread of its own at the lowest priority, reads at a bounded rate, and of sealed days and archives reads one in
 //! [`PARTS`] to its last byte, each run the next part: daily, that is each of them once in four weeks, whatever their number. Books, open days, sources,
 //! footers, manifests and the presence of archives are looked at every time. A run that was missed while nothing ran is not
 //! made up.
@@ -15,14 +15,14 @@ use crate::verify::{Ask, Finding, Kind, Report, Share, verify};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
 
 /// Parts that sealed days and archives are read in, one a run.
 const PARTS: u64 = 28;
-/// How long the thread sleeps at most before it looks at the clock and the configuration again.
+/// How long it sleeps at most before it looks at the clock and the configuration again.
 const LOOK: Duration = Duration::from_secs(15);
-/// What the thread adds to its niceness: whatever else wants the CPU goes first.
+/// What the thread of a run adds to its niceness: whatever else wants the CPU goes first.
 const NICENESS: i32 = 19;
 /// Findings of a run that are said in the log, a line each.
 const SAID_MAX: usize = 20;
@@ -50,15 +50,13 @@ pub(super) struct Verifier {
 
 impl Verifier {
     /// Works until the other end of `stopped` is gone.
-    pub(super) fn work(self, stopped: Receiver<()>) {
-        if let Err(error) = rustix::process::nice(NICENESS) {
-            tracing::debug!(%error, "the verification runs at the usual priority");
-        }
+    pub(super) async fn work(self, mut stopped: watch::Receiver<()>) {
+        let verifier = Arc::new(self);
         let mut since = time::now();
         // Where it begins matters only in that restarts do not have the same part read each time.
         let mut part = u64::try_from(since.unix_seconds() / 86_400).unwrap_or(0);
         loop {
-            let schedule = self.verifying.now().lifecycle.verify.clone();
+            let schedule = verifier.verifying.now().lifecycle.verify.clone();
             let due = schedule.and_then(|schedule: Schedule| schedule.next_after(since));
             let now = time::now();
             // A clock that was set back does not have the next run wait for it.
@@ -66,20 +64,39 @@ impl Verifier {
             match due {
                 Some(due) if due <= now => {
                     // One that did not come to its end is to be done.
-                    part += u64::from(self.run(part % PARTS, &stopped));
+                    part += u64::from(verifier.clone().run_aside(part % PARTS, stopped.clone()).await);
                     since = time::now();
                 }
                 _ => {}
             }
             let wait = due.map_or(LOOK, |due| due.since(time::now()).min(LOOK)).max(Duration::from_millis(200));
-            if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            if tokio::time::timeout(wait, stopped.changed()).await.is_ok() {
                 return;
             }
         }
     }
 
+    /// Verifies on a thread of its own. Says whether it came to its end.
+    async fn run_aside(self: Arc<Verifier>, part: u64, stopped: watch::Receiver<()>) -> bool {
+        let (told, hears) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("verify".into()).spawn(move || {
+            if let Err(error) = rustix::process::nice(NICENESS) {
+                tracing::debug!(%error, "the verification runs at the usual priority");
+            }
+            // At the stop nobody hears any more.
+            let _ = told.send(self.run(part, &stopped));
+        });
+        match thread {
+            Ok(_) => hears.await.unwrap_or(false),
+            Err(error) => {
+                tracing::warn!(%error, "no thread to verify the data folder");
+                false
+            }
+        }
+    }
+
     /// Verifies, with this part. Says whether it came to its end.
-    fn run(&self, part: u64, stopped: &Receiver<()>) -> bool {
+    fn run(&self, part: u64, stopped: &watch::Receiver<()>) -> bool {
         let verifying = self.verifying.now();
         let access = match &*self.archives.now() {
             Archives::Read(access) => access.clone(),
@@ -95,8 +112,8 @@ impl Verifier {
             sequence: verifying.lifecycle.verify_sequence.as_deref(),
         };
         let start = Instant::now();
-        let report = verify(&ask, &mut |_| match stopped.try_recv() {
-            Err(TryRecvError::Empty) => ControlFlow::Continue(()),
+        let report = verify(&ask, &mut |_| match stopped.has_changed() {
+            Ok(false) => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         });
         match report {
