@@ -130,6 +130,18 @@ impl Cli {
         }
         match self.command {
             Command::Run(args) => run::run(args, self.log),
+            other => other.run(),
+        }
+    }
+}
+
+impl Command {
+    /// Does what is no daemon. Apart from it, so that the memory of a daemon has none of the commands' code.
+    #[inline(never)]
+    fn run(self) -> Result<(), CliError> {
+        match self {
+            // Needs to know how it logs.
+            Command::Run(args) => run::run(args, None),
             Command::Reload(args) => reload::run(args),
             Command::Check(args) => check::run(&args),
             Command::Doctor(args) => doctor::run(args),
