@@ -10,7 +10,7 @@
 //! When the configuration is read again, the sockets of listeners that are to be changed are handed over in the same way,
 //! from one listener to the next: what waits in the kernel's queue stays there, and nobody is refused in between.
 
-use crate::syslog::SocketFile;
+use crate::syslog::{Drops, SocketFile};
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -38,7 +38,7 @@ pub enum ActivationError {
 #[derive(Default)]
 pub struct Inherited {
     tcp: Vec<(SocketAddr, TcpListener)>,
-    udp: Vec<(SocketAddr, UdpSocket)>,
+    udp: Vec<(SocketAddr, (UdpSocket, Arc<Drops>))>,
     streams: Vec<(PathBuf, UnixListener)>,
     datagrams: Vec<(PathBuf, UnixDatagram)>,
     files: Vec<(PathBuf, Arc<SocketFile>)>,
@@ -50,8 +50,8 @@ pub struct Inherited {
 pub(crate) enum Heirloom {
     /// With the address that its `listen` has: the port may have been left to the system.
     Tcp(SocketAddr, TcpListener),
-    /// The same.
-    Udp(SocketAddr, UdpSocket),
+    /// The same; and what the kernel dropped of it.
+    Udp(SocketAddr, UdpSocket, Arc<Drops>),
     /// With its file, where that is not the service manager's.
     UnixStream(PathBuf, UnixListener, Option<Arc<SocketFile>>),
     /// The same.
@@ -63,7 +63,7 @@ impl Heirloom {
     pub(crate) fn try_clone(&self) -> Option<Heirloom> {
         Some(match self {
             Heirloom::Tcp(at, listener) => Heirloom::Tcp(*at, listener.try_clone().ok()?),
-            Heirloom::Udp(at, socket) => Heirloom::Udp(*at, socket.try_clone().ok()?),
+            Heirloom::Udp(at, socket, drops) => Heirloom::Udp(*at, socket.try_clone().ok()?, drops.clone()),
             Heirloom::UnixStream(at, listener, file) => {
                 Heirloom::UnixStream(at.clone(), listener.try_clone().ok()?, file.clone())
             }
@@ -99,7 +99,8 @@ impl Inherited {
             listener.set_nonblocking(true)?;
             self.tcp.push((listener.local_addr()?, listener));
         } else if let Ok(Some(socket)) = fds.take_udp_socket(number) {
-            self.udp.push((socket.local_addr()?, socket));
+            let drops = Drops::from_now_on(&socket);
+            self.udp.push((socket.local_addr()?, (socket, drops)));
         } else if let Ok(Some(listener)) = fds.take_unix_listener(number) {
             listener.set_nonblocking(true)?;
             let path = listener.local_addr()?.as_pathname().ok_or_else(no_path)?.to_owned();
@@ -121,7 +122,7 @@ impl Inherited {
         };
         match heirloom {
             Heirloom::Tcp(address, listener) => self.tcp.push((address, listener)),
-            Heirloom::Udp(address, socket) => self.udp.push((address, socket)),
+            Heirloom::Udp(address, socket, drops) => self.udp.push((address, (socket, drops))),
             Heirloom::UnixStream(path, listener, file) => {
                 keep(&path, file);
                 self.streams.push((path, listener));
@@ -149,7 +150,7 @@ impl Inherited {
     }
 
     /// The socket of datagrams on this port.
-    pub fn udp(&mut self, address: SocketAddr) -> Option<UdpSocket> {
+    pub(crate) fn udp(&mut self, address: SocketAddr) -> Option<(UdpSocket, Arc<Drops>)> {
         take(&mut self.udp, |at| *at == address)
     }
 
@@ -192,7 +193,7 @@ mod tests {
         let (tcp_at, udp_at) = (tcp.local_addr().expect("an address"), udp.local_addr().expect("an address"));
         let mut inherited = Inherited {
             tcp: vec![(tcp_at, tcp)],
-            udp: vec![(udp_at, udp)],
+            udp: vec![(udp_at, (udp.try_clone().expect("cloned"), Drops::all(&udp)))],
             streams: vec![(path.clone(), UnixListener::bind(&path).expect("bound"))],
             ..Inherited::default()
         };

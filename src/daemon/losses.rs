@@ -51,7 +51,7 @@ impl Losses {
     }
 
     /// Whether it is in the ledger now. The store may have no room, so this waits on a thread of its own, which is there
-    /// only while something is lost.
+    /// only while something comes.
     async fn say(&self, taken: Vec<Taken>) -> bool {
         let intake = self.intake.clone();
         let (told, hears) = mpsc::channel();
@@ -68,10 +68,6 @@ impl Losses {
     fn counts(&self) -> Counts {
         let counted = self.counted.now();
         let mut counts = Counts::new();
-        for listener in &counted.listeners {
-            // Asks the kernel what it dropped.
-            listener.read();
-        }
         for listener in &counted.all_listeners {
             add(&mut counts, ("syslog", listener.name.clone()), &listener.bytes, of_listener(listener));
         }

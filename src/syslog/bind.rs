@@ -1,5 +1,6 @@
 //! Sockets are bound before anything else happens, so that a listener that cannot be is an error of the start.
 
+use super::drops::Drops;
 use crate::activation::Inherited;
 use rustix::fs::{Mode, chmod};
 use rustix::net::{listen, sockopt};
@@ -106,14 +107,15 @@ pub(super) fn udp(
     receive_buffer: usize,
     inherited: &mut Inherited,
     later: &mut Later,
-) -> Result<UdpSocket, ListenError> {
-    if let Some(socket) = inherited.udp(address) {
+) -> Result<(UdpSocket, Arc<Drops>), ListenError> {
+    if let Some((socket, drops)) = inherited.udp(address) {
         later.enlarge(&socket, receive_buffer, inherited.is_served());
-        return Ok(socket);
+        return Ok((socket, drops));
     }
     let socket = UdpSocket::bind(address).map_err(failed(address))?;
     enlarge(&socket, receive_buffer);
-    Ok(socket)
+    let drops = Drops::all(&socket);
+    Ok((socket, drops))
 }
 
 /// A socket that the service manager handed over keeps its file and the mode that it has.

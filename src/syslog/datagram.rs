@@ -3,7 +3,7 @@
 
 use super::bind::SocketFile;
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
-use super::drops;
+use super::drops::Drops;
 use super::framing::Message;
 use crate::fair::{Accounts, Now, network_of};
 use crate::parse::Learned;
@@ -27,16 +27,19 @@ const PEERS_MAX: usize = 4096;
 /// How long a socket is drained at most when the daemon stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// How often the kernel is asked what it dropped.
+const DROPS_EVERY: Duration = Duration::from_secs(1);
+
 /// A socket of datagrams.
 pub(super) enum Socket {
-    Udp(UdpSocket, UdpSocketState),
+    Udp(UdpSocket, UdpSocketState, Arc<Drops>),
     Unix(UnixDatagram),
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Socket::Udp(socket, _) => socket.as_fd(),
+            Socket::Udp(socket, ..) => socket.as_fd(),
             Socket::Unix(socket) => socket.as_fd(),
         }
     }
@@ -90,7 +93,7 @@ impl Datagrams {
         };
         let mut reader = Reader::new(&socket, block.limit);
         let mut stopping: Option<Instant> = None;
-        let mut failing = false;
+        let (mut failing, mut counted) = (false, Instant::now());
         loop {
             if stopping.is_none() && stop.load(Ordering::Acquire) {
                 stopping = Some(Instant::now());
@@ -118,13 +121,22 @@ impl Datagrams {
                 break;
             }
             desk.hand_over_if_due();
+            if counted.elapsed() >= DROPS_EVERY {
+                counted = Instant::now();
+                count_drops(&socket, &block);
+            }
         }
         desk.finish();
         // Once the socket is closed, nobody knows any more.
-        if let Some(drops) = drops::inode(&socket).and_then(drops::drops) {
-            block.counters.kernel_drops.store(drops, Ordering::Relaxed);
-        }
+        count_drops(&socket, &block);
         drop(file);
+    }
+}
+
+/// Counts what the kernel dropped since the last time.
+fn count_drops(socket: &Socket, block: &Block) {
+    if let Socket::Udp(_, _, drops) = socket {
+        count(&block.counters.kernel_drops, drops.take());
     }
 }
 
@@ -154,7 +166,7 @@ impl Reader {
     /// Reads what is there, as much as one call gives.
     fn read(&mut self, socket: &Socket, mut each: impl FnMut(Option<IpAddr>, &[u8])) -> io::Result<()> {
         match socket {
-            Socket::Udp(socket, state) => {
+            Socket::Udp(socket, state, _) => {
                 let mut buffers = self.buffers.iter_mut();
                 let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
                     std::array::from_fn(|_| IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice)));

@@ -1,14 +1,43 @@
 //! What the kernel dropped of a UDP socket: it says so in `/proc/net/udp`, a line a socket, by the socket's inode.
+//!
+//! It says how many of a socket, and a socket goes from listener to listener, as one of another name succeeds it. So what it
+//! says is given once, to whoever of them asks first.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The inode of a socket; none where the kernel does not say.
-pub(super) fn inode(socket: impl AsFd) -> Option<u64> {
-    rustix::fs::fstat(socket).ok().map(|stat| stat.st_ino)
+/// The datagrams that were dropped of one socket.
+#[derive(Debug)]
+pub(crate) struct Drops {
+    /// None where the kernel does not say.
+    inode: Option<u64>,
+    given: AtomicU64,
 }
 
-/// The datagrams that were dropped of the socket with this inode. Blocks for a moment.
-pub(super) fn drops(inode: u64) -> Option<u64> {
+impl Drops {
+    /// All of a socket that is new.
+    pub(crate) fn all(socket: impl AsFd) -> Arc<Drops> {
+        let inode = rustix::fs::fstat(socket).ok().map(|stat| stat.st_ino);
+        Arc::new(Drops { inode, given: AtomicU64::new(0) })
+    }
+
+    /// Those that come, of a socket that another process had before.
+    pub(crate) fn from_now_on(socket: impl AsFd) -> Arc<Drops> {
+        let drops = Drops::all(socket);
+        drops.take();
+        drops
+    }
+
+    /// Those that nobody was given yet. Blocks for a moment.
+    pub(crate) fn take(&self) -> u64 {
+        let Some(now) = self.inode.and_then(drops) else { return 0 };
+        now.saturating_sub(self.given.fetch_max(now, Ordering::Relaxed))
+    }
+}
+
+/// The datagrams that were dropped of the socket with this inode.
+fn drops(inode: u64) -> Option<u64> {
     ["/proc/net/udp", "/proc/net/udp6"].iter().find_map(|path| find(&std::fs::read_to_string(path).ok()?, inode))
 }
 
@@ -31,6 +60,8 @@ mod tests {
             13: 0100007F:1588 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 24 2 0000000000000000 0\n";
         assert_eq!((find(table, 23), find(table, 24), find(table, 7)), (Some(7), Some(0), None));
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
-        assert_eq!(drops(inode(&socket).expect("an inode")), Some(0));
+        let all = Drops::all(&socket);
+        assert_eq!(all.inode.and_then(drops), Some(0));
+        assert_eq!((all.take(), Drops::from_now_on(&socket).take()), (0, 0));
     }
 }

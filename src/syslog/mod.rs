@@ -37,6 +37,7 @@ use crate::store::Intake;
 use crate::tls::Certificates;
 use datagram::Datagrams;
 use desk::{Block, Desk};
+pub(crate) use drops::Drops;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -84,15 +85,15 @@ impl HeldBytes {
 /// What a listener counts.
 pub struct Counters {
     listener: Arc<ListenerCounters>,
-    /// The inode of its UDP socket.
-    udp: Option<u64>,
+    /// What the kernel drops of its UDP socket.
+    udp: Option<Arc<Drops>>,
 }
 
 impl Counters {
     /// The counts of the listener; those of the kernel as they are now.
     pub fn read(&self) -> &Arc<ListenerCounters> {
-        if let Some(drops) = self.udp.and_then(drops::drops) {
-            self.listener.kernel_drops.store(drops, Ordering::Relaxed);
+        if let Some(drops) = &self.udp {
+            self.listener.kernel_drops.fetch_add(drops.take(), Ordering::Relaxed);
         }
         &self.listener
     }
@@ -140,11 +141,11 @@ pub fn bind(
     let (mut at, mut udp, mut later) = (None, None, bind::Later::default());
     let (taken, heirloom) = match &config.listen {
         Endpoint::Udp(address) => {
-            let socket = bind::udp(*address, receive_buffer, inherited, &mut later)?;
-            (at, udp) = (socket.local_addr().ok(), drops::inode(&socket));
-            let heirloom = socket.try_clone().map(|socket| Heirloom::Udp(*address, socket));
+            let (socket, drops) = bind::udp(*address, receive_buffer, inherited, &mut later)?;
+            (at, udp) = (socket.local_addr().ok(), Some(drops.clone()));
+            let heirloom = socket.try_clone().map(|socket| Heirloom::Udp(*address, socket, drops.clone()));
             let state = quinn_udp::UdpSocketState::new((&socket).into()).map_err(failed)?;
-            (Taken::Datagrams(block, datagram::Socket::Udp(socket, state), None), heirloom)
+            (Taken::Datagrams(block, datagram::Socket::Udp(socket, state, drops), None), heirloom)
         }
         Endpoint::UnixDatagram(path) => {
             let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited, &mut later)?;

@@ -294,7 +294,7 @@ impl Cursor {
 }
 
 impl Reader {
-    /// Of a source that nothing was read from in this run, or for long.
+    /// Of a source that nothing was read from in this run, or for a second.
     fn of(state: &SourceState) -> Reader {
         Reader {
             learned: Learned::restore(&state.learned),

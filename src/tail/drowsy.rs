@@ -21,6 +21,9 @@ use std::time::Instant;
 /// Bytes of events that are taken from the kernel at once: about 250 of them.
 const EVENTS_BYTES: usize = 4096;
 
+/// The next write, after which the kernel forgets that it was asked. To take that back is an event by itself.
+const ONE_WRITE: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::ONESHOT);
+
 /// The files that the kernel watches. There may be tens of thousands, so of each no more is kept than two numbers; `notify`,
 /// which watches folders for us, keeps the path of each several times.
 #[derive(Default)]
@@ -44,8 +47,8 @@ pub(super) struct Stirred {
 }
 
 impl Drowsy {
-    /// Asks for an event of the file at `path`, and gives the number that it has with the kernel; none where there is no
-    /// event to be had.
+    /// Asks for one event of the file at `path`, and gives the number that it has with the kernel; none where there is no
+    /// event to be had. To ask again changes nothing.
     fn watch(&mut self, path: &Path, device: u64, identity: u64) -> Option<i32> {
         if self.is_over || !*self.devices.entry(device).or_insert_with(|| is_of_this_machine(path)) {
             return None;
@@ -53,7 +56,7 @@ impl Drowsy {
         if self.events.is_none() {
             self.events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         }
-        let watched = self.events.as_ref().map(|events| inotify::add_watch(events, path, WatchFlags::MODIFY));
+        let watched = self.events.as_ref().map(|events| inotify::add_watch(events, path, ONE_WRITE));
         match watched {
             Some(Ok(number)) => {
                 self.files.insert(number, identity);
@@ -80,8 +83,8 @@ impl Drowsy {
         self.events.as_ref().map(AsFd::as_fd)
     }
 
-    /// What was heard since the last time.
-    fn take(&self) -> Stirred {
+    /// What was heard since the last time. Files that are named are watched no longer.
+    fn take(&mut self) -> Stirred {
         let mut stirred = Stirred::default();
         let Some(events) = &self.events else { return stirred };
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
@@ -89,7 +92,7 @@ impl Drowsy {
         loop {
             match reader.next() {
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => stirred.is_all = true,
-                Ok(event) => stirred.files.extend(self.files.get(&event.wd())),
+                Ok(event) => stirred.files.extend(self.files.remove(&event.wd())),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return stirred,
                 Err(error) => {
@@ -113,7 +116,7 @@ impl Follower {
     /// A file that is followed under its path was found quiet: from some time on, the kernel tells when it is not.
     pub(super) fn doze(&mut self, identity: u64, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        if file.drowsy.is_some() {
+        if file.drowsy.is_some() && self.drowsy.is_over {
             file.look.next = now + self.pace.drowsy_look;
             return;
         }
@@ -124,8 +127,13 @@ impl Follower {
         if !is_fit {
             return;
         }
-        file.drowsy = self.drowsy.watch(&file.path, file.facts.device, identity);
-        if file.drowsy.is_none() {
+        // Also where it is watched: another file may have come to this path for a moment, and taken its number.
+        let number = self.drowsy.watch(&file.path, file.facts.device, identity);
+        let before = std::mem::replace(&mut file.drowsy, number);
+        if let Some(before) = before.filter(|before| number != Some(*before)) {
+            self.drowsy.unwatch(before);
+        }
+        if number.is_none() {
             return;
         }
         // What was written between the last look and now made no event.
@@ -146,14 +154,15 @@ impl Follower {
     }
 
     /// Looks at the drowsy files that something was heard of, and at those in folders that changed; at all of them where
-    /// events of folders were lost.
+    /// events were lost. Those that are only looked at stay drowsy: there may be tens of thousands in one folder.
     pub(super) fn stir_all(&mut self, is_all: bool, folders: &[PathBuf]) {
         let mut stirred = self.drowsy.take();
         stirred.is_all |= is_all;
         if stirred.is_all || !folders.is_empty() {
-            let is_meant = |file: &&Followed| file.drowsy.is_some() && (stirred.is_all || is_in(&file.path, folders));
-            stirred.files =
-                self.files.iter().filter(is_meant).map(|file| file.state().identity).chain(stirred.files).collect();
+            let now = Instant::now();
+            let is_meant =
+                |file: &&mut Followed| file.drowsy.is_some() && (stirred.is_all || is_in(&file.path, folders));
+            self.files.iter_mut().filter(is_meant).for_each(|file| file.look.next = now);
         }
         stirred.files.into_iter().for_each(|identity| self.stir(identity));
     }
@@ -178,9 +187,12 @@ mod tests {
         let device = Facts::at(&path).expect("facts").expect("a file").device;
         let mut drowsy = Drowsy::default();
         let number = drowsy.watch(&path, device, 7);
+        assert_eq!(drowsy.watch(&path, device, 7), number, "to ask again changes nothing");
         assert_eq!(number.is_some(), is_of_this_machine(&path));
         assert_eq!(drowsy.watch(&folder.path().join("none"), device, 8), None, "there is no such file");
-        let Some(number) = number else { return };
+        if number.is_none() {
+            return;
+        }
         assert!(drowsy.take().files.is_empty(), "nothing was written since");
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).expect("opened");
         file.write_all(b"two\n").expect("written");
@@ -188,10 +200,17 @@ mod tests {
         let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
         poll(&mut [PollFd::from_borrowed_fd(events, PollFlags::IN)], Some(&patience)).expect("polled");
         assert_eq!(drowsy.take().files, [7]);
-        drowsy.unwatch(number);
         file.write_all(b"three\n").expect("written");
+        assert!(drowsy.take().files.is_empty(), "one event was asked for");
+        let number = drowsy.watch(&path, device, 7).expect("watched again");
+        drowsy.unwatch(number);
+        file.write_all(b"four\n").expect("written");
         let stirred = drowsy.take();
         assert!(stirred.files.is_empty() && !stirred.is_all, "no event is asked for any more");
+        drowsy.watch(&path, device, 8).expect("watched again");
+        std::fs::remove_file(&path).expect("removed");
+        drop(file);
+        assert_eq!(drowsy.take().files, [8], "what is gone is looked at, too");
     }
 
     #[test]

@@ -20,6 +20,8 @@ const IDLE: Duration = Duration::from_millis(30);
 const PAUSE: Duration = Duration::from_millis(50);
 /// From such pauses on it is not asked first whether it seems to have everything.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
+/// How often the lifecycle looks at what is to be done, and a little more.
+const LIFECYCLE: Duration = Duration::from_millis(1200);
 /// Calls between two steps of the world.
 const CALLS_A_STEP: u64 = 100;
 /// Steps of the world in a traced run before everything that was read is removed, and after it.
@@ -238,6 +240,10 @@ pub(crate) fn settled(
             _ => {}
         }
     };
+    if verdict.written.is_multiple_of(8) {
+        // What a lifecycle that was begun again does comes within the second after.
+        std::thread::sleep(LIFECYCLE);
+    }
     terminate(&mut child).map_err(failed)?;
     if !verdict.is_clean() {
         tally.count(&verdict);
