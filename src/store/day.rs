@@ -380,6 +380,14 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     let find = "SELECT id FROM partition WHERE name = ?1";
     let found = connection.prepare_cached(find)?.query_row([name], |row| row.get(0)).optional()?;
     match found {
+        // An index that leads elsewhere would have the rows of one partition stand in another.
+        Some(id) if partition_name(connection, id)?.as_deref() != Some(name) => {
+            let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            Err(rusqlite::Error::SqliteFailure(
+                corrupt,
+                Some(format!("the index of partitions leads elsewhere for {name:?}")),
+            ))
+        }
         Some(id) => Ok(id),
         None => {
             connection.prepare_cached("INSERT INTO partition(name) VALUES (?1)")?.execute([name])?;
