@@ -485,3 +485,20 @@ pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index that finds another name stands for one that is damaged.
+    #[test]
+    fn a_partition_that_is_found_by_another_name_takes_no_rows() {
+        let connection = Connection::open_in_memory().expect("a database");
+        let schema = "CREATE TABLE partition(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE)";
+        connection.execute_batch(schema).expect("a table");
+        let id = partition_id(&connection, "web-1").expect("an id");
+        assert_eq!(partition_id(&connection, "web-1").expect("the same"), id);
+        let error = partition_id(&connection, "WEB-1").expect_err("another name");
+        assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseCorrupt));
+    }
+}
