@@ -42,8 +42,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let (access, tails, sequence) = match named(args.config.as_deref())? {
-        Some(config) => (config.archives, Some(config.tails), config.lifecycle.verify_sequence),
+    let (access, tails, sequence, is_routed) = match named(args.config.as_deref())? {
+        Some(config) => {
+            (config.archives, Some(config.tails), config.lifecycle.verify_sequence, config.tables.len() > 1)
+        }
         None => Default::default(),
     };
     let ask = Ask {
@@ -54,6 +56,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         bytes_per_second: None,
         tails: tails.as_deref(),
         sequence: sequence.as_deref(),
+        is_routed,
     };
     let bar = Bar::new();
     let report = verify(&ask, &mut |progress| {

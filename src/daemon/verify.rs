@@ -31,12 +31,14 @@ const SAID_MAX: usize = 20;
 pub(super) struct Verifying {
     lifecycle: LifecycleConfig,
     tails: Vec<TailConfig>,
+    is_routed: bool,
 }
 
 impl Verifying {
     /// Of the configuration.
     pub(super) fn of(config: &Config) -> Verifying {
-        Verifying { lifecycle: config.lifecycle.clone(), tails: config.tails.clone() }
+        let is_routed = config.tables.len() > 1;
+        Verifying { lifecycle: config.lifecycle.clone(), tails: config.tails.clone(), is_routed }
     }
 }
 
@@ -110,6 +112,7 @@ impl Verifier {
             bytes_per_second: Some(verifying.lifecycle.verify_bytes_per_s.get()),
             tails: Some(&verifying.tails),
             sequence: verifying.lifecycle.verify_sequence.as_deref(),
+            is_routed: verifying.is_routed,
         };
         let start = Instant::now();
         let report = verify(&ask, &mut |_| match stopped.has_changed() {

@@ -14,6 +14,7 @@ use super::open_scan::{OpenScan, Resume};
 use super::pack::{self, PageRow};
 use super::page::level_minutes;
 use super::read::{MinuteCount, Opened, Range, Reader, begin, look_back, partition_names};
+use super::tidy;
 use crate::key::{DayTable, RowKey};
 use crate::record::Level;
 use crate::time::Ticks;
@@ -94,7 +95,8 @@ impl Reader {
         let pages = headers_in(opened, range.partitions.is_some().then_some(&names), first, last)?;
         let mut pages = pages.into_iter().filter(|page| committed.includes(page.seq)).peekable();
         while let Some(page) = pages.next() {
-            let Some(name) = names.get(&page.partition) else { continue };
+            // Names of this snapshot: those that are wanted, and the pages are of these.
+            let name = names.get(&page.partition).ok_or_else(|| tidy::unnamed(&opened.path, &page))?;
             let mut cluster = vec![page];
             let mut end = cluster[0].header.last;
             while let Some(next) =

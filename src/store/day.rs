@@ -380,6 +380,14 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     let find = "SELECT id FROM partition WHERE name = ?1";
     let found = connection.prepare_cached(find)?.query_row([name], |row| row.get(0)).optional()?;
     match found {
+        // An index that leads elsewhere would have the rows of one partition stand in another.
+        Some(id) if partition_name(connection, id)?.as_deref() != Some(name) => {
+            let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            Err(rusqlite::Error::SqliteFailure(
+                corrupt,
+                Some(format!("the index of partitions leads elsewhere for {name:?}")),
+            ))
+        }
         Some(id) => Ok(id),
         None => {
             connection.prepare_cached("INSERT INTO partition(name) VALUES (?1)")?.execute([name])?;
@@ -476,4 +484,21 @@ pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
             entities_before: row.get(4)?,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index that finds another name stands for one that is damaged.
+    #[test]
+    fn a_partition_that_is_found_by_another_name_takes_no_rows() {
+        let connection = Connection::open_in_memory().expect("a database");
+        let schema = "CREATE TABLE partition(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE)";
+        connection.execute_batch(schema).expect("a table");
+        let id = partition_id(&connection, "web-1").expect("an id");
+        assert_eq!(partition_id(&connection, "web-1").expect("the same"), id);
+        let error = partition_id(&connection, "WEB-1").expect_err("another name");
+        assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseCorrupt));
+    }
 }

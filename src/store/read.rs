@@ -350,7 +350,7 @@ impl Reader {
     /// Where a follower starts that wants only what is committed from now on.
     pub fn follow_from_now(&self) -> Result<Followed, StoreError> {
         let mut followed = Followed { seq: self.catalogue.committed()?.seq, files: HashMap::new() };
-        self.each_new_page(&mut followed, &mut |_, _, _, _| Ok(()))?;
+        self.each_new_page(&mut followed, &mut |_, _, _| Ok(()))?;
         Ok(followed)
     }
 
@@ -359,8 +359,8 @@ impl Reader {
     /// last rows may have come after the last look. Not seen is what came to a file that was made, written to and
     /// sealed between two looks.
     pub fn follow(&self, followed: &mut Followed, each: &mut dyn FnMut(&DayTable, Row)) -> Result<(), StoreError> {
-        self.each_new_page(followed, &mut |day, opened, page, names| {
-            let Some(partition) = names(page.partition)? else { return Ok(()) };
+        self.each_new_page(followed, &mut |day, opened, page| {
+            let partition = opened.name_of(page)?;
             let page = Arc::new(opened.read_page(&partition, page)?);
             for index in 0..page.len() {
                 each(day, Row::of_page(partition.clone(), page.clone(), index));
@@ -369,16 +369,10 @@ impl Reader {
         })
     }
 
-    #[allow(clippy::type_complexity)]
     fn each_new_page(
         &self,
         followed: &mut Followed,
-        each: &mut dyn FnMut(
-            &DayTable,
-            &Opened,
-            &PageRow,
-            &dyn Fn(i64) -> Result<Option<Arc<str>>, StoreError>,
-        ) -> Result<(), StoreError>,
+        each: &mut dyn FnMut(&DayTable, &Opened, &PageRow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         // Read before the snapshots: every page up to it is in them.
         let committed = self.catalogue.committed()?;
@@ -399,7 +393,6 @@ impl Reader {
             };
             let looked = (|| {
                 begin(&opened)?;
-                let names = |id| day::partition_name(&opened.connection, id).map_err(StoreError::sqlite(&opened.path));
                 let after = followed.files.get(&file.name).map(|seen| seen.page);
                 let pages = (|| {
                     let select = match after {
@@ -425,7 +418,7 @@ impl Reader {
                         continue;
                     }
                     if page.seq > followed.seq && committed.includes(page.seq) {
-                        each(&file.day, &opened, &page, &names)?;
+                        each(&file.day, &opened, &page)?;
                     }
                 }
                 followed.files.insert(file.name.clone(), Seen { file: file.clone(), page: seen });

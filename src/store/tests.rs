@@ -833,3 +833,19 @@ fn a_day_that_is_sealed_under_a_scan_loses_no_row_of_it() {
         scans.into_iter().for_each(|scan| scan.join().expect("no row was lost or given twice"));
     });
 }
+
+#[test]
+fn a_follower_passes_over_no_page_whose_partition_has_no_name() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 10);
+    let reader = folder.reader();
+    let mut followed = reader.follow_from_now().expect("begun");
+    write(&store, day(0), 10, 20);
+    store.close().expect("closed");
+    let file = day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    file.connection().execute_batch("DELETE FROM partition").expect("no names");
+    file.close().expect("closed");
+    let error = reader.follow(&mut followed, &mut |_, _| ()).expect_err("damaged");
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}

@@ -5,19 +5,20 @@
 //! *life* of it. How a life ended and where the oldest that is kept began nobody knows, so nothing is missed there. Where a sequence
 //! goes back to a number that it had, and has not come from its beginning, that number came twice.
 //!
-//! Records may be a little out of order ([`DISORDER`]): a number that is late fills the hole that it left. Memory is
-//! bounded: [`HOLES_MAX`] holes of two lives.
+//! Records may be a little out of order ([`DISORDER`]): a number that is late fills the hole that it left. Holes are kept
+//! for as long, and [`LATE_MAX`] of a life for longer. There is room for so many of all sequences together; one that
+//! has more is given up, and nothing is said of it.
 
 use crate::time::Ticks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How far apart in time records may be that are out of order where a life begins or ends.
-const DISORDER: Duration = Duration::from_secs(2);
+/// How far apart in time records may be that are out of order.
+pub(super) const DISORDER: Duration = Duration::from_secs(2);
 /// How far apart their numbers may be.
 const AHEAD_MAX: u64 = 1000;
-/// Holes of a life that may still be filled.
-const HOLES_MAX: usize = 64;
+/// Holes of a life that may be filled by what is later than that.
+const LATE_MAX: usize = 16;
 /// The greatest number that a life may begin with.
 const BEGINNING_MAX: u64 = 1;
 
@@ -53,6 +54,8 @@ pub(super) struct Stream {
     later: Option<Life>,
     /// Numbers that came twice, while more may follow them.
     twice: Option<Gap>,
+    /// There was no room for its holes: what is missing cannot be told.
+    is_given_up: bool,
 }
 
 /// From one beginning of the numbers to the next.
@@ -65,8 +68,32 @@ struct Life {
 }
 
 impl Stream {
-    /// Takes the next older record. `told` hears of what cannot be mended by those that come.
-    pub(super) fn older(&mut self, number: u64, at: Ticks, told: &mut dyn FnMut(Gap)) {
+    /// Takes the next older record. `told` hears of what cannot be mended by those that come. `room` is how many more holes
+    /// there may be of all sequences. Says whether there was enough: where not, nothing more is said of this one.
+    pub(super) fn older(&mut self, number: u64, at: Ticks, room: &mut usize, told: &mut dyn FnMut(Gap)) -> bool {
+        if self.is_given_up {
+            return true;
+        }
+        *room += self.holes();
+        self.take(number, at, told);
+        match room.checked_sub(self.holes()) {
+            Some(left) => {
+                *room = left;
+                true
+            }
+            None => {
+                *self = Stream { is_given_up: true, ..Stream::default() };
+                false
+            }
+        }
+    }
+
+    /// How many holes it has.
+    pub(super) fn holes(&self) -> usize {
+        [&self.life, &self.later].into_iter().flatten().map(|life| life.holes.len()).sum()
+    }
+
+    fn take(&mut self, number: u64, at: Ticks, told: &mut dyn FnMut(Gap)) {
         let Some(life) = &mut self.life else {
             self.life = Some(Life::of(number, at));
             return;
@@ -75,9 +102,12 @@ impl Stream {
             life.least = (number, at);
             return;
         }
+        // Where both are of one moment, what the later life began with is read among or behind the end of this one.
+        let is_its_end = apart(life.greatest.1, at) <= DISORDER;
         if let Some(later) = &mut self.later
-            && apart(later.least.1, at) <= DISORDER
-            && (number.checked_add(1) == Some(later.least.0) || later.has_hole(number))
+            && ((is_its_end && number < later.least.0)
+                || (is_its_end || apart(later.least.1, at) <= DISORDER)
+                    && (number.checked_add(1) == Some(later.least.0) || later.has_hole(number)))
         {
             later.take(number, at, told);
             return;
@@ -141,32 +171,34 @@ impl Life {
     /// Takes a number that it has not.
     fn take(&mut self, number: u64, at: Ticks, told: &mut dyn FnMut(Gap)) {
         if number < self.least.0 {
-            self.missing(number + 1, self.least.0 - 1, (at, self.least.1), told);
+            self.missing(number + 1, self.least.0 - 1, (at, self.least.1), at, told);
             self.least = (number, at);
         } else if number > self.greatest.0 {
-            self.missing(self.greatest.0 + 1, number - 1, (self.greatest.1, at), told);
+            self.missing(self.greatest.0 + 1, number - 1, (at, self.greatest.1), at, told);
             self.greatest = (number, at);
         } else if let Some(first) = self.hole_of(number)
             && let Some((last, between)) = self.holes.remove(&first)
         {
             if first < number {
-                self.missing(first, number - 1, between, told);
+                self.missing(first, number - 1, between, at, told);
             }
             if number < last {
-                self.missing(number + 1, last, between, told);
+                self.missing(number + 1, last, between, at, told);
             }
         }
     }
 
-    /// Notes a hole, where it is one. The newest goes where there are too many.
-    fn missing(&mut self, from: u64, to: u64, between: (Ticks, Ticks), told: &mut dyn FnMut(Gap)) {
+    /// Notes a hole, where it is one. The newest are told where there are many, but not while they are in time.
+    fn missing(&mut self, from: u64, to: u64, between: (Ticks, Ticks), at: Ticks, told: &mut dyn FnMut(Gap)) {
         if from > to {
             return;
         }
         self.holes.insert(from, (to, between));
-        if self.holes.len() > HOLES_MAX
-            && let Some((from, (to, between))) = self.holes.pop_last()
+        while self.holes.len() > LATE_MAX
+            && let Some(newest) = self.holes.last_entry()
+            && apart(newest.get().1.0, at) > DISORDER
         {
+            let (from, (to, between)) = newest.remove_entry();
             told(Gap { from, to, what: What::Missing, between });
         }
     }
@@ -201,7 +233,8 @@ mod tests {
             gaps.push((gap.what, gap.from, gap.to));
         };
         for (number, millis) in records.iter().rev() {
-            stream.older(*number, Ticks::UNIX_EPOCH.plus(Duration::from_millis(*millis)), &mut tell);
+            let at = Ticks::UNIX_EPOCH.plus(Duration::from_millis(*millis));
+            assert!(stream.older(*number, at, &mut 10_000, &mut tell));
         }
         stream.end(&mut tell);
         gaps.sort_by_key(|(what, from, _)| (*what == What::Twice, *from));
@@ -245,6 +278,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn two_seconds_of_disorder_are_no_holes_however_many_records_they_have() {
+        let of = |parity: u64, millis| (1..=400).filter(move |n| n % 2 == parity).map(move |n| (n, millis));
+        assert_eq!(told_at(&of(1, 0).chain(of(0, 1000)).collect::<Vec<_>>()), []);
+        let lost = of(1, 0).filter(|(n, _)| *n != 77).chain(of(0, 1000)).collect::<Vec<_>>();
+        assert_eq!(told_at(&lost), [(What::Missing, 77, 77)]);
+    }
+
+    #[test]
+    fn a_number_ahead_leaves_a_hole_whose_times_are_in_order() {
+        assert_eq!(told_at(&[(5001, 0), (4999, 10)]), [(What::Missing, 5000, 5000)]);
+    }
+
+    /// Of one moment the old numbers are read before the new ones, or among them.
+    #[test]
+    fn a_sequence_may_begin_anew_within_the_moment_that_it_ended_in() {
+        let (old, new) = (4990..=5000, 1..=10);
+        let behind = new.clone().chain(old.clone());
+        let among = [4990, 1, 2, 4991, 3, 4, 5, 4992, 4993, 6, 7, 4994, 4995, 4996, 8, 4997, 9, 4998, 4999, 10, 5000];
+        for moment in [behind.collect::<Vec<u64>>(), among.to_vec()] {
+            let before = (4980..4990).map(|n| (n, 0));
+            let records = before.chain(moment.into_iter().map(|n| (n, 60_000))).chain([(11, 120_000)]);
+            assert_eq!(told_at(&records.collect::<Vec<_>>()), []);
+        }
+    }
+
+    #[test]
+    fn a_sequence_that_has_no_room_for_its_holes_is_given_up_once_and_silently() {
+        let (mut stream, mut room, mut given_up) = (Stream::default(), 5, 0);
+        let mut tell = |gap: Gap| panic!("{gap:?}");
+        for number in (0..100).rev().map(|n| 2 * n) {
+            given_up += u64::from(!stream.older(number, Ticks::UNIX_EPOCH, &mut room, &mut tell));
+        }
+        assert_eq!((given_up, room, stream.holes()), (1, 5, 0));
+        stream.end(&mut tell);
+    }
+
     proptest! {
         /// Whatever is lost of lives that begin at one is told, but what was lost at the beginning or the end of one.
         #[test]
@@ -264,11 +334,10 @@ mod tests {
         /// Any numbers in any order are read to their end, in bounded memory.
         #[test]
         fn any_numbers_are_read(numbers in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..9], 0..500)) {
-            let (mut stream, mut tell) = (Stream::default(), |_| {});
+            let (mut stream, mut room, mut tell) = (Stream::default(), 50, |_| {});
             for number in numbers {
-                stream.older(number, Ticks::UNIX_EPOCH, &mut tell);
-                let holes = |life: &Option<Life>| life.as_ref().map_or(0, |life| life.holes.len());
-                prop_assert!(holes(&stream.life) <= HOLES_MAX && holes(&stream.later) <= HOLES_MAX);
+                stream.older(number, Ticks::UNIX_EPOCH, &mut room, &mut tell);
+                prop_assert_eq!(stream.holes() + room, 50);
             }
             stream.end(&mut tell);
         }

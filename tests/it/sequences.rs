@@ -118,3 +118,24 @@ fn the_daemon_follows_the_numbers_of_syslog_by_itself() {
     daemon.wait_said("meta.sequenceId 3 to 4 missing");
     daemon.stop();
 }
+
+/// Each table has some of the numbers only, and all of them are there.
+#[test]
+fn what_goes_to_several_tables_is_a_doubt_and_no_gap() {
+    let place = Place::new();
+    let tables = "[[table]]\nname = \"Low\"\nkeep = \"3650d\"\nwhen = { field = \"seq\", at_most = 5 }\n[[table]]\nname = \"Log\"";
+    let daemon = place.start_with(&config("seal_after = \"365d\"").replace("[[table]]\nname = \"Log\"", tables));
+    let lines = (1..=10).map(|n| line(n, "good"));
+    place.write("good.log", &lines.collect::<Vec<_>>());
+    wait_for("the records are there", PATIENCE, || {
+        let rows = place.json("tables", &[]).iter().filter_map(|table| table["rows"].as_u64()).sum::<u64>();
+        (rows == 10).then_some(())
+    });
+    daemon.stop();
+    let config = place.path("daytable.toml").display().to_string();
+    let said = String::from_utf8(place.ask("verify", &["--json", "--config", &config]).stdout).expect("text");
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let [doubt, verdict] = &*lines else { panic!("{said}") };
+    assert_eq!((&doubt["finding"], &doubt["doubt"]), (&"sequence".into(), &true.into()), "{said}");
+    assert_eq!((&verdict["missing"], &verdict["whole"]), (&0.into(), &true.into()), "{said}");
+}
