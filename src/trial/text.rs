@@ -165,7 +165,9 @@ pub(super) fn any_account(bytes: &[u8]) {
     };
     let secrets = text.split(';').filter_map(|pair| pair.trim().split_once('='));
     let secrets = secrets.filter(|(name, _)| ["AccountKey", "SharedAccessSignature"].contains(&name.trim()));
-    for (_, secret) in secrets.filter(|(_, secret)| secret.trim().len() > 40) {
+    // What is said of no text at all is nobody's secret.
+    let said = "".parse::<Account>().err().map_or_else(String::new, |error| error.to_string());
+    for (_, secret) in secrets.filter(|(_, secret)| secret.trim().len() > 40 && !said.contains(secret.trim())) {
         assert!(!shown.contains(secret.trim()), "{shown} says {secret}");
     }
 }
