@@ -239,6 +239,7 @@ fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow],
     let copy = || -> Result<(), StoreError> {
         let _ = std::fs::remove_file(&target);
         let sql = |e| StoreError::sqlite(file.path())(e);
+        let homes = Homes::of(day);
         let mut inserts = Vec::with_capacity(pages.len());
         for page in pages {
             let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
@@ -246,7 +247,7 @@ fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow],
             let mut body = Vec::new();
             pack::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
             let is_alone = matches!(page.place, Place::Packed { .. });
-            let own = Homes::of(day).at(&partition).noted(&page.header, page.seq);
+            let own = homes.at(&partition).noted(&page.header, page.seq);
             let page = Encoded { header: Header { checksum: own, ..page.header.clone() }, body };
             inserts.push(Insert { partition, page, is_alone });
         }

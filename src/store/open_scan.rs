@@ -261,7 +261,11 @@ impl<'r> OpenScan<'r> {
                 Pages::Unread(row) => {
                     let name = match self.names.get(&partition) {
                         Some(name) => name.clone(),
-                        None => opened.name_of(&row)?,
+                        None => {
+                            let name = opened.name_of(&row)?;
+                            self.names.insert(partition, name.clone());
+                            name
+                        }
                     };
                     let page = opened.read_page(&name, &row)?;
                     let resume = self.resume;
@@ -269,10 +273,9 @@ impl<'r> OpenScan<'r> {
                     if index < page.len() {
                         // Its key may not be the least any more: another page may come first.
                         let key = page.key(index);
-                        let page = Pages::At(ReadPage::new(name.clone(), page, self.needle.as_ref()), index);
+                        let page = Pages::At(ReadPage::new(name, page, self.needle.as_ref()), index);
                         self.heap.push(Reverse(Next { key, later, partition, page }));
                     }
-                    self.names.insert(partition, name);
                     continue;
                 }
                 Pages::At(page, index) => (page, index),

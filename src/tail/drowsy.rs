@@ -219,6 +219,7 @@ mod tests {
         assert!(is_in(Path::new("/var/log/a.log"), &folders));
         assert!(!is_in(Path::new("/var/log/b/a.log"), &folders));
     }
+
     #[test]
     fn files_that_others_may_write_to_are_looked_at() {
         assert!(!is_of_this_machine(Path::new("/proc/self/status")));

@@ -167,6 +167,12 @@ impl Run<'_> {
         self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt });
     }
 
+    /// The same where it could not be told: it is no finding.
+    fn doubt(&mut self, kind: Kind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
+        self.find(kind, place, file, found, advice);
+        self.doubt_last();
+    }
+
     /// What was found last is no finding: it could not be told.
     fn doubt_last(&mut self) {
         if let Some(last) = self.report.findings.last_mut() {

@@ -21,7 +21,7 @@ use crate::world::World;
 use crate::{Options, in_rounds};
 use daytable::time::now;
 use program::Program;
-use protocol::{PROTOCOLS, Protocol};
+use protocol::{Protocol, TURN};
 use proxy::{Cut, Proxy};
 pub(crate) use recorded::Recorded;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ fn play(options: &Options, place: &Place, seed: u64, pushes: u64, tally: &Tally)
 impl Client<'_> {
     /// One push: cut, then repeated until it is answered.
     fn push(&mut self, number: u64) -> io::Result<()> {
-        let (turn, protocol) = (number / PROTOCOLS.len() as u64, PROTOCOLS[number as usize % PROTOCOLS.len()]);
+        let (turn, protocol) = (number / TURN, Protocol::of_push(number));
         let key = (turn.is_multiple_of(2) && protocol.takes_keys()).then(|| format!("key-{}", self.next));
         let ids = [0, 1].map(|more| Id { stream: 6, seq: self.next + more });
         self.next += 2;

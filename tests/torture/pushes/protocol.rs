@@ -18,43 +18,23 @@ pub(super) enum Protocol {
     Elasticsearch,
 }
 
-/// Each in its turn; curl waits for a second before it repeats, so it is met less often.
-pub(super) const PROTOCOLS: [Protocol; 29] = {
+/// Pushes of one turn: each protocol four times, and curl once, since it waits for a second before it repeats.
+pub(super) const TURN: u64 = 4 * EACH.len() as u64 + 1;
+
+const EACH: [Protocol; 7] = {
     use Protocol::*;
-    [
-        Ndjson,
-        Otlp,
-        Bulk,
-        OpenTelemetry,
-        Loki,
-        Relp,
-        Elasticsearch,
-        Ndjson,
-        Otlp,
-        Bulk,
-        OpenTelemetry,
-        Loki,
-        Relp,
-        Elasticsearch,
-        Ndjson,
-        Otlp,
-        Bulk,
-        OpenTelemetry,
-        Loki,
-        Relp,
-        Elasticsearch,
-        Ndjson,
-        Otlp,
-        Bulk,
-        OpenTelemetry,
-        Loki,
-        Relp,
-        Elasticsearch,
-        Curl,
-    ]
+    [Ndjson, Otlp, Bulk, OpenTelemetry, Loki, Relp, Elasticsearch]
 };
 
 impl Protocol {
+    /// That of a push, by its number.
+    pub(super) fn of_push(number: u64) -> Protocol {
+        match number % TURN {
+            last if last + 1 == TURN => Protocol::Curl,
+            nth => EACH[nth as usize % EACH.len()],
+        }
+    }
+
     /// Whether there is a place for an idempotency key.
     pub(super) fn takes_keys(self) -> bool {
         self != Protocol::Relp
