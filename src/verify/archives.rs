@@ -27,11 +27,6 @@ fn is_damaged(error: &ArchiveError) -> bool {
     matches!(error, ArchiveError::Damaged { .. })
 }
 
-/// Whether an error says nothing of the archive itself.
-fn is_unread(error: &ArchiveError) -> bool {
-    !matches!(error, ArchiveError::Missing { .. } | ArchiveError::Damaged { .. })
-}
-
 impl Run<'_> {
     pub(super) fn archives(&mut self, catalogue: &Catalogue) {
         let known = match catalogue.archives() {
@@ -60,10 +55,9 @@ impl Run<'_> {
                 Err(why) => {
                     let why = why.clone();
                     // A folder is there or not; of a store that cannot be asked nothing is known.
-                    let is_folder = archived.url.starts_with("file:");
-                    self.archive(&archived, why, if is_folder { ADVICE_GONE } else { ADVICE_UNREACHED });
-                    if !is_folder {
-                        self.doubt_last();
+                    match archived.url.starts_with("file:") {
+                        true => self.wrong(&archived, why, ADVICE_GONE),
+                        false => self.unreached(&archived, why),
                     }
                     continue;
                 }
@@ -77,7 +71,7 @@ impl Run<'_> {
                 doubtful.push(Doubtful { archived, expected, place, error });
             }
         }
-        self.doubt(catalogue, doubtful);
+        self.ask_again(catalogue, doubtful);
     }
 
     fn look(&mut self, place: &Archive, expected: &Archived, name: &str) -> Result<(), ArchiveError> {
@@ -98,7 +92,7 @@ impl Run<'_> {
 
     /// Says what is wrong with archives, as far as they are some still: the lifecycle removes the manifest first, the
     /// catalogue's line last.
-    fn doubt(&mut self, catalogue: &Catalogue, mut doubtful: Vec<Doubtful>) {
+    fn ask_again(&mut self, catalogue: &Catalogue, mut doubtful: Vec<Doubtful>) {
         let looks = self.looks();
         for look in 1..=looks {
             if doubtful.is_empty() || self.told(0).is_break() {
@@ -126,23 +120,30 @@ impl Run<'_> {
             }
         }
         for Doubtful { archived, error, .. } in doubtful {
-            let advice = match &error {
-                ArchiveError::Missing { .. } => ADVICE_GONE,
-                ArchiveError::Damaged { .. } => ADVICE_DAMAGED,
-                _ => ADVICE_UNREACHED,
-            };
-            self.archive(&archived, error.to_string(), advice);
-            if is_unread(&error) {
-                self.doubt_last();
+            let what = error.to_string();
+            match error {
+                ArchiveError::Missing { .. } => self.wrong(&archived, what, ADVICE_GONE),
+                ArchiveError::Damaged { .. } => self.wrong(&archived, what, ADVICE_DAMAGED),
+                // It says nothing of the archive itself.
+                _ => self.unreached(&archived, what),
             }
         }
     }
 
-    fn archive(&mut self, archived: &catalogue::Archived, what: String, advice: &'static str) {
-        let at = format!("{} at {}", archived.generation, archived.url);
-        let file = format!("{}.{at}", archived.table);
-        self.find(Kind::Archive, &archived.table.to_string(), Some(&file), what, advice);
+    fn wrong(&mut self, archived: &catalogue::Archived, what: String, advice: &'static str) {
+        let table = archived.table.to_string();
+        self.find(Kind::Archive, &table, Some(&file_of(archived)), what, advice);
     }
+
+    fn unreached(&mut self, archived: &catalogue::Archived, why: String) {
+        let table = archived.table.to_string();
+        self.doubt(Kind::Archive, &table, Some(&file_of(archived)), why, ADVICE_UNREACHED);
+    }
+}
+
+/// What an archive is called in a finding.
+fn file_of(archived: &catalogue::Archived) -> String {
+    format!("{}.{} at {}", archived.table, archived.generation, archived.url)
 }
 
 /// What the archive has to be, by the manifest that the catalogue keeps of it.

@@ -20,6 +20,7 @@ mod finding;
 mod sequences;
 mod sources;
 mod stream;
+mod streams;
 mod tables;
 
 pub use finding::{Finding, Kind, Verdict};
@@ -163,21 +164,14 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn find(&mut self, kind: Kind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
-        let (file, is_doubt) = (file.map(str::to_owned), false);
-        self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt });
+        let file = file.map(str::to_owned);
+        self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt: false });
     }
 
     /// The same where it could not be told: it is no finding.
     fn doubt(&mut self, kind: Kind, place: &str, file: Option<&str>, found: String, advice: &'static str) {
-        self.find(kind, place, file, found, advice);
-        self.doubt_last();
-    }
-
-    /// What was found last is no finding: it could not be told.
-    fn doubt_last(&mut self) {
-        if let Some(last) = self.report.findings.last_mut() {
-            last.is_doubt = true;
-        }
+        let file = file.map(str::to_owned);
+        self.report.findings.push(Finding { finding: kind, place: place.into(), file, found, advice, is_doubt: true });
     }
 
     /// The next thing is looked at.

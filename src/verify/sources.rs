@@ -67,11 +67,10 @@ impl Run<'_> {
             }
             Found::Unreadable { path, why } => (path, why.clone(), ADVICE_UNREADABLE),
         };
-        let is_known = self.ask.tails.is_some();
-        let (advice, place) = (if is_known { advice } else { ADVICE_UNKNOWN }, state.path.to_string_lossy());
-        self.find(Kind::Source, &place, Some(&path.to_string_lossy()), what, advice);
-        if !is_known {
-            self.doubt_last();
+        let (place, file) = (state.path.to_string_lossy(), path.to_string_lossy());
+        match self.ask.tails {
+            Some(_) => self.find(Kind::Source, &place, Some(&file), what, advice),
+            None => self.doubt(Kind::Source, &place, Some(&file), what, ADVICE_UNKNOWN),
         }
     }
 

@@ -1,0 +1,275 @@
+//! The sequences of one table, as far back as its rows were read, and what was found in them.
+//!
+//! Rows come from the newest to the oldest, those of all instances and sources mixed. Each has its place by instance and
+//! source, which are many rows' and are kept once. What is kept is bounded, whatever the rows say: [`SEQUENCES_MAX`] sequences,
+//! [`HOLES_MAX`] holes in all of them, [`TOLD_MAX`] gaps with their names; of what is beyond there is a count.
+//!
+//! A gap is told where the rows around it are known: not one that is younger than a minute, and no missing number beside
+//! rows that were not read, for it may be among them.
+
+use super::stream::{DISORDER, Gap, Stream, What};
+use crate::key::instance_of;
+use crate::property::{Property, property_name};
+use crate::store::Row;
+use crate::time::Ticks;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Sequences of one table that are followed at a time: more would be memory without a bound.
+pub(super) const SEQUENCES_MAX: usize = 10_000;
+/// Holes of all of them that may still be filled.
+const HOLES_MAX: usize = 500_000;
+/// Gaps of one sequence that are told one by one,
+const TOLD_OF_ONE_MAX: usize = 8;
+/// and of all; of more there is only the number.
+const TOLD_MAX: usize = 200;
+/// What is younger may be on its way.
+const SETTLED_AFTER: Duration = Duration::from_secs(60);
+
+/// The sequences of one table, by instance and source.
+pub(super) struct Streams {
+    /// What rows have of the field.
+    property: String,
+    by_name: HashMap<Arc<str>, HashMap<String, Followed>>,
+    count: usize,
+    /// Instances by their partitions: one may be spread over several.
+    instances: HashMap<Arc<str>, Arc<str>>,
+    /// Holes that there may be in addition.
+    room: usize,
+    pub(super) found: Found,
+}
+
+#[derive(Default)]
+struct Followed {
+    stream: Stream,
+    told: usize,
+}
+
+/// What was found of one table.
+pub(super) struct Found {
+    /// What is younger is not told.
+    settled: Ticks,
+    /// Behind and before these times there are rows that are not known: what is missing there may be among them.
+    known: (Ticks, Ticks),
+    /// With instance and source.
+    pub(super) gaps: Vec<(String, String, Gap)>,
+    pub(super) missing: u64,
+    pub(super) twice: u64,
+    /// Gaps that are not among these.
+    pub(super) untold: u64,
+    /// Records of sequences beyond [`SEQUENCES_MAX`].
+    pub(super) passed_over: u64,
+    /// Sequences that had more holes than there is room for.
+    pub(super) given_up: u64,
+}
+
+/// What a row says of its sequence.
+#[derive(Default)]
+struct Said<'a> {
+    number: Option<u64>,
+    source: &'a str,
+    /// Some of its fields have no column of their own; the number may be one of them.
+    is_in_part: bool,
+    /// About how many bytes it has.
+    bytes: u64,
+}
+
+impl<'a> Said<'a> {
+    fn by(row: &'a Row, property: &str) -> Said<'a> {
+        let mut said = Said::default();
+        for (name, value) in row.properties() {
+            said.bytes += match value {
+                Property::String(text) => text.len() as u64,
+                Property::Binary(bytes) => bytes.len() as u64,
+                _ => 8,
+            };
+            if name == property {
+                said.number = number_of(value);
+            } else if name == "Fields" {
+                said.is_in_part = true;
+            } else if let ("Source", Property::String(text)) = (name, value) {
+                said.source = text;
+            }
+        }
+        said
+    }
+}
+
+impl Streams {
+    /// Those whose numbers are in `field`, verified at `now`.
+    pub(super) fn of(field: &str, now: Ticks) -> Streams {
+        Streams {
+            property: property_name(field),
+            by_name: HashMap::new(),
+            count: 0,
+            instances: HashMap::new(),
+            room: HOLES_MAX,
+            found: Found {
+                settled: now.minus(SETTLED_AFTER),
+                known: (Ticks::MIN, Ticks::MAX),
+                gaps: Vec::new(),
+                missing: 0,
+                twice: 0,
+                untold: 0,
+                passed_over: 0,
+                given_up: 0,
+            },
+        }
+    }
+
+    /// Takes the next older row. Gives about how many bytes it has.
+    pub(super) fn older(&mut self, row: &Row) -> u64 {
+        let Said { number, source, is_in_part, bytes } = Said::by(row, &self.property);
+        // An item is a part of the record that its master is.
+        if row.key().item() != 0 || (number.is_none() && !is_in_part) {
+            return bytes;
+        }
+        let (partition, at) = (&row.partition, row.key().time());
+        let instance = self.instances.entry(partition.clone()).or_insert_with(|| instance_of(partition).0.into());
+        let of_instance = self.by_name.entry(instance.clone()).or_default();
+        let Followed { stream, told } = match of_instance.get_mut(source) {
+            Some(followed) => followed,
+            None if self.count < SEQUENCES_MAX => {
+                self.count += 1;
+                of_instance.entry(source.to_owned()).or_default()
+            }
+            None => {
+                self.found.passed_over += 1;
+                return bytes;
+            }
+        };
+        let found = &mut self.found;
+        match number {
+            Some(number) => {
+                let note = &mut |gap| found.note(instance, source, told, gap);
+                let has_room = stream.older(number, at, &mut self.room, note);
+                found.given_up += u64::from(!has_room);
+            }
+            // Its number is one of many fields that have no column: before it the sequence begins anew.
+            None => {
+                self.room += stream.holes();
+                let known = std::mem::replace(&mut found.known.0, at.plus(DISORDER));
+                std::mem::take(stream).end(&mut |gap| found.note(instance, source, told, gap));
+                found.known.0 = known;
+            }
+        }
+        bytes
+    }
+
+    /// What is older than `start` is not known, or there is none; nor is what lies between that and `before`, where
+    /// what is read next ends.
+    pub(super) fn end(&mut self, start: Option<Ticks>, before: Option<Ticks>) {
+        self.found.known.0 = start.map_or(Ticks::MIN, |start| start.plus(DISORDER));
+        self.drain();
+        self.found.known = (Ticks::MIN, before.map_or(self.found.known.1, |before| before.minus(DISORDER)));
+    }
+
+    /// What was read is not known to be whole; nor is anything that is not before this time.
+    pub(super) fn forget(&mut self, before: Ticks) {
+        self.found.known.0 = Ticks::MAX;
+        self.drain();
+        self.found.known = (Ticks::MIN, before.minus(DISORDER));
+    }
+
+    fn drain(&mut self) {
+        self.count = 0;
+        self.room = HOLES_MAX;
+        self.instances.clear();
+        for (instance, of_instance) in self.by_name.drain() {
+            for (source, Followed { stream, mut told }) in of_instance {
+                stream.end(&mut |gap| self.found.note(&instance, &source, &mut told, gap));
+            }
+        }
+    }
+}
+
+impl Found {
+    fn note(&mut self, instance: &str, source: &str, told: &mut usize, gap: Gap) {
+        let is_known = self.known.0 <= gap.between.0 && gap.between.1 <= self.known.1;
+        if gap.between.1 > self.settled || (gap.what == What::Missing && !is_known) {
+            return;
+        }
+        match gap.what {
+            What::Missing => self.missing = self.missing.saturating_add(gap.numbers()),
+            What::Twice => self.twice = self.twice.saturating_add(gap.numbers()),
+        }
+        if *told < TOLD_OF_ONE_MAX && self.gaps.len() < TOLD_MAX {
+            *told += 1;
+            self.gaps.push((instance.into(), source.into(), gap));
+        } else {
+            self.untold += 1;
+        }
+    }
+}
+
+/// The number that a property says, as a number or as text.
+fn number_of(value: Property<'_>) -> Option<u64> {
+    match value {
+        Property::Int64(number) => u64::try_from(number).ok(),
+        Property::Int32(number) => u64::try_from(number).ok(),
+        // No sign: that parses too.
+        Property::String(text) if text.starts_with(|first: char| first.is_ascii_digit()) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_one_in_whatever_kind_it_comes() {
+        for (value, number) in [
+            (Property::Int64(7), Some(7)),
+            (Property::Int64(-7), None),
+            (Property::String("2147483647"), Some(2_147_483_647)),
+            (Property::String("+7"), None),
+            (Property::String("7 of 9"), None),
+            (Property::String(""), None),
+            (Property::Double(7.0), None),
+            (Property::Boolean(true), None),
+        ] {
+            assert_eq!(number_of(value), number, "{value:?}");
+        }
+    }
+
+    /// What is not read may have what is missing beside it; it does not have it farther off.
+    #[test]
+    fn what_is_missing_beside_what_is_not_read_is_not_told() {
+        let midnight = Ticks::UNIX_EPOCH.plus(Duration::from_secs(86_400));
+        let at = |seconds| midnight.plus(Duration::from_secs(seconds));
+        let gap = |from, to| Gap { from: 7, to: 7, what: What::Missing, between: (from, to) };
+        let mut streams = Streams::of("seq", Ticks::MAX);
+        streams.end(None, Some(at(60)));
+        streams.found.note("web-1", "app.log", &mut 0, gap(at(50), at(59)));
+        assert_eq!(streams.found.missing, 0);
+        streams.found.note("web-1", "app.log", &mut 0, gap(at(50), at(58)));
+        assert_eq!(streams.found.missing, 1);
+
+        // A day's first second, with the day before unread, and where there is none before.
+        for (start, missing) in [(Some(midnight), 0), (None, 1)] {
+            let mut streams = Streams::of("seq", Ticks::MAX);
+            let mut followed = Followed::default();
+            followed.stream.older(102, at(1), &mut 9, &mut |_| ());
+            followed.stream.older(100, at(0), &mut 9, &mut |_| ());
+            streams.by_name.entry("web-1".into()).or_default().insert("app.log".into(), followed);
+            streams.end(start, None);
+            assert_eq!(streams.found.missing, missing, "{start:?}");
+        }
+    }
+
+    /// However many there are, what is told stays short, and all are counted.
+    #[test]
+    fn gaps_are_told_up_to_a_bound_and_counted_beyond_it() {
+        let mut streams = Streams::of("seq", Ticks::MAX);
+        let gap = |from| Gap { from, to: from + 1, what: What::Missing, between: (Ticks::MIN, Ticks::MIN) };
+        for of in 0..100 {
+            let mut told = 0;
+            (0..20).for_each(|n| streams.found.note(&format!("web-{of}"), "app.log", &mut told, gap(n)));
+        }
+        let Found { gaps, missing, untold, .. } = streams.found;
+        assert_eq!((gaps.len(), missing, untold), (TOLD_MAX, 4000, 2000 - TOLD_MAX as u64));
+        assert_eq!(gaps.iter().filter(|(instance, ..)| instance == "web-3").count(), TOLD_OF_ONE_MAX);
+    }
+}
