@@ -44,7 +44,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let (access, tails, sequence, is_routed) = match named(args.config.as_deref())? {
         Some(config) => {
-            (config.archives, Some(config.tails), config.lifecycle.verify_sequence, config.tables.len() > 1)
+            let is_routed = config.is_routed();
+            (config.archives, Some(config.tails), config.lifecycle.verify_sequence, is_routed)
         }
         None => Default::default(),
     };

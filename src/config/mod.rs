@@ -245,6 +245,11 @@ impl Config {
         Reading { redactor: Redactor::new(self.redact.iter().cloned()), ..Reading::default() }
     }
 
+    /// Whether the records of one source may be in several tables: each goes by what it says, so none has all of them.
+    pub fn is_routed(&self) -> bool {
+        self.tables.len() > 1
+    }
+
     fn read<'a>(mut file: Section<'a>, report: &'a Report<'a>) -> Config {
         let data_dir = file.text("data_dir", absolute);
         let drain_timeout = file.duration("drain_timeout", Config::default().drain_timeout, DRAIN_TIMEOUT);

@@ -37,8 +37,7 @@ pub(super) struct Verifying {
 impl Verifying {
     /// Of the configuration.
     pub(super) fn of(config: &Config) -> Verifying {
-        let is_routed = config.tables.len() > 1;
-        Verifying { lifecycle: config.lifecycle.clone(), tails: config.tails.clone(), is_routed }
+        Verifying { lifecycle: config.lifecycle.clone(), tails: config.tails.clone(), is_routed: config.is_routed() }
     }
 }
 
