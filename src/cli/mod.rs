@@ -65,6 +65,13 @@ pub struct Cli {
 enum Command {
     /// Run the daemon until it is told to stop
     Run(run::Args),
+    #[command(flatten)]
+    Errand(Errand),
+}
+
+/// What is no daemon: it does one thing, and ends.
+#[derive(Debug, Subcommand)]
+enum Errand {
     /// Have the running daemon read its configuration again
     Reload(reload::Args),
     /// Say what is wrong with a configuration, with the line
@@ -124,49 +131,47 @@ impl Cli {
     ///
     /// Whatever keeps it from being done; [`CliError::exit`] is what the process ends with.
     pub fn run(self) -> Result<(), CliError> {
-        // The daemon's level may stand in its configuration.
-        if !matches!(self.command, Command::Run(_)) {
-            log::init(self.log.unwrap_or(LevelFilter::WARN), LogFormat::Auto);
-        }
         match self.command {
+            // Its level may stand in its configuration.
             Command::Run(args) => run::run(args, self.log),
-            other => other.run(),
+            Command::Errand(errand) => {
+                log::init(self.log.unwrap_or(LevelFilter::WARN), LogFormat::Auto);
+                errand.run()
+            }
         }
     }
 }
 
-impl Command {
-    /// Does what is no daemon. Apart from it, so that the memory of a daemon has none of the commands' code.
+impl Errand {
+    /// Apart from the daemon, whose memory is to have none of this code.
     #[inline(never)]
     fn run(self) -> Result<(), CliError> {
         match self {
-            // Needs to know how it logs.
-            Command::Run(args) => run::run(args, None),
-            Command::Reload(args) => reload::run(args),
-            Command::Check(args) => check::run(&args),
-            Command::Doctor(args) => doctor::run(args),
-            Command::Config(args) => config::run(&args),
-            Command::Parse(args) => parse::run(&args),
-            Command::Import(args) => import::run(&args),
-            Command::Adopt(args) => adopt::run(&args),
-            Command::Query(args) => query::run(args),
-            Command::Tail(args) => tail::run(args),
-            Command::Count(args) => count::run(args),
-            Command::Tables(args) => tables::run(&args),
-            Command::Sources(args) => sources::run(&args),
-            Command::Verify(args) => verify::run(&args),
-            Command::Plan(args) => plan::run(&args),
-            Command::Archive(args) => archive::run(&args),
-            Command::Restore(args) => restore::run(&args),
-            Command::Drop(args) => drop::run(&args),
-            Command::Backup(args) => backup::run(&args),
-            Command::Stress(args) => stress::run(&args),
-            Command::Copy(args) => copy::run(&args),
-            Command::Hosts(args) => hosts::run(&args),
-            Command::Repair(args) => repair::run(&args),
-            Command::Healthcheck(args) => healthcheck::run(&args),
-            Command::Man(args) => man::run(&args),
-            Command::Completions(args) => completions::run(&args),
+            Errand::Reload(args) => reload::run(args),
+            Errand::Check(args) => check::run(&args),
+            Errand::Doctor(args) => doctor::run(args),
+            Errand::Config(args) => config::run(&args),
+            Errand::Parse(args) => parse::run(&args),
+            Errand::Import(args) => import::run(&args),
+            Errand::Adopt(args) => adopt::run(&args),
+            Errand::Query(args) => query::run(args),
+            Errand::Tail(args) => tail::run(args),
+            Errand::Count(args) => count::run(args),
+            Errand::Tables(args) => tables::run(&args),
+            Errand::Sources(args) => sources::run(&args),
+            Errand::Verify(args) => verify::run(&args),
+            Errand::Plan(args) => plan::run(&args),
+            Errand::Archive(args) => archive::run(&args),
+            Errand::Restore(args) => restore::run(&args),
+            Errand::Drop(args) => drop::run(&args),
+            Errand::Backup(args) => backup::run(&args),
+            Errand::Stress(args) => stress::run(&args),
+            Errand::Copy(args) => copy::run(&args),
+            Errand::Hosts(args) => hosts::run(&args),
+            Errand::Repair(args) => repair::run(&args),
+            Errand::Healthcheck(args) => healthcheck::run(&args),
+            Errand::Man(args) => man::run(&args),
+            Errand::Completions(args) => completions::run(&args),
         }
     }
 }
@@ -179,6 +184,8 @@ mod tests {
     #[test]
     fn the_commands_do_not_contradict_themselves() {
         Cli::command().debug_assert();
+        let about = Cli::command().get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(about.starts_with("Takes log records in"), "the program's own words, and no part's: {about}");
     }
 
     #[test]
