@@ -5,6 +5,9 @@
 //! *life* of it. How a life ended and where the oldest that is kept began nobody knows, so nothing is missed there. Where a sequence
 //! goes back to a number that it had, and has not come from its beginning, that number came twice.
 //!
+//! Where a life ends and the next one begins in one moment, that of whole seconds say, their numbers are read among each other, and a
+//! life that has both seems to have a hole, or to come twice. What is older tells: it goes on where the life before did.
+//!
 //! Records may be a little out of order ([`DISORDER`]): a number that is late fills the hole that it left. Holes are kept
 //! for as long, and [`LATE_MAX`] of a life for longer. There is room for so many of all sequences together; one that
 //! has more is given up, and nothing is said of it.
@@ -122,13 +125,28 @@ impl Stream {
             && apart(greatest.1, at) <= DISORDER;
         if number < least || is_new || is_at_its_end {
             life.take(number, at, told);
+        } else if least <= BEGINNING_MAX
+            && let Some(later) = life.part(number)
+        {
+            life.take(number, at, told);
+            self.was_later(later, told);
         } else if number > greatest.0 || least <= BEGINNING_MAX {
-            let ended = std::mem::replace(life, Life::of(number, at));
-            if let Some(later) = self.later.replace(ended) {
-                later.end(told);
+            let mut before = Life::of(number, at);
+            let its_end = |run: &Gap| number.checked_add(1) == Some(run.from) && life.began_in(run.between);
+            if let Some(run) = self.twice.take_if(|run| its_end(run)) {
+                before.greatest = (run.to, run.between.1);
             }
+            let later = std::mem::replace(life, before);
+            self.was_later(later, told);
         } else {
             self.came_twice(number, at, told);
+        }
+    }
+
+    /// A life is known from its beginning on.
+    fn was_later(&mut self, life: Life, told: &mut dyn FnMut(Gap)) {
+        if let Some(later) = self.later.replace(life) {
+            later.end(told);
         }
     }
 
@@ -166,6 +184,23 @@ impl Life {
 
     fn has_hole(&self, number: u64) -> bool {
         self.hole_of(number).is_some()
+    }
+
+    /// Whether it began in the moment of these times.
+    fn began_in(&self, (from, to): (Ticks, Ticks)) -> bool {
+        apart(self.least.1, from) <= DISORDER && apart(self.least.1, to) <= DISORDER
+    }
+
+    /// Parts what is below a hole, and began in its moment, from what is above, where `number` is in such a one: that was
+    /// the end of the life before. Gives what is below.
+    fn part(&mut self, number: u64) -> Option<Life> {
+        let first = self.hole_of(number)?;
+        let (last, between) = self.holes.get(&first).copied().filter(|(_, between)| self.began_in(*between))?;
+        let mut above = self.holes.split_off(&first);
+        above.remove(&first);
+        let below = std::mem::replace(&mut self.holes, above);
+        let least = std::mem::replace(&mut self.least, (last + 1, between.1));
+        Some(Life { least, greatest: (first - 1, between.0), holes: below })
     }
 
     /// Takes a number that it has not.
@@ -304,6 +339,29 @@ mod tests {
         }
     }
 
+    /// … and what was lost around that is told, as far as it is not the end of the one or the beginning of the other.
+    #[test]
+    fn what_is_missing_where_two_lives_meet_is_told() {
+        use What::{Missing, Twice};
+        let before = |last| (4980..=last).zip(0..).map(|(n, of)| (n, 1000 * of));
+        let moment = |numbers: &[u64]| numbers.iter().map(|n| (*n, 60_000)).collect::<Vec<_>>();
+        for (last, of_the_moment, expected) in [
+            (4989, [1, 2, 3, 4990, 4991, 4992], vec![]),
+            (4989, [1, 2, 4, 4990, 4991, 4993], vec![(Missing, 3, 3), (Missing, 4992, 4992)]),
+            (4987, [1, 2, 3, 4990, 4991, 4992], vec![(Missing, 4988, 4989)]),
+            // What is older does not go on where these did: they came twice.
+            (4989, [1, 2, 3, 4, 2, 3], vec![(Twice, 2, 3)]),
+        ] {
+            let records: Vec<_> = before(last).chain(moment(&of_the_moment)).collect();
+            assert_eq!(told_at(&records), expected, "{of_the_moment:?}");
+        }
+        // One life: what is older is not of the hole, or there is nothing older.
+        let lost = [(Missing, 4, 4989)];
+        assert_eq!(told_at(&moment(&[1, 2, 3, 4990, 4991])), lost);
+        assert_eq!(told_at(&[(7000, 0), (1, 60_000), (2, 60_000), (3, 60_000), (4990, 60_000)]), lost);
+        assert_eq!(told_at(&[(4989, 0), (1, 60_000), (2, 60_000), (3, 60_000), (4990, 70_000)]), lost);
+    }
+
     #[test]
     fn a_sequence_that_has_no_room_for_its_holes_is_given_up_once_and_silently() {
         let (mut stream, mut room, mut given_up) = (Stream::default(), 5, 0);
@@ -329,6 +387,27 @@ mod tests {
             let found = told(&numbers);
             prop_assert!(found.iter().all(|(what, ..)| *what == What::Missing), "{found:?}");
             prop_assert_eq!(found.iter().map(|(_, from, to)| to - from + 1).sum::<u64>(), expected);
+        }
+
+        /// A sender that is started anew within the moment that it ended in leaves no gap, whether the old numbers of that
+        /// moment are read before the new ones or behind them, and whether more follows or not.
+        #[test]
+        fn a_start_anew_is_no_gap(
+            (old, of_the_moment) in (1u64..3000).prop_flat_map(|old| (Just(old), 1..=old.min(30))),
+            new in 1u64..30,
+            newer in 0u64..3,
+            is_new_first: bool,
+        ) {
+            let ended = 10_000 * old;
+            let before = (1..=old - of_the_moment).map(|n| (n, 10_000 * n));
+            let end = (old - of_the_moment + 1..=old).map(|n| (n, ended));
+            let begin = (1..=new).map(|n| (n, ended));
+            let after = (1..=newer).map(|n| (new + n, ended + 10_000 * n));
+            let records: Vec<_> = match is_new_first {
+                true => before.chain(begin).chain(end).chain(after).collect(),
+                false => before.chain(end).chain(begin).chain(after).collect(),
+            };
+            prop_assert_eq!(told_at(&records), []);
         }
 
         /// Any numbers in any order are read to their end, in bounded memory.
