@@ -4,7 +4,7 @@
 use crate::client;
 use crate::journal::{entries, write as write_journal};
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, numbered, wait_for};
-use crate::syslog::{address, block, by_message};
+use crate::syslog::{address, block, by_message, flood, in_the_ledger};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -160,6 +160,26 @@ fn a_listener_hands_its_socket_over() {
     place.wait_for_messages(&all);
     daemon.stop();
     place.wait_for_messages(&all);
+}
+
+/// The kernel counts by socket, and the socket goes to a listener of another name: of what it dropped under the first one's each
+/// is entered once, under the one or the other, and so it is of what it drops later.
+#[test]
+fn what_the_kernel_drops_is_entered_once_when_its_socket_goes_to_another_listener() {
+    const SENT: u32 = 20_000;
+    let place = Place::new();
+    let config = |name: &str| block(name, "udp://127.0.0.1:0", "receive_buffer = \"64KiB\"");
+    let daemon = place.start_with(&config("first"));
+    flood(&daemon, "first", SENT);
+    assert_eq!(reloaded(&place, &config("second")).0.len(), 2);
+    assert_eq!(address(&daemon, "first"), address(&daemon, "second"), "the socket is the same");
+    flood(&daemon, "second", SENT);
+    let is_all = |(records, dropped): &(u64, u64)| records + dropped == 2 * u64::from(SENT);
+    let (_, dropped) = wait_for("the ledger has every datagram", PATIENCE, || in_the_ledger(&place).filter(is_all));
+    assert!(dropped > 0);
+    daemon.stop();
+    let found = in_the_ledger(&place).expect("a ledger");
+    assert!(is_all(&found), "{found:?}");
 }
 
 /// What is wrong is said with its place, and nothing has changed.
