@@ -106,7 +106,7 @@ impl Drowsy {
 }
 
 /// Whether a file system is one whose files are written to through this kernel alone, and by their own inodes.
-fn is_of_this_machine(path: &Path) -> bool {
+pub(super) fn is_of_this_machine(path: &Path) -> bool {
     // statfs(2): ext2 to ext4, xfs, btrfs, f2fs, zfs, tmpfs.
     const MAGIC: [i64; 6] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0x0102_1994];
     rustix::fs::statfs(path).is_ok_and(|found| MAGIC.contains(&found.f_type))
@@ -173,6 +173,21 @@ fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
     path.parent().is_some_and(|parent| folders.iter().any(|folder| folder == parent))
 }
 
+/// Has the kernel queue so many events of a file that no more of any are kept: each time that the file is asked for it gets
+/// another number, and events of two numbers are never one. None where there are no events.
+#[cfg(test)]
+pub(super) fn fill(mut drowsy: Drowsy, path: &Path) -> Option<Drowsy> {
+    use std::io::Write;
+    let mut file = std::fs::File::create(path).expect("created");
+    let device = Facts::at(path).expect("facts").expect("a file").device;
+    let events_max = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
+    for _ in 0..=events_max.trim().parse::<usize>().expect("a number") {
+        drowsy.watch(path, device, 0)?;
+        file.write_all(b"a").expect("written");
+    }
+    Some(drowsy)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,6 +226,17 @@ mod tests {
         std::fs::remove_file(&path).expect("removed");
         drop(file);
         assert_eq!(drowsy.take().files, [8], "what is gone is looked at, too");
+    }
+
+    #[test]
+    fn of_events_that_the_kernel_had_no_room_for_any_may_be_lost() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.log");
+        if let Some(mut drowsy) = fill(Drowsy::default(), &path) {
+            let stirred = drowsy.take();
+            assert!(stirred.is_all && !stirred.files.is_empty(), "those before it are heard of");
+            assert!(!drowsy.take().is_all, "it is said once");
+        }
     }
 
     #[test]

@@ -157,7 +157,8 @@ impl Follower {
         self.hand_over()
     }
 
-    fn round(&mut self) -> Result<(), Refused> {
+    /// Looks for files, and at those that are due, and hands over what they gave.
+    pub(super) fn round(&mut self) -> Result<(), Refused> {
         if self.intake.epoch() != self.epoch {
             return Err(Refused::Stale);
         }

@@ -158,6 +158,31 @@ fn a_drowsy_file_wakes_with_the_first_write_and_dozes_again() {
     bench.expect(&expected.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
+/// Nothing says that it was written to, and it and its folder are looked at once an hour.
+#[test]
+fn a_drowsy_file_is_read_where_its_event_was_lost() {
+    let (mut bench, elsewhere) = (Bench::new(), tempfile::tempdir().expect("a folder"));
+    if !drowsy::is_of_this_machine(bench.folder.path()) {
+        return;
+    }
+    // A folder that is listed again has its files looked at.
+    (bench.pace.folders, bench.pace.rescan) = (Duration::from_secs(3600), Duration::from_secs(3600));
+    let (blocks, counters) = (vec![bench.options.clone()], bench.counters.clone());
+    let follower = Follower::new(blocks, router(), "host".into(), bench.intake.clone(), counters, bench.pace.clone());
+    let mut follower = follower.expect("a follower");
+    bench.append("a.log", "{\"message\":\"one\"}\n");
+    bench.until("the file is drowsy", |_| {
+        follower.round().expect("taken");
+        follower.files.iter().any(|file| file.drowsy.is_some())
+    });
+    follower.drowsy = drowsy::fill(follower.drowsy, &elsewhere.path().join("b.log")).expect("events");
+    bench.append("a.log", "{\"message\":\"two\"}\n");
+    bench.until("both lines are read", |bench| {
+        follower.round().expect("taken");
+        bench.messages() == ["one", "two"]
+    });
+}
+
 #[test]
 fn read_from_end() {
     let mut bench = Bench::new();
