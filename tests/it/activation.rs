@@ -34,7 +34,7 @@ os.execv(command[0], command)
 "#;
 
 /// Starts a daemon as the service manager does, with these sockets.
-fn spawn(place: &Place, config: &str, sockets: &str) -> Daemon {
+pub(crate) fn spawn(place: &Place, config: &str, sockets: &str) -> Daemon {
     let config = place.configure(config);
     let mut command = Command::new("python3");
     command.args(["-c", MANAGER]).arg(&config).arg(sockets).arg(DAYTABLE).arg("run").arg("--config").arg(&config);
@@ -42,7 +42,7 @@ fn spawn(place: &Place, config: &str, sockets: &str) -> Daemon {
 }
 
 /// What the port of this name came to.
-fn port(place: &Place, name: &str) -> u16 {
+pub(crate) fn port(place: &Place, name: &str) -> u16 {
     let text = std::fs::read_to_string(place.path("daytable.toml")).expect("the configuration");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {name} is "))).expect("its port");
     line.parse().expect("a port")

@@ -1,6 +1,7 @@
 //! The configuration is read again while the daemon runs: nothing is lost, nothing is there twice, and what is wrong
 //! changes nothing.
 
+use crate::activation;
 use crate::client;
 use crate::journal::{entries, write as write_journal};
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, append, message_of, numbered, wait_for};
@@ -168,12 +169,17 @@ fn a_listener_hands_its_socket_over() {
 fn what_the_kernel_drops_is_entered_once_when_its_socket_goes_to_another_listener() {
     const SENT: u32 = 20_000;
     let place = Place::new();
-    let config = |name: &str| block(name, "udp://127.0.0.1:0", "receive_buffer = \"64KiB\"");
-    let daemon = place.start_with(&config("first"));
-    flood(&daemon, "first", SENT);
-    assert_eq!(reloaded(&place, &config("second")).0.len(), 2);
-    assert_eq!(address(&daemon, "first"), address(&daemon, "second"), "the socket is the same");
-    flood(&daemon, "second", SENT);
+    // The port is bound for the daemon, and named: one that is left to the system would be another for another name.
+    let config = |port: &str, name: &str| {
+        format!("# udp is {port}\n{}", block(name, &format!("udp://127.0.0.1:{port}"), "receive_buffer = \"64KiB\""))
+    };
+    let daemon = activation::spawn(&place, &config("UDP", "first"), "udp:UDP");
+    daemon.wait_ready();
+    let port = activation::port(&place, "udp");
+    let to = SocketAddr::from(([127, 0, 0, 1], port));
+    flood(&daemon, to, SENT);
+    assert_eq!(reloaded(&place, &config(&port.to_string(), "second")).0.len(), 2);
+    flood(&daemon, to, SENT);
     let is_all = |(records, dropped): &(u64, u64)| records + dropped == 2 * u64::from(SENT);
     let (_, dropped) = wait_for("the ledger has every datagram", PATIENCE, || in_the_ledger(&place).filter(is_all));
     assert!(dropped > 0);

@@ -258,8 +258,7 @@ fn datagrams_are_there_or_counted_as_dropped() {
 }
 
 /// Floods a listener that stands still, then lets it go on.
-pub(crate) fn flood(daemon: &Daemon, name: &str, sent: u32) {
-    let to = address(daemon, name);
+pub(crate) fn flood(daemon: &Daemon, to: SocketAddr, sent: u32) {
     daemon.signal(rustix::process::Signal::STOP);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("bound");
     for n in 0..sent {
@@ -282,14 +281,14 @@ fn what_the_kernel_dropped_is_in_the_ledger_before_a_kill_and_after_a_stop() {
     let place = Place::new();
     let block = block("udp", "udp://127.0.0.1:0", "receive_buffer = \"64KiB\"");
     let daemon = place.start_with(&block);
-    flood(&daemon, "udp", SENT);
+    flood(&daemon, address(&daemon, "udp"), SENT);
     let (_, dropped) = wait_for("the ledger has every datagram", PATIENCE, || {
         in_the_ledger(&place).filter(|(records, dropped)| records + dropped == u64::from(SENT))
     });
     assert!(dropped > 0);
     daemon.kill();
     let daemon = place.start_with(&block);
-    flood(&daemon, "udp", SENT);
+    flood(&daemon, address(&daemon, "udp"), SENT);
     daemon.stop();
     let (records, dropped) = in_the_ledger(&place).expect("a ledger");
     assert_eq!(records + dropped, 2 * u64::from(SENT));
