@@ -9,15 +9,17 @@ use crate::world::World;
 use nix::sys::signal::Signal;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a collector may take to have everything once it is left in peace, on a machine that is busy with other things.
+/// How long a collector may take to end when it is told to, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Quiet after which it is asked how far it is, and how long it is left alone after that.
 const IDLE: Duration = Duration::from_millis(30);
 const PAUSE: Duration = Duration::from_millis(50);
+/// Quiet after which it reads nothing more of what was written before: it has lost what it has not.
+const GIVEN_UP: Duration = Duration::from_secs(20);
 /// From such pauses on it is not asked first whether it seems to have everything.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
 /// How often the lifecycle looks at what is to be done, and a little more.
@@ -30,14 +32,15 @@ const STEPS: [u64; 2] = [16, 10];
 /// The folders of one run, removed with it.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
-    /// How long a collector is waited for here.
+    /// How long a collector may take here to have everything once it is left in peace.
     pub(crate) patience: Duration,
 }
 
 impl Place {
-    /// Empty folders below `base`.
-    pub(crate) fn new(base: &Path) -> io::Result<Place> {
-        let place = Place { folder: tempfile::tempdir_in(base)?, patience: PATIENCE };
+    /// Empty folders for a collector.
+    fn new(options: &Options) -> io::Result<Place> {
+        let (folder, patience) = (tempfile::tempdir_in(&options.base)?, options.collector.patience());
+        let place = Place { folder, patience };
         std::fs::create_dir(place.store())?;
         Ok(place)
     }
@@ -63,7 +66,7 @@ impl Place {
 
 /// Plays in folders that stay when it fails.
 pub(crate) fn in_place<T>(options: &Options, play: impl FnOnce(&mut Place) -> Result<T, String>) -> Result<T, String> {
-    let mut place = Place::new(&options.base).map_err(|error| error.to_string())?;
+    let mut place = Place::new(options).map_err(|error| error.to_string())?;
     let played = play(&mut place);
     played.map_err(|fault| format!("{fault}\n  left in {}", place.keep().display()))
 }
@@ -96,11 +99,11 @@ struct Playing<'a> {
 
 impl Playing<'_> {
     /// Goes on if the collector is through with the part where it is. Gives the signal that it is to have.
-    fn go_on(&mut self, call: &Call) -> io::Result<Option<Signal>> {
+    fn go_on(&mut self, idle: Duration) -> io::Result<Option<Signal>> {
         if let Part::Steps(part) = self.part {
             self.since += 1;
             // It may wait for something to happen.
-            if self.since >= CALLS_A_STEP || call.idle >= IDLE {
+            if self.since >= CALLS_A_STEP || idle >= IDLE {
                 (self.steps, self.since) = (self.steps + 1, 0);
                 self.world.step()?;
             }
@@ -110,22 +113,28 @@ impl Playing<'_> {
             }
             return Ok(None);
         }
-        if call.idle < IDLE || self.asked.elapsed() < PAUSE || self.part == Part::Stopping {
+        if idle < IDLE || self.asked.elapsed() < PAUSE || self.part == Part::Stopping {
             return Ok(None);
         }
-        let signal = self.ask();
+        let signal = self.ask(idle);
         self.asked = Instant::now();
         signal
     }
 
-    fn ask(&mut self) -> io::Result<Option<Signal>> {
+    fn ask(&mut self, idle: Duration) -> io::Result<Option<Signal>> {
         let (home, days) = (self.place.home(), self.world.days());
         match self.part {
             Part::Reading(part) => {
                 // What cannot be read now may be in the middle of something.
                 let Ok(messages) = self.collector.messages(&home) else { return Ok(None) };
-                if !Verdict::of(&self.world.written, messages).lost.is_empty() {
-                    return Ok(None);
+                let verdict = Verdict::of(&self.world.written, messages);
+                if !verdict.lost.is_empty() {
+                    let is_over = idle >= GIVEN_UP;
+                    return if is_over {
+                        Err(io::Error::other(format!("it reads no more: {verdict}")))
+                    } else {
+                        Ok(None)
+                    };
                 }
                 if part == 0 {
                     self.player.forgotten();
@@ -161,7 +170,11 @@ impl Player for Playing<'_> {
         if verdict != tracer::Verdict::Go {
             return Ok(verdict);
         }
-        Ok(self.go_on(call)?.map_or(tracer::Verdict::Go, tracer::Verdict::Signal))
+        Ok(self.go_on(call.idle)?.map_or(tracer::Verdict::Go, tracer::Verdict::Signal))
+    }
+
+    fn tick(&mut self, idle: Duration) -> io::Result<Option<Signal>> {
+        self.go_on(idle)
     }
 
     fn after(&mut self, thread: nix::unistd::Pid, result: i64) {

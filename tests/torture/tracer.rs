@@ -2,7 +2,8 @@
 //!
 //! By ptrace(2), so it does not matter whether a call goes through the C library. Calls are numbered over all threads in
 //! the order in which they are seen; before a call is made the player may take a step of the world, kill the program, or
-//! have the call fail.
+//! have the call fail. Where no call is made for a while, as by a program that waits for what only the player does, the player is
+//! asked all the same: each [`TICK`].
 
 use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
@@ -13,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,11 @@ pub(crate) enum Verdict {
 pub(crate) trait Player {
     /// A call is about to be made.
     fn before(&mut self, call: &Call) -> io::Result<Verdict>;
+
+    /// No call was made for a while, and `idle` is as in [`Call`]. Gives the signal that the program is to have.
+    fn tick(&mut self, _idle: Duration) -> io::Result<Option<Signal>> {
+        Ok(None)
+    }
 
     /// The call that `thread` was about to make is made; negative results are errors.
     fn after(&mut self, _thread: Pid, _result: i64) {}
@@ -65,6 +71,8 @@ pub(crate) enum End {
     Killed(Signal),
 }
 
+/// How often the player is asked while there are no calls.
+const TICK: Duration = Duration::from_millis(50);
 /// How long a run may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -79,6 +87,10 @@ pub(crate) fn run(command: &Command, said: File, player: &mut dyn Player) -> io:
             if is_stuck { kill(leader, Signal::SIGKILL).is_ok() } else { false }
         });
         let ended = follow(leader, player);
+        if ended.is_err() {
+            // Nobody leads it any more.
+            kill(leader, Signal::SIGKILL)?;
+        }
         drop(over);
         match watch.join() {
             Ok(false) => ended,
@@ -111,8 +123,40 @@ fn start(command: &Command, said: File) -> io::Result<Pid> {
     Ok(leader)
 }
 
+/// A child whose end is waited for together with the program's next stop: there is no such wait with a time to it.
+struct Clock(Child);
+
+impl Clock {
+    fn start() -> io::Result<Clock> {
+        Ok(Clock(Clock::tick()?))
+    }
+
+    fn tick() -> io::Result<Child> {
+        let mut sleep = Command::new("sleep");
+        sleep.arg(TICK.as_secs_f64().to_string()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        sleep.spawn()
+    }
+
+    /// Whether what ended is the clock, which then goes on.
+    fn has_struck(&mut self, pid: Pid) -> io::Result<bool> {
+        let has_struck = u32::try_from(pid.as_raw()) == Ok(self.0.id());
+        if has_struck {
+            self.0 = Clock::tick()?;
+        }
+        Ok(has_struck)
+    }
+}
+
+/// Nobody waited yet for the tick that is under way.
+impl Drop for Clock {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 fn follow(leader: Pid, player: &mut dyn Player) -> io::Result<(End, u64)> {
-    let (mut is_program, mut number) = (false, 0);
+    let (mut is_program, mut number, mut clock) = (false, 0, Clock::start()?);
     let mut inside: HashSet<Pid> = HashSet::new();
     let mut failing: HashMap<Pid, Errno> = HashMap::new();
     let mut busy = Instant::now();
@@ -172,6 +216,12 @@ fn follow(leader: Pid, player: &mut dyn Player) -> io::Result<(End, u64)> {
                 (thread, None)
             }
             WaitStatus::Stopped(thread, signal) => (thread, Some(signal).filter(|signal| *signal != Signal::SIGTRAP)),
+            WaitStatus::Exited(pid, _) if clock.has_struck(pid)? => {
+                if is_program && let Some(signal) = player.tick(busy.elapsed())? {
+                    kill(leader, signal)?;
+                }
+                continue;
+            }
             // A thread that ended.
             WaitStatus::Exited(thread, _) | WaitStatus::Signaled(thread, ..) => {
                 inside.remove(&thread);

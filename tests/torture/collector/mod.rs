@@ -9,6 +9,7 @@ use rsyslog::Rsyslog;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// How far a collector is with the days of the records once it has read all there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,11 @@ pub(crate) trait Collector: Sync {
 
     /// What it can read.
     fn abilities(&self) -> Abilities;
+
+    /// How long it may take to have everything once it is left in peace, on a machine that is busy with other things.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(180)
+    }
 
     /// Whether it takes pushes, at the socket of a daytable.
     fn takes_pushes(&self) -> bool {

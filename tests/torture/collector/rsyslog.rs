@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// rsyslog's `imfile` to one file, with what its documentation names to lose nothing: a persisted state after each
 /// message, and a queue on the disk.
@@ -25,6 +26,12 @@ impl Collector for Rsyslog {
     /// It reads files as they grow, and knows neither of what a container's runtime writes nor of compression.
     fn abilities(&self) -> Abilities {
         Abilities { cri: false, gzip: false }
+    }
+
+    /// It reads a file when it hears of it, and never looks again for one that it did not hear of: it is not waited for in
+    /// vain after each loss.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(30)
     }
 
     fn command(&self, home: &Path, logs: &Path) -> io::Result<Command> {
