@@ -1,4 +1,5 @@
-//! What listeners lost and refused is written to the ledger, so that it outlives the daemon that saw it.
+//! What listeners lost and refused, and what went from an outbox unsent, is written to the ledger, so that it outlives the
+//! daemon that saw it.
 //!
 //! Records are entered by the commit that holds them; what was lost has none. So counts are looked at every [`LOOK`]: where
 //! something was lost since the last time it is handed to the store at once, however much it is, and bytes alone every
@@ -31,10 +32,15 @@ pub(super) struct Losses {
     pub(super) counted: Live<Counted>,
     pub(super) push: Arc<Push>,
     pub(super) intake: Intake,
+    /// Rows that went from the outbox unsent, by reason, where there is one.
+    pub(super) outbox: Option<Unsent>,
 }
 
+/// Gives how many they are since the start.
+pub(super) type Unsent = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
+
 impl Losses {
-    /// Works until the other end of `stopped` is gone, and writes the last ones then: sources have ended by that time.
+    /// Works until the other end of `stopped` is gone, and writes the last ones then: sources and outbox have ended by that time.
     pub(super) async fn work(self, mut stopped: oneshot::Receiver<()>) {
         let (mut said, mut last) = (Counts::new(), Instant::now());
         while tokio::time::timeout(LOOK, &mut stopped).await.is_err() {
@@ -73,6 +79,9 @@ impl Losses {
         }
         for endpoint in self.push.counters() {
             add(&mut counts, ("push", endpoint.name.to_owned()), &endpoint.bytes, of_endpoint(endpoint));
+        }
+        if let Some(unsent) = &self.outbox {
+            counts.insert(("outbox", "outbox".to_owned()), (0, unsent()));
         }
         counts
     }

@@ -249,7 +249,12 @@ async fn serve(
     // What it reads is only read: nobody waits for it at the stop.
     tokio::spawn(verifier.work(verify_stopped));
     let (losses_stop, losses_stopped) = oneshot::channel();
-    let losses = losses::Losses { counted: counted.clone(), push: push.clone(), intake: store.intake() };
+    let losses = losses::Losses {
+        counted: counted.clone(),
+        push: push.clone(),
+        intake: store.intake(),
+        outbox: outbox.as_ref().map(|outbox| Box::new(outbox.losses()) as _),
+    };
     let losses = tokio::spawn(losses.work(losses_stopped));
     let (afar_stop, afar_stopped) = mpsc::channel::<()>();
     if let Some(afar) = afar {
@@ -342,9 +347,6 @@ async fn serve(
     });
     let _ = drained.await;
     while servers.join_next().await.is_some() {}
-    // Nobody counts any more: what they lost last is known.
-    drop(losses_stop);
-    let _ = losses.await;
     if let Some(outbox) = outbox {
         let steps = store.steps();
         let stopped = tokio::task::spawn_blocking(move || {
@@ -354,6 +356,9 @@ async fn serve(
         });
         let _ = stopped.await;
     }
+    // Nobody counts any more: what was lost last is known.
+    drop(losses_stop);
+    let _ = losses.await;
     if died { Err(DaemonError::Died) } else { Ok(()) }
 }
 

@@ -51,10 +51,10 @@ use crate::config::{AzureConfig, SendOrder, TableConfig};
 use crate::lifecycle::Window;
 use crate::route::Spread;
 use crate::store::Departures;
-use crate::store::outbox::{Level, Unsent};
+use crate::store::outbox::{Dropped, Level, Unsent};
 use sender::{Event, Sender};
 use spreading::Spreading;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
@@ -212,6 +212,12 @@ impl Outbox {
         move || shown(&counters, &level, &spread, &endpoint)
     }
 
+    /// What gives how many rows went from it unsent since the start, by why.
+    pub fn losses(&self) -> impl Fn() -> BTreeMap<String, u64> + Send + Sync + use<> {
+        let (counters, level) = (self.counters.clone(), self.level.clone());
+        move || losses(&counters, &level)
+    }
+
     /// Sends what it can for so long, without waiting for transactions to fill, and ends. What is left stays in the outbox.
     pub fn stop(self, grace: Duration) {
         self.spread.close();
@@ -236,8 +242,6 @@ fn shown(counters: &Counters, level: &Level, spread: &Spread, endpoint: &str) ->
     } else {
         "idle"
     };
-    let aside = SetAside::ALL.map(|why| (format!("dead_letter_{}", why.label()), counters.set_aside(why)));
-    let dropped = crate::store::outbox::Dropped::ALL.map(|why| (why.label().to_owned(), level.dropped(why)));
     let age = if waiting == 0 { Duration::ZERO } else { level.age(crate::time::now()) };
     ShownOutbox {
         block: "outbox".into(),
@@ -248,10 +252,17 @@ fn shown(counters: &Counters, level: &Level, spread: &Spread, endpoint: &str) ->
         bytes: level.bytes(),
         age_seconds: age.as_secs(),
         sent: counters.sent.load(Ordering::Relaxed),
-        losses: aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect(),
+        losses: losses(counters, level),
         said: counters.said(),
         spread: spread.planned().iter().map(ShownSpread::of).collect(),
     }
+}
+
+/// Rows that were set aside or dropped, by why.
+fn losses(counters: &Counters, level: &Level) -> BTreeMap<String, u64> {
+    let aside = SetAside::ALL.map(|why| (format!("dead_letter_{}", why.label()), counters.set_aside(why)));
+    let dropped = Dropped::ALL.map(|why| (why.label().to_owned(), level.dropped(why)));
+    aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect()
 }
 
 /// Entities that wait to be sent: what is in the outbox, but for what was sent a moment ago.

@@ -39,7 +39,7 @@ pub(crate) const SCHEMA: &str = "
     ALTER TABLE state ADD COLUMN rows_before INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE state ADD COLUMN books_opened INTEGER NOT NULL DEFAULT 0;
     CREATE TABLE listener(
-        kind TEXT NOT NULL,                  -- 'syslog', 'push', or 'daytable' for rows of its own
+        kind TEXT NOT NULL,                  -- 'syslog', 'push', 'outbox', or 'daytable' for rows of its own
         name TEXT NOT NULL,
         records INTEGER NOT NULL,            -- that are committed
         bytes INTEGER NOT NULL,              -- that came
@@ -51,7 +51,8 @@ pub(crate) const SCHEMA: &str = "
 /// What one who listens, or this program itself, gave to a submission, and what it lost since the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// What it speaks: `syslog` or `push`; `daytable` for rows that this program writes of itself.
+    /// What it speaks: `syslog` or `push`; `daytable` for rows that this program writes of itself, `outbox` for those that it
+    /// did not send.
     pub kind: &'static str,
     /// The name of its block, or of its endpoint.
     pub name: Arc<str>,

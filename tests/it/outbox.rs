@@ -405,7 +405,12 @@ fn the_oldest_goes_where_that_is_asked_for_and_is_counted() {
     });
     assert!(daemon.metric("daytable_outbox_bytes").expect("shown") < f64::from(3 << 20));
     assert_eq!(daemon.metric("daytable_outbox_full"), Some(0.0));
+    // It outlives the daemon that counted it.
     daemon.stop();
+    let ledgers = remote.place.json("sources", &[]);
+    let ledger = ledgers.iter().find(|ledger| ledger["kind"] == "outbox").expect("a ledger");
+    let dropped = ledger["losses"]["outbox_bytes_max"].as_u64().expect("a number");
+    assert_eq!(dropped + remote.local_rows("Log"), 800, "{ledger}");
 }
 
 #[test]
