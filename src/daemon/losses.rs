@@ -40,7 +40,8 @@ pub(super) struct Losses {
 pub(super) type Unsent = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
 
 impl Losses {
-    /// Works until the other end of `stopped` is gone, and writes the last ones then: sources and outbox have ended by that time.
+    /// Works until the other end of `stopped` is gone, and writes the last ones then: sources and outbox have ended by that
+    /// time.
     pub(super) async fn work(self, mut stopped: oneshot::Receiver<()>) {
         let (mut said, mut last) = (Counts::new(), Instant::now());
         while tokio::time::timeout(LOOK, &mut stopped).await.is_err() {
