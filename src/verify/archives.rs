@@ -71,7 +71,7 @@ impl Run<'_> {
                 doubtful.push(Doubtful { archived, expected, place, error });
             }
         }
-        self.ask_again(catalogue, doubtful);
+        self.look_into(catalogue, doubtful);
     }
 
     fn look(&mut self, place: &Archive, expected: &Archived, name: &str) -> Result<(), ArchiveError> {
@@ -92,7 +92,7 @@ impl Run<'_> {
 
     /// Says what is wrong with archives, as far as they are some still: the lifecycle removes the manifest first, the
     /// catalogue's line last.
-    fn ask_again(&mut self, catalogue: &Catalogue, mut doubtful: Vec<Doubtful>) {
+    fn look_into(&mut self, catalogue: &Catalogue, mut doubtful: Vec<Doubtful>) {
         let looks = self.looks();
         for look in 1..=looks {
             if doubtful.is_empty() || self.told(0).is_break() {
