@@ -202,7 +202,9 @@ impl<'a> Draft<'a> {
         if self.is_odd {
             self.settle();
         }
-        if self.named.iter().any(Option::is_some) {
+        // A field of the first rank has its name already; a process may have to become a number.
+        let is_renamed = |(part, named): (usize, &Option<Named>)| named.is_some_and(|it| it.rank > 0 || part == PID);
+        if self.is_odd || self.named.iter().enumerate().any(is_renamed) {
             self.rename();
         }
         if let Some(Taken { field: Field { value: Value::String(text), .. }, .. }) =
