@@ -155,51 +155,47 @@ pub struct RowWriter<'b> {
 impl RowWriter<'_> {
     /// Adds a field of the record, by any name: [`property_name`] makes a property's name of it, and a second field
     /// that comes to the same name in this row gets `_2`, `_3`, … behind it.
+    #[inline]
     pub fn add_field(&mut self, name: &str, value: Property<'_>) {
         let index = self.batch.names.index(name, self.row);
         self.put(index, value);
     }
 
     /// Adds a property by its exact name, which is valid and not in this row yet.
+    #[inline]
     pub fn add(&mut self, name: &str, value: Property<'_>) {
         let index = self.batch.names.property(name);
         self.batch.names.used[usize::from(index)] = self.row;
         self.put(index, value);
     }
 
-    #[inline]
+    // Inlined, for a property that is handed over is written to memory and read back at another width.
+    #[inline(always)]
     fn put(&mut self, index: u16, value: Property<'_>) {
         let bytes = &mut self.batch.bytes;
-        let [low, high] = index.to_le_bytes();
-        let tag = match value {
-            Property::Boolean(true) => Kind::Boolean as u8 | TRUE,
-            value => value.kind() as u8,
-        };
-        // In one piece: it is done for each field of each record. A line is at most 2 MiB, so no value comes near 4 GiB.
-        let with_length = |value: &[u8]| {
-            let [a, b, c, d] = (value.len() as u32).to_le_bytes();
-            [low, high, tag, a, b, c, d]
-        };
+        let tag = value.kind() as u8 | if matches!(value, Property::Boolean(true)) { TRUE } else { 0 };
+        let head = u128::from(index) | u128::from(tag) << 16;
+        let with = |value: u64| head | u128::from(value) << 24;
+        // A line is at most 2 MiB, so no value comes near 4 GiB.
+        let with_length = |value: &[u8]| with(u64::from(value.len() as u32));
         match value {
             Property::String(text) => {
-                bytes.extend_from_slice(&with_length(text.as_bytes()));
+                put_piece::<7>(bytes, with_length(text.as_bytes()));
                 self.batch.text.push_str(text);
-                return;
+            }
+            Property::Int64(n) => put_piece::<11>(bytes, with(n.cast_unsigned())),
+            Property::Double(n) => put_piece::<11>(bytes, with(n.to_bits())),
+            Property::DateTime(time) => put_piece::<11>(bytes, with(time.get().cast_unsigned())),
+            Property::Int32(n) => put_piece::<7>(bytes, with(n.cast_unsigned().into())),
+            Property::Boolean(_) => put_piece::<3>(bytes, head),
+            Property::Guid(guid) => {
+                put_piece::<3>(bytes, head);
+                bytes.extend_from_slice(&guid);
             }
             Property::Binary(binary) => {
-                bytes.extend_from_slice(&with_length(binary));
+                put_piece::<7>(bytes, with_length(binary));
                 bytes.extend_from_slice(binary);
-                return;
             }
-            _ => bytes.extend_from_slice(&[low, high, tag]),
-        }
-        match value {
-            Property::String(_) | Property::Binary(_) | Property::Boolean(_) => {}
-            Property::Int64(n) => bytes.extend_from_slice(&n.to_le_bytes()),
-            Property::Double(n) => bytes.extend_from_slice(&n.to_le_bytes()),
-            Property::DateTime(time) => bytes.extend_from_slice(&time.get().to_le_bytes()),
-            Property::Int32(n) => bytes.extend_from_slice(&n.to_le_bytes()),
-            Property::Guid(guid) => bytes.extend_from_slice(&guid),
         }
     }
 
@@ -213,6 +209,12 @@ impl RowWriter<'_> {
 }
 
 const TRUE: u8 = 0x80;
+
+/// Appends the lowest `N` bytes of a number, in one piece: it is done for each field of each record.
+#[inline(always)]
+fn put_piece<const N: usize>(bytes: &mut Vec<u8>, piece: u128) {
+    bytes.extend_from_slice(&piece.to_le_bytes()[..N]);
+}
 
 impl<'a> RowRef<'a> {
     /// Its properties with the index of their name, in the order they were added.
@@ -333,20 +335,30 @@ impl Names {
         Names { known: known.clone(), used: vec![0; known.properties.len()], cursor: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn index(&mut self, raw: &str, row: u32) -> u16 {
-        let at = match self.known.raw.get(self.cursor) {
-            Some((name, _)) if is_same(name.as_bytes(), raw.as_bytes()) => self.cursor,
-            _ => self.known.find(raw).unwrap_or_else(|| self.add(raw)),
+        let property = match self.known.raw.get(self.cursor) {
+            Some((name, property)) if is_same(name.as_bytes(), raw.as_bytes()) => {
+                self.cursor += 1;
+                *property
+            }
+            _ => self.look_up(raw),
         };
-        self.cursor = at + 1;
-        let property = self.known.raw[at].1;
-        let used = &mut self.used[usize::from(property)];
-        if *used == row {
-            return self.beside(property, row);
+        match self.used.get_mut(usize::from(property)) {
+            Some(used) if *used != row => {
+                *used = row;
+                property
+            }
+            _ => self.beside(property, row),
         }
-        *used = row;
-        property
+    }
+
+    /// The property of a name that did not follow last time.
+    #[inline(never)]
+    fn look_up(&mut self, raw: &str) -> u16 {
+        let at = self.known.find(raw).unwrap_or_else(|| self.add(raw));
+        self.cursor = at + 1;
+        self.known.raw[at].1
     }
 
     fn add(&mut self, raw: &str) -> usize {
@@ -367,6 +379,7 @@ impl Names {
     }
 
     /// A property name beside one that this row has already.
+    #[cold]
     fn beside(&mut self, taken: u16, row: u32) -> u16 {
         let name = self.known.properties[usize::from(taken)].clone();
         for n in 2u32.. {

@@ -4,7 +4,7 @@
 //! writes many records to one place asks for its [`Slot`] once and pushes without a look-up.
 
 use crate::batch::{Batch, Vocabulary};
-use crate::entity;
+use crate::entity::Measured;
 use crate::key::{DayTable, RowKey};
 use crate::record::Record;
 use std::collections::HashMap;
@@ -50,13 +50,14 @@ impl Batcher {
     pub fn push(&mut self, slot: Slot, key: RowKey, source: &str, record: &Record<'_>) {
         debug_assert!(self.holds(slot));
         let batch = &mut self.open[slot.at];
-        let (rows, bytes) = entity::room_for(record, source);
+        let measured = Measured::of(record, source);
+        let (rows, bytes) = measured.room();
         if !batch.has_room(rows, bytes) {
             let next = batch.successor();
             self.full.push(std::mem::replace(batch, next));
         }
         let before = batch.bytes();
-        entity::append(batch, key, source, record);
+        measured.append(batch, key);
         self.bytes += batch.bytes() - before;
     }
 

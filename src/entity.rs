@@ -28,44 +28,64 @@ pub const FIELDS_MAX: usize = 240;
 /// Azure's size of an entity at most (1 MiB), less what the keys and fixed properties take.
 const ENTITY_BYTES_MAX: usize = (1 << 20) - (8 << 10);
 
-/// Rows and bytes that [`append`] will put into a batch, at most.
-pub fn room_for(record: &Record<'_>, source: &str) -> (usize, usize) {
-    let bytes = text_bytes(record) + source.len() + 64;
-    let per_field = 16;
-    let bytes = bytes + record.fields.len() * per_field;
-    if is_small(record) { (1, bytes) } else { (ROWS_MAX, 2 * bytes) }
+/// A record as it is going to be written: what it takes is known, and counted once.
+pub struct Measured<'r> {
+    record: &'r Record<'r>,
+    source: &'r str,
+    /// Bytes of its message, and of the names and texts of its fields.
+    text_bytes: usize,
 }
 
-fn text_bytes(record: &Record<'_>) -> usize {
-    let of_field = |field: &Field<'_>| match &field.value {
-        Value::String(text) => field.name.len() + text.len(),
-        Value::Binary(bytes) => field.name.len() + bytes.len(),
-        _ => field.name.len(),
-    };
-    record.message.len() + record.fields.iter().map(of_field).sum::<usize>()
+impl<'r> Measured<'r> {
+    /// Of a record of `source`.
+    #[inline]
+    pub fn of(record: &'r Record<'r>, source: &'r str) -> Measured<'r> {
+        let of_field = |field: &Field<'_>| match &field.value {
+            Value::String(text) => field.name.len() + text.len(),
+            Value::Binary(bytes) => field.name.len() + bytes.len(),
+            _ => field.name.len(),
+        };
+        let text_bytes = record.message.len() + record.fields.iter().map(of_field).sum::<usize>();
+        Measured { record, source, text_bytes }
+    }
+
+    /// Rows and bytes that [`append`](Measured::append) will put into a batch, at most.
+    #[inline]
+    pub fn room(&self) -> (usize, usize) {
+        let per_field = 16;
+        let bytes = self.text_bytes + self.source.len() + 64 + self.record.fields.len() * per_field;
+        if self.is_small() { (1, bytes) } else { (ROWS_MAX, 2 * bytes) }
+    }
+
+    /// Whether one entity surely holds it: no text is as long as its bytes are, so the sum bounds every limit.
+    fn is_small(&self) -> bool {
+        self.record.fields.len() <= FIELDS_MAX && self.text_bytes <= STRING_UNITS_MAX
+    }
+
+    /// Writes it to `batch`, which must have the [room](Measured::room) for it.
+    pub fn append(&self, batch: &mut Batch, key: RowKey) {
+        let Measured { record, source, .. } = *self;
+        if !self.is_small() {
+            return append_large(batch, key, source, record);
+        }
+        let mut row = batch.begin(key, record.level);
+        row.add("Source", Property::String(source));
+        if !record.message.is_empty() {
+            row.add("Message", Property::String(&record.message));
+        }
+        for field in &record.fields {
+            row.add_field(&field.name, property_of(&field.value));
+        }
+        row.finish();
+    }
 }
 
-/// Whether one entity surely holds it: no text is as long as its bytes are, so the sum bounds every limit.
-fn is_small(record: &Record<'_>) -> bool {
-    record.fields.len() <= FIELDS_MAX && text_bytes(record) <= STRING_UNITS_MAX
-}
-
-/// Writes a record to `batch`, which must have the [room](room_for) for it.
+/// Writes a record to `batch`, which must have the [room](Measured::room) for it.
 pub fn append(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_>) {
-    if !is_small(record) {
-        return append_large(batch, key, source, record);
-    }
-    let mut row = batch.begin(key, record.level);
-    row.add("Source", Property::String(source));
-    if !record.message.is_empty() {
-        row.add("Message", Property::String(&record.message));
-    }
-    for field in &record.fields {
-        row.add_field(&field.name, property_of(&field.value));
-    }
-    row.finish();
+    Measured::of(record, source).append(batch, key);
 }
 
+#[inline(always)]
 fn property_of<'a>(value: &'a Value<'_>) -> Property<'a> {
     match value {
         Value::String(text) => Property::String(text),

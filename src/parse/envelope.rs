@@ -59,22 +59,20 @@ pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope)> {
     let (mut log, mut stream, mut time) = (None, None, None);
     let mut at = 0;
     while bytes.get(at) == Some(if at == 0 { &b'{' } else { &b',' }) {
-        let (name, value) = string_at(line, at + 1)?;
-        if bytes.get(value) != Some(&b':') {
-            return None;
-        }
-        if name == "\"attrs\"" {
-            at = attributes_end(line, value + 1)?;
-            continue;
-        }
-        let (written, end) = string_at(line, value + 1)?;
-        let is_new = match name {
-            "\"log\"" => log.replace(written).is_none(),
-            "\"stream\"" => stream.replace(written).is_none(),
-            "\"time\"" => time.replace(written).is_none(),
-            _ => false,
+        // By the whole name: of the program's own objects many begin as one of these does, and few go on so.
+        let member = bytes.get(at + 1..)?;
+        let (place, value) = match member {
+            _ if member.starts_with(b"\"log\":") => (&mut log, at + 7),
+            _ if member.starts_with(b"\"stream\":") => (&mut stream, at + 10),
+            _ if member.starts_with(b"\"time\":") => (&mut time, at + 8),
+            _ if member.starts_with(b"\"attrs\":") => {
+                at = attributes_end(line, at + 9)?;
+                continue;
+            }
+            _ => return None,
         };
-        if !is_new {
+        let (written, end) = string_at(line, value)?;
+        if place.replace(written).is_some() {
             return None;
         }
         at = end;

@@ -7,32 +7,45 @@
 //! same one.
 
 use super::draft::Draft;
+use super::foreseen::Foreseen;
 use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
+use super::names::{Role, role_of};
 use super::pairs::{unquote, whole};
 use super::scan::special;
 use super::timestamp::Unsaid;
 use crate::record::{Record, Value};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::cell::RefCell;
+
+thread_local! {
+    /// For all objects that a thread reads: those of one file come by the hundred.
+    static FORESEEN: RefCell<Foreseen> = const { RefCell::new(Foreseen::new()) };
+}
 
 /// Reads a line that is one object and nothing else; none where that is for serde_json to say.
 pub(super) fn read<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
     let mut draft = Draft::new(unsaid);
-    let mut cursor = Cursor { line, bytes: line.as_bytes(), at: 0 };
-    cursor.skip_space();
-    cursor.object(&mut draft, "", 0)?;
-    cursor.skip_space();
-    (cursor.at == line.len()).then(|| draft.finish())
+    FORESEEN.with_borrow_mut(|foreseen| {
+        foreseen.begin();
+        let mut cursor = Cursor { line, bytes: line.as_bytes(), at: 0, foreseen };
+        cursor.skip_space();
+        cursor.object(&mut draft, "", 0)?;
+        cursor.skip_space();
+        (cursor.at == line.len()).then_some(())
+    })?;
+    Some(draft.finish())
 }
 
 /// A line, and how far it is read. Each method begins at what it is named after and ends behind it.
-struct Cursor<'a> {
+struct Cursor<'a, 'f> {
     line: &'a str,
     bytes: &'a [u8],
     at: usize,
+    foreseen: &'f mut Foreseen,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> Cursor<'a, '_> {
     /// Adds the members of an object, and says how many it has. `prefix` is the object's own name, empty at depth 0.
     fn object(&mut self, draft: &mut Draft<'a>, prefix: &str, depth: usize) -> Option<usize> {
         self.take(b'{')?;
@@ -42,14 +55,16 @@ impl<'a> Cursor<'a> {
         }
         let mut members = 0;
         loop {
-            let name = self.name()?;
-            self.skip_space();
-            self.take(b':')?;
-            self.skip_space();
             if depth > 0 {
+                let name = self.name()?;
+                self.skip_space();
                 self.member(draft, Cow::Owned(format!("{prefix}.{name}")), depth)?;
-            } else if !self.simple_member(draft, name)? {
-                self.member(draft, Cow::Borrowed(name), depth)?;
+            } else {
+                let (name, meaning) = self.name_at(members)?;
+                self.skip_space();
+                if !self.simple_member(draft, name, meaning)? {
+                    self.member(draft, Cow::Borrowed(name), depth)?;
+                }
             }
             members += 1;
             self.skip_space();
@@ -63,7 +78,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a value of one of the two kinds that nearly all are of and adds it; false where it is of another kind.
     #[inline(always)]
-    fn simple_member(&mut self, draft: &mut Draft<'a>, name: &'a str) -> Option<bool> {
+    fn simple_member(&mut self, draft: &mut Draft<'a>, name: &'a str, meaning: Option<(Role, u8)>) -> Option<bool> {
         if self.bytes.get(self.at) == Some(&b'"') {
             let (start, end) = (self.at + 1, special(self.bytes, self.at + 1));
             if self.bytes.get(end) != Some(&b'"') {
@@ -71,13 +86,13 @@ impl<'a> Cursor<'a> {
             }
             let text = self.line.get(start..end)?;
             self.at = end + 1;
-            draft.add_borrowed(name, |_| Value::String(Cow::Borrowed(text)));
+            draft.add_borrowed_as(meaning, name, |_| Value::String(Cow::Borrowed(text)));
             return Some(true);
         }
         match whole(self.bytes, self.at) {
             Some((number, end)) => {
                 self.at = end;
-                draft.add_borrowed(name, |_| Value::Int64(number));
+                draft.add_borrowed_as(meaning, name, |_| Value::Int64(number));
                 Some(true)
             }
             None => Some(false),
@@ -112,13 +127,28 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// A name without escapes.
-    #[inline]
+    /// A name of the line itself and the colon behind it, with what the name stands for.
+    #[inline(always)]
+    fn name_at(&mut self, place: usize) -> Option<(&'a str, Option<(Role, u8)>)> {
+        if let Some((length, meaning)) = self.foreseen.name_at(place, self.bytes.get(self.at..)?) {
+            let name = self.line.get(self.at + 1..self.at + length - 2)?;
+            self.at += length;
+            return Some((name, meaning));
+        }
+        let name = self.name()?;
+        let meaning = role_of(name);
+        self.foreseen.note(place, name, meaning);
+        Some((name, meaning))
+    }
+
+    /// A name without escapes, and the colon behind it.
     fn name(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let (start, end) = (self.at, special(self.bytes, self.at));
         self.at = end;
         self.take(b'"')?;
+        self.skip_space();
+        self.take(b':')?;
         self.line.get(start..end)
     }
 

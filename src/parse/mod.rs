@@ -17,7 +17,7 @@
 //! * `timestamp`: times in the forms that logs have; `zone`: that of a source whose times name none.
 //! * `pairs`: `key=value` as logfmt and the end of a text line write it.
 //! * `scan`: where a short piece of a line ends.
-//! * `json`, `logfmt`: objects and pairs; `flat`: the fast way through most JSON.
+//! * `json`, `logfmt`: objects and pairs; `flat`: the fast way through most JSON, by names that are `foreseen`.
 //! * `layout`: what was written for people; times, levels and components by general rules, syslog, klog and others.
 //! * `shaped`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
 //!   runtime puts around a line.
@@ -36,6 +36,7 @@ mod envelope;
 mod explain;
 mod explicit;
 mod flat;
+mod foreseen;
 mod format;
 mod join;
 mod json;

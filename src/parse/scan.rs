@@ -32,17 +32,17 @@ pub(super) fn space(bytes: &[u8], at: usize) -> usize {
 }
 
 #[inline(always)]
-fn first(bytes: &[u8], mut at: usize, in_word: impl Fn(u64) -> u64, is_sought: impl Fn(u8) -> bool) -> usize {
-    while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+fn first(bytes: &[u8], at: usize, in_word: impl Fn(u64) -> u64, is_sought: impl Fn(u8) -> bool) -> usize {
+    let mut rest = bytes.get(at..).unwrap_or_default();
+    while let Some((word, behind)) = rest.split_first_chunk() {
         let word = u64::from_le_bytes(*word);
         let found = in_word(word) & !word & TOPS;
         if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
+            return bytes.len() - rest.len() + (found.trailing_zeros() / 8) as usize;
         }
-        at += 8;
+        rest = behind;
     }
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|byte| is_sought(*byte)).unwrap_or(rest.len())
+    bytes.len() - rest.len() + rest.iter().position(|byte| is_sought(*byte)).unwrap_or(rest.len())
 }
 
 #[cfg(test)]

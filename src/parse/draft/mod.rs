@@ -97,8 +97,19 @@ impl<'a> Draft<'a> {
     /// which takes longer than all else that is done to a member.
     #[inline(always)]
     pub(super) fn add_borrowed(&mut self, name: &'a str, value: impl FnOnce(Option<Role>) -> Value<'a>) {
+        self.add_borrowed_as(role_of(name), name, value);
+    }
+
+    /// The same with a name whose role is known.
+    #[inline(always)]
+    pub(super) fn add_borrowed_as(
+        &mut self,
+        role: Option<(Role, u8)>,
+        name: &'a str,
+        value: impl FnOnce(Option<Role>) -> Value<'a>,
+    ) {
         self.added += 1;
-        match role_of(name) {
+        match role {
             None => self.record.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value: value(None) })),
             Some((role, rank)) => {
                 self.offer(role, rank, Field { name: Cow::Borrowed(name), value: value(Some(role)) });
@@ -191,7 +202,9 @@ impl<'a> Draft<'a> {
         if self.is_odd {
             self.settle();
         }
-        if self.named.iter().any(Option::is_some) {
+        // A field of the first rank has its name already; a process may have to become a number.
+        let is_renamed = |(part, named): (usize, &Option<Named>)| named.is_some_and(|it| it.rank > 0 || part == PID);
+        if self.is_odd || self.named.iter().enumerate().any(is_renamed) {
             self.rename();
         }
         if let Some(Taken { field: Field { value: Value::String(text), .. }, .. }) =

@@ -10,6 +10,9 @@ pub(super) fn decode(digits: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(bytes) = decode_word(*word) else { return false };
         out.extend_from_slice(&bytes);
     }
+    if rest.is_empty() {
+        return true;
+    }
     let mut last = [b'0'; 8];
     last[..rest.len()].copy_from_slice(rest);
     match decode_word(last) {

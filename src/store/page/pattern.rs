@@ -21,11 +21,12 @@ pub(super) struct Patterns {
     patterns: Indexed,
     slots: [Vec<i64>; NUMBERS_MAX],
     plans: Vec<Plan>,
+    bits: usize,
 }
 
 impl Patterns {
-    /// None unless it takes fewer than `bits_max` bits.
-    pub(super) fn of(values: &[&str], bits_max: usize) -> Option<Patterns> {
+    /// None where there are no numbers, or too many patterns.
+    pub(super) fn of(values: &[&str]) -> Option<Patterns> {
         let mut patterns = Indexed::with_capacity(values.len());
         let mut slots: [Vec<i64>; NUMBERS_MAX] = Default::default();
         let mut pattern = Vec::with_capacity(64);
@@ -39,7 +40,12 @@ impl Patterns {
         let used = slots.iter().take_while(|numbers| !numbers.is_empty());
         let plans: Vec<Plan> = used.map(|numbers| Plan::new(numbers)).collect();
         let bits = patterns.bits() + plans.iter().zip(&slots).map(|(plan, n)| plan.bits(n.len())).sum::<usize>();
-        (!plans.is_empty() && bits < bits_max).then_some(Patterns { patterns, slots, plans })
+        (!plans.is_empty()).then_some(Patterns { patterns, slots, plans, bits })
+    }
+
+    /// Bits that they take, about.
+    pub(super) fn bits(&self) -> usize {
+        self.bits
     }
 
     pub(super) fn write(&self, out: &mut Sections) {

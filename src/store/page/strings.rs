@@ -65,11 +65,17 @@ pub(super) fn encode(values: &[&str], out: &mut Sections) -> Form {
         }
         out.packed.truncate(start);
     }
+    // zstd comes to about a third on what is not a dictionary already.
+    let text_bits = 8 * bytes / 3;
+    let patterns = Patterns::of(values).filter(|patterns| patterns.bits() < dictionary_bits);
+    if let Some(patterns) = patterns.as_ref().filter(|patterns| patterns.bits() < text_bits) {
+        patterns.write(out);
+        return Form::Pattern;
+    }
     let lengths: Vec<i64> = values.iter().map(|value| value.len().cast_signed() as i64).collect();
     let lengths_plan = Plan::new(&lengths);
-    // zstd comes to about a third on what is not a dictionary already.
-    let plain_bits = 8 * bytes / 3 + lengths_plan.bits(lengths.len());
-    if let Some(patterns) = Patterns::of(values, plain_bits.min(dictionary_bits)) {
+    let plain_bits = text_bits + lengths_plan.bits(lengths.len());
+    if let Some(patterns) = patterns.filter(|patterns| patterns.bits() < plain_bits) {
         patterns.write(out);
         return Form::Pattern;
     }
