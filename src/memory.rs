@@ -59,6 +59,14 @@ impl Budget {
     }
 }
 
+/// Gives back what this thread's heap keeps for allocations to come: for a thread that goes quiet, since there will be none.
+///
+/// The allocator does so now and then while it is asked for memory, and all at once before it says that there is none. So it
+/// is asked for more than any machine has.
+pub fn give_back() {
+    let _ = Vec::<u8>::new().try_reserve_exact(usize::MAX / 4);
+}
+
 fn bytes(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
