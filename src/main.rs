@@ -4,10 +4,6 @@ use clap::Parser;
 use daytable::cli::{Cli, Exit};
 use std::process::ExitCode;
 
-/// Pages are built and thrown away by the thousand: with the system's allocator that costs more than their compression.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -17,6 +17,11 @@
 use crate::push;
 use std::path::{Path, PathBuf};
 
+/// Pages are built and thrown away by the thousand: with the system's allocator that costs more than their compression.
+/// SQLite's memory comes from it, too (`.cargo/config.toml`), so every program that has the store has this.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const MIB: u64 = 1 << 20;
 /// The least that a limit counts as: below it nothing works anyway.
 const LEAST: u64 = 16 * MIB;
