@@ -1,15 +1,23 @@
-//! The command `daytable`. What it does is in the library; here it becomes a process: an allocator and an exit code.
+//! The command `daytable`. What it does is in the library; here it becomes a process: a version and an exit code.
 
-use clap::Parser;
 use daytable::cli::{Cli, Exit};
 use std::process::ExitCode;
 
-/// Pages are built and thrown away by the thousand: with the system's allocator that costs more than their compression.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+/// What `--version` says: the release, the commit it was built from, the features and the target (see `build.rs`). It is
+/// not in the library, so that a library is the same whatever the commit: the names of its functions come from what is
+/// in it, and the linker puts those beside each other that it finds by name.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit: ",
+    env!("BUILT_COMMIT"),
+    "\nfeatures: ",
+    env!("BUILT_FEATURES"),
+    "\ntarget: ",
+    env!("BUILT_TARGET"),
+);
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::of_this_process(VERSION) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and the version were asked for, and go to standard output; where it is closed nobody misses them.

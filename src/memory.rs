@@ -17,6 +17,11 @@
 use crate::push;
 use std::path::{Path, PathBuf};
 
+/// Pages are built and thrown away by the thousand: with the system's allocator that costs more than their compression.
+/// SQLite's memory comes from it, too (`.cargo/config.toml`), so every program that has the store has this.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const MIB: u64 = 1 << 20;
 /// The least that a limit counts as: below it nothing works anyway.
 const LEAST: u64 = 16 * MIB;
@@ -57,6 +62,14 @@ impl Budget {
             ..limits
         }
     }
+}
+
+/// Gives back what this thread's heap keeps for allocations to come: for a thread that goes quiet, since there will be none.
+///
+/// The allocator does so now and then while it is asked for memory, and all at once before it says that there is none. So it
+/// is asked for more than any machine has.
+pub fn give_back() {
+    let _ = Vec::<u8>::new().try_reserve_exact(usize::MAX / 4);
 }
 
 fn bytes(bytes: u64) -> usize {

@@ -40,19 +40,18 @@ mod stress;
 mod tables;
 mod tail;
 mod verify;
-mod version;
 mod working;
 
 pub use exit::{CliError, Exit};
 
 use crate::config::LogFormat;
 use crate::log;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 
 /// Takes log records in, keeps each day in a table of its own, and lets a day go with one drop.
 #[derive(Debug, Parser)]
-#[command(name = "daytable", version, long_version = version::LONG, max_term_width = 100)]
+#[command(name = "daytable", version, max_term_width = 100)]
 pub struct Cli {
     /// What is logged to standard error: off, error, warn, info, debug or trace
     #[arg(long, global = true, value_name = "LEVEL")]
@@ -125,6 +124,17 @@ enum Errand {
 }
 
 impl Cli {
+    /// What the arguments of this process say. `version` is what `--version` prints.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them; also the help and the version, where those are asked for.
+    pub fn of_this_process(version: &'static str) -> Result<Cli, clap::Error> {
+        let mut command = Cli::command().long_version(version);
+        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    }
+
     /// Does what was asked for.
     ///
     /// # Errors
@@ -179,7 +189,6 @@ impl Errand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_commands_do_not_contradict_themselves() {

@@ -70,6 +70,8 @@ use watchdog::Watched;
 const LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked whether files may be read, where they wait for the remote store.
 const LOOK_SETTLED: Duration = Duration::from_millis(100);
+/// How often memory is given back.
+const MEMORY_KEPT: Duration = Duration::from_secs(30);
 /// What the process ends with where a stop is cut short: `EX_TEMPFAIL`.
 const EXIT_CUT_SHORT: i32 = 75;
 /// How long a stop waits for the step of a day's life that is under way.
@@ -262,6 +264,7 @@ async fn serve(
         // It may wait for the service for long, and what it leaves half done is what a kill would leave.
         std::thread::Builder::new().name("shared".into()).spawn(move || run.work(afar_stopped))?;
     }
+    tokio::spawn(stay_small());
     let watched = Watched { intake: store.intake(), counted, metrics: metrics.clone(), board };
     let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.display(), "ready");
@@ -393,6 +396,14 @@ fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Live<Durati
 async fn settled(router: &Router) {
     while !router.is_settled() {
         tokio::time::sleep(LOOK_SETTLED).await;
+    }
+}
+
+/// Has this thread keep no memory that only its start or a large answer took.
+async fn stay_small() {
+    loop {
+        tokio::time::sleep(MEMORY_KEPT).await;
+        memory::give_back();
     }
 }
 

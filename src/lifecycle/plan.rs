@@ -309,7 +309,7 @@ pub fn plan(view: &View) -> Plan {
         view.tables.iter().filter(|state| !state.stands()).map(|state| &state.table).collect();
     let mut standing: Vec<&TableState> =
         view.tables.iter().filter(|state| state.stands() && !dropped.contains(&state.table)).collect();
-    standing.sort_by_key(|state| (state.table.end(), state.table.table().clone()));
+    standing.sort_by(|a, b| (a.table.end(), &a.table).cmp(&(b.table.end(), &b.table)));
     standing.dedup_by_key(|state| &state.table);
     let mut drops = day::Drops::new(view, &standing);
     for state in &standing {

@@ -13,6 +13,7 @@ use super::remember::{remember, remember_pressure};
 use super::retry::Retries;
 use super::schedule::Schedule;
 use crate::key::Period;
+use crate::memory;
 use crate::store::StoreError;
 use crate::time::{self, Ticks};
 use std::collections::{HashMap, HashSet};
@@ -149,6 +150,7 @@ impl Lifecycle {
                 after = now;
             }
             self.note_watch(&mut state, WATCH_NOTED);
+            memory::give_back();
             let settings = match state.ordered.take() {
                 Some(settings) => Some(settings),
                 None => match state.orders.recv_timeout(self.wait(&state, now)) {

@@ -21,6 +21,7 @@ use super::tidy::Tidy;
 use super::{CommitReport, Options, StoreError, checkpoint, sqlite};
 use crate::batch::Batch;
 use crate::key::DayTable;
+use crate::memory;
 use crate::time::{self, Ticks};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -541,6 +542,7 @@ impl Committer {
             page::let_go_of_memory();
             sqlite::let_go_of_memory(self.catalogue.connection());
             self.days.values().for_each(|open| sqlite::let_go_of_memory(open.file.connection()));
+            memory::give_back();
         }
     }
 

@@ -168,12 +168,19 @@ impl Followed {
         }
     }
 
-    /// A submission has something of it.
-    pub(super) fn was_submitted(&mut self, number: u64) {
+    /// What a submission has of it.
+    pub(super) fn submit(&mut self, number: u64, seen: Ticks) -> Arc<SourceState> {
         self.submitted = number;
         if self.first == 0 {
             self.first = number;
         }
+        let is_as_begun = self.begun.as_ref().is_some_and(|begun| Arc::ptr_eq(begun, &self.cursor.state));
+        self.cursor.state_mut().seen = seen;
+        if is_as_begun {
+            // The same, but for the time. All files begin at once, and of each there is one less in memory then.
+            self.begun = Some(self.cursor.state.clone());
+        }
+        self.cursor.state.clone()
     }
 
     /// Submissions are committed up to this one. If one of them has something of it, it goes back to what is committed.

@@ -21,6 +21,7 @@ use super::options::{Pace, TailOptions};
 use super::parked::Parked;
 use crate::batcher::Batcher;
 use crate::config::Watch;
+use crate::memory;
 use crate::route::Router;
 use crate::store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
 use crate::time::Ticks;
@@ -182,8 +183,9 @@ impl Follower {
         }
         self.forget_ended();
         self.gauge();
-        if self.last_read.elapsed() >= BUFFER_KEPT {
+        if self.last_read.elapsed() >= BUFFER_KEPT && self.buffer.capacity() > 0 {
             self.buffer = Vec::new();
+            memory::give_back();
         }
         Ok(())
     }
@@ -363,9 +365,7 @@ impl Follower {
         let mut advances: Vec<_> = self.loose.drain(..).map(Arc::new).collect();
         for file in self.files.iter_mut().filter(|file| file.is_changed) {
             file.is_changed = false;
-            file.was_submitted(number);
-            file.cursor.state_mut().seen = seen;
-            let state = file.cursor.state.clone();
+            let state = file.submit(number, seen);
             self.known.put(state.clone());
             advances.push(state);
         }

@@ -159,7 +159,8 @@ pub(super) fn any_account(bytes: &[u8]) {
             assert!(is_http && !endpoint.ends_with('/') && endpoint.is_ascii(), "{endpoint:?}");
             let host = endpoint.split('/').nth(2).unwrap_or_default();
             assert!(!endpoint.contains(['?', '#']) && !host.contains('@'), "{endpoint:?}");
-            format!("{account:?}")
+            // The address is no secret, whatever a secret repeats of it.
+            format!("{account:?}").replace(endpoint, "")
         }
         Err(error) => error.to_string(),
     };
