@@ -159,8 +159,9 @@ pub(super) fn any_account(bytes: &[u8]) {
             assert!(is_http && !endpoint.ends_with('/') && endpoint.is_ascii(), "{endpoint:?}");
             let host = endpoint.split('/').nth(2).unwrap_or_default();
             assert!(!endpoint.contains(['?', '#']) && !host.contains('@'), "{endpoint:?}");
-            // The address is no secret, whatever a secret repeats of it.
-            format!("{account:?}").replace(endpoint, "")
+            // Name and address are no secrets, whatever a secret repeats of them.
+            let open = [account.name(), endpoint].map(|open| format!("{open:?}"));
+            open.iter().fold(format!("{account:?}"), |shown, open| shown.replace(open, ""))
         }
         Err(error) => error.to_string(),
     };
