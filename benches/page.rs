@@ -16,9 +16,6 @@ use memchr::memmem::Finder;
 use std::hint::black_box;
 use std::time::Duration;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const RECORDS: usize = 50_000;
 /// The records of an instance are every so-manyth of the file's.
 const INSTANCES: u64 = 26;

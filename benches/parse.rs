@@ -6,10 +6,6 @@ use daytable::time::now;
 use std::fmt::Write;
 use std::hint::black_box;
 
-// The allocator of the daemon: a line costs one allocation.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const LINES: u64 = 1000;
 
 /// Marsaglia's xorshift64: the same lines in each run.

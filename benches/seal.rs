@@ -17,9 +17,6 @@ use std::ops::ControlFlow;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> Result<()> {
     let records: u64 = std::env::var("RECORDS").map_or(Ok(5_000_000), |text| text.parse())?;
     let folder = tempfile::tempdir()?;

@@ -36,9 +36,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use stub::Stub;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const TABLE: &str = "Log20261121";
 /// Transactions that are under way at a time.
 const IN_FLIGHT: usize = 8;

@@ -28,9 +28,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Starts that a median is made of.
 const STARTS: usize = 9;
 /// Drops of the small day that a median is made of.
