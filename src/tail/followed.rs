@@ -40,6 +40,8 @@ pub(super) struct Followed {
     pub(super) failed: Option<io::ErrorKind>,
     /// As it was when it was begun or found again: where it goes back to as long as nothing of it is committed.
     begun: Option<Arc<SourceState>>,
+    /// The time in it then: what is committed with a later one is committed since.
+    begun_seen: Ticks,
     /// The first submission that has something of it since; 0 before there is one.
     first: u64,
 }
@@ -124,6 +126,7 @@ impl Followed {
             drowsy: None,
             is_in_use: true,
             failed: None,
+            begun_seen: begun.seen,
             begun: Some(begun),
             first: 0,
         }
@@ -197,7 +200,7 @@ impl Followed {
         self.first = 0;
         let begun = self.begun.clone();
         // A commit that failed at its very end is on disk all the same.
-        let since = committed.filter(|state| begun.as_ref().is_none_or(|begun| state.seen > begun.seen));
+        let since = committed.filter(|state| begun.is_none() || state.seen > self.begun_seen);
         self.read_from(since.cloned().or(begun), now);
     }
 
