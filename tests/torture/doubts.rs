@@ -56,8 +56,9 @@ fn seed(options: &Options) -> Result<(), String> {
         run::in_place(options, |place| {
             let failed = |error: io::Error| error.to_string();
             let mut world = World::new(&place.logs(), options.collector.abilities(), options.seed).map_err(failed)?;
-            world.is_known = true;
-            (0..200).try_for_each(|_| world.step()).and_then(|()| world.finish()).map_err(failed)?;
+            (0..100).try_for_each(|_| world.step()).map_err(failed)?;
+            world.was_read();
+            (0..100).try_for_each(|_| world.step()).and_then(|()| world.finish()).map_err(failed)?;
             lengths(&place.logs()).map_err(failed)
         })
     };

@@ -139,7 +139,7 @@ impl Playing<'_> {
                 if part == 0 {
                     self.player.forgotten();
                     self.world.forget()?;
-                    self.world.is_known = true;
+                    self.world.was_read();
                     self.world.write_present()?;
                     self.part = Part::Steps(1);
                 } else {
@@ -267,7 +267,7 @@ pub(crate) fn settled(
     let count = messages.len();
     let verdict = Verdict::of(&world.written, messages);
     tally.count(&verdict);
-    world.is_known = true;
+    world.was_read();
     if !verdict.is_clean() {
         return Err(format!("after the stop: {verdict}"));
     }

@@ -3,9 +3,10 @@
 use crate::line::Id;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
 
 /// The number of the stream whose name is a link.
@@ -21,6 +22,9 @@ pub(crate) struct Stream {
     pub(crate) rest: Option<(String, Id)>,
     /// What it was called before, the oldest first; compressed files are not among them.
     old: Vec<PathBuf>,
+    /// The inodes of files that the collector has read something of: one that is compressed before that continues nothing
+    /// that it knows, and is not its to read.
+    known: BTreeSet<u64>,
     /// How often it was rotated.
     rotated: u32,
     packed: Vec<PathBuf>,
@@ -30,7 +34,20 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn new(path: PathBuf, number: u32) -> Stream {
-        Stream { path, number, next: 0, rest: None, old: Vec::new(), rotated: 0, packed: Vec::new(), packing: None }
+        let (old, packed, known) = Default::default();
+        Stream { path, number, next: 0, rest: None, old, known, rotated: 0, packed, packing: None }
+    }
+
+    /// The collector has read all that is there.
+    pub(crate) fn was_read(&mut self) {
+        let there = self.old.iter().chain([&self.path]);
+        self.known = there.filter_map(|path| fs::metadata(path).ok()).map(|file| file.ino()).collect();
+    }
+
+    /// Whether there is something to compress.
+    pub(crate) fn has_packable(&self) -> bool {
+        let inode = self.old.first().and_then(|path| fs::metadata(path).ok()).map(|file| file.ino());
+        self.packing.is_some() || inode.is_some_and(|inode| self.known.contains(&inode))
     }
 
     pub(crate) fn append(&self, bytes: &[u8]) -> io::Result<()> {

@@ -37,9 +37,6 @@ pub(crate) struct World {
     /// Every record whose newline is written.
     pub(crate) written: Written,
     abilities: Abilities,
-    /// Whether the collector has read something of every file: one that is compressed before that continues nothing that
-    /// it knows, and is not its to read.
-    pub(crate) is_known: bool,
     start: Ticks,
     clock: Duration,
     /// How many records of the present there are.
@@ -68,7 +65,6 @@ impl World {
             streams: names.map(|(number, name)| Stream::new(folder.join(format!("{name}.log")), number)).collect(),
             written: Written::default(),
             abilities,
-            is_known: false,
             start: midnight.minus(DAY * DAYS_AGO as u32 + Duration::from_millis(50)),
             clock: Duration::ZERO,
             present: 0,
@@ -95,7 +91,9 @@ impl World {
             0 => self.rotate(stream, false),
             1 => self.rotate(stream, true),
             2 if number < 2 => self.copy_and_truncate(stream),
-            3 if number < 2 && self.abilities.gzip && self.is_known => self.streams[stream].compress(),
+            3 if number < 2 && self.abilities.gzip && self.streams[stream].has_packable() => {
+                self.streams[stream].compress()
+            }
             4 | 5 if number != BARE => self.write_piece(stream),
             6 if number < 2 => self.write_again(stream),
             _ => {
@@ -108,6 +106,11 @@ impl World {
     /// Two rotations of each file, as they come while nobody reads.
     pub(crate) fn rotate_twice(&mut self) -> io::Result<()> {
         (0..self.streams.len() * 2).try_for_each(|n| self.rotate(n / 2, false))
+    }
+
+    /// The collector has read all that was written.
+    pub(crate) fn was_read(&mut self) {
+        self.streams.iter_mut().for_each(Stream::was_read);
     }
 
     /// Ends what was begun: lines, and files that are being compressed.
