@@ -71,7 +71,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked whether files may be read, where they wait for the remote store.
 const LOOK_SETTLED: Duration = Duration::from_millis(100);
 /// How often memory is given back.
-const MEMORY_KEPT: Duration = Duration::from_secs(30);
+const GIVE_BACK: Duration = Duration::from_secs(30);
 /// What the process ends with where a stop is cut short: `EX_TEMPFAIL`.
 const EXIT_CUT_SHORT: i32 = 75;
 /// How long a stop waits for the step of a day's life that is under way.
@@ -402,7 +402,7 @@ async fn settled(router: &Router) {
 /// Has this thread keep no memory that only its start or a large answer took.
 async fn stay_small() {
     loop {
-        tokio::time::sleep(MEMORY_KEPT).await;
+        tokio::time::sleep(GIVE_BACK).await;
         memory::give_back();
     }
 }

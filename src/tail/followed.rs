@@ -228,6 +228,7 @@ impl Followed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::source::tests_state;
 
     #[test]
     fn a_busy_file_is_looked_at_often_and_a_quiet_one_once_a_second() {
@@ -249,5 +250,30 @@ mod tests {
             now = look.next;
         }
         assert_eq!(look.every, pace.look_min);
+    }
+
+    /// Its commit failed for all that is known, and is on disk all the same.
+    #[test]
+    fn what_is_committed_is_not_read_again_where_the_clock_went_back_meanwhile() {
+        let at = |seconds| Ticks::UNIX_EPOCH.plus(Duration::from_secs(seconds));
+        let (now, before) = (Instant::now(), SourceState { seen: at(1), ..tests_state(7) });
+        let begun = || {
+            let state = Arc::new(before.clone());
+            let cursor = Cursor::new(state.clone(), None);
+            let mut file = Followed::new(cursor, 0, "a.log".into(), Facts::default(), state, now, &Pace::default());
+            file.submit(1, at(9));
+            file.cursor.state_mut().position += 100;
+            let read = file.submit(2, at(5));
+            (file, read)
+        };
+        let (mut file, read) = begun();
+        file.rewind(Some(&read), now);
+        assert_eq!(file.state().position, before.position + 100);
+        // Neither is on disk, and what is was committed before the file was begun.
+        for committed in [None, Some(Arc::new(SourceState { position: 900, ..before.clone() }))] {
+            let (mut file, _) = begun();
+            file.rewind(committed.as_ref(), now);
+            assert_eq!(file.state().position, before.position, "{committed:?}");
+        }
     }
 }
