@@ -10,9 +10,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_daytable");
-/// How long a daemon may take to answer, or go without a commit, before the measurement is given up.
 /// A day of the corpus is over whenever this runs, and would be sealed while something else is measured.
 const LEFT_ALONE: &str = "[lifecycle]\nseal_after = \"365d\"\n\n";
+/// How long a daemon may take to answer, or go without a commit, before the measurement is given up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data folder, and the configuration it is run with.
@@ -45,6 +45,15 @@ impl Folder {
         );
         std::fs::write(&config, text)?;
         Ok(Folder { data: self.data.clone(), config })
+    }
+
+    /// A copy of it, where no daemon runs, with nothing of it or of anything else left to be written to the disk.
+    pub(crate) fn copy(&self, name: &str) -> Result<Folder> {
+        let data = self.data.with_file_name(name);
+        let copied = Command::new("cp").arg("-a").args([&self.data, &data]).status()?;
+        ensure!(copied.success(), "failed to copy {}", self.data.display());
+        rustix::fs::sync();
+        Ok(Folder { data, config: self.config.clone() })
     }
 
     /// A command on it, where no daemon runs.
@@ -100,6 +109,8 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Waits until it has committed so many records, and says when that was, from its start.
     pub(crate) fn wait_for(&mut self, records: u64) -> Result<Duration> {
+        // What it was started with may have been left alone for longer than the daemon keeps a connection.
+        self.client = self.connect()?;
         let (mut last, mut moved) = (0, Instant::now());
         loop {
             let committed = self.committed()?;

@@ -58,6 +58,8 @@ fn bodies(records: u64) -> Vec<(String, u64)> {
 
 fn ingest(report: &mut Report, folder: &Folder, to: SocketAddr, records: u64) -> Result<()> {
     eprintln!("pushing {records} records");
+    // What the measurements before this one wrote is not to be waited for here.
+    rustix::fs::sync();
     let bodies = bodies(records.min(1_000_000));
     let mut daemon = folder.start()?;
     let of_all: u64 = bodies.iter().map(|(_, count)| count).sum();
@@ -155,26 +157,27 @@ impl Connection {
         Ok(Connection(BufReader::new(stream)))
     }
 
-    /// Pushes a body and waits for the answer; comes again where the daemon says so.
+    /// Pushes a body and waits for the answer; comes again where the daemon says so, which may be before it has the body.
     fn push(&mut self, body: &str) -> Result<()> {
         loop {
+            let to = self.0.get_ref().peer_addr()?;
             let head = format!(
                 "POST /ingest HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: {}\r\n\r\n",
                 body.len()
             );
             // Small ones in one packet.
             let stream = self.0.get_mut();
-            if body.len() < 1000 {
-                stream.write_all((head + body).as_bytes())?;
+            let sent = if body.len() < 1000 {
+                stream.write_all((head + body).as_bytes())
             } else {
-                stream.write_all(head.as_bytes())?;
-                stream.write_all(body.as_bytes())?;
-            }
-            match self.answer()? {
+                stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()))
+            };
+            match self.answer().with_context(|| format!("no answer, and sent: {sent:?}"))? {
                 200 => return Ok(()),
                 503 => std::thread::sleep(Duration::from_millis(10)),
                 other => anyhow::bail!("answered with {other}"),
             }
+            *self = Connection::open(to)?;
         }
     }
 
