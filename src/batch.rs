@@ -91,6 +91,13 @@ impl Batch {
         self.rows.is_empty() || self.rows.len() + rows <= ROWS_MAX && self.buffered() + bytes <= BYTES_MAX
     }
 
+    /// Makes room for a row of so many properties, and so many bytes of text. For the first one, which is often the only one.
+    pub fn reserve_first(&mut self, properties: usize, text_bytes: usize) {
+        self.rows.reserve_exact(1);
+        self.bytes.reserve_exact(properties * PROPERTY_BYTES);
+        self.text.reserve_exact(text_bytes);
+    }
+
     /// Entities in it.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -209,6 +216,8 @@ impl RowWriter<'_> {
 }
 
 const TRUE: u8 = 0x80;
+/// Bytes of a property beside its text, at most; those of a Guid are more.
+const PROPERTY_BYTES: usize = 11;
 
 /// Appends the lowest `N` bytes of a number, in one piece: it is done for each field of each record.
 #[inline(always)]

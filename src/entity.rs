@@ -68,6 +68,9 @@ impl<'r> Measured<'r> {
         if !self.is_small() {
             return append_large(batch, key, source, record);
         }
+        if batch.is_empty() {
+            batch.reserve_first(record.fields.len() + 2, self.text_bytes + source.len());
+        }
         let mut row = batch.begin(key, record.level);
         row.add("Source", Property::String(source));
         if !record.message.is_empty() {

@@ -110,7 +110,7 @@ pub(super) fn api(
                 ReloadError::Stopping => ApiError::Busy(error.to_string()),
                 _ => ApiError::Refused(error.to_string()),
             })?;
-            write(&reloaded, out);
+            out.line(&reloaded);
             Ok(())
         }),
         import: Box::new(move |import, out| {
@@ -128,7 +128,7 @@ pub(super) fn api(
             }
             let options = TailOptions { instance, reading, ..TailOptions::new("import", Vec::new()) };
             let progress = |progress| {
-                write(&progress, out);
+                out.line(&progress);
             };
             let imported = tail::import(&import.paths, &options, &router, &super::host(), &intake, progress);
             let complete = imported.and_then(tail::Imported::complete);
@@ -216,20 +216,9 @@ impl From<TableError> for ApiError {
     }
 }
 
-/// Writes a line. False when nobody listens.
-pub(super) fn write(line: &impl Serialize, out: &mut Out) -> bool {
-    match serde_json::to_string(line) {
-        Ok(json) => out.line(&json),
-        Err(error) => {
-            tracing::error!(%error, "failed to write a line of an answer");
-            false
-        }
-    }
-}
-
 pub(super) fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut Out) -> Result<(), ApiError> {
     for line in lines {
-        if !write(&line, out) {
+        if !out.line(&line) {
             break;
         }
     }
@@ -283,7 +272,7 @@ fn answer_query(stores: &Stores<'_>, params: &QueryParams, out: &mut Out) -> Res
     let mut wrote = false;
     let told = select(stores, &filter, |record| {
         wrote = true;
-        if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if out.line(&record) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     if wrote && told.missing().is_some() {
         // What there is comes all the same, the error behind it.
@@ -317,7 +306,7 @@ fn answer_count(stores: &Stores<'_>, params: &CountParams, out: &mut Out) -> Res
     let (counts, told) = count(stores, &filter(&params.filters, None)?, grouping)?;
     // Numbers that lack a day are wrong numbers.
     complete(&told)?;
-    write(&counts, out);
+    out.line(&counts);
     Ok(())
 }
 
@@ -328,7 +317,7 @@ fn answer_tail(reader: &Reader, filters: &Filters, out: &mut Out) -> Result<(), 
     }
     while out.wanted() {
         let flow = follower.step(reader, |record| {
-            if write(&record, out) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if out.line(&record) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         if flow.is_break() {
             break;

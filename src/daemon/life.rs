@@ -1,7 +1,7 @@
 //! What the lifecycle answers: the list of day-tables, the plan, and what an operator has done with a day.
 
 use super::afar::configured;
-use super::answers::{Readers, write, write_all};
+use super::answers::{Readers, write_all};
 use crate::config::{Config, StoreKind};
 use crate::http::{ApiError, Out, Restore};
 use crate::key::{DayTable, TableName};
@@ -90,7 +90,7 @@ impl Lives {
         }
         self.readers.let_go();
         tracing::info!(%table, without_archive, "dropped, as asked for");
-        write(&serde_json::json!({ "dropped": name }), out);
+        out.line(&serde_json::json!({ "dropped": name }));
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Lives {
             (None, place) => self.hands.archive_now(&table, place, on),
         })?;
         self.readers.let_go();
-        write(&done, out);
+        out.line(&done);
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl Lives {
             Some((afar, _)) => afar.restore(&wanted, on),
             None => self.hands.restore(&wanted, on),
         })?;
-        write(&restored, out);
+        out.line(&restored);
         Ok(())
     }
 }
@@ -220,7 +220,7 @@ fn worked<T: Send>(
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             // A client that went away does not end the step.
-            let _ = write(&last, out) && out.begin();
+            let _ = out.line(&last) && out.begin();
             std::thread::sleep(TELL_EVERY);
         }
         let done = worker.join().map_err(|_| ApiError::Failed("the step ended by a fault".into()))?;

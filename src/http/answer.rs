@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! blocking thread                              runtime
-//! Out::line ─► up to 32 KiB ─► channel of 2 ─► body
+//! Out::line ─► up to 64 KiB ─► channel of 2 ─► body
 //! ```
 //!
 //! The channel is the backpressure: a client that does not read holds its scan, until the connection's write stall
@@ -15,12 +15,13 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
+use serde::Serialize;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-/// Bytes that are gathered before they are sent.
-const PART_BYTES: usize = 32 << 10;
+/// Bytes that are gathered before they are sent: a hundred records of half a kilobyte are one part.
+const PART_BYTES: usize = 64 << 10;
 /// Parts that wait between the scan and the connection.
 const PARTS_WAITING: usize = 2;
 /// What `Retry-After` says, in seconds.
@@ -57,12 +58,17 @@ impl Out {
         Out { frame, gathered: Vec::new(), parts, begun: false }
     }
 
-    /// Adds a line, which is JSON without a newline; waits while the client is behind. False when nobody listens.
-    pub fn line(&mut self, json: &str) -> bool {
+    /// Adds a line, as JSON; waits while the client is behind. False when nobody listens, or it has no such form.
+    pub fn line(&mut self, line: &impl Serialize) -> bool {
+        let before = self.gathered.len();
         if self.frame == Frame::Events {
             self.gathered.extend_from_slice(b"data: ");
         }
-        self.gathered.extend_from_slice(json.as_bytes());
+        if let Err(error) = serde_json::to_writer(&mut self.gathered, line) {
+            tracing::error!(%error, "failed to write a line of an answer");
+            self.gathered.truncate(before);
+            return false;
+        }
         self.gathered.extend_from_slice(if self.frame == Frame::Events { b"\n\n" } else { b"\n" });
         if self.gathered.len() >= PART_BYTES { self.send() } else { self.wanted() }
     }
@@ -102,7 +108,7 @@ impl Out {
                 if self.frame == Frame::Events {
                     self.gathered.extend_from_slice(b"event: error\n");
                 }
-                self.line(&error_json(&error.to_string()));
+                self.line(&error_of(&error.to_string()));
                 Ok(self.gathered)
             }
         };
@@ -214,7 +220,7 @@ impl IntoResponse for ApiError {
 
 /// An answer that says why there is no other.
 pub(super) fn refusal(status: StatusCode, error: &str) -> Response {
-    (status, of_frame(Frame::Document, Body::from(error_json(error) + "\n"))).into_response()
+    (status, of_frame(Frame::Document, Body::from(format!("{}\n", error_of(error))))).into_response()
 }
 
 /// What `Retry-After` says: whole seconds, one at least.
@@ -222,8 +228,8 @@ pub(super) fn retry_after(wait: std::time::Duration) -> HeaderValue {
     HeaderValue::from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1))
 }
 
-fn error_json(error: &str) -> String {
-    serde_json::json!({ "error": error }).to_string()
+fn error_of(error: &str) -> serde_json::Value {
+    serde_json::json!({ "error": error })
 }
 
 fn log_fault(error: &ApiError) {

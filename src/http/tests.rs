@@ -6,6 +6,7 @@ use super::*;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use client::{Client, Response};
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +46,7 @@ fn following(lines: usize) -> (Api, mpsc::Receiver<()>) {
     let tail = move |_: &Filters, out: &mut Out| {
         out.begin();
         for line in 0..lines {
-            out.line(&format!("{{\"line\":{line}}}"));
+            out.line(&json!({ "line": line }));
         }
         while out.wanted() {
             std::thread::park_timeout(Duration::from_millis(1));
@@ -145,7 +146,7 @@ async fn control_is_for_the_socket_and_not_for_browsers() {
     let (said, hears) = mpsc::channel();
     let drop_table = move |table: &String, out: &mut Out| {
         said.send(table.clone()).expect("heard");
-        out.line("{\"dropped\":true}");
+        out.line(&json!({ "dropped": true }));
         Ok(())
     };
     let api = Api { drop_table: Box::new(drop_table), ..silent() };
@@ -166,7 +167,7 @@ async fn control_is_for_the_socket_and_not_for_browsers() {
 async fn an_import_takes_absolute_paths_and_streams_its_progress() {
     let import = |import: &Import, out: &mut Out| {
         for path in &import.paths {
-            out.line(&format!("{:?}", path.display().to_string()));
+            out.line(path);
         }
         Err(ApiError::Failed("the disk is full".into()))
     };
@@ -225,7 +226,7 @@ async fn what_is_wrong_before_the_first_byte_is_a_status() {
 fn lines(n: usize, out: &mut Out) {
     let text = "x".repeat(90);
     for line in 0..n {
-        out.line(&format!("{{\"{line}\":\"{text}\"}}"));
+        out.line(&json!({ line.to_string(): text }));
     }
 }
 
@@ -277,7 +278,7 @@ async fn a_client_that_goes_away_stops_its_scan_even_one_that_finds_nothing() {
         let (began, begins) = mpsc::channel();
         let daemon = Daemon::with(querying(move |_, out| {
             began.send(()).expect("heard");
-            while if finds { out.line("{}") } else { out.wanted() } {}
+            while if finds { out.line(&json!({})) } else { out.wanted() } {}
             ended.send(()).expect("heard");
             Ok(())
         }))
@@ -294,7 +295,7 @@ async fn a_client_that_goes_away_stops_its_scan_even_one_that_finds_nothing() {
 async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
     let (ended, hears) = mpsc::channel();
     let api = querying(move |_, out| {
-        while out.line("{\"some\":\"line\"}") {}
+        while out.line(&json!({ "some": "line" })) {}
         ended.send(()).expect("heard");
         Ok(())
     });
@@ -398,7 +399,7 @@ async fn draining_sends_followers_away_and_answers_what_is_open() {
         while !gone.load(Ordering::Acquire) {
             std::thread::park_timeout(Duration::from_millis(1));
         }
-        out.line("{\"late\":1}");
+        out.line(&json!({ "late": 1 }));
         Ok(())
     });
     let daemon = Daemon::with(api).await;

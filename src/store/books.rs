@@ -16,7 +16,7 @@
 //! what it held when it was brought to this one; and so has one that `repair` changed.
 
 use super::StoreError;
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, latest_moves};
 use super::source::Ledger;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -165,11 +165,17 @@ fn read(connection: &Connection) -> rusqlite::Result<Option<Books>> {
 
 /// What the sources say they committed.
 fn of_sources(connection: &Connection) -> rusqlite::Result<i64> {
-    let mut statement = connection.prepare_cached("SELECT ledger FROM source")?;
-    let ledgers = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let latest = latest_moves(connection)?;
+    let mut statement = connection.prepare_cached("SELECT identity, ledger FROM source")?;
+    let ledgers = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
     let mut records = 0;
     for ledger in ledgers {
-        records += ledger_in(&ledger?)?.records.cast_signed();
+        let (identity, ledger) = ledger?;
+        let ledger = match latest.get(&identity.cast_unsigned()) {
+            Some(moved) => moved.ledger,
+            None => ledger_in(&ledger)?,
+        };
+        records += ledger.records.cast_signed();
     }
     Ok(records)
 }

@@ -4,8 +4,10 @@
 //! not data. Its transaction that sets `committed = k` is the commit point of commit k.
 
 mod life;
+mod moved;
 
 pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
+pub(in crate::store) use moved::latest as latest_moves;
 
 use super::StoreError;
 use super::books::{self, Entry};
@@ -16,10 +18,11 @@ use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStat
 use super::sqlite::{self, Schema};
 use crate::key::{DayTable, Period};
 use crate::time::{self, Ticks};
-use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Commit numbers that never happened and are remembered, for readers whose snapshot still has their pages. Older
@@ -56,7 +59,7 @@ const TABLES: &str = "
         shorter_since INTEGER,               -- ticks since which keep is shorter than it was
         keep_before INTEGER                  -- seconds it was before that
     ) WITHOUT ROWID;
-    CREATE TABLE source(
+    CREATE TABLE source(                     -- as it was when what moved was entered last (moved.rs)
         identity INTEGER PRIMARY KEY,        -- the 16 hex digits of its row keys, as a signed number
         block TEXT NOT NULL,
         kind TEXT NOT NULL,
@@ -88,8 +91,8 @@ const LEARNED: &str = "ALTER TABLE source ADD COLUMN learned TEXT NOT NULL DEFAU
 const CURSOR: &str = "ALTER TABLE source ADD COLUMN cursor TEXT NOT NULL DEFAULT '';";
 
 const SCHEMA: Schema = Schema { page_bytes: 4096, formats: FORMATS };
-const FORMATS: [&[&str]; 6] =
-    [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA], &[books::SCHEMA], &[]];
+const FORMATS: [&[&str]; 7] =
+    [&[TABLES], &[LEARNED], &[life::LIFE, ONCE, CURSOR], &[clock::SCHEMA], &[books::SCHEMA], &[], &[moved::SCHEMA]];
 /// The format since which the catalogue knows of sealed files and archives.
 const FORMAT_OF_LIFE: i64 = 3;
 
@@ -100,7 +103,14 @@ pub struct Catalogue {
     /// Records of the sources that this one forgot, by their identity: whoever has such a source in memory still may come
     /// back with its old ledger, which is then counted there again.
     forgotten: HashMap<u64, i64>,
+    /// The sources that have a row, with what it says for good, where this is opened to write.
+    known: Known,
+    /// What waits to be entered in their rows.
+    waiting: moved::Waiting,
 }
+
+/// Generation and block of each source, by identity.
+type Known = HashMap<u64, (u32, Arc<str>), foldhash::quality::RandomState>;
 
 /// A live file of a day-table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,7 +205,10 @@ impl Catalogue {
         let path = Catalogue::path_in(data_dir);
         let mut connection = sqlite::open_to_write(&path, &SCHEMA)?;
         books::open(&mut connection).map_err(StoreError::sqlite(&path))?;
-        Ok(Catalogue { connection, path, forgotten: HashMap::new() })
+        let mut catalogue = Catalogue::new(connection, path);
+        catalogue.known = catalogue.sql(read_known(&catalogue.connection))?;
+        catalogue.waiting = catalogue.sql(moved::Waiting::read(&catalogue.connection))?;
+        Ok(catalogue)
     }
 
     pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalogue, StoreError> {
@@ -204,7 +217,12 @@ impl Catalogue {
         if !path.try_exists().map_err(StoreError::io(&path))? {
             return Err(StoreError::NoStore(data_dir.into()));
         }
-        Ok(Catalogue { connection: sqlite::open_to_read(&path)?.0, path, forgotten: HashMap::new() })
+        Ok(Catalogue::new(sqlite::open_to_read(&path)?.0, path))
+    }
+
+    fn new(connection: Connection, path: PathBuf) -> Catalogue {
+        let (known, waiting) = (Known::default(), moved::Waiting::default());
+        Catalogue { connection, path, forgotten: HashMap::new(), known, waiting }
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -375,7 +393,9 @@ impl Catalogue {
         newest: Option<Ticks>,
         entry: Entry<'_>,
     ) -> Result<Option<once::Kept>, StoreError> {
-        let mut back = Vec::new();
+        let (mut back, mut begun, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+        let mut moves = moved::Moves::new();
+        let mut waiting = self.waiting;
         let result = (|| {
             let transaction = self.connection.transaction()?;
             for Touched { file, entities, times } in touched {
@@ -389,12 +409,11 @@ impl Catalogue {
                     .execute(params![file, seq, entities, oldest, newest])?;
                 one(noted)?;
             }
-            let mut move_on = transaction.prepare_cached(MOVE_ON)?;
             let mut remembered = 0;
             for source in sources {
-                if !is_moved_on(&mut move_on, source)? {
+                if !is_known(&self.known, source) {
                     begin_source(&transaction, source)?;
-                    is_moved_on(&mut move_on, source)?;
+                    begun.push((source.identity, (source.generation, source.block.as_str().into())));
                     // With fewer records it is a new one.
                     let records = source.ledger.records.cast_signed();
                     if let Some(old) = self.forgotten.get(&source.identity).filter(|old| **old <= records) {
@@ -402,8 +421,15 @@ impl Catalogue {
                         back.push(source.identity);
                     }
                 }
+                moves.push(source);
             }
-            drop(move_on);
+            moves.insert(&transaction, seq)?;
+            if waiting.with(&moves).is_due() {
+                lost = moved::enter(&transaction)?;
+                waiting = moved::Waiting::default();
+            } else {
+                waiting = waiting.with(&moves);
+            }
             let noted = transaction
                 .prepare_cached(
                     "UPDATE state SET committed = ?1, newest = max(coalesce(newest, 0), coalesce(?2, newest, 0)),
@@ -432,6 +458,9 @@ impl Catalogue {
             for identity in back {
                 self.forgotten.remove(&identity);
             }
+            self.known.extend(begun);
+            lost.iter().for_each(|identity| drop(self.known.remove(identity)));
+            self.waiting = waiting;
         }
         self.sql(result)
     }
@@ -453,6 +482,9 @@ impl Catalogue {
 
     /// Every source that is known.
     pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
+        // What moved and what it is laid over are of one moment: that of whoever has one open already, or else of this.
+        let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
+        let _moment = self.sql(moment)?;
         // A folder that is only read may be one that no daemon of this version has opened yet.
         let format = self.sql(sqlite::format(&self.connection))?;
         let since = |first, column| if format < first { "''" } else { column };
@@ -461,7 +493,14 @@ impl Catalogue {
             "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status,
              ledger, seen, {learned}, {cursor} FROM source ORDER BY block, path"
         );
-        self.all(&select, read_source)
+        let mut sources = self.all(&select, read_source)?;
+        let mut latest = self.sql(moved::latest(&self.connection))?;
+        for source in &mut sources {
+            if let Some(moved) = latest.remove(&source.identity) {
+                moved.lay_over(source);
+            }
+        }
+        Ok(sources)
     }
 
     /// Forgets sources that ended before `before`. Gives their identities.
@@ -470,6 +509,8 @@ impl Catalogue {
                     RETURNING identity, ledger";
         let result = (|| {
             let transaction = self.connection.unchecked_transaction()?;
+            // By what they are now.
+            moved::enter(&transaction)?;
             let forgotten: Vec<(i64, Ledger)> = {
                 let mut statement = transaction.prepare(gone)?;
                 let rows = statement
@@ -483,6 +524,8 @@ impl Catalogue {
             Ok(forgotten.into_iter().map(of).collect::<Vec<_>>())
         })();
         let forgotten = self.sql(result)?;
+        self.waiting = moved::Waiting::default();
+        self.known = self.sql(read_known(&self.connection))?;
         self.forgotten.extend(forgotten.iter().copied());
         Ok(forgotten.into_iter().map(|(identity, _)| identity).collect())
     }
@@ -561,9 +604,14 @@ impl Catalogue {
         self.sql(self.connection.execute("INSERT OR REPLACE INTO run VALUES (1, ?1)", [at.get()])).map(drop)
     }
 
-    /// Moves the journal into the database and closes it.
+    /// Enters what moved, moves the journal into the database and closes it.
     pub(crate) fn close(self) -> Result<(), StoreError> {
-        let Catalogue { connection, path, .. } = self;
+        let Catalogue { mut connection, path, .. } = self;
+        let entered = connection.transaction().and_then(|transaction| {
+            moved::enter(&transaction)?;
+            transaction.commit()
+        });
+        entered.map_err(StoreError::sqlite(&path))?;
         sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
         connection.close().map_err(|(_, e)| StoreError::sqlite(&path)(e))
     }
@@ -651,31 +699,65 @@ fn marks_from(bytes: &[u8]) -> Vec<Mark> {
 }
 
 /// Nearly every source is known, and only goes on: what it is stays as it was written first.
-const MOVE_ON: &str =
-    "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
-    device = ?8, inode = ?9, learned = ?12, cursor = ?13 WHERE identity = ?1 AND generation = ?10 AND block = ?11";
-
-/// Moves a source on, where it is known. Done for each source of each commit, so with a statement that is at hand.
-fn is_moved_on(move_on: &mut Statement<'_>, source: &SourceState) -> rusqlite::Result<bool> {
-    let SourceState { generation, block, learned, cursor, .. } = source;
-    let (identity, position) = (source.identity.cast_signed(), source.position.cast_signed());
-    let (device, inode) = (source.device.cast_signed(), source.inode.cast_signed());
-    let (marks, ledger) = (mark_bytes(&source.marks), serde_json::to_string(&source.ledger).unwrap_or_default());
-    let (last_time, seen, status) = (source.last_time.map(Ticks::get), source.seen.get(), name_of(source.status));
-    let moved = move_on.execute(params![
-        identity, position, marks, last_time, status, ledger, seen, device, inode, generation, block, learned, cursor
-    ])?;
-    Ok(moved > 0)
+fn is_known(known: &Known, source: &SourceState) -> bool {
+    known
+        .get(&source.identity)
+        .is_some_and(|(generation, block)| (*generation, &**block) == (source.generation, source.block.as_str()))
 }
 
-/// Puts down who a source is; how far it was read is still to be written.
+fn read_known(connection: &Connection) -> rusqlite::Result<Known> {
+    let mut statement = connection.prepare_cached("SELECT identity, generation, block FROM source")?;
+    let rows = statement.query_map([], |row| {
+        let block: Arc<str> = row.get_ref(2)?.as_str()?.into();
+        Ok((row.get::<_, i64>(0)?.cast_unsigned(), (row.get(1)?, block)))
+    })?;
+    rows.collect()
+}
+
+/// Puts down who a source is, and how far it was read.
 fn begin_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
-    let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, 0, x'', NULL, '', '', 0, '', '')";
-    let (identity, kind, path) =
-        (source.identity.cast_signed(), name_of(source.kind), source.path.as_os_str().as_bytes());
-    let head = mark_bytes(&[source.head]);
-    let known = params![identity, source.block, kind, path, source.generation, head];
+    let insert = "INSERT OR REPLACE INTO source(identity, block, kind, path, device, inode, generation, head, position,
+                  marks, last_time, status, ledger, seen, learned, cursor)
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+    let known = params![
+        source.identity.cast_signed(),
+        source.block,
+        name_of(source.kind),
+        source.path.as_os_str().as_bytes(),
+        source.device.cast_signed(),
+        source.inode.cast_signed(),
+        source.generation,
+        mark_bytes(&[source.head]),
+        source.position.cast_signed(),
+        mark_bytes(&source.marks),
+        source.last_time.map(Ticks::get),
+        name_of(source.status),
+        serde_json::to_string(&source.ledger).unwrap_or_default(),
+        source.seen.get(),
+        source.learned,
+        source.cursor
+    ];
     connection.prepare_cached(insert)?.execute(known).map(drop)
+}
+
+/// Enters how far a source was read in its row; gives how many rows that was.
+fn move_on(connection: &Connection, identity: u64, moved: &moved::Moved) -> rusqlite::Result<usize> {
+    let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
+                  device = ?8, inode = ?9, learned = ?10, cursor = ?11 WHERE identity = ?1";
+    let values = params![
+        identity.cast_signed(),
+        moved.position.cast_signed(),
+        mark_bytes(&moved.marks),
+        moved.last_time.map(Ticks::get),
+        name_of(moved.status),
+        serde_json::to_string(&moved.ledger).unwrap_or_default(),
+        moved.seen.get(),
+        moved.device.cast_signed(),
+        moved.inode.cast_signed(),
+        moved.learned,
+        moved.cursor
+    ];
+    connection.prepare_cached(update)?.execute(values)
 }
 
 fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
@@ -787,7 +869,7 @@ mod tests {
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.sources().expect("read"), [learned]);
-        assert_eq!(sqlite::format(&writer.connection), Ok(6));
+        assert_eq!(sqlite::format(&writer.connection), Ok(7));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::intake::{Done, Intake, Outcome, Step, Submission, Work};
 use super::once::Gathered;
 use super::open::{self, Layout, Lock};
 use super::outbox::{Onward, TIDIED_AFTER};
-use super::page::{self, Builder, PAGE_BYTES};
+use super::page::{self, Builder, Encoded, PAGE_BYTES};
 use super::source::SourceState;
 use super::tidy::Tidy;
 use super::{CommitReport, Options, StoreError, checkpoint, sqlite};
@@ -86,8 +86,8 @@ struct OpenDay {
 #[derive(Default)]
 struct Pending {
     waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
-    pages: HashMap<DayTable, Vec<Insert>>,
-    sources: HashMap<u64, Arc<SourceState>>,
+    pages: HashMap<DayTable, Vec<Insert>, foldhash::quality::RandomState>,
+    sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
     done: Vec<Done>,
     keys: Gathered,
     /// Whether somebody waits for this commit.
@@ -126,9 +126,11 @@ impl Pending {
             self.take(taken);
         }
         self.newest = self.newest.max(newest);
+        self.waiting.reserve(batches.len());
         for batch in batches {
             self.add_batch(batch);
         }
+        self.sources.reserve(advances.len());
         for advance in advances {
             self.sources.insert(advance.identity, advance);
         }
@@ -160,6 +162,8 @@ impl Pending {
         let key = (batch.table.clone(), batch.partition.clone());
         let waiting = self.waiting.entry(key).or_default();
         waiting.bytes += bytes;
+        // Most often it stays the only one, and is large.
+        waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
         waiting.batches.push(batch);
         if waiting.bytes >= PAGE_BYTES {
             let batches = std::mem::take(&mut waiting.batches);
@@ -172,20 +176,32 @@ impl Pending {
     /// Makes pages of the batches of one partition. `is_part`: there are other pages of it, or will be.
     fn build(&mut self, batches: Vec<Batch>, is_part: bool) {
         let Some(first) = batches.first() else { return };
-        let (table, partition) = (first.table.clone(), first.partition.clone());
+        // A row each is all that quiet instances give to a commit, of which there may be a thousand.
+        let only = if batches.len() == 1 { page::build_only(first) } else { None };
+        if let Some(page) = only {
+            return self.add_page(first, page, !is_part);
+        }
         let mut builder = Builder::new();
         for batch in &batches {
             builder.push_batch(batch);
         }
-        let pages = self.pages.entry(table).or_default();
         let built = builder.build().pages;
         let is_alone = !is_part && built.len() == 1;
         for page in built {
-            self.page_bytes += page.body.len();
-            self.report.pages += 1;
-            self.report.page_bytes += page.body.len() as u64;
-            self.report.records += u64::from(page.header.records);
-            pages.push(Insert { partition: partition.clone(), page, is_alone });
+            self.add_page(first, page, is_alone);
+        }
+    }
+
+    /// Adds a page to those of the table and partition of a batch.
+    fn add_page(&mut self, of: &Batch, page: Encoded, is_alone: bool) {
+        self.page_bytes += page.body.len();
+        self.report.pages += 1;
+        self.report.page_bytes += page.body.len() as u64;
+        self.report.records += u64::from(page.header.records);
+        let insert = Insert { partition: of.partition.clone(), page, is_alone };
+        match self.pages.get_mut(&of.table) {
+            Some(pages) => pages.push(insert),
+            None => drop(self.pages.insert(of.table.clone(), vec![insert])),
         }
     }
 

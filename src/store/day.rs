@@ -34,7 +34,7 @@ const PACKED_OVERHEAD_BYTES: u64 = 64;
 
 const SCHEMA: Schema = Schema {
     page_bytes: SQLITE_PAGE_BYTES,
-    formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[], &[]],
+    formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[], &[], &[]],
 };
 
 const TABLES: &str = "
@@ -315,7 +315,7 @@ impl DayFile {
         let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     }
 
-    /// Bytes of the journal.
+    /// Bytes of the journal's file, which is made shorter where it begins again ([`sqlite::JOURNAL_BYTES_KEPT`]).
     pub(crate) fn journal_bytes(&self) -> u64 {
         std::fs::metadata(sqlite::journal_of(&self.path)).map(|m| m.len()).unwrap_or(0)
     }
@@ -489,6 +489,47 @@ pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else every commit after that would move it, and wait for two more fsyncs.
+    #[test]
+    fn a_journal_that_a_reader_made_long_is_short_again_when_it_is_gone() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let table = DayTable::parse("Log20261101").expect("a table");
+        let path = dir.path().join("day.db");
+        let mut file = DayFile::open(&path, &table).expect("opened");
+        let key = RowKey::new(table.start(), 1, 0);
+        let header = Header {
+            first: key,
+            last: key,
+            entities: 1,
+            records: 1,
+            levels: vec![],
+            codec: 5,
+            raw_bytes: 1 << 20,
+            checksum: 0,
+        };
+        let mut seq = 0;
+        let mut insert = |file: &mut DayFile| {
+            seq += 1;
+            let page = Encoded { header: header.clone(), body: vec![7; 1 << 20] };
+            file.insert(seq, &[Insert { partition: "web-1".into(), page, is_alone: true }]).expect("written");
+        };
+        insert(&mut file);
+        let reader = open_to_read(&path).expect("opened").0;
+        let held = reader.unchecked_transaction().expect("begun");
+        held.query_row("SELECT count(*) FROM page", [], |row| row.get::<_, i64>(0)).expect("read");
+        let kept = sqlite::JOURNAL_BYTES_KEPT.cast_unsigned();
+        while file.journal_bytes() < 2 * kept {
+            insert(&mut file);
+        }
+        file.checkpoint().expect("moved what can be");
+        insert(&mut file);
+        assert!(file.journal_bytes() > 2 * kept, "what the reader needs is there");
+        drop(held);
+        file.checkpoint().expect("moved");
+        insert(&mut file);
+        assert_eq!(file.journal_bytes(), kept);
+    }
 
     /// An index that finds another name stands for one that is damaged.
     #[test]

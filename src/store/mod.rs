@@ -40,6 +40,7 @@ mod open_scan;
 pub mod outbox;
 mod pack;
 pub mod page;
+mod passed;
 pub mod read;
 mod repair;
 pub mod scan;

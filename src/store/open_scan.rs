@@ -2,29 +2,29 @@
 //!
 //! Within a partition pages may overlap, so an [`OpenScan`] merges them by RowKey: of equal keys the later commit's row is
 //! the row. A page is read only when its first key is next, so the newest hundred rows of a file of any size are one
-//! page of each partition that has them. A snapshot is held for [`SNAPSHOT_MAX`] at most; then the scan lets go, looks
-//! whether the file is still live, and continues by key.
+//! page of each partition that has them. Of a page in which a text is looked for only the rows that may have it are merged;
+//! where one of them was written again, in a page that was passed over, it is not the row. A snapshot is held for
+//! [`SNAPSHOT_MAX`] at most; then the scan lets go, looks whether the file is still live, and continues by key.
 
 use super::StoreError;
 use super::catalogue::Committed;
 use super::day::{HEADER_COLUMNS, read_header};
 use super::pack::{self, PageRow, Place};
-use super::page::Page;
+use super::page::{Page, Sought};
+use super::passed::{Later, Passed};
 use super::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names};
 use crate::key::RowKey;
 use crate::property::Kind;
-use memchr::memmem::Finder;
 use rusqlite::params;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Headers that are read at a time: few at first, as the newest rows are in the first pages, then more and more.
 const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
-
 /// Where a scan goes on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Resume {
     /// With this key, in any partition.
     From(RowKey),
@@ -53,11 +53,16 @@ pub(super) struct OpenScan<'r> {
     /// None only once the scan is over.
     opened: Option<Opened>,
     wanted: Option<Vec<String>>,
-    needle: Option<Finder<'static>>,
+    sought: Option<Sought>,
     resume: Resume,
+    /// Where it was when the snapshot began,
+    begun: Resume,
+    /// and how long after that it came further.
+    settled: Option<Duration>,
     last: RowKey,
     streams: Vec<Stream>,
     heap: BinaryHeap<Reverse<Next>>,
+    passed: Passed,
     names: HashMap<i64, Arc<str>>,
     committed: Committed,
     since: Instant,
@@ -79,7 +84,7 @@ struct Stream {
 /// first.
 struct Next {
     key: RowKey,
-    later: Reverse<(i64, Place)>,
+    later: Later,
     partition: i64,
     page: Pages,
 }
@@ -89,24 +94,31 @@ enum Pages {
     At(ReadPage, usize),
 }
 
-/// A page that was read by its partition's name, and which of its rows may be wanted.
+/// A page that was read by its partition's name, and which of its rows may be wanted; none is all.
 #[derive(Clone)]
 struct ReadPage {
     partition: Arc<str>,
     page: Arc<Page>,
-    hits: Option<Arc<[bool]>>,
+    wanted: Option<Arc<[usize]>>,
 }
 
 impl ReadPage {
-    fn new(partition: Arc<str>, page: Page, needle: Option<&Finder<'_>>) -> ReadPage {
+    fn new(partition: Arc<str>, page: Page, sought: Option<&Sought>) -> ReadPage {
         // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
         let spread = page.column("Items", Kind::Int32).is_some() || page.column("Fields", Kind::String).is_some();
-        let hits = needle.filter(|_| !spread).map(|needle| page.any_string_contains(needle).into());
-        ReadPage { partition, page: Arc::new(page), hits }
+        let wanted = sought.filter(|_| !spread).map(|sought| {
+            let hits = page.any_string_contains(sought.finder());
+            (0..page.len()).filter(|&index| hits[index]).collect()
+        });
+        ReadPage { partition, page: Arc::new(page), wanted }
     }
 
-    fn may_be_wanted(&self, index: usize) -> bool {
-        self.hits.as_ref().is_none_or(|hits| hits[index])
+    /// The first row from `index` on that may be wanted.
+    fn next(&self, index: usize) -> Option<usize> {
+        match &self.wanted {
+            None => (index < self.page.len()).then_some(index),
+            Some(wanted) => wanted.get(wanted.partition_point(|&row| row < index)).copied(),
+        }
     }
 }
 
@@ -143,11 +155,14 @@ impl<'r> OpenScan<'r> {
             reader,
             opened: Some(opened),
             wanted: range.partitions.clone(),
-            needle: range.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
+            sought: range.contains.as_deref().map(Sought::new),
             resume,
+            begun: resume,
+            settled: None,
             last,
             streams: Vec::new(),
             heap: BinaryHeap::new(),
+            passed: Passed::default(),
             names: HashMap::new(),
             committed: Committed::default(),
             since: Instant::now(),
@@ -167,7 +182,7 @@ impl<'r> OpenScan<'r> {
     /// Goes on in a new snapshot, as it does after [`SNAPSHOT_MAX`].
     #[cfg(test)]
     pub(super) fn renew(&mut self) {
-        self.begin_snapshot().expect("a table");
+        self.move_on().and_then(|()| self.begin_snapshot()).expect("a table");
     }
 
     /// How many snapshots it has begun.
@@ -185,9 +200,10 @@ impl<'r> OpenScan<'r> {
         let total = begin(opened)?;
         self.committed = self.reader.catalogue().committed()?;
         check_snapshot(self.reader.catalogue(), opened, &total, &self.committed)?;
-        self.since = Instant::now();
+        (self.since, self.begun, self.settled) = (Instant::now(), self.resume, None);
         self.snapshots += 1;
         self.heap.clear();
+        self.passed = Passed::default();
         let stream = |partition, headers, ended| Stream {
             partition,
             headers,
@@ -239,25 +255,42 @@ impl<'r> OpenScan<'r> {
         Ok(())
     }
 
-    /// The least key that another page may come with.
-    fn until(&self) -> Option<RowKey> {
-        let pages = self.heap.peek().map(|Reverse(next)| next.key);
-        let headers = self.streams.iter().filter_map(|stream| stream.headers.front()).map(|page| page.header.first);
-        // Of headers that are not read yet nothing is known.
-        let unknown = self.streams.iter().any(|stream| stream.headers.is_empty() && !stream.ended);
-        if unknown { Some(self.resume.key()) } else { headers.chain(pages).min() }
+    /// Whether it is time for another snapshot; then `resume` is behind all that was given or passed over. A snapshot is held
+    /// until something was done in it, and twice as long as it took to come to that: reading all the pages that overlap at
+    /// one key may take longer than [`SNAPSHOT_MAX`], and the next snapshot begins with just that.
+    fn is_over(&mut self) -> Result<bool, StoreError> {
+        let held = self.since.elapsed();
+        if self.settled.is_none_or(|settled| held <= SNAPSHOT_MAX.max(2 * settled)) {
+            return Ok(false);
+        }
+        self.move_on()?;
+        Ok(self.resume != self.begun)
+    }
+
+    /// Moves `resume` over what was passed over.
+    fn move_on(&mut self) -> Result<(), StoreError> {
+        if self.sought.is_some() {
+            self.pull()?;
+            if let Some(Reverse(next)) = self.heap.peek().filter(|Reverse(next)| next.key > self.resume.key()) {
+                self.resume = Resume::From(next.key);
+            }
+        }
+        Ok(())
     }
 
     fn step(&mut self) -> Result<Option<Row>, StoreError> {
         loop {
-            if self.since.elapsed() > SNAPSHOT_MAX {
+            if self.is_over()? {
                 self.begin_snapshot()?;
             }
             self.pull()?;
             let Some(Reverse(next)) = self.heap.pop() else { return Ok(None) };
             let Next { key, later, partition, page } = next;
+            if self.settled.is_none() && key > self.begun.key() {
+                self.settled = Some(self.since.elapsed());
+            }
             let Some(opened) = &self.opened else { return Ok(None) };
-            let (read, mut index) = match page {
+            let (read, index) = match page {
                 Pages::Unread(row) => {
                     let name = match self.names.get(&partition) {
                         Some(name) => name.clone(),
@@ -267,14 +300,24 @@ impl<'r> OpenScan<'r> {
                             name
                         }
                     };
-                    let page = opened.read_page(&name, &row)?;
+                    let page = match &self.sought {
+                        None => Some(opened.read_page(&name, &row)?),
+                        Some(sought) => opened.read_sought(&name, &row, sought)?,
+                    };
+                    let Some(page) = page else {
+                        self.passed.add_unread(row, key);
+                        continue;
+                    };
                     let resume = self.resume;
-                    let index = page.keys().partition_point(|key| !resume.wants(*key));
-                    if index < page.len() {
+                    let first = page.keys().partition_point(|key| !resume.wants(*key));
+                    let read = ReadPage::new(name, page, self.sought.as_ref());
+                    if read.wanted.as_ref().is_some_and(|wanted| wanted.len() < read.page.len()) {
+                        self.passed.add_read(&row, read.page.keys(), key);
+                    }
+                    if let Some(index) = read.next(first) {
                         // Its key may not be the least any more: another page may come first.
-                        let key = page.key(index);
-                        let page = Pages::At(ReadPage::new(name, page, self.needle.as_ref()), index);
-                        self.heap.push(Reverse(Next { key, later, partition, page }));
+                        let key = read.page.key(index);
+                        self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read, index) }));
                     }
                     continue;
                 }
@@ -284,29 +327,16 @@ impl<'r> OpenScan<'r> {
                 return Ok(None);
             }
             // The same key from an earlier commit is not wanted any more.
-            let mut is_wanted = self.resume.wants(key) && read.may_be_wanted(index);
+            let keys = |row: &PageRow| Ok(opened.read_page(&read.partition, row)?.keys().into());
+            let is_wanted = self.resume.wants(key) && !self.passed.replace(partition, key, later, keys)?;
             self.resume = Resume::After(key);
-            // Rows up to the next page's first key can be passed over without asking anybody.
-            if !is_wanted {
-                let until = self.until().unwrap_or(self.last);
-                let is_next = |key: RowKey| key < until && key <= self.last;
-                while index + 1 < read.page.len() && is_next(read.page.key(index + 1)) {
-                    index += 1;
-                    self.resume = Resume::After(read.page.key(index));
-                    is_wanted = read.may_be_wanted(index);
-                    if is_wanted {
-                        break;
-                    }
-                }
+            if let Some(next) = read.next(index + 1) {
+                let key = read.page.key(next);
+                self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read.clone(), next) }));
             }
-            if index + 1 < read.page.len() {
-                let key = read.page.key(index + 1);
-                self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read.clone(), index + 1) }));
+            if is_wanted {
+                return Ok(Some(Row::of_page(read.partition, read.page, index)));
             }
-            if !is_wanted {
-                continue;
-            }
-            return Ok(Some(Row::of_page(read.partition, read.page, index)));
         }
     }
 }

@@ -12,7 +12,7 @@ use super::StoreError;
 use super::catalogue::{Catalogue, Committed, LiveFile};
 use super::day::{self, HEADER_COLUMNS, Total, read_header, read_total};
 use super::pack::{self, PageRow, Place};
-use super::page::{Homes, PAGE_SPAN, Page};
+use super::page::{Homes, PAGE_SPAN, Page, Sought};
 use super::scan::{CHANGES_MAX, Scan};
 use super::sealed::{self, Block, SealedFile};
 use super::source::SourceState;
@@ -119,11 +119,35 @@ impl Row {
 
     /// Its properties; `Time`, `Level` and `Severity` are not among them (see [`crate::entity`]).
     pub fn properties(&self) -> impl Iterator<Item = (&str, Property<'_>)> {
-        let (page, block) = match &self.rows {
-            Rows::Page(page) => (Some(page.properties(self.index)), None),
-            Rows::Block(block) => (None, Some(block.properties(self.index))),
-        };
-        page.into_iter().flatten().chain(block.into_iter().flatten())
+        match &self.rows {
+            Rows::Page(page) => Properties::Page(page.properties(self.index)),
+            Rows::Block(block) => Properties::Block(block.properties(self.index)),
+        }
+    }
+
+    /// How many properties it has at most.
+    pub fn properties_max(&self) -> usize {
+        match &self.rows {
+            Rows::Page(page) => page.width(),
+            Rows::Block(block) => block.width(),
+        }
+    }
+}
+
+/// The properties of a row, wherever it is.
+enum Properties<P, B> {
+    Page(P),
+    Block(B),
+}
+
+impl<T, P: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Properties<P, B> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Properties::Page(page) => page.next(),
+            Properties::Block(block) => block.next(),
+        }
     }
 }
 
@@ -594,6 +618,18 @@ impl Opened {
     /// Reads and checks a page whose rows are those of `partition`.
     pub(super) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
         read_page(&self.connection, &self.path, self.homes.at(partition), page)
+    }
+
+    /// Reads and checks a page whose rows are those of `partition`; none where no row can have the text that is sought.
+    pub(super) fn read_sought(
+        &self,
+        partition: &str,
+        page: &PageRow,
+        sought: &Sought,
+    ) -> Result<Option<Page>, StoreError> {
+        let body = tidy::read_body(&self.connection, &self.path, page)?;
+        let found = Page::decode_sought(self.homes.at(partition), page.seq, &page.header, &body, sought);
+        found.map_err(|error| tidy::damaged(&self.path, page, error.to_string()))
     }
 
     /// Checks a page that was read before.

@@ -1,6 +1,7 @@
 //! How every database of the data folder is opened, and by what it is known as ours.
 
 use super::StoreError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
@@ -11,14 +12,21 @@ const APPLICATION_ID: i64 = 0x6461_7974;
 /// the catalogue keeps what was learnt of a source. In 3: it knows sealed files and archives, has idempotency keys, and the
 /// cursor of a journal. In 4: a day keeps the highest number of a page, the catalogue the times of commits.
 /// In 5: the catalogue has books. In 6: the checksum of a day's page covers under which names it lies (`page::home`).
+/// In 7: the catalogue keeps what moved commit by commit (`catalogue::moved`).
 const FORMAT: i64 = FORMATS as i64;
-const FORMATS: usize = 6;
+const FORMATS: usize = 7;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
 /// of a journal that a killed process left.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// Prepared statements that a connection keeps.
+const STATEMENTS_KEPT: usize = 32;
 /// What a writing connection keeps of its file in memory at most, in KiB: the leaves that tiny pages come and go by.
 const WRITER_CACHE_KIB: i64 = 8 << 10;
+
+/// Bytes of a journal's file that are kept when it begins again, in [`journal_of`]. A reader that holds on makes it longer than
+/// it usually is; without a limit it would stay so, and be taken for one that holds as much.
+pub(crate) const JOURNAL_BYTES_KEPT: i64 = 16 << 20;
 
 /// How a database is made.
 pub(crate) struct Schema {
@@ -36,6 +44,7 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
     connection.busy_timeout(BUSY).map_err(sql)?;
+    prepare_once(&connection).map_err(sql)?;
     connection.pragma_update(None, "page_size", schema.page_bytes).map_err(sql)?;
     let fresh = is_fresh(&connection).map_err(sql)?;
     let format = if fresh { 0 } else { check_ours(&connection, path)? };
@@ -48,9 +57,9 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
     connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
     // A thread of its own does it: inline it stalls commits.
     connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(sql)?;
+    connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_KEPT).map_err(sql)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(sql)?;
     connection.pragma_update(None, "foreign_keys", false).map_err(sql)?;
-    connection.set_prepared_statement_cache_capacity(32);
     if format < FORMAT {
         let added = schema.formats.iter().skip(usize::try_from(format).unwrap_or(0)).copied().flatten();
         let added = added.copied().collect::<String>();
@@ -72,15 +81,22 @@ pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, i64), StoreError>
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
     connection.busy_timeout(BUSY).map_err(sql)?;
+    prepare_once(&connection).map_err(sql)?;
     connection.pragma_update(None, "cache_size", -2048).map_err(sql)?;
-    connection.set_prepared_statement_cache_capacity(32);
     let format = check_ours(&connection, path)?;
     Ok((connection, format))
 }
 
+/// Keeps prepared statements, and their plans: by itself SQLite looks at what is bound for a better plan, and so prepares
+/// most of ours anew each time that they run. None of them has a plan that depends on a value.
+fn prepare_once(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
 /// The format that a database has.
 pub(crate) fn format(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+    connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
 fn is_fresh(connection: &Connection) -> rusqlite::Result<bool> {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 mod homes;
 mod lives;
 mod outbox;
+mod text;
 
 const SOURCE: u64 = 0xfeed;
 

@@ -638,6 +638,7 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
     let (partition, seq) = (newest.partition, newest.seq);
     let home = file.home_of(partition)?.ok_or_else(|| unnamed(file.path(), newest))?;
     let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
+    // Read as well where it stays as it is: only what is whole is written anew.
     for page in &pages {
         decoded.push(match page.place {
             Place::Row(id) => {
@@ -648,8 +649,9 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
                 let bodies = unpacked.get(&pack).map_or(&[][..], Vec::as_slice);
                 let packed = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
                 let packed = packed.ok_or_else(|| damaged(file.path(), page, "its body is missing".into()))?;
-                body.clear();
-                body.extend_from_slice(packed);
+                if pages.len() == 1 {
+                    body.extend_from_slice(packed);
+                }
                 decode(file.path(), home, page, packed)?
             }
         });
@@ -669,11 +671,16 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
 
 /// Reads and checks a page, of which `home` says whose it is to be.
 pub(crate) fn read_page(connection: &Connection, path: &Path, home: Home, page: &PageRow) -> Result<Page, StoreError> {
+    decode(path, home, page, &read_body(connection, path, page)?)
+}
+
+/// Reads the body of a page.
+pub(crate) fn read_body(connection: &Connection, path: &Path, page: &PageRow) -> Result<Vec<u8>, StoreError> {
     let mut body = Vec::new();
     if !pack::read_body(connection, page.place, &mut body).map_err(StoreError::sqlite(path))? {
         return Err(damaged(path, page, "its body is missing".into()));
     }
-    decode(path, home, page, &body)
+    Ok(body)
 }
 
 /// Checks the body of a page.
@@ -686,7 +693,8 @@ pub(crate) fn unnamed(path: &Path, page: &PageRow) -> StoreError {
     damaged(path, page, "its partition has no name".into())
 }
 
-fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
+/// What is wrong with a page.
+pub(crate) fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
     StoreError::Damaged { path: path.into(), page: page.place.to_string(), what }
 }
 

@@ -10,6 +10,9 @@ use crate::store::Row;
 use crate::time::Ticks;
 use std::sync::Arc;
 
+/// Properties that most rows have less of.
+const USUAL: usize = 32;
+
 /// A row that outlives its page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entity {
@@ -78,12 +81,9 @@ impl OwnedValue {
 impl Entity {
     /// A copy of a row.
     pub fn of(row: &Row) -> Entity {
-        Entity {
-            partition: row.partition.clone(),
-            key: row.key(),
-            level: row.level(),
-            properties: row.properties().map(|(name, value)| (name.to_owned(), value.into())).collect(),
-        }
+        let mut properties = Vec::with_capacity(row.properties_max().min(USUAL));
+        properties.extend(row.properties().map(|(name, value)| (name.to_owned(), value.into())));
+        Entity { partition: row.partition.clone(), key: row.key(), level: row.level(), properties }
     }
 
     /// How many items follow it.

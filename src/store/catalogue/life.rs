@@ -609,7 +609,7 @@ pub(super) fn undone() -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         format!("ALTER TABLE {} DROP COLUMN {};", words[0], words[3])
     });
-    let dropped = ["making", "archive", "watch", "pressure", "once", "commit_clock", "listener"]
+    let dropped = ["making", "archive", "watch", "pressure", "once", "commit_clock", "listener", "moved"]
         .map(|table| format!("DROP TABLE {table};"));
     let books = crate::store::books::SCHEMA
         .lines()

@@ -5,7 +5,7 @@ use super::gather::Columns;
 use super::read::Page;
 use super::{
     CODEC_STORED, CODEC_ZSTD, Encoded, Header, IN_HOME, PAGE_BYTES, PAGE_SPAN, RAW_BYTES_MAX, ROW_BYTES, VALUE_BYTES,
-    ints, keys, levels,
+    column, ints, keys, levels,
 };
 use crate::batch::{Batch, RowRef};
 use crate::key::RowKey;
@@ -176,37 +176,66 @@ fn encode<'a>(rows: &[Row<'a>], raw_bytes: usize, columns: &mut Columns<'_, 'a>,
     out.clear();
     let keys: Vec<RowKey> = rows.iter().map(|row| row.key()).collect();
     keys::encode(&keys, out);
-    let codes: Vec<i64> = rows.iter().map(|row| row.level().map_or(0, |level| i64::from(level.code()))).collect();
+    let codes: Vec<i64> = rows.iter().map(|row| level_code(row.level())).collect();
     ints::encode(&codes, out);
     columns.gather(rows);
     columns.encode(out);
+    let levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
+    scratch.close(&keys, levels, raw_bytes)
+}
 
-    let (packed, strings, meta) = (out.packed.len(), out.strings.len(), out.meta.len());
-    out.strings.append(&mut out.meta);
-    let codec = scratch.compress();
-    let frame = if codec == CODEC_ZSTD { &scratch.frame } else { &scratch.sections.strings };
-    let mut body = Vec::with_capacity(packed + frame.len() + 12);
-    for length in [packed, strings, meta] {
-        put_varint(&mut body, length as u64);
-    }
-    body.extend_from_slice(&scratch.sections.packed);
-    body.extend_from_slice(frame);
+/// The page of the only row of a batch: that which a [`Builder`] makes of it, without what it takes to bring more rows
+/// together. None where there are more, or none.
+pub(in crate::store) fn build_only(batch: &Batch) -> Option<Encoded> {
+    let mut rows = batch.rows();
+    let (Some(row), None) = (rows.next(), rows.next()) else { return None };
+    SCRATCH.with_borrow_mut(|scratch| {
+        let out = &mut scratch.sections;
+        out.clear();
+        keys::encode(&[row.key], out);
+        ints::encode(&[level_code(row.level)], out);
+        put_varint(&mut out.meta, row.properties().count() as u64);
+        for (name, value) in row.properties() {
+            column::encode_only(&batch.names()[usize::from(name)], value, out);
+        }
+        let levels = levels::encode(std::iter::once((row.key, row.level)));
+        Some(scratch.close(&[row.key], levels, ROW_BYTES + row.bytes()))
+    })
+}
 
-    let mut header = Header {
-        first: keys[0],
-        last: keys[keys.len() - 1],
-        entities: count(keys.len()),
-        records: count(keys.iter().filter(|key| key.item() == 0).count()),
-        levels: levels::encode(rows.iter().map(|row| (row.key(), row.level()))),
-        codec: codec | IN_HOME,
-        raw_bytes: count(raw_bytes.max(strings + meta)),
-        checksum: 0,
-    };
-    header.checksum = header.checksum_of(&body);
-    Encoded { header, body }
+fn level_code(level: Option<Level>) -> i64 {
+    level.map_or(0, |level| i64::from(level.code()))
 }
 
 impl Scratch {
+    /// Makes the page of what was written to its sections.
+    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> Encoded {
+        let out = &mut self.sections;
+        let (packed, strings, meta) = (out.packed.len(), out.strings.len(), out.meta.len());
+        out.strings.append(&mut out.meta);
+        let codec = self.compress();
+        let frame = if codec == CODEC_ZSTD { &self.frame } else { &self.sections.strings };
+        let mut body = Vec::with_capacity(packed + frame.len() + 12);
+        for length in [packed, strings, meta] {
+            put_varint(&mut body, length as u64);
+        }
+        body.extend_from_slice(&self.sections.packed);
+        body.extend_from_slice(frame);
+
+        let mut header = Header {
+            first: keys[0],
+            last: keys[keys.len() - 1],
+            entities: count(keys.len()),
+            records: count(keys.iter().filter(|key| key.item() == 0).count()),
+            levels,
+            codec: codec | IN_HOME,
+            raw_bytes: count(raw_bytes.max(strings + meta)),
+            checksum: 0,
+        };
+        header.checksum = header.checksum_of(&body);
+        Encoded { header, body }
+    }
+
     /// Compresses the strings and what is behind them into `frame`, where that gains anything.
     fn compress(&mut self) -> u8 {
         let text = &self.sections.strings;

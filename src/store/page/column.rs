@@ -116,25 +116,66 @@ impl<'a> Gathered<'a> {
             let bytes = self.present.iter().flat_map(|word| word.to_le_bytes());
             out.meta.extend(bytes.take(rows.div_ceil(8)));
         }
-        let form = match self.values {
-            Values::Ints(values) => {
-                ints::encode(&values, out);
+        let values = match &self.values {
+            Values::Ints(values) => Slice::Ints(values),
+            Values::Strings(values) => Slice::Strings(values),
+            Values::Doubles(values) => Slice::Doubles(values),
+            Values::Guids(values) => Slice::Guids(values),
+            Values::Binaries(values) => Slice::Binaries(values),
+        };
+        out.meta[head] |= values.encode(out) << 4;
+    }
+}
+
+/// Writes the column of a page of one row, which has a value in it.
+pub(super) fn encode_only(name: &str, value: Property<'_>, out: &mut Sections) {
+    let head = out.meta.len();
+    out.meta.push(value.kind() as u8);
+    put_varint(&mut out.meta, name.len() as u64);
+    out.strings.extend_from_slice(name.as_bytes());
+    let form = match value {
+        Property::String(text) => Slice::Strings(&[text]).encode(out),
+        Property::Int64(n) => Slice::Ints(&[n]).encode(out),
+        Property::Int32(n) => Slice::Ints(&[n.into()]).encode(out),
+        Property::Boolean(b) => Slice::Ints(&[b.into()]).encode(out),
+        Property::DateTime(time) => Slice::Ints(&[time.get()]).encode(out),
+        Property::Double(n) => Slice::Doubles(&[n]).encode(out),
+        Property::Guid(guid) => Slice::Guids(&[guid]).encode(out),
+        Property::Binary(bytes) => Slice::Binaries(&[bytes]).encode(out),
+    };
+    out.meta[head] |= form << 4;
+}
+
+/// The values of a column, one behind the other.
+enum Slice<'s, 'a> {
+    Ints(&'s [i64]),
+    Strings(&'s [&'a str]),
+    Doubles(&'s [f64]),
+    Guids(&'s [[u8; 16]]),
+    Binaries(&'s [&'a [u8]]),
+}
+
+impl Slice<'_, '_> {
+    /// Writes them, and says in which form.
+    fn encode(self, out: &mut Sections) -> u8 {
+        match self {
+            Slice::Ints(values) => {
+                ints::encode(values, out);
                 0
             }
-            Values::Strings(values) => strings::encode(&values, out) as u8,
-            Values::Doubles(values) => encode_doubles(&values, out),
-            Values::Guids(values) => {
+            Slice::Strings(values) => strings::encode(values, out) as u8,
+            Slice::Doubles(values) => encode_doubles(values, out),
+            Slice::Guids(values) => {
                 out.packed.extend(values.as_flattened());
                 0
             }
-            Values::Binaries(values) => {
+            Slice::Binaries(values) => {
                 let lengths: Vec<i64> = values.iter().map(|bytes| bytes.len().cast_signed() as i64).collect();
                 ints::encode(&lengths, out);
                 values.iter().for_each(|bytes| out.meta.extend_from_slice(bytes));
                 0
             }
-        };
-        out.meta[head] |= form << 4;
+        }
     }
 }
 
@@ -247,6 +288,7 @@ impl Column {
     }
 
     /// Which of the column's values is `row`'s.
+    #[inline]
     pub(super) fn index(&self, row: usize) -> Option<usize> {
         let Some(present) = &self.present else { return Some(row) };
         let (word, bit) = (*present.words.get(row / 64)?, row % 64);
@@ -266,6 +308,7 @@ impl Column {
     }
 
     /// Value `index`, which [`Column::index`] gave.
+    #[inline]
     pub(super) fn value<'p>(&'p self, index: usize, packed: &'p [u8], text: &'p str) -> Option<Property<'p>> {
         Some(match &self.values {
             Stored::Strings(strings) => Property::String(text.get(strings.span(packed, index))?),

@@ -151,8 +151,11 @@ impl Indexed {
 /// Entries and the packed indices into them, every one of which names an entry.
 pub(super) fn decode(count: usize, cursor: &mut Cursor<'_>) -> Result<(Vec<Span>, Bits), PageError> {
     let number = cursor.meta.count(ENTRIES_MAX)?;
-    let lengths = (0..number).map(|_| cursor.meta.count(usize::MAX)).collect::<Result<Vec<_>, _>>()?;
-    let entries = lengths.into_iter().map(|length| cursor.string(length)).collect::<Result<Vec<_>, _>>()?;
+    let mut entries = Vec::with_capacity(number);
+    for _ in 0..number {
+        let length = cursor.meta.count(usize::MAX)?;
+        entries.push(cursor.string(length)?);
+    }
     let last = (number as u64).checked_sub(1).ok_or(PageError::Damaged("a dictionary is empty"))?;
     let indices = cursor.bits(count, width_of(last))?;
     if !number.is_power_of_two() && (0..count).any(|index| indices.get(cursor.packed, index) > last) {

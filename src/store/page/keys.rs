@@ -23,6 +23,9 @@ type SourceIndex = HashMap<u64, usize, foldhash::fast::FixedState>;
 
 /// Writes `keys`, which ascend.
 pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
+    if let [key] = keys {
+        return encode_only(*key, out);
+    }
     let ticks: Vec<i64> = keys.windows(2).map(|pair| pair[0].time().get() - pair[1].time().get()).collect();
     ints::encode(&ticks, out);
 
@@ -65,11 +68,28 @@ pub(super) fn encode(keys: &[RowKey], out: &mut Sections) {
     }
 }
 
+/// What [`encode`] writes of one key, which stands in the header: nothing but that there is one, and its item number.
+fn encode_only(key: RowKey, out: &mut Sections) {
+    put_varint(&mut out.meta, 1);
+    out.meta.push(u8::from(key.item() > 0));
+    if key.item() > 0 {
+        ints::encode(&[i64::from(key.item())], out);
+    }
+}
+
 /// Reads `count` keys, the first of which is `first`. They ascend, or it is an error.
 pub(super) fn decode(count: usize, first: RowKey, cursor: &mut Cursor<'_>) -> Result<Vec<RowKey>, PageError> {
     let damaged = || PageError::Damaged("a key is out of range");
     let ticks = Ints::decode(count.saturating_sub(1), cursor)?;
     let number = cursor.meta.count(count)?;
+    if (count, number) == (1, 1) {
+        let item = match cursor.meta.byte()? {
+            0 => 0,
+            1 => Ints::decode(1, cursor)?.get(cursor.packed, 0),
+            _ => return Err(PageError::Damaged("its items are neither there nor not there")),
+        };
+        return Ok(vec![first.with_item(u16::try_from(item).map_err(|_| damaged())?)]);
+    }
     let mut sources: Vec<(u64, Option<i64>)> = Vec::with_capacity(number);
     let mut firsts = Vec::with_capacity(number);
     for index in 0..number {

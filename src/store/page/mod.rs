@@ -36,17 +36,19 @@ mod keys;
 mod levels;
 mod pattern;
 mod read;
+mod sought;
 mod strings;
 #[cfg(test)]
 mod tests;
 
 pub(in crate::store) use bits::{Reader as Bytes, put_varint};
-pub(in crate::store) use build::let_go_of_memory;
 pub use build::{Builder, Built};
+pub(in crate::store) use build::{build_only, let_go_of_memory};
 pub(in crate::store) use home::{Home, Homes};
 pub(in crate::store) use levels::encode_minutes;
 pub use levels::{LevelMinute, level_minutes};
 pub use read::{ColumnRef, Page};
+pub(in crate::store) use sought::Sought;
 
 use crate::key::RowKey;
 use std::time::Duration;
@@ -130,14 +132,27 @@ impl Header {
 
     /// The checksum that belongs to this header and `body`.
     fn checksum_of(&self, body: &[u8]) -> u64 {
-        let mut bytes = Vec::with_capacity(2 * RowKey::BYTES + 16 + self.levels.len());
-        bytes.extend_from_slice(&self.first.to_bytes());
-        bytes.extend_from_slice(&self.last.to_bytes());
-        for n in [self.entities, self.records, self.raw_bytes] {
-            bytes.extend_from_slice(&n.to_le_bytes());
+        const FIXED: usize = 2 * RowKey::BYTES + 13;
+        // A page of one record has hardly any levels: no memory is asked for.
+        let (mut short, mut long) = ([0; 2 * FIXED], Vec::new());
+        let length = FIXED + self.levels.len();
+        let bytes = match short.get_mut(..length) {
+            Some(bytes) => bytes,
+            None => {
+                long.resize(length, 0);
+                &mut long[..]
+            }
+        };
+        let (first, rest) = bytes.split_at_mut(RowKey::BYTES);
+        let (last, rest) = rest.split_at_mut(RowKey::BYTES);
+        let (numbers, levels) = rest.split_at_mut(FIXED - 2 * RowKey::BYTES);
+        first.copy_from_slice(&self.first.to_bytes());
+        last.copy_from_slice(&self.last.to_bytes());
+        for (at, n) in numbers.chunks_exact_mut(4).zip([self.entities, self.records, self.raw_bytes]) {
+            at.copy_from_slice(&n.to_le_bytes());
         }
-        bytes.push(self.codec);
-        bytes.extend_from_slice(&self.levels);
-        xxh3_64_with_seed(body, xxh3_64(&bytes))
+        numbers[12] = self.codec;
+        levels.copy_from_slice(&self.levels);
+        xxh3_64_with_seed(body, xxh3_64(bytes))
     }
 }

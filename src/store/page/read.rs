@@ -3,13 +3,18 @@
 use super::bits::{Cursor, PADDING, Reader};
 use super::column::{Column, Stored};
 use super::ints::Ints;
+use super::sought::Sought;
 use super::strings::Strings;
 use super::{CODEC_STORED, CODEC_ZSTD, Header, Home, IN_HOME, PageError, RAW_BYTES_MAX, ROW_BYTES, keys};
 use crate::key::RowKey;
 use crate::property::{Kind, Property};
 use crate::record::Level;
 use memchr::memmem::Finder;
+use std::borrow::Cow;
 use std::cell::RefCell;
+
+/// Columns that there is room for at first: the page may say more than it has.
+const COLUMNS_AT_ONCE: usize = 32;
 
 /// A page in memory. Rows are numbered from 0, the newest first; asking for a row that is not there panics, as with a
 /// slice, where that is said.
@@ -33,40 +38,42 @@ impl Page {
         Page::decode_checked(header, body, home.noted(header, seq))
     }
 
+    /// Reads a page that lies in a file, as [`Page::decode_of`] does, unless no row of it can have the text that is sought.
+    pub(in crate::store) fn decode_sought(
+        home: Home,
+        seq: i64,
+        header: &Header,
+        body: &[u8],
+        sought: &Sought,
+    ) -> Result<Option<Page>, PageError> {
+        check(header, body, home.noted(header, seq))?;
+        let frame = Frame::open(header, body)?;
+        if sought.may_be_in(&frame.strings) { Page::of(header, frame).map(Some) } else { Ok(None) }
+    }
+
     fn decode_checked(header: &Header, body: &[u8], expected: u64) -> Result<Page, PageError> {
-        let found = header.checksum_of(body);
-        if found != expected {
-            return Err(PageError::Checksum { expected, found });
-        }
+        check(header, body, expected)?;
         Page::decode_unchecked(header, body)
     }
 
     /// Reads a page whose checksum is right. Takes any bytes nevertheless.
     pub(super) fn decode_unchecked(header: &Header, body: &[u8]) -> Result<Page, PageError> {
-        let damaged = |what| Err(PageError::Damaged(what));
-        let (Ok(rows), Ok(raw_bytes)) = (usize::try_from(header.entities), usize::try_from(header.raw_bytes)) else {
-            return damaged("it is larger than memory can be");
-        };
-        if rows == 0 || raw_bytes > RAW_BYTES_MAX || rows > raw_bytes / ROW_BYTES {
-            return damaged("it says it is of a size that no page has");
-        }
-        let mut reader = Reader::new(body);
-        let packed_length = reader.count(body.len())?;
-        let strings_length = reader.count(raw_bytes)?;
-        let meta_length = reader.count(raw_bytes - strings_length)?;
-        let mut packed = Vec::with_capacity(packed_length + PADDING);
-        packed.extend_from_slice(reader.take(packed_length)?);
-        packed.resize(packed_length + PADDING, 0);
-        let mut strings = decompress(header.codec, reader.rest(), strings_length + meta_length)?;
-        let meta = strings.split_off(strings_length);
+        Page::of(header, Frame::open(header, body)?)
+    }
 
+    fn of(header: &Header, frame: Frame<'_>) -> Result<Page, PageError> {
+        let damaged = |what| Err(PageError::Damaged(what));
+        let Frame { rows, raw_bytes, packed, strings, meta } = frame;
         let mut cursor = Cursor::new(&packed, strings, &meta, raw_bytes);
         let keys = keys::decode(rows, header.first, &mut cursor)?;
         let levels = Ints::decode(rows, &mut cursor)?;
         let known = |code| code == 0 || u8::try_from(code).ok().and_then(Level::from_code).is_some();
         levels.check(rows, &packed, known)?;
-        let count = cursor.meta.count(meta_length)?;
-        let columns = (0..count).map(|_| Column::decode(rows, &mut cursor)).collect::<Result<Vec<_>, _>>()?;
+        let count = cursor.meta.count(meta.len())?;
+        let mut columns = Vec::with_capacity(count.min(COLUMNS_AT_ONCE));
+        for _ in 0..count {
+            columns.push(Column::decode(rows, &mut cursor)?);
+        }
         if !cursor.at_end() || keys.last() != Some(&header.last) {
             return damaged("it does not end where it should");
         }
@@ -85,6 +92,7 @@ impl Page {
                 whole(column.name.start)
                     && whole(column.name.end)
                     && match &column.values {
+                        Stored::Strings(Strings::Constant(span)) => whole(span.start) && whole(span.end),
                         Stored::Strings(Strings::Dictionary { entries, .. }) => {
                             entries.iter().all(|span| whole(span.start) && whole(span.end))
                         }
@@ -215,6 +223,11 @@ impl<'p> ColumnRef<'p> {
         let (packed, text) = (&self.page.packed, self.page.text.as_bytes());
         let rows = column.rows(self.page.len()).zip(0..);
         match strings {
+            Strings::Constant(span) => {
+                if finder.find(&text[span.range()]).is_some() {
+                    rows.for_each(|(row, _)| found[row] = true);
+                }
+            }
             Strings::Dictionary { entries, indices } => {
                 let hits: Vec<bool> = entries.iter().map(|span| finder.find(&text[span.range()]).is_some()).collect();
                 if !hits.contains(&true) {
@@ -243,20 +256,65 @@ impl<'p> ColumnRef<'p> {
     }
 }
 
+fn check(header: &Header, body: &[u8], expected: u64) -> Result<(), PageError> {
+    let found = header.checksum_of(body);
+    if found == expected { Ok(()) } else { Err(PageError::Checksum { expected, found }) }
+}
+
+/// The sections of a page, none of them read yet.
+struct Frame<'a> {
+    rows: usize,
+    raw_bytes: usize,
+    /// With [`PADDING`] behind it.
+    packed: Vec<u8>,
+    strings: Vec<u8>,
+    meta: Cow<'a, [u8]>,
+}
+
+impl<'a> Frame<'a> {
+    fn open(header: &Header, body: &'a [u8]) -> Result<Frame<'a>, PageError> {
+        let damaged = |what| Err(PageError::Damaged(what));
+        let (Ok(rows), Ok(raw_bytes)) = (usize::try_from(header.entities), usize::try_from(header.raw_bytes)) else {
+            return damaged("it is larger than memory can be");
+        };
+        if rows == 0 || raw_bytes > RAW_BYTES_MAX || rows > raw_bytes / ROW_BYTES {
+            return damaged("it says it is of a size that no page has");
+        }
+        let mut reader = Reader::new(body);
+        let packed_length = reader.count(body.len())?;
+        let strings_length = reader.count(raw_bytes)?;
+        let meta_length = reader.count(raw_bytes - strings_length)?;
+        let mut packed = Vec::with_capacity(packed_length + PADDING);
+        packed.extend_from_slice(reader.take(packed_length)?);
+        packed.resize(packed_length + PADDING, 0);
+        let (strings, meta) = match decompress(header.codec, reader.rest(), strings_length + meta_length)? {
+            Cow::Borrowed(stored) => {
+                let (strings, meta) = stored.split_at(strings_length);
+                (strings.to_vec(), Cow::Borrowed(meta))
+            }
+            Cow::Owned(mut strings) => {
+                let meta = strings.split_off(strings_length);
+                (strings, Cow::Owned(meta))
+            }
+        };
+        Ok(Frame { rows, raw_bytes, packed, strings, meta })
+    }
+}
+
 /// The frame's bytes before compression: exactly `length`, which the caller has checked.
-fn decompress(codec: u8, frame: &[u8], length: usize) -> Result<Vec<u8>, PageError> {
+fn decompress(codec: u8, frame: &[u8], length: usize) -> Result<Cow<'_, [u8]>, PageError> {
     thread_local! {
         static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
     }
     let damaged = |_| PageError::Damaged("its text cannot be decompressed");
     let bytes = match codec & !IN_HOME {
-        CODEC_STORED => frame.to_vec(),
+        CODEC_STORED => Cow::Borrowed(frame),
         CODEC_ZSTD => DECOMPRESSOR.with_borrow_mut(|kept| {
             if kept.is_none() {
                 *kept = Some(zstd::bulk::Decompressor::new().map_err(damaged)?);
             }
             let decompressor = kept.as_mut().ok_or(PageError::Damaged("there is no memory to decompress it"))?;
-            decompressor.decompress(frame, length).map_err(damaged)
+            decompressor.decompress(frame, length).map(Cow::Owned).map_err(damaged)
         })?,
         _ => return Err(PageError::Codec(codec)),
     };

@@ -103,6 +103,8 @@ fn hex_length(values: &[&str]) -> Option<usize> {
 /// A column of texts as it is read.
 #[derive(Debug)]
 pub(super) enum Strings {
+    /// All values are the same.
+    Constant(Span),
     /// Each value is one of a few.
     Dictionary { entries: Vec<Span>, indices: Bits },
     /// One behind the other, all of one length.
@@ -114,6 +116,12 @@ pub(super) enum Strings {
 impl Strings {
     pub(super) fn decode(form: Form, count: usize, cursor: &mut Cursor<'_>) -> Result<Strings, PageError> {
         match form {
+            // A dictionary of one: nearly every column of a page of one record.
+            Form::Dictionary if cursor.meta.rest().first() == Some(&1) => {
+                cursor.meta.byte()?;
+                let length = cursor.meta.count(usize::MAX)?;
+                Ok(Strings::Constant(cursor.string(length)?))
+            }
             Form::Dictionary => {
                 let (entries, indices) = entries::decode(count, cursor)?;
                 Ok(Strings::Dictionary { entries, indices })
@@ -143,8 +151,10 @@ impl Strings {
     }
 
     /// Where in the page's text value `index` lies.
+    #[inline]
     pub(super) fn span(&self, packed: &[u8], index: usize) -> std::ops::Range<usize> {
         match self {
+            Strings::Constant(span) => span.range(),
             Strings::Dictionary { entries, indices } => {
                 let entry = usize::try_from(indices.get(packed, index)).ok().and_then(|index| entries.get(index));
                 entry.map_or(0..0, |span| span.range())

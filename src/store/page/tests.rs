@@ -179,6 +179,18 @@ proptest! {
         prop_assert_eq!(plain_rows(&decode_all(&build(&batches).pages)), want(&rows));
     }
 
+    /// A page of one row is the same, whichever way it is made.
+    #[test]
+    fn one_row_makes_one_page(rows in rows(3)) {
+        let batches = batches(&rows, 2);
+        let only = build_only(&batches[0]);
+        prop_assert_eq!(only.is_some(), rows.len() == 1);
+        if let Some(only) = only {
+            let built = &build(&batches).pages[0];
+            prop_assert_eq!((&only.header, &only.body), (&built.header, &built.body));
+        }
+    }
+
     /// Pages made of pages hold what pages made of all the rows hold; the page that is pushed later wins.
     #[test]
     fn merged_pages_hold_all_rows(older in rows(30), newer in rows(30), size in 1usize..20) {
@@ -260,6 +272,31 @@ proptest! {
         prop_assert!(is_refused(home("Log", 0, "web"), seq, &old));
         let old = old.checked(&body);
         prop_assert!(Page::decode_of(home("Log", day, &partition), other, &old, &body).is_ok(), "those of old have none");
+    }
+
+    /// A page in which a text is sought is passed over only where no row has it, whatever part of a row's text that is.
+    #[test]
+    fn no_page_is_passed_over_that_has_the_text(
+        rows in prop_oneof![rows(20), like_rows()],
+        which: prop::sample::Index,
+        ends: (prop::sample::Index, prop::sample::Index),
+    ) {
+        let batches = batches(&rows, 100);
+        let texts: Vec<&str> = rows.iter().flat_map(|row| row.values.values()).filter_map(|value| match value {
+            Value::String(text) => Some(text.as_str()),
+            _ => None,
+        }).collect();
+        let text: Vec<char> = if texts.is_empty() { vec!['x'] } else { which.get(&texts).chars().collect() };
+        let (a, b) = (ends.0.index(text.len() + 1), ends.1.index(text.len() + 1));
+        let part: String = text[a.min(b)..a.max(b)].iter().collect();
+        let sought = Sought::new(&part);
+        let home = || Homes::of(&batches[0].table).at("web");
+        for Encoded { header, body } in build(&batches).pages {
+            let noted = Header { checksum: home().noted(&header, 7), ..header.clone() };
+            let has_it = Page::decode(&header, &body).expect("whole").any_string_contains(sought.finder()).contains(&true);
+            let found = Page::decode_sought(home(), 7, &noted, &body, &sought).expect("whole");
+            prop_assert!(found.is_some() || !has_it, "{part:?}");
+        }
     }
 
     /// Bytes that carry the right checksum and are no page never make reading panic, wherever they were changed.
@@ -356,4 +393,38 @@ fn more_columns_than_a_search_takes() {
     }
     let batches = batches(&rows, 7);
     assert_eq!(plain_rows(&decode_all(&build(&batches).pages)), want(&rows));
+}
+
+#[test]
+fn a_page_without_the_text_is_passed_over() {
+    let values = |n: u64| {
+        BTreeMap::from([
+            ("Message".to_owned(), Value::String(format!("took {n} ms of 10"))),
+            ("trace".to_owned(), Value::String(format!("{:016x}", xxh3_64(&n.to_le_bytes())))),
+        ])
+    };
+    let row = |n: u64| Row {
+        key: RowKey::new(Ticks::UNIX_EPOCH.plus(Duration::from_secs(n)), 7, n),
+        level: None,
+        values: values(n),
+    };
+    let batches = batches(&(0..300).map(row).collect::<Vec<_>>(), 100);
+    let Encoded { header, body } = build(&batches).pages.remove(0);
+    let home = || Homes::of(&batches[0].table).at("web");
+    let noted = Header { checksum: home().noted(&header, 7), ..header };
+    for (text, is_read) in [
+        ("took 7 ms", true),
+        ("0 ms of 1", true),
+        ("ms off", false),
+        ("took 7 s", false),
+        ("beef", true),
+        ("beefs", false),
+        ("", true),
+        ("77", true),
+    ] {
+        let page = Page::decode_sought(home(), 7, &noted, &body, &Sought::new(text)).expect("whole");
+        assert_eq!(page.is_some(), is_read, "{text}");
+    }
+    let damaged = Page::decode_sought(home(), 8, &noted, &body, &Sought::new("nothing of it"));
+    assert!(matches!(damaged, Err(PageError::Checksum { .. })), "what is passed over is checked all the same");
 }

@@ -181,7 +181,7 @@ impl Block {
         })
     }
 
-    pub(super) fn width(&self) -> usize {
+    pub(in crate::store) fn width(&self) -> usize {
         self.columns.len()
     }
 
