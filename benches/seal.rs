@@ -53,8 +53,8 @@ fn main() -> Result<()> {
 
     let day = Ticks::from_date(2026, 11, 20).context("a date")?;
     let hour = |n: u64| day.plus(Duration::from_secs(3600 * n));
-    let all = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
-    let one = Range { partitions: Some(vec!["worker-07".into()]), from: hour(12), to: hour(13), contains: None };
+    let all = Range::all();
+    let one = Range { partitions: Some(vec!["worker-07".into()]), from: hour(12), to: hour(13), ..Range::all() };
     measure("open", || SealedFile::open_local(&out).map(|file| file.rows()))?;
     let file = SealedFile::open_local(&out)?;
     let newest = |range: &Range, n: usize| file.scan(range).take(n).map(|row| row.map(|_| 1)).sum::<Result<u64, _>>();

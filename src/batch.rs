@@ -216,7 +216,7 @@ impl RowWriter<'_> {
 }
 
 const TRUE: u8 = 0x80;
-/// Bytes of a property beside its text, at most; those of a Guid are more.
+/// Bytes of a property beside its text, at most; those of a Guid or Binary are more.
 const PROPERTY_BYTES: usize = 11;
 
 /// Appends the lowest `N` bytes of a number, in one piece: it is done for each field of each record.

@@ -303,7 +303,7 @@ pub(super) fn range_of(reader: &Reader, filter: &Filter, bounds: &Bounds) -> Res
 
 fn range_within(filter: &Filter, bounds: &Bounds, partitions: Option<Vec<String>>) -> Range {
     let contains = filter.contains.clone().filter(|text| !text.is_empty());
-    Range { partitions, from: bounds.from, to: bounds.to, contains }
+    Range { partitions, from: bounds.from, to: bounds.to, contains, level: filter.level }
 }
 
 /// A table that was dropped meanwhile has nothing more to give.

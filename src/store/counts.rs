@@ -162,7 +162,8 @@ impl Reader {
         }
         let own = self.names_in(file, range)?;
         for partition in names.intersection(&own) {
-            let within = Range { partitions: Some(vec![partition.to_string()]), contains: None, ..range.clone() };
+            let within =
+                Range { partitions: Some(vec![partition.to_string()]), from: range.from, to: range.to, ..Range::all() };
             let mut keys = Vec::new();
             for later in later {
                 self.each_key(later, &within, &mut |key, _| {

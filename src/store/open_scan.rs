@@ -2,9 +2,10 @@
 //!
 //! Within a partition pages may overlap, so an [`OpenScan`] merges them by RowKey: of equal keys the later commit's row is
 //! the row. A page is read only when its first key is next, so the newest hundred rows of a file of any size are one
-//! page of each partition that has them. Of a page in which a text is looked for only the rows that may have it are merged;
-//! where one of them was written again, in a page that was passed over, it is not the row. A snapshot is held for
-//! [`SNAPSHOT_MAX`] at most; then the scan lets go, looks whether the file is still live, and continues by key.
+//! page of each partition that has them. Where a text or a level is looked for, only the rows of a page that may have it are
+//! merged; where one of them was written again, in a page that was passed over, it is not the row. A snapshot is held for
+//! [`SNAPSHOT_MAX`], or longer where it takes as long to come further at all (see `is_over`); then the scan lets go, looks whether
+//! the file is still live, and continues by key.
 
 use super::StoreError;
 use super::catalogue::Committed;
@@ -14,7 +15,6 @@ use super::page::{Page, Sought};
 use super::passed::{Later, Passed};
 use super::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names};
 use crate::key::RowKey;
-use crate::property::Kind;
 use rusqlite::params;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 /// Headers that are read at a time: few at first, as the newest rows are in the first pages, then more and more.
 const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
+
 /// Where a scan goes on.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Resume {
@@ -57,8 +58,13 @@ pub(super) struct OpenScan<'r> {
     resume: Resume,
     /// Where it was when the snapshot began,
     begun: Resume,
+    /// when rows were asked for in it,
+    asked: Option<Instant>,
     /// and how long after that it came further.
     settled: Option<Duration>,
+    /// Whether it begins a snapshot as often as it may.
+    #[cfg(test)]
+    is_hasty: bool,
     last: RowKey,
     streams: Vec<Stream>,
     heap: BinaryHeap<Reverse<Next>>,
@@ -104,12 +110,7 @@ struct ReadPage {
 
 impl ReadPage {
     fn new(partition: Arc<str>, page: Page, sought: Option<&Sought>) -> ReadPage {
-        // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
-        let spread = page.column("Items", Kind::Int32).is_some() || page.column("Fields", Kind::String).is_some();
-        let wanted = sought.filter(|_| !spread).map(|sought| {
-            let hits = page.any_string_contains(sought.finder());
-            (0..page.len()).filter(|&index| hits[index]).collect()
-        });
+        let wanted = sought.and_then(|sought| sought.rows_of(&page)).map(Arc::from);
         ReadPage { partition, page: Arc::new(page), wanted }
     }
 
@@ -155,10 +156,13 @@ impl<'r> OpenScan<'r> {
             reader,
             opened: Some(opened),
             wanted: range.partitions.clone(),
-            sought: range.contains.as_deref().map(Sought::new),
+            sought: Sought::new(range.contains.as_deref(), range.level),
             resume,
             begun: resume,
+            asked: None,
             settled: None,
+            #[cfg(test)]
+            is_hasty: false,
             last,
             streams: Vec::new(),
             heap: BinaryHeap::new(),
@@ -176,13 +180,20 @@ impl<'r> OpenScan<'r> {
     /// Lets its snapshot go; [`OpenScan::renew`] comes before the next row.
     #[cfg(test)]
     pub(super) fn pause(&mut self) {
+        self.move_on().expect("a table");
         self.opened.iter().for_each(|opened| end(&opened.connection));
+    }
+
+    /// Begins a snapshot as often as it may, or no more often than it does.
+    #[cfg(test)]
+    pub(super) fn hurry(&mut self, is_hasty: bool) {
+        self.is_hasty = is_hasty;
     }
 
     /// Goes on in a new snapshot, as it does after [`SNAPSHOT_MAX`].
     #[cfg(test)]
     pub(super) fn renew(&mut self) {
-        self.move_on().and_then(|()| self.begin_snapshot()).expect("a table");
+        self.begin_snapshot().expect("a table");
     }
 
     /// How many snapshots it has begun.
@@ -200,7 +211,8 @@ impl<'r> OpenScan<'r> {
         let total = begin(opened)?;
         self.committed = self.reader.catalogue().committed()?;
         check_snapshot(self.reader.catalogue(), opened, &total, &self.committed)?;
-        (self.since, self.begun, self.settled) = (Instant::now(), self.resume, None);
+        (self.since, self.begun) = (Instant::now(), self.resume);
+        (self.asked, self.settled) = (None, None);
         self.snapshots += 1;
         self.heap.clear();
         self.passed = Passed::default();
@@ -256,11 +268,14 @@ impl<'r> OpenScan<'r> {
     }
 
     /// Whether it is time for another snapshot; then `resume` is behind all that was given or passed over. A snapshot is held
-    /// until something was done in it, and twice as long as it took to come to that: reading all the pages that overlap at
-    /// one key may take longer than [`SNAPSHOT_MAX`], and the next snapshot begins with just that.
+    /// until a page or a row behind its first was come to, and twice as long as that took: reading all the pages that overlap
+    /// at one key may take longer than [`SNAPSHOT_MAX`], and the next snapshot begins with just that.
     fn is_over(&mut self) -> Result<bool, StoreError> {
-        let held = self.since.elapsed();
-        if self.settled.is_none_or(|settled| held <= SNAPSHOT_MAX.max(2 * settled)) {
+        let Some(settled) = self.settled else { return Ok(false) };
+        let is_due = self.since.elapsed() > SNAPSHOT_MAX.max(2 * settled);
+        #[cfg(test)]
+        let is_due = is_due || self.is_hasty;
+        if !is_due {
             return Ok(false);
         }
         self.move_on()?;
@@ -283,11 +298,12 @@ impl<'r> OpenScan<'r> {
             if self.is_over()? {
                 self.begin_snapshot()?;
             }
+            let asked = *self.asked.get_or_insert_with(Instant::now);
             self.pull()?;
             let Some(Reverse(next)) = self.heap.pop() else { return Ok(None) };
             let Next { key, later, partition, page } = next;
             if self.settled.is_none() && key > self.begun.key() {
-                self.settled = Some(self.since.elapsed());
+                self.settled = Some(asked.elapsed());
             }
             let Some(opened) = &self.opened else { return Ok(None) };
             let (read, index) = match page {

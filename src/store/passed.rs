@@ -1,4 +1,4 @@
-//! Rows that a scan passed over because they cannot have the text that is sought: of equal keys the later commit's row is
+//! Rows that a scan passed over because they cannot have what is sought: of equal keys the later commit's row is
 //! the row, so a row that is found is none where one of these has its key and is later.
 //!
 //! A scan goes by ascending keys, so of each page it is enough to know which of its keys is next, and of each partition

@@ -1,7 +1,7 @@
 //! Reading, in any process, beside the one that writes.
 //!
 //! A reader opens its snapshot of a day first and reads `committed` after it, then passes over pages above it. It
-//! holds no snapshot longer than [`SNAPSHOT_MAX`]: an old one would pin the journal. Rows come by a [`Scan`], counts from
+//! holds a snapshot for [`SNAPSHOT_MAX`], longer only where it comes no further sooner: an old one would pin the journal. Rows come by a [`Scan`], counts from
 //! the headers of pages and the footers of sealed files (`counts`), single rows by their three keys.
 //!
 //! A day has one live file or several: open ones, a sealed one, or a sealed one and what came late. A file may go away
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long one snapshot of a day is held.
+/// How long one snapshot of a day is held, where that is enough to come further.
 pub const SNAPSHOT_MAX: Duration = Duration::from_secs(5);
 /// Connections that a reader keeps for later.
 const CONNECTIONS_KEPT: usize = 64;
@@ -75,6 +75,15 @@ pub struct Range {
     pub to: Ticks,
     /// Rows that surely do not have this text in a string may be left out.
     pub contains: Option<String>,
+    /// Rows of records that are of no such level or worse one may be left out; items are not, as their master decides.
+    pub level: Option<Level>,
+}
+
+impl Range {
+    /// Every row.
+    pub fn all() -> Range {
+        Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None, level: None }
+    }
 }
 
 /// A row: an entity of a page of an open day, or of a block of a sealed one.
@@ -620,7 +629,7 @@ impl Opened {
         read_page(&self.connection, &self.path, self.homes.at(partition), page)
     }
 
-    /// Reads and checks a page whose rows are those of `partition`; none where no row can have the text that is sought.
+    /// Reads and checks a page whose rows are those of `partition`; none where no row can have what is sought.
     pub(super) fn read_sought(
         &self,
         partition: &str,

@@ -84,8 +84,8 @@ impl<'r> Scan<'r> {
             let mut parts = Vec::with_capacity(files.len());
             for (number, file) in files.iter().enumerate() {
                 // A row that is left out must not let an older one of the same key through.
-                let contains = range.contains.clone().filter(|_| number == 0);
-                let range = Range { contains, ..range.clone() };
+                let (contains, level) = if number == 0 { (range.contains.clone(), range.level) } else { (None, None) };
+                let range = Range { contains, level, ..range.clone() };
                 parts.push(match reader.sealed(file)? {
                     Some(sealed) => Part::Sealed(Box::new(SealedScan::new(&sealed, &range, resume))),
                     None => Part::Open(Box::new(OpenScan::begin(reader, reader.take(file)?, &range, resume)?)),
@@ -147,6 +147,16 @@ impl<'r> Scan<'r> {
             }
         }
         Err(StoreError::Refused(format!("the files of {} do not stay the same", self.table)))
+    }
+
+    /// Begins snapshots as often as it may, or no more often than it does.
+    #[cfg(test)]
+    pub(super) fn hurry(&mut self, is_hasty: bool) {
+        for part in &mut self.parts {
+            if let Part::Open(scan) = part {
+                scan.hurry(is_hasty);
+            }
+        }
     }
 
     /// Lets its snapshots go; [`Scan::renew`] comes before the next row.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 mod homes;
 mod lives;
 mod outbox;
-mod text;
+mod sought;
 
 const SOURCE: u64 = 0xfeed;
 
@@ -56,8 +56,7 @@ impl Folder {
 
     fn messages_of(&self, at: Ticks, partition: Option<&str>) -> Vec<String> {
         let reader = self.reader();
-        let range =
-            Range { partitions: partition.map(|p| vec![p.into()]), from: Ticks::MIN, to: Ticks::MAX, contains: None };
+        let range = Range { partitions: partition.map(|p| vec![p.into()]), ..Range::all() };
         let rows = reader.scan(&table(at), &range).expect("a table");
         rows.map(|row| message(&row.expect("a row"))).collect()
     }
@@ -143,7 +142,7 @@ fn writing_a_record_again_changes_nothing() {
     write(&store, day(0), 50, 150);
     assert_eq!(folder.messages(day(0)), newest_first(0, 150));
     let mut counted = 0;
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     folder.reader().counts(&table(day(0)), &range, &mut |count| counted += count.records).expect("counted");
     assert_eq!(counted, 150);
 }
@@ -171,7 +170,7 @@ fn partitions_are_read_apart_and_merged_by_time() {
     let reader = folder.reader();
     let times = |partitions: Option<Vec<String>>, from: u64, to: u64| -> Vec<u64> {
         let range =
-            Range { partitions, from: day(0).plus(seconds(from)), to: day(0).plus(seconds(to)), contains: None };
+            Range { partitions, from: day(0).plus(seconds(from)), to: day(0).plus(seconds(to)), ..Range::all() };
         let rows = reader.scan(&table(day(0)), &range).expect("a table");
         rows.map(|row| row.expect("a row").key().position()).collect()
     };
@@ -193,7 +192,7 @@ fn a_text_is_looked_for_within_the_range_only() {
     let other = batch(day(0), "b", &[row(0, "hay"), row(6, "hay")]);
     assert!(commit(&store, vec![batch(day(0), "a", &rows), other], 1));
     let at = |n| day(0).plus(seconds(n));
-    let range = Range { partitions: None, from: at(2), to: at(9), contains: Some("needle".into()) };
+    let range = Range { partitions: None, from: at(2), to: at(9), contains: Some("needle".into()), ..Range::all() };
     let reader = folder.reader();
     let found = reader.scan(&table(day(0)), &range).expect("a table");
     assert_eq!(found.map(|row| row.expect("a row").key().position()).collect::<Vec<_>>(), [4]);
@@ -206,7 +205,7 @@ fn a_dropped_day_is_gone_for_readers_and_stays_gone() {
     write(&store, day(0), 0, 2000);
     write(&store, day(1), 2000, 2010);
     let reader = folder.reader();
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     let mut scan = reader.scan(&table(day(0)), &range).expect("a table");
     assert!(scan.next().is_some());
     store.steps().drop_table(&table(day(0))).expect("dropped");
@@ -394,7 +393,7 @@ fn a_catalogue_without_its_state_is_refused() {
 }
 
 fn everything() -> Range {
-    Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None }
+    Range::all()
 }
 
 /// Copies what a store that is open has on the disk, as a backup that was taken file by file.
@@ -421,7 +420,7 @@ fn a_reader_says_that_a_day_lost_its_journal_or_is_another() {
     write(&store, day(0), 0, 10);
     write(&store, day(1), 10, 30);
     write(&store, day(2), 30, 40);
-    let all = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let all = Range::all();
     let refused = |copy: &Folder, at: Ticks| {
         let reader = copy.reader();
         let rows = reader.scan(&table(at), &all).and_then(|rows| rows.collect::<Result<Vec<_>, _>>());
@@ -458,7 +457,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     file.connection().execute("UPDATE pack SET bodies = zeroblob(length(bodies))", []).expect("damaged");
     file.close().expect("closed");
     let reader = folder.reader();
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     let rows: Vec<_> = reader.scan(&table(day(0)), &range).expect("a table").collect();
     let [Err(error @ StoreError::Damaged { .. })] = &*rows else { panic!("{}", rows.len()) };
     assert!(error.to_string().contains("page 1+0 (packed) of"), "{error}");
@@ -477,7 +476,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let want: Vec<_> =
         newest_first(0, 200).into_iter().map(|m| if m == "record 7" { "overwritten".into() } else { m }).collect();
     let reader = folder.reader();
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     let pages = || {
         let (file, _) = day::open_to_read(&folder.file(at)).expect("opened");
         let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
@@ -618,7 +617,7 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
         for (partitions, from, records) in
             [(None, Ticks::MIN, 800), (Some(vec!["pod-3".into()]), Ticks::MIN, 40), (None, at.plus(seconds(30)), 200)]
         {
-            let range = Range { partitions, from, to: Ticks::MAX, contains: None };
+            let range = Range { partitions, from, to: Ticks::MAX, ..Range::all() };
             let mut counted = 0;
             reader.counts(&table(at), &range, &mut |count| counted += count.records).expect("counted");
             assert_eq!(counted, records);
@@ -652,7 +651,7 @@ fn a_folder_of_the_first_format_is_read_and_written() {
     assert_eq!(folder.messages(day(0)), newest_first(0, 500));
     // Readers that were there before see what is written after.
     let reader = folder.reader();
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     let mut followed = reader.follow_from_now().expect("begun");
     assert_eq!(reader.scan(&table(day(0)), &range).expect("a table").count(), 500);
     let mut scan = reader.scan(&table(day(0)), &range).expect("a table");
@@ -770,7 +769,7 @@ fn late_records_of_a_sealed_day_are_merged_with_it() {
     want.splice(place + 1..place + 1, ["of another".to_owned(), "late".to_owned()]);
     assert_eq!(folder.messages(day(0)), want);
     let reader = folder.reader();
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     for by in [CountBy::Partition, CountBy::Nothing] {
         let mut counted = 0;
         reader.counts_by(&table(day(0)), &range, by, &mut |count| counted += count.records).expect("counted");
@@ -799,7 +798,7 @@ fn a_day_that_is_sealed_under_a_scan_loses_no_row_of_it() {
     write(&store, day(0), 0, 1500);
     store.close().expect("closed");
     let want = newest_first(0, 1500);
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let scans: Vec<_> = (0..2)

@@ -55,7 +55,7 @@ impl Embedded {
 
 /// A range of one partition.
 fn range(partition: &Arc<str>, from: Ticks, to: Ticks) -> Range {
-    Range { partitions: Some(vec![partition.to_string()]), from, to, contains: None }
+    Range { partitions: Some(vec![partition.to_string()]), from, to, ..Range::all() }
 }
 
 /// What comes behind a full page; a page that is not full is the last.

@@ -232,7 +232,7 @@ impl Place {
                 return looked;
             }
         };
-        let all = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+        let all = Range::all();
         for summary in tables {
             let (name, table) = (summary.table.to_string(), &summary.table);
             let rows = looked.tables.entry(name.clone()).or_default();

@@ -137,7 +137,7 @@ fn read_sealed(bytes: Vec<u8>) {
         Ok(file) => file,
         Err(error) => return assert!(error.to_string().contains("any.parquet"), "{error}"),
     };
-    let all = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let all = Range::all();
     let rows = file.scan(&all).take_while(Result::is_ok).count() as u64;
     assert!(rows <= file.rows(), "{rows} rows of {}", file.rows());
     let _ = file.counts(&all, CountBy::Partition, &mut |_| {});

@@ -19,7 +19,7 @@ use super::{Kind, Run};
 use crate::key::{DayTable, Period, TableName};
 use crate::store::catalogue::Catalogue;
 use crate::store::{Range, Reader, StoreError, sealed};
-use crate::time::{self, Ticks};
+use crate::time;
 use std::collections::BTreeMap;
 
 /// Partitions of a day that is read: a scan has a page of each in memory.
@@ -99,7 +99,7 @@ impl Run<'_> {
         if reader.partitions(table).map_err(why)?.len() > PARTITIONS_MAX {
             return Err(Some(format!("it has more than {PARTITIONS_MAX} partitions")));
         }
-        let all = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+        let all = Range::all();
         let mut bytes = 0;
         for row in reader.scan(table, &all).map_err(why)? {
             bytes += streams.older(&row.map_err(why)?);

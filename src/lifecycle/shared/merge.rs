@@ -6,7 +6,6 @@ use crate::store::Range;
 use crate::store::StoreError;
 use crate::store::sealed::SealedFile;
 use crate::tables::Entity;
-use crate::time::Ticks;
 use std::iter::Peekable;
 use std::sync::Arc;
 
@@ -43,7 +42,7 @@ fn all(file: &SealedFile) -> impl Iterator<Item = Result<Entity, StoreError>> + 
     partitions.sort();
     partitions.into_iter().flat_map(move |partition| {
         let partitions = Some(vec![partition.to_string()]);
-        let range = Range { partitions, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+        let range = Range { partitions, ..Range::all() };
         file.scan(&range).map(|row| row.map(|row| Entity::of(&row)))
     })
 }

@@ -13,7 +13,7 @@ use crate::store::sealed::{EXTENSION, SealedFile};
 use crate::store::{Range, StoreError};
 use crate::tables::gather::Gather;
 use crate::tables::{Entity, TableError, TableStore};
-use crate::time::{self, Ticks};
+use crate::time;
 use std::time::{Duration, Instant};
 
 /// How long a name is waited for that the service has not let go of.
@@ -96,7 +96,7 @@ impl SharedHands {
         let mut teller = self.here.teller(table, on);
         for partition in file.partitions() {
             let partitions = Some(vec![partition.to_string()]);
-            let range = Range { partitions, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+            let range = Range { partitions, ..Range::all() };
             for row in file.scan(&range) {
                 if let Some(batch) = gather.push(Entity::of(&row?)) {
                     done += batch.len() as u64;

@@ -129,7 +129,7 @@ pub(super) fn text_of(row: &Row) -> String {
 fn range(partition: Option<usize>, from: u64, to: u64) -> Range {
     let partitions = partition.map(|partition| vec![PARTITIONS[partition].to_owned()]);
     let at = |key: u64| start().plus(STEP * u32::try_from(key).expect("few"));
-    Range { partitions, from: at(from), to: at(to), contains: None }
+    Range { partitions, from: at(from), to: at(to), ..Range::all() }
 }
 
 /// Every way of reading gives what is in `model`.

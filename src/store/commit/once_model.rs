@@ -136,7 +136,7 @@ fn run(acts: &[Act]) {
     drop(committer);
     drop(open(dir.path()));
     let reader = Reader::open(dir.path()).expect("opened");
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     let rows = reader.scan(&day(), &range).expect("a table");
     let mut messages: Vec<_> = rows.map(|row| super::model::text_of(&row.expect("a row"))).collect();
     messages.sort();

@@ -126,7 +126,7 @@ impl Sender {
 
 /// What is in the outbox.
 fn waiting(reader: &Reader) -> Versions {
-    let range = Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None };
+    let range = Range::all();
     let mut found = Versions::new();
     match reader.scan(&day(), &range) {
         Err(StoreError::TableGone(_)) => {}

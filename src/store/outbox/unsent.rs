@@ -165,7 +165,7 @@ impl Unsent {
         partitions: &[String],
         (from, to): (Ticks, Ticks),
     ) -> Result<Option<Ticks>, StoreError> {
-        let range = Range { partitions: Some(partitions.to_vec()), from, to, contains: None };
+        let range = Range { partitions: Some(partitions.to_vec()), from, to, ..Range::all() };
         let row = match self.reader.scan(table, &range) {
             Ok(mut scan) => scan.next().transpose(),
             Err(error) => Err(error),

@@ -38,7 +38,7 @@ impl Page {
         Page::decode_checked(header, body, home.noted(header, seq))
     }
 
-    /// Reads a page that lies in a file, as [`Page::decode_of`] does, unless no row of it can have the text that is sought.
+    /// Reads a page that lies in a file, as [`Page::decode_of`] does, unless no row of it can have what is sought.
     pub(in crate::store) fn decode_sought(
         home: Home,
         seq: i64,
@@ -47,8 +47,11 @@ impl Page {
         sought: &Sought,
     ) -> Result<Option<Page>, PageError> {
         check(header, body, home.noted(header, seq))?;
+        if !sought.may_have_level(header) {
+            return Ok(None);
+        }
         let frame = Frame::open(header, body)?;
-        if sought.may_be_in(&frame.strings) { Page::of(header, frame).map(Some) } else { Ok(None) }
+        if sought.may_have_text(&frame.strings) { Page::of(header, frame).map(Some) } else { Ok(None) }
     }
 
     fn decode_checked(header: &Header, body: &[u8], expected: u64) -> Result<Page, PageError> {

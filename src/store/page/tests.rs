@@ -289,11 +289,11 @@ proptest! {
         let text: Vec<char> = if texts.is_empty() { vec!['x'] } else { which.get(&texts).chars().collect() };
         let (a, b) = (ends.0.index(text.len() + 1), ends.1.index(text.len() + 1));
         let part: String = text[a.min(b)..a.max(b)].iter().collect();
-        let sought = Sought::new(&part);
+        let sought = sought(&part);
         let home = || Homes::of(&batches[0].table).at("web");
         for Encoded { header, body } in build(&batches).pages {
             let noted = Header { checksum: home().noted(&header, 7), ..header.clone() };
-            let has_it = Page::decode(&header, &body).expect("whole").any_string_contains(sought.finder()).contains(&true);
+            let has_it = Page::decode(&header, &body).expect("whole").any_string_contains(&Finder::new(&part)).contains(&true);
             let found = Page::decode_sought(home(), 7, &noted, &body, &sought).expect("whole");
             prop_assert!(found.is_some() || !has_it, "{part:?}");
         }
@@ -395,6 +395,10 @@ fn more_columns_than_a_search_takes() {
     assert_eq!(plain_rows(&decode_all(&build(&batches).pages)), want(&rows));
 }
 
+fn sought(text: &str) -> Sought {
+    Sought::new(Some(text), None).expect("a text")
+}
+
 #[test]
 fn a_page_without_the_text_is_passed_over() {
     let values = |n: u64| {
@@ -422,9 +426,9 @@ fn a_page_without_the_text_is_passed_over() {
         ("", true),
         ("77", true),
     ] {
-        let page = Page::decode_sought(home(), 7, &noted, &body, &Sought::new(text)).expect("whole");
+        let page = Page::decode_sought(home(), 7, &noted, &body, &sought(text)).expect("whole");
         assert_eq!(page.is_some(), is_read, "{text}");
     }
-    let damaged = Page::decode_sought(home(), 8, &noted, &body, &Sought::new("nothing of it"));
+    let damaged = Page::decode_sought(home(), 8, &noted, &body, &sought("nothing of it"));
     assert!(matches!(damaged, Err(PageError::Checksum { .. })), "what is passed over is checked all the same");
 }

@@ -13,7 +13,6 @@ use crate::property::{Kind, Property};
 use crate::record::Level;
 use crate::store::StoreError;
 use crate::time::{Ticks, UNIX_EPOCH_TICKS};
-use memchr::memmem::Finder;
 use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
@@ -38,44 +37,8 @@ pub(super) enum Wanted {
 }
 
 impl SealedFile {
-    /// For each of some rows whether the text of any of its String properties may have the needle in it.
-    pub(super) fn may_contain(
-        &self,
-        group: usize,
-        ranges: &[Range<usize>],
-        needle: &Finder<'_>,
-    ) -> Result<Vec<bool>, StoreError> {
-        let rows = ranges.iter().map(Range::len).sum();
-        let mut found = vec![false; rows];
-        for (number, column) in self.opened.layout.columns.iter().enumerate() {
-            let leaf = PROPERTIES + number;
-            // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
-            let spread = matches!((&*column.property, column.kind), ("Items", Kind::Int32) | ("Fields", Kind::String));
-            if column.kind != Kind::String && !spread || self.is_absent(group, leaf) {
-                continue;
-            }
-            if spread {
-                let levels = self.values(group, leaf, column.kind, ranges)?.1;
-                found.iter_mut().zip(levels).for_each(|(found, level)| *found |= level > 0);
-                continue;
-            }
-            let (texts, levels, _) = self.texts(group, leaf, ranges)?;
-            let hits = texts.read(|text| Some(needle.find(text).is_some())).unwrap_or_default();
-            if !hits.contains(&true) {
-                continue;
-            }
-            let mut hits = hits.into_iter();
-            for (found, level) in found.iter_mut().zip(levels) {
-                *found |= level > 0 && hits.next() == Some(true);
-            }
-        }
-        let rest = Block { keys: Vec::new(), levels: Vec::new(), columns: self.rest(group, ranges, rows)? };
-        rest.mark_containing(needle, &mut found);
-        Ok(found)
-    }
-
     /// Whether a column surely has no value in a group.
-    fn is_absent(&self, group: usize, leaf: usize) -> bool {
+    pub(super) fn is_absent(&self, group: usize, leaf: usize) -> bool {
         let column = self.opened.metadata.row_group(group).column(leaf);
         let nulls = column.statistics().and_then(Statistics::null_count_opt);
         self.trusts_statistics && nulls.is_some_and(|nulls| Ok(nulls) == u64::try_from(column.num_values()))
@@ -87,7 +50,7 @@ impl SealedFile {
     }
 
     /// The same for a column of texts.
-    fn texts(
+    pub(super) fn texts(
         &self,
         group: usize,
         leaf: usize,
@@ -101,6 +64,13 @@ impl SealedFile {
         Ok((texts, defined, repeated))
     }
 
+    /// The pages of a column, each row group's numbered from 0 on.
+    pub(super) fn pages(&self, group: usize, leaf: usize) -> Result<SerializedPageReader<Checked>, ParquetError> {
+        let Opened { bytes, metadata, index, .. } = &*self.opened;
+        let pages = metadata.page_index_for_row_group(group).page_locations(leaf).cloned();
+        SerializedPageReader::new(bytes.clone(), metadata.row_group(group).column(leaf), index.groups[group], pages)
+    }
+
     fn read_pages<T: DataType>(
         &self,
         group: usize,
@@ -108,15 +78,9 @@ impl SealedFile {
         ranges: &[Range<usize>],
         through: impl FnOnce(SerializedPageReader<Checked>, ColumnDescPtr) -> Box<dyn PageReader>,
     ) -> Result<Read<T::T>, StoreError> {
-        let Opened { path, bytes, metadata, .. } = &*self.opened;
-        let place = format!("row group {group}, column {leaf}");
-        guard(path, &place, || {
-            let row_group = metadata.row_group(group);
-            let column = row_group.column(leaf);
-            let rows = self.opened.index.groups[group];
-            let pages = metadata.page_index_for_row_group(group).page_locations(leaf).cloned();
-            let pages = SerializedPageReader::new(bytes.clone(), column, rows, pages)?;
-            let descriptor = column.column_descr_ptr();
+        guard(&self.opened.path, &format!("row group {group}, column {leaf}"), || {
+            let pages = self.pages(group, leaf)?;
+            let descriptor = self.opened.metadata.row_group(group).column(leaf).column_descr_ptr();
             let (has_levels, repeats) = (descriptor.max_def_level() > 0, descriptor.max_rep_level() > 0);
             let mut reader = ColumnReaderImpl::<T>::new(descriptor.clone(), through(pages, descriptor));
             let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
@@ -143,7 +107,12 @@ impl SealedFile {
     }
 
     /// A required INT32 column.
-    fn small_numbers(&self, group: usize, leaf: usize, ranges: &[Range<usize>]) -> Result<Vec<i32>, StoreError> {
+    pub(super) fn small_numbers(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+    ) -> Result<Vec<i32>, StoreError> {
         let statistics = self.opened.metadata.row_group(group).column(leaf).statistics();
         if self.trusts_statistics
             && let Some(Statistics::Int32(of)) = statistics
@@ -206,7 +175,7 @@ impl SealedFile {
     }
 
     /// The levels of some rows, as codes.
-    fn levels_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn levels_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u8>, StoreError> {
         let (names, defined, _) = self.texts(group, LEVEL, ranges)?;
         let code = |name: &[u8]| {
             let level = Level::ALL.into_iter().find(|level| level.name().as_bytes() == name);
@@ -263,7 +232,7 @@ impl SealedFile {
 
     /// The values of some rows of a property's column, its levels, and which value is whose where not each is its own.
     #[allow(clippy::type_complexity)]
-    fn values(
+    pub(super) fn values(
         &self,
         group: usize,
         leaf: usize,
@@ -325,7 +294,7 @@ impl SealedFile {
     }
 
     /// The columns of properties that have none in the file.
-    fn rest(&self, group: usize, ranges: &[Range<usize>], rows: usize) -> Result<Vec<Values>, StoreError> {
+    pub(super) fn rest(&self, group: usize, ranges: &[Range<usize>], rows: usize) -> Result<Vec<Values>, StoreError> {
         let leaf = self.opened.layout.rest();
         if self.is_absent(group, leaf) {
             return Ok(Vec::new());

@@ -32,7 +32,7 @@
 //! it comes from in memory, whatever the day's size; only the footer, the list of partitions and the counts by minute grow
 //! with the day, by a few dozen bytes a column of a row group and a partition.
 //!
-//! **Reading** (`file`, `columns`, `numbered`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
+//! **Reading** (`file`, `columns`, `numbered`, `sought`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
 //!
 //! What is not done: bloom filters. Files are sorted by partition, so statistics say exactly where one is; and text is
 //! looked for by a part of it, where a filter of whole values says nothing.
@@ -50,6 +50,7 @@ mod numbered;
 mod part;
 mod scan;
 mod seal;
+mod sought;
 mod sum;
 mod survey;
 mod tail;

@@ -1,13 +1,14 @@
 //! Rows of a sealed file, newest first over all partitions.
 //!
 //! A file is sorted by partition, a scan wants time. So it goes through **windows** of time: in each it reads the keys of
-//! the row groups that reach into it (and the texts, where one is looked for), sorts them, and then reads whole rows in
+//! the row groups that reach into it (and the texts or levels first, where one is looked for), sorts them, and then reads whole rows in
 //! that order, a few at first, then more and more. What is in memory is the keys of a window and the rows of a batch, both
 //! bounded, whatever the file's size or the number of its partitions.
 //!
 //! The rows of one instance and hour are one or two stretches of one or two row groups: their times are read, cut by
 //! bisection, and only the pages of that stretch are decoded.
 
+use super::PAGE_ROWS;
 use super::block::Block;
 use super::columns::Wanted;
 use super::file::SealedFile;
@@ -52,6 +53,7 @@ pub struct SealedScan {
     /// The runs that can have wanted rows, in the order of the file.
     runs: Vec<Run>,
     needle: Option<Finder<'static>>,
+    level: Option<Level>,
     resume: Resume,
     last: RowKey,
     window: VecDeque<Entry>,
@@ -209,17 +211,35 @@ fn stretches(
     Ok(all)
 }
 
+/// Rows in their order, as ranges.
+fn ranges_of(rows: impl Iterator<Item = usize>) -> Vec<ops::Range<usize>> {
+    let mut ranges: Vec<ops::Range<usize>> = Vec::new();
+    for row in rows {
+        match ranges.last_mut() {
+            Some(range) if range.end == row => range.end += 1,
+            _ => ranges.push(row..row + 1),
+        }
+    }
+    ranges
+}
+
 impl SealedScan {
     /// A scan that goes on at `resume`.
     pub(in crate::store) fn new(file: &SealedFile, range: &Range, resume: Resume) -> SealedScan {
+        let runs = runs_in(file, range);
         SealedScan {
             file: file.clone(),
-            runs: runs_in(file, range),
+            window_rows: match (&range.contains, range.level) {
+                (None, None) => WINDOW_ROWS_FIRST,
+                // What is looked for is looked for in whole pages: as many rows as those have cost no more than a few.
+                _ => (runs.len() * PAGE_ROWS).clamp(WINDOW_ROWS_FIRST, WINDOW_ROWS_MAX),
+            },
+            runs,
             needle: range.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
+            level: range.level,
             resume,
             last: RowKey::range(range.from, range.to).1,
             window: VecDeque::new(),
-            window_rows: WINDOW_ROWS_FIRST,
             batch_rows: *BATCH_ROWS.start(),
             ready: VecDeque::new(),
             done: false,
@@ -281,26 +301,27 @@ impl SealedScan {
             if ranges.is_empty() {
                 continue;
             }
-            let hits = match &self.needle {
-                Some(needle) => Some(self.file.may_contain(group, &ranges, needle)?),
-                None => None,
-            };
+            let hits = self.hits(group, &ranges)?;
             looked_at += ranges.iter().map(ops::Range::len).sum::<usize>();
             if hits.as_ref().is_some_and(|hits| !hits.contains(&true)) {
                 continue;
             }
-            let keys = self.file.keys_of(group, &ranges)?;
-            let mut at = 0;
-            for (run, rows) in stretches {
+            let rows = stretches.into_iter().flat_map(|(run, rows)| {
                 let run = u32::try_from(numbers[run]).unwrap_or(u32::MAX);
-                for row in rows {
-                    let key = keys[at];
-                    let is_wanted = hits.as_ref().is_none_or(|hits| hits[at]);
-                    at += 1;
-                    if is_wanted && self.resume.wants(key) && key <= bound.unwrap_or(self.last) {
-                        wanted += 1;
-                        entries.push(Entry { key, run, row: u32::try_from(row).unwrap_or(u32::MAX) });
-                    }
+                rows.map(move |row| (run, row))
+            });
+            let (rows, ranges) = match hits {
+                None => (rows.collect(), ranges),
+                Some(hits) => {
+                    let rows: Vec<_> = rows.zip(hits).filter_map(|(row, is_hit)| is_hit.then_some(row)).collect();
+                    let ranges = ranges_of(rows.iter().map(|(_, row)| *row));
+                    (rows, ranges)
+                }
+            };
+            for ((run, row), key) in rows.into_iter().zip(self.file.keys_of(group, &ranges)?) {
+                if self.resume.wants(key) && key <= bound.unwrap_or(self.last) {
+                    wanted += 1;
+                    entries.push(Entry { key, run, row: u32::try_from(row).unwrap_or(u32::MAX) });
                 }
             }
             if entries.len() > 2 * WINDOW_ROWS_MAX {
@@ -310,8 +331,13 @@ impl SealedScan {
             }
         }
         entries.sort_unstable();
+        let is_sparse = self.needle.is_some() || self.level.is_some();
+        if is_sparse {
+            // Hits lie scattered over the window's pages, and a batch reads those that its rows are in.
+            self.batch_rows = self.batch_rows.max(4 * looked_at / PAGE_ROWS).min(*BATCH_ROWS.end());
+        }
         // A window may be as long as its hits are few: every window decodes again the pages that it cuts.
-        let rows_a_hit = if self.needle.is_some() { (looked_at / wanted.max(1)).max(1) } else { 1 };
+        let rows_a_hit = if is_sparse { (looked_at / wanted.max(1)).max(1) } else { 1 };
         self.window_rows = (4 * self.window_rows).min(WINDOW_ROWS_MAX.saturating_mul(rows_a_hit));
         // Behind everything of this window's times, or what there was room for.
         self.resume = match (bound, Ticks::new(from.get() - 1)) {
@@ -321,6 +347,18 @@ impl SealedScan {
         };
         self.window = entries.into();
         Ok(!self.window.is_empty() || from > oldest)
+    }
+
+    /// Which of some rows may have what is looked for; none where nothing is.
+    fn hits(&self, group: usize, ranges: &[ops::Range<usize>]) -> Result<Option<Vec<bool>>, StoreError> {
+        let of_level = self.level.map(|level| self.file.may_be_of_level(group, ranges, level)).transpose()?;
+        let Some(needle) = &self.needle else { return Ok(of_level) };
+        if of_level.as_ref().is_some_and(|hits| !hits.contains(&true)) {
+            return Ok(of_level);
+        }
+        let mut hits = self.file.may_contain(group, ranges, needle)?;
+        hits.iter_mut().zip(of_level.into_iter().flatten()).for_each(|(hit, is_of_level)| *hit &= is_of_level);
+        Ok(Some(hits))
     }
 
     /// Reads the next rows of the window.
@@ -342,13 +380,7 @@ impl SealedScan {
         let mut blocks: BTreeMap<usize, (Arc<Block>, Vec<u32>)> = BTreeMap::new();
         for (group, mut rows) in of_group {
             rows.sort_unstable();
-            let mut ranges: Vec<ops::Range<usize>> = Vec::new();
-            for row in rows.iter().map(|row| *row as usize) {
-                match ranges.last_mut() {
-                    Some(range) if range.end == row => range.end += 1,
-                    _ => ranges.push(row..row + 1),
-                }
-            }
+            let ranges = ranges_of(rows.iter().map(|row| *row as usize));
             let block = self.file.block(group, &ranges, Wanted::All)?;
             blocks.insert(group, (Arc::new(block), rows));
         }

@@ -100,7 +100,7 @@ impl Place {
 }
 
 fn everything() -> Range {
-    Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None }
+    Range::all()
 }
 
 fn scanned(file: &SealedFile, range: &Range) -> Vec<Plain> {
@@ -203,7 +203,7 @@ proptest! {
     #[test]
     fn what_is_asked_for_is_what_the_whole_has(
         commits in commits(), from in 0..70_000i64, length in 0..70_000i64, some in prop::collection::vec(0..5u8, 0..3),
-        needle in "[ab]|é[0-9]",
+        needle in "[ab]|é[0-9]", level in prop::sample::select(&Level::ALL[..]),
     ) {
         let place = Place::new();
         let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
@@ -212,7 +212,7 @@ proptest! {
         let names: Vec<String> = some.iter().map(|number| partition(*number)).collect();
         for partitions in [None, Some(names)] {
             for (from, to) in [(Ticks::MIN, Ticks::MAX), (tick(from), tick(from + length))] {
-                let range = Range { partitions: partitions.clone(), from, to, contains: None };
+                let range = Range { partitions: partitions.clone(), from, to, ..Range::all() };
                 let is_in = |row: &&Plain| {
                     from <= row.1.time() && row.1.time() <= to
                         && partitions.as_ref().is_none_or(|names| names.contains(&row.0))
@@ -227,10 +227,16 @@ proptest! {
                     counted_all.expect("counted");
                     prop_assert_eq!(&counts, &counted(&wanted));
                 }
-                let hits = scanned(&sealed, &Range { contains: Some(needle.clone()), ..range });
+                let hits = scanned(&sealed, &Range { contains: Some(needle.clone()), ..range.clone() });
                 let has_it = |row: &&Plain| row.3.iter().any(|(_, kind, text)| *kind == Kind::String && text.contains(&needle));
                 prop_assert!(wanted.iter().filter(has_it).all(|row| hits.contains(row)));
                 prop_assert!(hits.iter().all(|row| wanted.contains(row)));
+                let is_of_level = |row: &&Plain| row.1.item() > 0 || row.2 >= Some(level);
+                let of_level: Vec<Plain> = wanted.iter().filter(is_of_level).cloned().collect();
+                let range = Range { level: Some(level), ..range };
+                prop_assert_eq!(difference(&scanned(&sealed, &range), &of_level), None);
+                let both = scanned(&sealed, &Range { contains: Some(needle.clone()), ..range });
+                prop_assert!(both.iter().eq(hits.iter().filter(is_of_level)));
             }
         }
         for row in all.iter().step_by(7) {

@@ -34,7 +34,7 @@ fn key_of(at: Ticks, partition: &str, n: u64) -> RowKey {
 }
 
 fn all() -> Range {
-    Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None }
+    Range::all()
 }
 
 /// What is read of a day: the rows that are whole, and what is wrong.
