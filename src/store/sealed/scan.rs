@@ -231,8 +231,8 @@ impl SealedScan {
             file: file.clone(),
             window_rows: match (&range.contains, range.level) {
                 (None, None) => WINDOW_ROWS_FIRST,
-                // What is looked for is looked for in whole pages: as many rows as those have cost no more than a few.
-                _ => (runs.len() * PAGE_ROWS).clamp(WINDOW_ROWS_FIRST, WINDOW_ROWS_MAX),
+                // What is looked for is looked for in whole pages: some more rows cost no more than a few.
+                _ => (runs.len() * PAGE_ROWS / 8).clamp(WINDOW_ROWS_FIRST, WINDOW_ROWS_MAX),
             },
             runs,
             needle: range.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
