@@ -533,8 +533,8 @@ impl Catalogue {
         self.sql(moved::readable(&self.connection)).map(drop)
     }
 
-    /// Leaves out what cannot be read of what moved, and enters the rest: a source is then where it was before. Says what was
-    /// left out.
+    /// Leaves out what cannot be read of what moved, and enters the rest: a source is then where it was before. Says what
+    /// was left out.
     pub(crate) fn mend_moved(&mut self) -> Result<Vec<String>, StoreError> {
         let (latest, damaged) = self.sql(moved::readable(&self.connection))?;
         if damaged.is_empty() {

@@ -287,8 +287,8 @@ impl Committer {
         &mut self.catalogue
     }
 
-    /// Works until the intake is closed and empty, then closes the folder. Ends with an error where the folder is damaged, so that
-    /// it cannot be opened again after a failure.
+    /// Works until the intake is closed and empty, then closes the folder. Ends with an error where the folder cannot
+    /// be opened again after a failure, because it is damaged.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
         while self.damage.is_none() {
             match self.intake.next(self.patience()) {

@@ -6,7 +6,14 @@ use crate::verify::assert_whole;
 use rusqlite::Connection;
 use std::process::{Command, Output};
 
-const TAIL: &str = "[[tail]]\ninclude = [\"LOGS/*.log\"]\ninstance = \"{stem}\"\njoin = { wait = \"10ms\" }\n[store]\ncommit_interval = \"1ms\"\n";
+const TAIL: &str = "\
+[[tail]]
+include = [\"LOGS/*.log\"]
+instance = \"{stem}\"
+join = { wait = \"10ms\" }
+[store]
+commit_interval = \"1ms\"
+";
 
 fn error_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -102,4 +109,22 @@ fn what_a_kill_left_is_refused_until_it_is_repaired_and_only_its_commit_is_read_
     let all = [&a[..], &b, &pushed, &a[7..]].concat();
     place.finish(daemon, TAIL, &all);
     assert_whole(&place, all.len() as u64 + 1);
+}
+
+/// A commit fails besides, so the folder is opened anew, and finds it: trying again would find the same.
+#[test]
+fn a_daemon_that_cannot_open_its_folder_again_ends_and_says_what_to_do() {
+    let place = Place::new();
+    let mut daemon = place.start_with(TAIL);
+    write_slowly(&place, &daemon, "app.log", &numbered("line", 3));
+    damage(&place);
+    catalogue(&place).execute("DELETE FROM file", []).expect("damaged");
+    place.write("app.log", &["one more".into()]);
+    let status = daemon.ended();
+    let said = daemon.said();
+    assert_eq!(status.code(), Some(65), "{said}");
+    let last = said.lines().last().expect("it says something");
+    assert!(last.contains("is damaged") && last.contains("daytable repair --data"), "{said}");
+    place.said("repair", &[]);
+    place.start_with(TAIL).stop();
 }

@@ -39,8 +39,8 @@ fn a_store_that_runs_loses_nothing_by_a_row_that_is_damaged() {
     }
 }
 
-/// The folder as a kill left it, with a row that is damaged, is refused until it was repaired; then it is all that it was, but
-/// that the last of its sources' commits is read again.
+/// The folder as a kill left it, with a row that is damaged, is refused until it was repaired; then it is all that it
+/// was, but that the last of its source's commits is read again.
 #[test]
 fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
     let folder = Folder::new();
