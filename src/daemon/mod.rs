@@ -163,8 +163,14 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
     runtime.shutdown_background();
-    ended?;
-    Ok(closed?)
+    match (ended, closed) {
+        // It ended because the store did, which says why.
+        (Err(DaemonError::Died), Err(error)) => Err(error.into()),
+        (ended, closed) => {
+            ended?;
+            Ok(closed?)
+        }
+    }
 }
 
 /// What listens, bound before anything else happens: so a port that is taken is an error of the start, and whoever sends

@@ -8,7 +8,7 @@
 //! The right side is counted by the committer, of the rows that it was given: one row of the catalogue that every commit
 //! writes anyway. The left side is what sources say of themselves, and the files. So a row that is lost between source
 //! and file, a file that is swapped, and a ledger that was changed by hand each leave the books out of balance; and as
-//! all of it is in the catalogue, one statement reads it as it was at one moment, whatever is committed meanwhile.
+//! all of it is in the catalogue, one transaction reads it as it was at one moment, whatever is committed meanwhile.
 //!
 //! What moves rows from one account to another does so in its own transaction: `end_seal` (what a later row with the same key took the place
 //! of is `replaced`), `drop_day` (`dropped`), the file of an outbox that is let go (`sent`), sources that are forgotten. Restored days

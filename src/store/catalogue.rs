@@ -7,7 +7,7 @@ mod life;
 mod moved;
 
 pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
-pub(in crate::store) use moved::latest as latest_moves;
+pub(in crate::store) use moved::{Unread, latest as latest_moves, unread_in};
 
 use super::StoreError;
 use super::books::{self, Entry};
@@ -105,7 +105,7 @@ pub struct Catalogue {
     forgotten: HashMap<u64, i64>,
     /// The sources that have a row, with what it says for good, where this is opened to write.
     known: Known,
-    /// What waits to be entered in their rows.
+    /// What waits to be entered in their rows, where this is opened to write.
     waiting: moved::Waiting,
 }
 
@@ -202,13 +202,19 @@ impl Catalogue {
     }
 
     pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalogue, StoreError> {
-        let path = Catalogue::path_in(data_dir);
-        let mut connection = sqlite::open_to_write(&path, &SCHEMA)?;
-        books::open(&mut connection).map_err(StoreError::sqlite(&path))?;
-        let mut catalogue = Catalogue::new(connection, path);
+        let mut catalogue = Catalogue::open_to_repair(data_dir)?;
+        books::open(&mut catalogue.connection).map_err(StoreError::sqlite(&catalogue.path))?;
         catalogue.known = catalogue.sql(read_known(&catalogue.connection))?;
-        catalogue.waiting = catalogue.sql(moved::Waiting::read(&catalogue.connection))?;
+        let latest = catalogue.sql(moved::latest(&catalogue.connection))?;
+        let moved = catalogue.moved(latest)?;
+        catalogue.waiting = catalogue.sql(moved::Waiting::read(&catalogue.connection, moved))?;
         Ok(catalogue)
+    }
+
+    /// Opens it for whoever looks whether it is whole before anything is done to it.
+    pub(crate) fn open_to_repair(data_dir: &Path) -> Result<Catalogue, StoreError> {
+        let path = Catalogue::path_in(data_dir);
+        Ok(Catalogue::new(sqlite::open_to_write(&path, &SCHEMA)?, path))
     }
 
     pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalogue, StoreError> {
@@ -388,15 +394,17 @@ impl Catalogue {
         &mut self,
         seq: i64,
         touched: &[Touched<'_>],
-        sources: impl Iterator<Item = &'s SourceState>,
+        sources: impl Iterator<Item = &'s Arc<SourceState>>,
         keys: impl ExactSizeIterator<Item = &'s Once>,
         newest: Option<Ticks>,
         entry: Entry<'_>,
     ) -> Result<Option<once::Kept>, StoreError> {
-        let (mut back, mut begun, mut lost) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut back, mut begun) = (Vec::new(), Vec::new());
         let mut moves = moved::Moves::new();
-        let mut waiting = self.waiting;
+        let sources: Vec<&Arc<SourceState>> = sources.inspect(|source| moves.push(source)).collect();
+        let is_entered = self.waiting.is_due_with(&moves);
         let result = (|| {
+            let emptying = is_entered.then(|| self.waiting.emptying(&self.connection)).transpose()?;
             let transaction = self.connection.transaction()?;
             for Touched { file, entities, times } in touched {
                 let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
@@ -410,7 +418,7 @@ impl Catalogue {
                 one(noted)?;
             }
             let mut remembered = 0;
-            for source in sources {
+            for source in &sources {
                 if !is_known(&self.known, source) {
                     begin_source(&transaction, source)?;
                     begun.push((source.identity, (source.generation, source.block.as_str().into())));
@@ -421,14 +429,10 @@ impl Catalogue {
                         back.push(source.identity);
                     }
                 }
-                moves.push(source);
             }
-            moves.insert(&transaction, seq)?;
-            if waiting.with(&moves).is_due() {
-                lost = moved::enter(&transaction)?;
-                waiting = moved::Waiting::default();
-            } else {
-                waiting = waiting.with(&moves);
+            match emptying {
+                Some(emptying) => self.waiting.enter(&transaction, &sources, emptying)?,
+                None => moves.insert(&transaction, seq)?,
             }
             let noted = transaction
                 .prepare_cached(
@@ -454,13 +458,18 @@ impl Catalogue {
             transaction.commit()?;
             Ok(kept)
         })();
-        if result.is_ok() {
-            for identity in back {
-                self.forgotten.remove(&identity);
+        match &result {
+            Ok(_) => {
+                for identity in back {
+                    self.forgotten.remove(&identity);
+                }
+                self.known.extend(begun);
+                match is_entered {
+                    true => self.waiting = moved::Waiting::default(),
+                    false => self.waiting.add(&moves, sources),
+                }
             }
-            self.known.extend(begun);
-            lost.iter().for_each(|identity| drop(self.known.remove(identity)));
-            self.waiting = waiting;
+            Err(_) => self.waiting.doubt(),
         }
         self.sql(result)
     }
@@ -485,6 +494,14 @@ impl Catalogue {
         // What moved and what it is laid over are of one moment: that of whoever has one open already, or else of this.
         let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
         let _moment = self.sql(moment)?;
+        let mut sources = self.entered_sources()?;
+        let mut latest = self.sql(moved::latest(&self.connection))?;
+        lay_over(&mut sources, &mut latest);
+        Ok(sources)
+    }
+
+    /// Every source, as it was when what moved was entered last.
+    pub(crate) fn entered_sources(&self) -> Result<Vec<SourceState>, StoreError> {
         // A folder that is only read may be one that no daemon of this version has opened yet.
         let format = self.sql(sqlite::format(&self.connection))?;
         let since = |first, column| if format < first { "''" } else { column };
@@ -493,24 +510,57 @@ impl Catalogue {
             "SELECT identity, block, kind, path, device, inode, generation, head, position, marks, last_time, status,
              ledger, seen, {learned}, {cursor} FROM source ORDER BY block, path"
         );
-        let mut sources = self.all(&select, read_source)?;
-        let mut latest = self.sql(moved::latest(&self.connection))?;
-        for source in &mut sources {
-            if let Some(moved) = latest.remove(&source.identity) {
-                moved.lay_over(source);
-            }
+        self.all(&select, read_source)
+    }
+
+    /// The sources that moved since it was entered last, as they are now.
+    fn moved(&self, mut latest: moved::Latest) -> Result<Vec<SourceState>, StoreError> {
+        if latest.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut sources = self.entered_sources()?;
+        sources.retain(|source| latest.contains_key(&source.identity));
+        lay_over(&mut sources, &mut latest);
+        for identity in latest.keys() {
+            let identity = format!("{identity:016x}");
+            tracing::error!(identity, "a source that moved is not in the catalogue any more: who reads it begins anew");
         }
         Ok(sources)
+    }
+
+    /// An error where nothing can be said of what moved, or where a newer program wrote it. That it is damaged is none.
+    pub(crate) fn check_moved(&self) -> Result<(), StoreError> {
+        self.sql(moved::readable(&self.connection)).map(drop)
+    }
+
+    /// Leaves out what cannot be read of what moved, and enters the rest: a source is then where it was before. Says what
+    /// was left out.
+    pub(crate) fn mend_moved(&mut self) -> Result<Vec<String>, StoreError> {
+        let (latest, damaged) = self.sql(moved::readable(&self.connection))?;
+        if damaged.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sources = self.moved(latest)?;
+        let mended = moved::begin_anew(&mut self.connection, &sources);
+        self.sql(mended)?;
+        let left_out = |unread: Unread| {
+            format!("catalog.db: {unread}; left out: what was read with it may be read again from where it was before")
+        };
+        Ok(damaged.into_iter().map(left_out).collect())
     }
 
     /// Forgets sources that ended before `before`. Gives their identities.
     pub(crate) fn forget_sources(&mut self, before: Ticks) -> Result<Vec<u64>, StoreError> {
         let gone = "DELETE FROM source WHERE status = 'ended' AND kind = 'tail' AND seen < ?1
                     RETURNING identity, ledger";
+        if self.waiting.is_doubtful() {
+            return Err(StoreError::Refused("a commit failed, and the store was not opened again".into()));
+        }
         let result = (|| {
+            let emptying = self.waiting.emptying(&self.connection)?;
             let transaction = self.connection.unchecked_transaction()?;
             // By what they are now.
-            moved::enter(&transaction)?;
+            self.waiting.enter(&transaction, &[], emptying)?;
             let forgotten: Vec<(i64, Ledger)> = {
                 let mut statement = transaction.prepare(gone)?;
                 let rows = statement
@@ -525,7 +575,7 @@ impl Catalogue {
         })();
         let forgotten = self.sql(result)?;
         self.waiting = moved::Waiting::default();
-        self.known = self.sql(read_known(&self.connection))?;
+        forgotten.iter().for_each(|(identity, _)| drop(self.known.remove(identity)));
         self.forgotten.extend(forgotten.iter().copied());
         Ok(forgotten.into_iter().map(|(identity, _)| identity).collect())
     }
@@ -606,12 +656,18 @@ impl Catalogue {
 
     /// Enters what moved, moves the journal into the database and closes it.
     pub(crate) fn close(self) -> Result<(), StoreError> {
-        let Catalogue { mut connection, path, .. } = self;
-        let entered = connection.transaction().and_then(|transaction| {
-            moved::enter(&transaction)?;
-            transaction.commit()
-        });
-        entered.map_err(StoreError::sqlite(&path))?;
+        let Catalogue { mut connection, path, waiting, .. } = self;
+        if !waiting.is_doubtful() {
+            let entered = waiting.emptying(&connection).and_then(|emptying| {
+                let transaction = connection.transaction()?;
+                waiting.enter(&transaction, &[], emptying)?;
+                transaction.commit()
+            });
+            // Who opens the folder next finds it where it is.
+            if let Err(error) = entered {
+                tracing::error!(%error, "failed to enter how far sources moved; nothing of it is lost");
+            }
+        }
         sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
         connection.close().map_err(|(_, e)| StoreError::sqlite(&path)(e))
     }
@@ -741,23 +797,32 @@ fn begin_source(connection: &Connection, source: &SourceState) -> rusqlite::Resu
 }
 
 /// Enters how far a source was read in its row; gives how many rows that was.
-fn move_on(connection: &Connection, identity: u64, moved: &moved::Moved) -> rusqlite::Result<usize> {
+fn move_on(connection: &Connection, source: &SourceState) -> rusqlite::Result<usize> {
     let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
                   device = ?8, inode = ?9, learned = ?10, cursor = ?11 WHERE identity = ?1";
     let values = params![
-        identity.cast_signed(),
-        moved.position.cast_signed(),
-        mark_bytes(&moved.marks),
-        moved.last_time.map(Ticks::get),
-        name_of(moved.status),
-        serde_json::to_string(&moved.ledger).unwrap_or_default(),
-        moved.seen.get(),
-        moved.device.cast_signed(),
-        moved.inode.cast_signed(),
-        moved.learned,
-        moved.cursor
+        source.identity.cast_signed(),
+        source.position.cast_signed(),
+        mark_bytes(&source.marks),
+        source.last_time.map(Ticks::get),
+        name_of(source.status),
+        serde_json::to_string(&source.ledger).unwrap_or_default(),
+        source.seen.get(),
+        source.device.cast_signed(),
+        source.inode.cast_signed(),
+        source.learned,
+        source.cursor
     ];
     connection.prepare_cached(update)?.execute(values)
+}
+
+/// Lays what moved over sources as they were before, and takes it out.
+fn lay_over(sources: &mut [SourceState], latest: &mut moved::Latest) {
+    for source in sources {
+        if let Some(moved) = latest.remove(&source.identity) {
+            moved.lay_over(source);
+        }
+    }
 }
 
 fn read_source(row: &Row<'_>) -> rusqlite::Result<SourceState> {
@@ -804,7 +869,7 @@ mod tests {
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
         let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
         writer
-            .commit(1, &touched, [&source].into_iter(), [].iter(), Ticks::new(9), Entry::default())
+            .commit(1, &touched, [&Arc::new(source.clone())].into_iter(), [].iter(), Ticks::new(9), Entry::default())
             .expect("committed");
         let reader = Catalogue::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.committed().expect("read").seq, 1);
@@ -832,7 +897,9 @@ mod tests {
         let mut commit = |catalogue: &mut Catalogue, seq, records| {
             source.ledger.records += records;
             let entry = Entry { records, ..Entry::default() };
-            catalogue.commit(seq, &[], [&source].into_iter(), [].iter(), None, entry).expect("committed");
+            catalogue
+                .commit(seq, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, entry)
+                .expect("committed");
         };
         let out = |catalogue: &Catalogue| catalogue.books().expect("read").expect("books").records_out();
         commit(&mut catalogue, 1, 7);
@@ -851,7 +918,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = SourceState { learned: String::new(), ..tests_state(1) };
-        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None, Entry::default()).expect("committed");
+        catalogue
+            .commit(1, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, Entry::default())
+            .expect("committed");
         // As the version before wrote it.
         catalogue.connection.execute_batch(&life::undone()).expect("made old");
         let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
@@ -863,7 +932,9 @@ mod tests {
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
         let learned = SourceState { learned: "much".into(), cursor: "s=a;i=1".into(), position: 99, ..source };
-        writer.commit(2, &[], [&learned].into_iter(), [].iter(), None, Entry::default()).expect("committed");
+        writer
+            .commit(2, &[], [&Arc::new(learned.clone())].into_iter(), [].iter(), None, Entry::default())
+            .expect("committed");
         // A reader that had it open before reads what is there now.
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
         drop(writer);
@@ -877,7 +948,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         let source = tests_state(1);
-        catalogue.commit(1, &[], [&source].into_iter(), [].iter(), None, Entry::default()).expect("committed");
+        catalogue
+            .commit(1, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, Entry::default())
+            .expect("committed");
         // As the version before wrote it.
         catalogue.connection.execute_batch(&life::undone()).expect("made old");
         catalogue.connection.pragma_update(None, "user_version", 2).expect("made old");

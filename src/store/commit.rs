@@ -74,6 +74,8 @@ pub struct Committer {
     outbox: departure::Outgoing,
     /// When the last commit was, until what it was made with is let go.
     last_commit: Option<Instant>,
+    /// Why nothing more is taken: the folder could not be opened again, and never will be as it is.
+    damage: Option<StoreError>,
 }
 
 struct OpenDay {
@@ -240,6 +242,7 @@ impl Committer {
             checkpoints,
             outbox: departure::Outgoing::default(),
             last_commit: None,
+            damage: None,
         };
         committer.begin(days)?;
         Ok(committer)
@@ -284,9 +287,10 @@ impl Committer {
         &mut self.catalogue
     }
 
-    /// Works until the intake is closed and empty, then closes the folder.
+    /// Works until the intake is closed and empty, then closes the folder. Ends with an error where the folder cannot
+    /// be opened again after a failure, because it is damaged.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
-        loop {
+        while self.damage.is_none() {
             match self.intake.next(self.patience()) {
                 Ok(Some(Work::Rows(submission))) => self.take(submission),
                 Ok(Some(Work::Step(step))) => self.step(step),
@@ -298,6 +302,9 @@ impl Committer {
                 self.fail(&StoreError::Refused("a checkpoint failed".into()));
             } else if self.is_due() {
                 self.commit_or_fail();
+                if self.damage.is_some() {
+                    break;
+                }
                 // Also where records never stop coming.
                 self.look_after_days();
             } else if self.pending.is_empty() {
@@ -306,7 +313,10 @@ impl Committer {
             }
         }
         self.commit_or_fail();
-        self.close()
+        match self.damage.take() {
+            Some(error) => Err(error),
+            None => self.close(),
+        }
     }
 
     fn patience(&self) -> Duration {
@@ -363,7 +373,9 @@ impl Committer {
         if !self.pending.is_empty() {
             self.commit_or_fail();
         }
-        step(self);
+        if self.damage.is_none() {
+            step(self);
+        }
     }
 
     fn commit_or_fail(&mut self) {
@@ -396,7 +408,7 @@ impl Committer {
         crate::failpoint!("commit-between");
         let noted = touched.iter().map(|(file, entities, times)| Touched { file, entities: *entities, times: *times });
         let touched: Vec<_> = noted.collect();
-        let (sources, keys) = (pending.sources.values().map(Arc::as_ref), pending.keys.keys());
+        let (sources, keys) = (pending.sources.values(), pending.keys.keys());
         let stamp = self.stamp();
         let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
         let (records, rows, taken) = (pending.records, pending.report.rows, &pending.taken);
@@ -503,6 +515,12 @@ impl Committer {
                 }
                 Err(error) if self.intake.is_closed() => {
                     tracing::error!(%error, "failed to open the store again");
+                    break;
+                }
+                // It is found the next time, too.
+                Err(error) if error.is_damage() => {
+                    tracing::error!(%error, "failed to open the store again: nothing more is taken");
+                    self.damage = Some(error);
                     break;
                 }
                 Err(error) => {

@@ -1,5 +1,6 @@
 //! What can go wrong with a data folder, by what the caller can do about it.
 
+use super::catalogue::{Unread, unread_in};
 use std::path::PathBuf;
 
 /// A failure of the store. The text reads well after "failed to …: ".
@@ -56,6 +57,20 @@ pub enum StoreError {
         /// What is wrong there.
         what: String,
     },
+    /// What sources moved in a commit is not what was written. Without it they are where they were before.
+    #[error(
+        "{path}: what sources moved in {which} is damaged: {what}. A daemon that runs writes it anew by itself; where none does, run `daytable repair --data {data}`, which leaves it out and keeps all else"
+    )]
+    MovesDamaged {
+        /// The catalogue.
+        path: PathBuf,
+        /// The commit.
+        which: String,
+        /// What is wrong with it.
+        what: String,
+        /// The data folder.
+        data: PathBuf,
+    },
     /// The table is not there, or was dropped while it was read.
     #[error("there is no table {0}")]
     TableGone(String),
@@ -90,7 +105,7 @@ impl StoreError {
     /// Whether bytes of a file are not what was written. Trying again finds the same.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
-            StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } => true,
+            StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::MovesDamaged { .. } => true,
             StoreError::Sqlite { source: rusqlite::Error::FromSqlConversionFailure(..), .. } => true,
             StoreError::Sqlite { source, .. } => {
                 source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
@@ -109,7 +124,14 @@ impl StoreError {
         move |source| match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full(path),
             Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path, "it is no SQLite database".into()),
-            _ => StoreError::Sqlite { path, source },
+            _ => match unread_in(source) {
+                Ok(Unread::Damaged { which, what }) => {
+                    let data = path.parent().unwrap_or(&path).into();
+                    StoreError::MovesDamaged { path, which, what, data }
+                }
+                Ok(newer) => StoreError::Refused(format!("{}: {newer}", path.display())),
+                Err(source) => StoreError::Sqlite { path, source },
+            },
         }
     }
 }

@@ -3,7 +3,8 @@
 //! The old catalogue is kept beside the new state under another name, and no row is removed. What a file holds beyond
 //! what the catalogue noted becomes data (its source was told nothing of it, so it may be read again: records with a
 //! time of their own get the same keys, others are there twice); what the catalogue noted and no file holds is missing.
-//! Positions stay as the old catalogue has them. Both are said, a line each.
+//! Positions stay as the old catalogue has them, but for what commits moved where that is damaged: it is left out, and the
+//! files are read again from where they were before. All of it is said, a line each.
 
 use super::StoreError;
 use super::catalogue::{Catalogue, DayState, LiveFile, Role, Seal};
@@ -106,7 +107,8 @@ struct Aside {
 
 /// The catalogue, where what is taken over from it can be read.
 fn is_whole(catalogue: Catalogue) -> Result<Catalogue, StoreError> {
-    catalogue.sources()?;
+    catalogue.entered_sources()?;
+    catalogue.check_moved()?;
     catalogue.committed()?;
     Ok(catalogue)
 }
@@ -120,12 +122,21 @@ fn keep_old_catalogue(layout: &Layout) -> Result<Aside, StoreError> {
     }
     let aside = (1..).map(|n| layout.data.join(format!("catalog.before-repair-{n}.db"))).find(|path| !path.exists());
     let Some(aside) = aside else { return Ok(Aside::default()) };
-    match Catalogue::open_to_write(&layout.data).and_then(is_whole).and_then(Catalogue::close) {
+    match Catalogue::open_to_repair(&layout.data).and_then(is_whole).and_then(Catalogue::close) {
         Ok(()) => {
             std::fs::copy(&path, &aside).map_err(StoreError::io(&aside))?;
-            Ok(Aside { copy: Some(aside), said: Vec::new() })
+            let mut catalogue = Catalogue::open_to_repair(&layout.data)?;
+            let said = catalogue.mend_moved()?;
+            catalogue.close()?;
+            Ok(Aside { copy: Some(aside), said })
         }
-        Err(error @ (StoreError::NewerFormat { .. } | StoreError::Io { .. } | StoreError::Full(_))) => Err(error),
+        // It is whole, for another program or another time.
+        Err(
+            error @ (StoreError::NewerFormat { .. }
+            | StoreError::Refused(_)
+            | StoreError::Io { .. }
+            | StoreError::Full(_)),
+        ) => Err(error),
         Err(error) => {
             for suffix in ["-shm", "-wal", ""] {
                 let from = layout.data.join(format!("catalog.db{suffix}"));

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 mod homes;
 mod lives;
+mod moved;
 mod outbox;
 mod sought;
 

@@ -1,18 +1,21 @@
 //! The books: what came in is what stands and what went.
 
 use super::{Kind, Run};
+use crate::store::StoreError;
 use crate::store::books::Books;
 use crate::store::catalogue::Catalogue;
 
 const ADVICE: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; `daytable repair` begins the books anew";
 
 impl Run<'_> {
-    /// Adds up all accounts, which one statement reads as they were at one moment.
+    /// Adds up all accounts, read as they were at one moment.
     pub(super) fn books(&mut self, catalogue: &Catalogue) {
         let books = match catalogue.books() {
             Ok(Some(books)) => books,
             // No daemon of this version has opened the folder: it has none yet.
             Ok(None) => return,
+            // Who looks at the sources names it.
+            Err(StoreError::MovesDamaged { .. }) => return,
             Err(error) => return self.find(Kind::Books, "catalog.db", None, error.to_string(), ADVICE),
         };
         for what in out_of_balance(&books) {

@@ -7,12 +7,13 @@
 
 use super::{Kind, LOOK_WAIT, Run};
 use crate::config::{Pattern, TailConfig};
-use crate::store::{Reader, SourceKind, SourceState};
+use crate::store::{Reader, SourceKind, SourceState, StoreError};
 use crate::tail::{Found, check};
 
 const ADVICE_FILE: &str = "what was read of it is in the tables; what was written to it between the last commit and the change is lost where no copy of it lies beside it. The next daemon goes on from what there is";
 const ADVICE_LEDGER: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; the rows are as they were";
 const ADVICE_UNKNOWN: &str = "name the configuration by --config: it says whether this file is followed still; where it is, what was written to it between the last commit and the change is lost";
+const ADVICE_MOVED: &str = "a daemon that runs writes it anew by itself, when it stops at the latest; where none does, copy the folder and run `daytable repair`: what was read with this commit may be read again, and all else stays";
 const ADVICE_UNREADABLE: &str = "see that the daemon's user can read it";
 
 impl Run<'_> {
@@ -20,6 +21,10 @@ impl Run<'_> {
         let known = reader.sources().and_then(|sources| Ok((sources, reader.catalogue().listeners()?)));
         let (sources, listeners) = match known {
             Ok(known) => known,
+            Err(StoreError::MovesDamaged { which, what, .. }) => {
+                let what = format!("what sources moved in {which} is damaged: {what}");
+                return self.find(Kind::Catalogue, "catalog.db", None, what, ADVICE_MOVED);
+            }
             Err(error) => {
                 return self.find(Kind::Catalogue, "catalog.db", None, error.to_string(), super::ADVICE_CATALOGUE);
             }

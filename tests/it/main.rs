@@ -26,6 +26,7 @@ mod journal;
 mod kill;
 mod life_of_a_day;
 mod lifecycle;
+mod moved;
 mod multi_line;
 mod old_formats;
 mod once;
