@@ -665,7 +665,7 @@ impl Catalogue {
             });
             // Who opens the folder next finds it where it is.
             if let Err(error) = entered {
-                tracing::error!(%error, "failed to enter how far sources moved; nothing of it is lost");
+                tracing::error!(%error, "failed to enter how far sources moved: it stays where it is");
             }
         }
         sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;

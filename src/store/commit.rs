@@ -298,6 +298,9 @@ impl Committer {
                 Ok(None) => {}
                 Err(_) => break,
             }
+            if self.damage.is_some() {
+                break;
+            }
             if self.checkpoints.failed() {
                 self.fail(&StoreError::Refused("a checkpoint failed".into()));
             } else if self.is_due() {

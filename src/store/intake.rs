@@ -297,8 +297,9 @@ impl Intake {
     pub(crate) fn end(&self) {
         self.queue.ended.store(true, Ordering::Release);
         self.close();
-        // Whoever waits for a step hears that nobody will take it.
-        self.lock().work.clear();
+        // Whoever waits for a step hears that nobody will take it, and may ask the intake something then.
+        let work = std::mem::take(&mut self.lock().work);
+        drop(work);
     }
 
     /// Whether [`Intake::close`] was called.

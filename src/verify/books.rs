@@ -14,8 +14,7 @@ impl Run<'_> {
             Ok(Some(books)) => books,
             // No daemon of this version has opened the folder: it has none yet.
             Ok(None) => return,
-            // Who looks at the sources names it.
-            Err(StoreError::MovesDamaged { .. }) => return,
+            Err(StoreError::MovesDamaged { which, what, .. }) => return self.moves_damaged(&which, &what),
             Err(error) => return self.find(Kind::Books, "catalog.db", None, error.to_string(), ADVICE),
         };
         for what in out_of_balance(&books) {

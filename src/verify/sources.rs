@@ -22,8 +22,7 @@ impl Run<'_> {
         let (sources, listeners) = match known {
             Ok(known) => known,
             Err(StoreError::MovesDamaged { which, what, .. }) => {
-                let what = format!("what sources moved in {which} is damaged: {what}");
-                return self.find(Kind::Catalogue, "catalog.db", None, what, ADVICE_MOVED);
+                return self.moves_damaged(&which, &what);
             }
             Err(error) => {
                 return self.find(Kind::Catalogue, "catalog.db", None, error.to_string(), super::ADVICE_CATALOGUE);
@@ -55,6 +54,14 @@ impl Run<'_> {
                 }
                 !matches!(found, Found::Same | Found::Nowhere)
             });
+        }
+    }
+
+    /// Said once, whoever comes upon it.
+    pub(super) fn moves_damaged(&mut self, which: &str, what: &str) {
+        let found = format!("what sources moved in {which} is damaged: {what}");
+        if !self.report.findings.iter().any(|finding| finding.found == found) {
+            self.find(Kind::Catalogue, "catalog.db", None, found, ADVICE_MOVED);
         }
     }
 

@@ -107,7 +107,14 @@ impl Waiting {
 
     /// How the table is emptied, for [`Waiting::enter`].
     pub(super) fn emptying(&self, connection: &Connection) -> rusqlite::Result<Emptying> {
-        if self.commits > 0 { Emptying::of(connection) } else { Ok(Emptying::Not) }
+        if self.commits == 0 {
+            return Ok(Emptying::Not);
+        }
+        if is_as_written(connection, self.commits, self.bytes)? {
+            return Ok(Emptying::Deleted);
+        }
+        tracing::error!("the table `moved` of the catalogue is damaged, and begins anew");
+        Ok(Emptying::SetAside)
     }
 
     /// Enters it in the rows of its sources, with `more` that moved after it, and empties the table, in the transaction
@@ -370,7 +377,7 @@ pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<Latest> {
     if sqlite::format(connection)? < FORMAT_OF_MOVED {
         return Ok(latest);
     }
-    read_commits(connection, &mut commits)?;
+    read_commits(connection, "DESC", &mut commits)?;
     commits.iter().try_for_each(|seq| read_row(connection, *seq, &mut latest))?;
     Ok(latest)
 }
@@ -387,7 +394,13 @@ pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(Latest, Vec
         Err(Err(error)) => Err(error),
         Ok(()) => Ok(()),
     };
-    note(read_commits(connection, &mut commits))?;
+    if let Err(error) = read_commits(connection, "DESC", &mut commits) {
+        note(Err(error))?;
+        // From the other end as far as that goes: it ends at the same damage.
+        let _ = read_commits(connection, "ASC", &mut commits);
+        commits.sort_unstable_by_key(|seq| std::cmp::Reverse(*seq));
+        commits.dedup();
+    }
     commits.iter().try_for_each(|seq| note(read_row(connection, *seq, &mut latest)))?;
     Ok((latest, damaged))
 }
@@ -403,9 +416,9 @@ pub(in crate::store) fn unread_in(error: rusqlite::Error) -> Result<Unread, rusq
     }
 }
 
-/// The commits that have a row, the last one first.
-fn read_commits(connection: &Connection, commits: &mut Vec<i64>) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare_cached("SELECT seq FROM moved ORDER BY seq DESC")?;
+/// The commits that have a row, the last one first where `order` is DESC.
+fn read_commits(connection: &Connection, order: &str, commits: &mut Vec<i64>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(&format!("SELECT seq FROM moved ORDER BY seq {order}"))?;
     let mut rows = statement.query([])?;
     let mut read = || {
         while let Some(row) = rows.next()? {
@@ -459,29 +472,31 @@ pub(super) enum Emptying {
     Not,
     /// By deleting its rows.
     Deleted,
-    /// Pages of it are damaged: it stays under another name, and a new one takes its place.
+    /// It is damaged: it stays under another name, and a new one takes its place. Deleting its rows would also free what
+    /// pages of it point to that are of another time, and those may be another table's by now.
     SetAside,
 }
 
-impl Emptying {
-    /// How it can be done. Asked before a transaction is open: SQLite lets none that met damage write any more.
-    fn of(connection: &Connection) -> rusqlite::Result<Emptying> {
-        let read_through = || {
-            let mut statement = connection.prepare_cached("SELECT sources FROM moved")?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                row.get_ref(0)?;
+/// Whether the table is what was written to it: so many commits and bytes, and none of them another. Asked before a
+/// transaction is open: SQLite lets none that met damage write any more.
+fn is_as_written(connection: &Connection, commits: u64, bytes: u64) -> rusqlite::Result<bool> {
+    let read = || {
+        let mut statement = connection.prepare_cached("SELECT sources FROM moved")?;
+        let mut rows = statement.query([])?;
+        let mut found = (0, 0);
+        while let Some(row) = rows.next()? {
+            let Ok(row) = row.get_ref(0)?.as_blob() else { return Ok(false) };
+            let is_whole = row.split_first_chunk().is_some_and(|(sum, rest)| u64::from_le_bytes(*sum) == xxh3_64(rest));
+            if !is_whole {
+                return Ok(false);
             }
-            Ok(())
-        };
-        match read_through() {
-            Ok(()) => Ok(Emptying::Deleted),
-            Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::DatabaseCorrupt => {
-                tracing::error!("the table `moved` of the catalogue is damaged, and begins anew");
-                Ok(Emptying::SetAside)
-            }
-            Err(error) => Err(error),
+            found = (found.0 + 1, found.1 + row.len() as u64);
         }
+        Ok(found == (commits, bytes))
+    };
+    match read() {
+        Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::DatabaseCorrupt => Ok(false),
+        read => read,
     }
 }
 
@@ -491,7 +506,8 @@ fn empty(connection: &Connection, how: Emptying) -> rusqlite::Result<()> {
         Emptying::Not => Ok(()),
         Emptying::Deleted => connection.prepare_cached("DELETE FROM moved")?.execute([]).map(drop),
         Emptying::SetAside => {
-            let select = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'moved_damaged_%'";
+            let select = "SELECT coalesce(max(CAST(substr(name, 15) AS INTEGER)) + 1, 0) FROM sqlite_master
+                          WHERE name LIKE 'moved_damaged_%'";
             let nth: i64 = connection.query_row(select, [], |row| row.get(0))?;
             connection.execute_batch(&format!("ALTER TABLE moved RENAME TO moved_damaged_{nth}; {SCHEMA}"))
         }
@@ -500,10 +516,9 @@ fn empty(connection: &Connection, how: Emptying) -> rusqlite::Result<()> {
 
 /// Enters these, which are what could be read of a table that is damaged, and begins it anew.
 pub(super) fn begin_anew(connection: &mut Connection, sources: &[SourceState]) -> rusqlite::Result<()> {
-    let how = Emptying::of(connection)?;
     let transaction = connection.transaction()?;
     enter(&transaction, sources.iter())?;
-    empty(&transaction, how)?;
+    empty(&transaction, Emptying::SetAside)?;
     transaction.commit()
 }
 
@@ -721,6 +736,39 @@ mod tests {
         catalogue.close().expect("closed");
         let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
         assert_eq!(catalogue.sources().expect("read"), [source]);
+    }
+
+    /// The rows before a leaf that was lost are read from the other end.
+    #[test]
+    fn rows_on_whole_pages_are_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut states = Vec::new();
+        for seq in 1..5 {
+            let source = SourceState { position: seq, learned: format!("{seq}").repeat(1500), ..tests_state(1) };
+            let seq = seq.cast_signed();
+            let commit =
+                catalogue.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
+            commit.expect("committed");
+            states.push(source);
+        }
+        sqlite::checkpoint(catalogue.connection(), true).expect("moved");
+        drop(catalogue);
+        let path = Catalogue::path_in(dir.path());
+        let mut bytes = std::fs::read(&path).expect("read");
+        let has = |page: &[u8], text: &str| memchr::memmem::find(page, text.repeat(1000).as_bytes()).is_some();
+        let mut pages: Vec<&mut [u8]> = bytes.chunks_mut(4096).collect();
+        let last = pages.iter_mut().find(|page| has(page, "4")).expect("a leaf");
+        let first_lost = (1..5).find(|seq| has(last, &seq.to_string())).expect("a row");
+        assert!(first_lost > 1, "all rows are on one page");
+        last.fill(0);
+        std::fs::write(&path, bytes).expect("written");
+        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
+        let said = catalogue.mend_moved().expect("mended");
+        assert!(said.len() == 1 && said[0].contains("the last commits is damaged"), "{said:?}");
+        drop(catalogue);
+        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalogue.sources().expect("read"), [states[first_lost - 2].clone()]);
     }
 
     /// It is no damage, so a repair may not throw it away.
