@@ -5,7 +5,7 @@
 //! digits of a text that is there lies in the strings, unless the text could be in hexadecimal. Which levels a page has,
 //! its header says.
 
-use super::{Header, Page, level_minutes};
+use super::{Header, LevelMinute, Page, PageError, level_minutes};
 use crate::property::Kind;
 use crate::record::Level;
 use memchr::memmem::Finder;
@@ -39,7 +39,8 @@ impl Sought {
     /// Whether a page with this header may have a row of the level: items have none, their master decides.
     pub(super) fn may_have_level(&self, header: &Header) -> bool {
         let Some(level) = self.level else { return true };
-        let has_it = |of: Result<super::LevelMinute, _>| of.is_ok_and(|of| of.level >= Some(level));
+        // One that cannot be read is for whoever decodes the page.
+        let has_it = |of: Result<LevelMinute, PageError>| of.map_or(true, |of| of.level >= Some(level));
         header.records < header.entities || level_minutes(&header.levels).any(has_it)
     }
 
