@@ -16,7 +16,7 @@
 
 use crate::batch::{Batch, ROWS_MAX};
 use crate::key::RowKey;
-use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, property_name};
+use crate::property::{Kind, PROPERTY_NAME_UNITS_MAX, Property, property_name};
 use crate::record::{Field, Record, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -27,6 +27,9 @@ pub const STRING_UNITS_MAX: usize = 32 << 10;
 pub const FIELDS_MAX: usize = 240;
 /// Azure's size of an entity at most (1 MiB), less what the keys and fixed properties take.
 const ENTITY_BYTES_MAX: usize = (1 << 20) - (8 << 10);
+/// Properties of which the values are not, or not alone, the texts of a record: one may lie over two rows, or be written
+/// otherwise in JSON. A row that has one of them may have any text.
+pub(crate) const SPREAD: [(&str, Kind); 2] = [("Items", Kind::Int32), ("Fields", Kind::String)];
 
 /// A record as it is going to be written: what it takes is known, and counted once.
 pub struct Measured<'r> {

@@ -772,28 +772,13 @@ fn read_known(connection: &Connection) -> rusqlite::Result<Known> {
 
 /// Puts down who a source is, and how far it was read.
 fn begin_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
-    let insert = "INSERT OR REPLACE INTO source(identity, block, kind, path, device, inode, generation, head, position,
-                  marks, last_time, status, ledger, seen, learned, cursor)
-                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
-    let known = params![
-        source.identity.cast_signed(),
-        source.block,
-        name_of(source.kind),
-        source.path.as_os_str().as_bytes(),
-        source.device.cast_signed(),
-        source.inode.cast_signed(),
-        source.generation,
-        mark_bytes(&[source.head]),
-        source.position.cast_signed(),
-        mark_bytes(&source.marks),
-        source.last_time.map(Ticks::get),
-        name_of(source.status),
-        serde_json::to_string(&source.ledger).unwrap_or_default(),
-        source.seen.get(),
-        source.learned,
-        source.cursor
-    ];
-    connection.prepare_cached(insert)?.execute(known).map(drop)
+    let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, 0, x'', NULL, '', '', 0, '', '')";
+    let (identity, kind, path) =
+        (source.identity.cast_signed(), name_of(source.kind), source.path.as_os_str().as_bytes());
+    let head = mark_bytes(&[source.head]);
+    let known = params![identity, source.block, kind, path, source.generation, head];
+    connection.prepare_cached(insert)?.execute(known)?;
+    move_on(connection, source).map(drop)
 }
 
 /// Enters how far a source was read in its row; gives how many rows that was.

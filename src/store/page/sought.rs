@@ -6,7 +6,7 @@
 //! its header says.
 
 use super::{Header, LevelMinute, Page, PageError, level_minutes};
-use crate::property::Kind;
+use crate::entity::SPREAD;
 use crate::record::Level;
 use memchr::memmem::Finder;
 
@@ -25,7 +25,7 @@ struct Text {
     whole: Finder<'static>,
     /// What is between its digits, the longest first; none where every page has to be decoded.
     parts: Vec<Finder<'static>>,
-    /// The properties of which the values are not, or not alone, the texts of a record.
+    /// The names of [`SPREAD`].
     spread: [Finder<'static>; 2],
 }
 
@@ -53,8 +53,7 @@ impl Sought {
 
     /// The rows of a page that may have it; none where all may.
     pub(in crate::store) fn rows_of(&self, page: &Page) -> Option<Vec<usize>> {
-        // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
-        let spread = || page.column("Items", Kind::Int32).is_some() || page.column("Fields", Kind::String).is_some();
+        let spread = || SPREAD.iter().any(|(name, kind)| page.column(name, *kind).is_some());
         let hits = self.text.as_ref().filter(|_| !spread()).map(|text| page.any_string_contains(&text.whole));
         if hits.is_none() && self.level.is_none() {
             return None;
@@ -75,7 +74,7 @@ impl Text {
         Text {
             whole: Finder::new(text).into_owned(),
             parts: parts.into_iter().map(|part| Finder::new(part).into_owned()).collect(),
-            spread: ["Items", "Fields"].map(|name| Finder::new(name).into_owned()),
+            spread: SPREAD.map(|(name, _)| Finder::new(name).into_owned()),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! comes apart into columns here, so whoever reads a block does not know which properties had one in the file.
 
 use super::text;
+use crate::entity::SPREAD;
 use crate::key::RowKey;
 use crate::property::{Kind, Property};
 use crate::record::Level;
@@ -236,8 +237,7 @@ impl Block {
     /// Marks the rows of which the text of a String property has the needle in it, or may have it.
     pub(super) fn mark_containing(&self, needle: &Finder<'_>, found: &mut [bool]) {
         for column in &self.columns {
-            // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
-            let spread = matches!((&*column.name, column.kind), ("Items", Kind::Int32) | ("Fields", Kind::String));
+            let spread = SPREAD.contains(&(&*column.name, column.kind));
             for (row, found) in found.iter_mut().enumerate() {
                 let value = column.index(row).and_then(|index| column.stored.value(column.kind, index));
                 *found |= match value {

@@ -64,7 +64,7 @@ impl SealedFile {
         Ok((texts, defined, repeated))
     }
 
-    /// The pages of a column, each row group's numbered from 0 on.
+    /// The pages of a row group's column.
     pub(super) fn pages(&self, group: usize, leaf: usize) -> Result<SerializedPageReader<Checked>, ParquetError> {
         let Opened { bytes, metadata, index, .. } = &*self.opened;
         let pages = metadata.page_index_for_row_group(group).page_locations(leaf).cloned();

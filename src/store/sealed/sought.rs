@@ -7,6 +7,7 @@
 use super::block::Block;
 use super::file::{SealedFile, guard};
 use super::layout::{ITEM, PROPERTIES};
+use crate::entity::SPREAD;
 use crate::property::Kind;
 use crate::record::Level;
 use crate::store::StoreError;
@@ -28,8 +29,7 @@ impl SealedFile {
         let mut found = vec![false; rows];
         for (number, column) in self.opened.layout.columns.iter().enumerate() {
             let leaf = PROPERTIES + number;
-            // A text may lie over two rows of a record, or be written otherwise in the JSON of `Fields`.
-            let spread = matches!((&*column.property, column.kind), ("Items", Kind::Int32) | ("Fields", Kind::String));
+            let spread = SPREAD.contains(&(&*column.property, column.kind));
             if column.kind != Kind::String && !spread || self.is_absent(group, leaf) {
                 continue;
             }
