@@ -12,16 +12,15 @@
 //! then remembers its way for as long as its lease goes, and asks anew behind that.
 
 pub mod condition;
-pub mod spread;
 
+use crate::bucket_plan::Spread;
 pub use condition::{Condition, Literal, Subject, Test};
-pub use spread::Spread;
 
 use crate::batcher::{Batcher, Slot};
 use crate::key::{DayTable, RowKey, TableName, partition_key};
-use crate::lifecycle::{Admission, Window};
 use crate::record::{Level, Record};
 use crate::time::Ticks;
+use crate::window::{Admission, Window};
 use condition::Reduced;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -336,7 +335,7 @@ fn bucket_of(buckets: NonZeroU16, origin: Origin<'_>) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::batch::Batch;
-    use crate::config::Pattern;
+    use crate::glob::Pattern;
     use crate::key::Period;
     use proptest::prelude::*;
     use std::time::Duration;

@@ -5,11 +5,11 @@
 
 use crate::batch::Batch;
 use crate::batcher::Batcher;
-use crate::lifecycle::Admission;
 use crate::parse::Format;
 use crate::record::Record;
 use crate::route::{Lanes, Origin, Router};
 use crate::time::Ticks;
+use crate::window::Admission;
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};

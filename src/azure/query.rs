@@ -147,6 +147,18 @@ pub struct Continuation {
     pub(super) row_key: Option<String>,
 }
 
+impl Continuation {
+    /// One that was [taken apart](Continuation::into_parts) before.
+    pub fn new(partition_key: String, row_key: Option<String>) -> Continuation {
+        Continuation { partition_key, row_key }
+    }
+
+    /// `NextPartitionKey` and `NextRowKey`, for whoever has to keep them.
+    pub fn into_parts(self) -> (String, Option<String>) {
+        (self.partition_key, self.row_key)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,14 +2,16 @@
 
 use super::exit::CliError;
 use crate::azure::Account;
+use crate::azure_tables::AzureTables;
+use crate::azure_tables::QUERY_PATIENCE;
+use crate::azure_tables::connect::{self, ConnectError};
 use crate::config::{Config, ConfigError, TableConfig, environment};
 use crate::lifecycle::{Limits, TableRule};
 use crate::parse::Reading;
 use crate::query::{Archives, Filter, Stores, Told, When};
 use crate::record::Level;
 use crate::store::{Reader, StoreError};
-use crate::tables::azure::QUERY_PATIENCE;
-use crate::tables::{AzureTables, ConnectError, TableStore, connect};
+use crate::tables::TableStore;
 use crate::time::Ticks;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -88,7 +90,7 @@ impl Behind {
         let config = named(self.config.as_deref())?;
         let remote = match &config {
             _ if self.local => None,
-            Some(config) => connect::behind(&config.store, QUERY_PATIENCE)?,
+            Some(config) => config.store.remote().map(|remote| connect::connect(remote, QUERY_PATIENCE)).transpose()?,
             None if reader.is_outbox()? => Some(AzureTables::new(without_config()?, QUERY_PATIENCE)?),
             None => None,
         };
@@ -165,6 +167,6 @@ pub(super) fn format(text: &str) -> Result<String, String> {
 
 /// A duration that is not zero.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let duration = crate::config::units::parse_duration(text).map_err(|error| error.to_string())?;
+    let duration = crate::units::parse_duration(text).map_err(|error| error.to_string())?;
     if duration.is_zero() { Err("must be longer than nothing".into()) } else { Ok(duration) }
 }

@@ -9,13 +9,14 @@
 
 use super::exit::CliError;
 use super::output::Output;
+use crate::azure_tables::WORK_PATIENCE;
+use crate::azure_tables::{AzureTables, connect};
 use crate::config::Config;
 use crate::key::{KeyError, TableName};
 use crate::query::When;
 use crate::store::{Options, Reader, Store, StoreError};
-use crate::tables::azure::WORK_PATIENCE;
 use crate::tables::copy::Copy;
-use crate::tables::{AzureTables, Embedded, TableStore, connect};
+use crate::tables::{Embedded, TableStore};
 use crate::time::{self, Ticks};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::ops::ControlFlow;
@@ -112,7 +113,7 @@ impl End {
         if text.ends_with(".toml") {
             // As its file says: what the environment lays over it would be laid over both ends.
             let config = Config::load(Path::new(text))?;
-            return match connect::behind(&config.store, WORK_PATIENCE)? {
+            return match config.store.remote().map(|remote| connect::connect(remote, WORK_PATIENCE)).transpose()? {
                 Some(remote) => Ok(End::remote(remote)),
                 None => End::folder(&config.data_dir, side),
             };

@@ -3,7 +3,7 @@
 use super::control::ControlError;
 use crate::adopt::AdoptError;
 use crate::archive::ArchiveError;
-use crate::azure;
+use crate::azure_tables::connect::ConnectError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::BindError;
@@ -11,8 +11,8 @@ use crate::lifecycle::StepError;
 use crate::outbox::OutboxError;
 use crate::store::StoreError;
 use crate::syslog::ListenError;
+use crate::tables::TableError;
 use crate::tables::copy::CopyError;
-use crate::tables::{ConnectError, TableError};
 use crate::tail::ImportError;
 use std::io;
 use std::path::PathBuf;
@@ -197,8 +197,8 @@ fn of_step(error: &StepError) -> Exit {
 fn of_tables(error: &TableError) -> Exit {
     match error {
         TableError::Store(error) => of_store(error),
-        TableError::Azure(error) if error.kind() == azure::Kind::Denied => Exit::NoPerm,
-        TableError::Azure(_) | TableError::BeingDropped(_) => Exit::TempFail,
+        TableError::Denied(_) => Exit::NoPerm,
+        TableError::Service(_) | TableError::BeingDropped(_) => Exit::TempFail,
         TableError::Setup(_) | TableError::Runtime(_) => Exit::Software,
         TableError::NotThere(_) => Exit::NoInput,
         TableError::Foreign { .. } | TableError::Note { .. } => Exit::Data,

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         return over_tcp(address, path, args.timeout).map_err(|error| unhealthy(format!("{address}: {error}")));
     }
     let config = configured(args.config.as_deref())?;
-    let socket = crate::daemon::control_socket(args.data_dir.as_ref().unwrap_or(&config.data_dir));
+    let socket = crate::store::control_socket(args.data_dir.as_ref().unwrap_or(&config.data_dir));
     let by_socket = match over_unix(&socket, path, args.timeout) {
         Err(Asked::NotReached(error)) => format!("{}: {error}", socket.display()),
         answered => return answered.map_err(|error| unhealthy(error.to_string())),

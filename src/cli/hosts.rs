@@ -3,10 +3,10 @@
 use super::args::configured;
 use super::exit::CliError;
 use super::output::Output;
+use crate::azure_tables::QUERY_PATIENCE;
+use crate::azure_tables::connect;
 use crate::lifecycle::shared::Notes;
 use crate::outbox::ShownSpread;
-use crate::tables::azure::QUERY_PATIENCE;
-use crate::tables::connect;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ struct Shown {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = configured(Some(&args.config))?;
-    let tables = connect::behind(&config.store, QUERY_PATIENCE)?;
+    let tables = config.store.remote().map(|remote| connect::connect(remote, QUERY_PATIENCE)).transpose()?;
     let tables =
         tables.ok_or_else(|| CliError::Unavailable("the store of this configuration is shared with none".into()))?;
     let (notes, mut output) = (Notes(&tables), Output::new());

@@ -7,9 +7,10 @@ use super::args::{Data, configured};
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::{Output, bytes};
-use crate::config::{Config, InstanceTemplate, StoreKind};
+use crate::config::{Config, StoreKind};
 use crate::daemon;
 use crate::http::Import;
+use crate::instance_template::InstanceTemplate;
 use crate::store::outbox::steps;
 use crate::store::{Options, Store};
 use crate::tail::{self, Progress, TailOptions};
@@ -109,7 +110,7 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -
     }
     let options = TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
     let router = daemon::router_of(&config.tables, &args.data.dir)?;
-    let imported = tail::import(paths, &options, &router, &daemon::host(), &store.intake(), show);
+    let imported = tail::import(paths, &options, &router, &crate::host::name(), &store.intake(), show);
     // Whatever became of it, what was taken is committed.
     store.close()?;
     imported?.complete()?;

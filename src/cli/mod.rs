@@ -44,8 +44,8 @@ mod working;
 
 pub use exit::{CliError, Exit};
 
-use crate::config::LogFormat;
 use crate::log;
+use crate::log::LogFormat;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 

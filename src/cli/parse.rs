@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 /// How the first block that includes a file reads it, and bytes of a line at most.
 fn of_block(config: &Config, path: &Path) -> (Reading, u64) {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let matches = |patterns: &[crate::config::Pattern]| patterns.iter().any(|pattern| pattern.matches(&absolute));
+    let matches = |patterns: &[crate::glob::Pattern]| patterns.iter().any(|pattern| pattern.matches(&absolute));
     let block = config.tails.iter().find(|block| matches(&block.include) && !matches(&block.exclude));
     match block {
         Some(block) => (block.reading.clone(), block.line_bytes_max.get()),

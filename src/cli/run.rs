@@ -3,7 +3,8 @@
 use super::args::configured;
 use super::exit::CliError;
 use crate::config::environment;
-use crate::config::{Config, Listen, Pattern, Pushing, TailConfig};
+use crate::config::{Config, Listen, Pushing, TailConfig};
+use crate::glob::Pattern;
 use crate::log;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;

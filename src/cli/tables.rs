@@ -4,8 +4,10 @@ use super::args::{Behind, Data};
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
 use crate::lifecycle::board::Shown;
+use crate::lifecycle::listing::lives;
+use crate::lifecycle::shared::listing::lives_afar;
 use crate::lifecycle::{View, plan, remembered, shared};
-use crate::query::{ShownTable, lives, lives_afar};
+use crate::query::ShownTable;
 use crate::store::LifecycleState;
 use crate::time;
 

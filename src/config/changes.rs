@@ -3,12 +3,13 @@
 //! No value is told: one may stand for a secret. Every field is named below, so that a new one cannot be forgotten.
 
 use super::{
-    Config, HttpConfig, JournalConfig, LifecycleConfig, LogConfig, StoreKind, SyslogConfig, TableConfig, TailConfig,
+    Config, HttpConfig, JournalOptions, LifecycleConfig, LogConfig, StoreKind, SyslogOptions, TableConfig, TailConfig,
 };
 use crate::archive::Access;
-use crate::lifecycle::{Limits, Window};
+use crate::lifecycle::Limits;
 use crate::parse::Reading;
 use crate::push;
+use crate::window::Window;
 
 /// What differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -193,9 +194,9 @@ fn tail(before: &TailConfig, now: &TailConfig) -> Vec<&'static str> {
     in_place_of("reading", keys, || reading(&before.reading, &now.reading))
 }
 
-fn syslog(before: &SyslogConfig, now: &SyslogConfig) -> Vec<&'static str> {
+fn syslog(before: &SyslogOptions, now: &SyslogOptions) -> Vec<&'static str> {
     let keys = differing!(
-        SyslogConfig {
+        SyslogOptions {
             name,
             listen,
             instance,
@@ -214,9 +215,9 @@ fn syslog(before: &SyslogConfig, now: &SyslogConfig) -> Vec<&'static str> {
     in_place_of("reading", keys, || reading(&before.reading, &now.reading))
 }
 
-fn journal(before: &JournalConfig, now: &JournalConfig) -> Vec<&'static str> {
+fn journal(before: &JournalOptions, now: &JournalOptions) -> Vec<&'static str> {
     let keys = differing!(
-        JournalConfig { name, directory, units, level_at_least, read_from, instance, reading, entry_bytes_max },
+        JournalOptions { name, directory, units, level_at_least, read_from, instance, reading, entry_bytes_max },
         before,
         now
     );

@@ -8,8 +8,8 @@
 //! One table is one condition, so that nobody has to know which of several keys binds stronger: `all`, `any` and `not`
 //! say it. What the conditions mean is said where they are kept, in [`crate::route::condition`].
 
-use super::glob::Pattern;
 use super::section::Section;
+use crate::glob::Pattern;
 use crate::record::Level;
 use crate::route::condition::{BOUND_MAX, CONDITION_DEPTH_MAX, CONDITIONS_MAX, Condition, Literal, Test};
 

@@ -1,9 +1,10 @@
 //! `[http]`: the listener.
 
 use super::section::Section;
-use super::units::count;
-use super::{TlsConfig, limits, push as push_limits, secret_file};
+use super::{limits, push as push_limits, secret_file};
 use crate::fair::Allowance;
+use crate::net::tls::TlsOptions;
+use crate::units::count;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ pub struct HttpConfig {
     /// Where.
     pub listen: Listen,
     /// What TLS needs; none where it is not spoken.
-    pub tls: Option<TlsConfig>,
+    pub tls: Option<TlsOptions>,
     /// The file of the token that reading asks for. Without one nothing is read over TCP, only over the unix socket.
     pub token_file: Option<PathBuf>,
     /// Who may push, where the configuration says so; see [`HttpConfig::pushing`].
@@ -111,7 +112,7 @@ impl HttpConfig {
     pub(super) fn read(mut section: Section<'_>) -> HttpConfig {
         let default = HttpConfig::default();
         let tls = section.section("tls", "tls");
-        let tls = section.has("tls").then(|| TlsConfig::read_table(tls));
+        let tls = section.has("tls").then(|| super::syslog::read_tls_table(tls));
         let config = HttpConfig {
             listen: section.text("listen", str::parse).unwrap_or(default.listen),
             token_file: section.text("token_file", secret_file),

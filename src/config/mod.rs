@@ -22,11 +22,9 @@ mod condition;
 pub mod credentials;
 pub mod environment;
 pub mod error;
-pub mod glob;
 pub mod http;
 pub mod journal;
 mod limits;
-pub mod path_fields;
 mod push;
 mod reading;
 pub mod reference;
@@ -35,28 +33,24 @@ pub mod store;
 pub mod syslog;
 pub mod table;
 pub mod tail;
-pub mod template;
-pub mod units;
 
 pub use changes::Changes;
 pub use credentials::{CredentialConfig, Proof, load_credentials};
 pub use environment::Variable;
 pub use error::{ConfigError, Problem};
-pub use glob::Pattern;
 pub use http::{HttpConfig, Listen, Pushing};
-pub use journal::JournalConfig;
-pub use path_fields::PathFields;
-pub use store::{AzureConfig, SendOrder, StoreConfig, StoreKind, WhenFull};
-pub use syslog::{Endpoint, SyslogConfig, TlsConfig};
+pub use store::{StoreConfig, StoreKind};
 pub use table::TableConfig;
-pub use tail::{ReadFrom, TailConfig, Watch};
-pub use template::InstanceTemplate;
-pub use units::ByteSize;
+pub use tail::TailConfig;
 
 use crate::archive::Access;
+use crate::journal::JournalOptions;
 use crate::lifecycle::{Limits, Schedule, ScheduleError};
+use crate::log::LogFormat;
 use crate::parse::Reading;
 use crate::redact::{Redaction, Redactor};
+use crate::syslog::SyslogOptions;
+use crate::units::ByteSize;
 use environment::Appended;
 use error::line_and_column;
 use section::{Report, Section};
@@ -90,9 +84,9 @@ pub struct Config {
     /// `[[tail]]`, in the order of the file.
     pub tails: Vec<TailConfig>,
     /// `[[syslog]]`, in the order of the file.
-    pub syslogs: Vec<SyslogConfig>,
+    pub syslogs: Vec<SyslogOptions>,
     /// `[[journal]]`, in the order of the file.
-    pub journals: Vec<JournalConfig>,
+    pub journals: Vec<JournalOptions>,
     /// `[[table]]`, in the order of the file; at least one, and the last takes what the others leave.
     pub tables: Vec<TableConfig>,
     /// `[archives]`
@@ -127,16 +121,6 @@ pub struct LogConfig {
     pub level: LevelFilter,
     /// In what form.
     pub format: LogFormat,
-}
-
-/// The form of what the program says of itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// A text a line; with priorities where the journal takes it, with a time elsewhere.
-    #[default]
-    Auto,
-    /// A JSON object a line.
-    Json,
 }
 
 impl Default for Config {
@@ -255,10 +239,10 @@ impl Config {
         let drain_timeout = file.duration("drain_timeout", Config::default().drain_timeout, DRAIN_TIMEOUT);
         let redact = reading::read_redact(&mut file, 0);
         let tails = TailConfig::read_all(file.sections("tail", "[[tail]]"), report, &redact);
-        let syslogs = SyslogConfig::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails);
+        let syslogs = syslog::read_all(file.sections("syslog", "[[syslog]]"), report, &redact, &tails);
         let tail_names = tails.iter().map(|tail| tail.name.as_str());
         let names: Vec<_> = tail_names.chain(syslogs.iter().map(|syslog| syslog.name.as_str())).collect();
-        let journals = JournalConfig::read_all(file.sections("journal", "[[journal]]"), report, &redact, &names);
+        let journals = journal::read_all(file.sections("journal", "[[journal]]"), report, &redact, &names);
         let tables = TableConfig::read_all(file.sections("table", "[[table]]"), report);
         let config = Config {
             data_dir: data_dir.unwrap_or_else(|| Config::default().data_dir),

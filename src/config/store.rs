@@ -4,12 +4,10 @@
 //! so that the example can show them with their defaults.
 
 use super::section::Section;
-use super::units::{ByteSize, count, parse_duration};
 use super::{absolute, table::TableConfig};
-use crate::outbox::DEAD_LETTERS;
-use std::num::NonZeroU16;
+use crate::outbox::{DEAD_LETTERS, RemoteOptions, SendOrder, WhenFull};
+use crate::units::{ByteSize, parse_duration};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where rows are kept.
@@ -20,7 +18,7 @@ pub struct StoreConfig {
     /// How long a record waits at most before a commit takes it.
     pub commit_interval: Duration,
     /// What counts where `kind` is [`StoreKind::Azure`].
-    pub azure: AzureConfig,
+    pub azure: RemoteOptions,
 }
 
 /// What rows are kept in.
@@ -33,76 +31,10 @@ pub enum StoreKind {
     Azure,
 }
 
-/// The remote store, and the outbox in front of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AzureConfig {
-    /// The file that holds the connection string; none is the environment's `AZURE_STORAGE_CONNECTION_STRING`.
-    pub connection_string_file: Option<PathBuf>,
-    /// Whether this daytable archives and drops days there. Of several that share an account one does.
-    pub owner: bool,
-    /// How long a transaction waits for more entities before it goes.
-    pub fill: Duration,
-    /// Transactions that are under way at a time at most.
-    pub transactions_max: NonZeroU16,
-    /// Partitions that an instance is spread over at most, where the service throttles it; one is none but those of its table.
-    pub buckets_max: NonZeroU16,
-    /// How long an instance is throttled, while what waits for it grows, before it is spread over more partitions.
-    pub grow_after: Duration,
-    /// What goes first of what waits.
-    pub send_order: SendOrder,
-    /// Bytes on disk that wait to be sent, above which the outbox is full.
-    pub outbox_bytes_max: ByteSize,
-    /// How long the oldest row may have waited before the outbox is full; none is for ever.
-    pub outbox_age_max: Option<Duration>,
-    /// What is done when the outbox is full.
-    pub when_full: WhenFull,
-    /// How long rows that the service refused are kept, after the end of the day on which it did.
-    pub dead_letters_keep: Duration,
-}
-
-/// What goes first of what waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SendOrder {
-    /// What was accepted first.
-    #[default]
-    OldestFirst,
-    /// What was accepted last: after an outage what happens now is seen at once, and the backlog follows.
-    NewestFirst,
-}
-
-/// What is done when the outbox is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WhenFull {
-    /// Nothing more is taken from the sources until there is room.
-    #[default]
-    Wait,
-    /// What was accepted first goes, and is counted.
-    DropOldest,
-}
-
 impl Default for StoreConfig {
     fn default() -> StoreConfig {
         let commit_interval = Duration::from_millis(250);
-        StoreConfig { kind: StoreKind::Embedded, commit_interval, azure: AzureConfig::default() }
-    }
-}
-
-impl Default for AzureConfig {
-    fn default() -> AzureConfig {
-        AzureConfig {
-            connection_string_file: None,
-            owner: true,
-            fill: Duration::from_secs(1),
-            transactions_max: count(16),
-            // Half as many take what an account does: 20,000 rows a second.
-            buckets_max: count(32),
-            grow_after: Duration::from_secs(30),
-            send_order: SendOrder::OldestFirst,
-            outbox_bytes_max: ByteSize::new(10 << 30),
-            outbox_age_max: Some(Duration::from_secs(7 * 86_400)),
-            when_full: WhenFull::Wait,
-            dead_letters_keep: Duration::from_secs(30 * 86_400),
-        }
+        StoreConfig { kind: StoreKind::Embedded, commit_interval, azure: RemoteOptions::default() }
     }
 }
 
@@ -118,13 +50,18 @@ const OUTBOX_AGE: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration:
 const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
 
 impl StoreConfig {
+    /// The remote store; none where the store is embedded.
+    pub fn remote(&self) -> Option<&RemoteOptions> {
+        (self.kind == StoreKind::Azure).then_some(&self.azure)
+    }
+
     pub(super) fn read(mut section: Section<'_>, tables: &[TableConfig]) -> StoreConfig {
         let default = StoreConfig::default();
         let kinds = [("embedded", StoreKind::Embedded), ("azure", StoreKind::Azure)];
         let config = StoreConfig {
             kind: section.choice("kind", default.kind, &kinds),
             commit_interval: section.duration("commit_interval", default.commit_interval, COMMIT_INTERVAL),
-            azure: AzureConfig::read(&mut section),
+            azure: read_remote(&mut section),
         };
         let taken = tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
         if let (StoreKind::Azure, Some(table)) = (config.kind, taken) {
@@ -138,24 +75,22 @@ impl StoreConfig {
     }
 }
 
-impl AzureConfig {
-    fn read(section: &mut Section<'_>) -> AzureConfig {
-        let default = AzureConfig::default();
-        let orders = [("oldest_first", SendOrder::OldestFirst), ("newest_first", SendOrder::NewestFirst)];
-        let when_full = [("wait", WhenFull::Wait), ("drop_oldest", WhenFull::DropOldest)];
-        AzureConfig {
-            connection_string_file: section.text("connection_string_file", absolute),
-            owner: section.truth("owner").unwrap_or(default.owner),
-            fill: section.duration("fill", default.fill, FILL),
-            transactions_max: section.count("transactions_max", default.transactions_max, 256),
-            buckets_max: section.count("buckets_max", default.buckets_max, 256),
-            grow_after: section.duration("grow_after", default.grow_after, GROW_AFTER),
-            send_order: section.choice("send_order", default.send_order, &orders),
-            outbox_bytes_max: section.size("outbox_bytes_max", default.outbox_bytes_max, OUTBOX_BYTES),
-            outbox_age_max: section.text("outbox_age_max", age_or_off).unwrap_or(default.outbox_age_max),
-            when_full: section.choice("when_full", default.when_full, &when_full),
-            dead_letters_keep: section.duration("dead_letters_keep", default.dead_letters_keep, KEEP),
-        }
+fn read_remote(section: &mut Section<'_>) -> RemoteOptions {
+    let default = RemoteOptions::default();
+    let orders = [("oldest_first", SendOrder::OldestFirst), ("newest_first", SendOrder::NewestFirst)];
+    let when_full = [("wait", WhenFull::Wait), ("drop_oldest", WhenFull::DropOldest)];
+    RemoteOptions {
+        connection_string_file: section.text("connection_string_file", absolute),
+        owner: section.truth("owner").unwrap_or(default.owner),
+        fill: section.duration("fill", default.fill, FILL),
+        transactions_max: section.count("transactions_max", default.transactions_max, 256),
+        buckets_max: section.count("buckets_max", default.buckets_max, 256),
+        grow_after: section.duration("grow_after", default.grow_after, GROW_AFTER),
+        send_order: section.choice("send_order", default.send_order, &orders),
+        outbox_bytes_max: section.size("outbox_bytes_max", default.outbox_bytes_max, OUTBOX_BYTES),
+        outbox_age_max: section.text("outbox_age_max", age_or_off).unwrap_or(default.outbox_age_max),
+        when_full: section.choice("when_full", default.when_full, &when_full),
+        dead_letters_keep: section.duration("dead_letters_keep", default.dead_letters_keep, KEEP),
     }
 }
 

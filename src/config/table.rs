@@ -2,11 +2,13 @@
 
 use super::condition;
 use super::section::{Report, Section};
-use super::units::parse_duration;
 use crate::archive::ArchiveUrl;
 use crate::key::{Period, TableName};
-use crate::lifecycle::{Archive, TableRule, Window};
+use crate::lifecycle::{Archive, TableRule};
+use crate::outbox::TableOptions;
 use crate::route::Condition;
+use crate::units::parse_duration;
+use crate::window::Window;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -31,6 +33,12 @@ pub struct TableConfig {
 /// From long enough for late records to find their day, to a century.
 const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
 const KEEP_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
+
+impl From<&TableConfig> for TableOptions {
+    fn from(table: &TableConfig) -> TableOptions {
+        TableOptions { name: table.name.clone(), window: table.window, buckets: table.buckets }
+    }
+}
 
 impl TableConfig {
     /// A table that takes every record and keeps it for 30 days.

@@ -1,13 +1,15 @@
 //! `[[tail]]`: the files to read.
 
-use super::glob::Pattern;
-use super::path_fields::{PathFields, PathFieldsError};
 use super::reading;
 use super::section::{Report, Section};
-use super::template::InstanceTemplate;
-use super::units::{ByteSize, count};
+use crate::glob::Pattern;
+use crate::instance_template::InstanceTemplate;
 use crate::parse::Reading;
+use crate::path_fields::{PathFields, PathFieldsError};
 use crate::redact::Redaction;
+use crate::source::ReadFrom;
+use crate::tail::{TailOptions, Watch};
+use crate::units::{ByteSize, count};
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -40,26 +42,6 @@ pub struct TailConfig {
     pub poll: Duration,
     /// How changes are noticed.
     pub watch: Watch,
-}
-
-/// Where to begin in a file that was there before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadFrom {
-    /// At its first byte.
-    #[default]
-    Beginning,
-    /// At its end as it is then; a file that appears later is read from its first byte.
-    End,
-}
-
-/// How changes are noticed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Watch {
-    /// By the kernel's events where they come, by polling where they do not.
-    #[default]
-    Auto,
-    /// By polling alone: for network mounts, whose other writers cause no events.
-    Poll,
 }
 
 const NAME_MAX: usize = 64;
@@ -128,6 +110,26 @@ impl TailConfig {
         section.require("include", "include = [\"/var/log/*.log\"]");
         section.finish();
         config
+    }
+}
+
+impl From<&TailConfig> for TailOptions {
+    fn from(config: &TailConfig) -> TailOptions {
+        let texts = |patterns: &[Pattern]| patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+        TailOptions {
+            name: config.name.clone(),
+            include: texts(&config.include),
+            exclude: texts(&config.exclude),
+            reading: config.reading.clone(),
+            read_from: config.read_from,
+            ignore_older: config.ignore_older,
+            line_bytes_max: usize::try_from(config.line_bytes_max.get()).unwrap_or(2 << 20),
+            open_files_max: config.open_files_max.get().into(),
+            watch: config.watch,
+            poll: config.poll,
+            instance: config.instance.clone(),
+            fields_from_path: config.fields_from_path.clone(),
+        }
     }
 }
 

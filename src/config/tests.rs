@@ -1,15 +1,20 @@
 //! What is read, what is refused, and how it is said.
 
 use super::reference::{EXAMPLE, example_all_set};
-use super::units::count;
 use super::*;
 use crate::fair::Allowance;
+use crate::glob::{self, Pattern};
 use crate::key::{Period, TableName};
-use crate::lifecycle::Window;
+use crate::net::tls::TlsOptions;
+use crate::outbox::{RemoteOptions, SendOrder, WhenFull};
 use crate::parse::{Explicit, Format, FormatChoice, Join, Reading};
 use crate::record::Level;
 use crate::redact::{Redaction, Redactor};
 use crate::route::{Condition, Literal, Test};
+use crate::source::ReadFrom;
+use crate::tail::Watch;
+use crate::units::count;
+use crate::window::Window;
 use proptest::prelude::*;
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -81,19 +86,19 @@ fn the_example_with_every_key_set() {
         allow_http: false,
     };
     expected.store.azure.connection_string_file = Some("/run/credentials/daytable.service/azure".into());
-    let tls = TlsConfig {
+    let tls = TlsOptions {
         cert_file: "/etc/daytable/cert.pem".into(),
         key_file: "/etc/daytable/key.pem".into(),
         client_ca_file: Some("/etc/daytable/client-ca.pem".into()),
     };
     expected.http.tls = Some(tls.clone());
-    let listener = |listen: &str| SyslogConfig::new(listen.parse().expect("an address"));
+    let listener = |listen: &str| SyslogOptions::new(listen.parse().expect("an address"));
     expected.syslogs = vec![
-        SyslogConfig { tls: Some(tls), per_sender, ..listener("tls://127.0.0.1:6514") },
-        SyslogConfig { name: "local".into(), ..listener("unix-dgram:///run/daytable/log") },
+        SyslogOptions { tls: Some(tls), per_sender, ..listener("tls://127.0.0.1:6514") },
+        SyslogOptions { name: "local".into(), ..listener("unix-dgram:///run/daytable/log") },
     ];
     expected.journals =
-        vec![JournalConfig { directory: Some("/var/log/journal/remote".into()), ..JournalConfig::default() }];
+        vec![JournalOptions { directory: Some("/var/log/journal/remote".into()), ..JournalOptions::default() }];
     assert_eq!(parse(&example_all_set()), expected);
 }
 
@@ -234,7 +239,7 @@ fn every_key_is_read() {
         config.lifecycle,
         LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits, ..LifecycleConfig::default() }
     );
-    let azure = AzureConfig {
+    let azure = RemoteOptions {
         connection_string_file: Some("/etc/azure".into()),
         owner: false,
         fill: Duration::ZERO,
@@ -465,7 +470,7 @@ fn listeners_and_what_is_wrong_with_them() {
         "listen = \"tcp://[::1]:514\"\ninstance = \"edge-{field:host}\"\nzone = \"+02:00\"\nredact = [\"email\"]\n\
          message_bytes_max = \"8KiB\"\nconnections_max = 3\nidle_timeout = \"10m\"",
     ));
-    let expected = SyslogConfig {
+    let expected = SyslogOptions {
         instance: "edge-{field:host}".parse().expect("a template"),
         reading: Reading {
             zone: "+02:00".parse().expect("a zone"),
@@ -475,7 +480,7 @@ fn listeners_and_what_is_wrong_with_them() {
         message_bytes_max: ByteSize::new(8 << 10),
         connections_max: count(3),
         idle_timeout: Some(Duration::from_secs(600)),
-        ..SyslogConfig::new("tcp://[::1]:514".parse().expect("an address"))
+        ..SyslogOptions::new("tcp://[::1]:514".parse().expect("an address"))
     };
     assert_eq!(config.syslogs, [expected]);
     for (text, expected) in [

@@ -1,12 +1,13 @@
 //! What the daemon reads of a remote store, and what it does for the life of its tables.
 
 use crate::azure::Client;
+use crate::azure_tables::AzureTables;
+use crate::azure_tables::{QUERY_PATIENCE, WORK_PATIENCE};
 use crate::config::{Config, TableConfig};
 use crate::lifecycle::run::Run;
 use crate::lifecycle::shared::{Shared, SharedHands};
 use crate::lifecycle::{Hands, TableRule};
-use crate::tables::azure::{QUERY_PATIENCE, WORK_PATIENCE};
-use crate::tables::{AzureTables, TableError};
+use crate::tables::TableError;
 use std::sync::Arc;
 
 /// The remote store, as it is read.

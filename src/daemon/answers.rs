@@ -6,6 +6,7 @@
 use super::life::Lives;
 use super::observe::Counted;
 use super::reload::{Order, ReloadError};
+use crate::azure_tables::AzureTables;
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
 use crate::live::Live;
@@ -18,7 +19,7 @@ use crate::record::Level;
 use crate::route::Router;
 use crate::store::{Reader, Store, StoreError};
 use crate::syslog;
-use crate::tables::{AzureTables, TableError, TableStore};
+use crate::tables::{TableError, TableStore};
 use crate::tail::{self, ImportError, TailOptions};
 use crate::time::{self, Ticks};
 use serde::Serialize;
@@ -116,7 +117,7 @@ pub(super) fn api(
         import: Box::new(move |import, out| {
             let instance = import.instance.as_deref().unwrap_or("{host}").parse();
             let instance = instance
-                .map_err(|e: crate::config::template::TemplateError| ApiError::parameter("instance", e.to_string()))?;
+                .map_err(|e: crate::instance_template::TemplateError| ApiError::parameter("instance", e.to_string()))?;
             let (mut reading, mut router) = (Reading::clone(&reading.now()), router.clone());
             router.renew();
             if !router.is_settled() {
@@ -130,7 +131,7 @@ pub(super) fn api(
             let progress = |progress| {
                 out.line(&progress);
             };
-            let imported = tail::import(&import.paths, &options, &router, &super::host(), &intake, progress);
+            let imported = tail::import(&import.paths, &options, &router, &crate::host::name(), &intake, progress);
             let complete = imported.and_then(tail::Imported::complete);
             complete.map(drop).map_err(|error| match error {
                 ImportError::Refused(_) => ApiError::Busy(error.to_string()),
@@ -296,8 +297,7 @@ fn answer_count(stores: &Stores<'_>, params: &CountParams, out: &mut Out) -> Res
         }
     }
     if let Some(every) = &params.every {
-        let every =
-            crate::config::units::parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
+        let every = crate::units::parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
         if every.is_zero() {
             return Err(ApiError::parameter("every", "must be longer than nothing"));
         }

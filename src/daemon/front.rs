@@ -5,11 +5,11 @@
 //! same, so nobody is refused in between, and that one answers the requests that it has and ends.
 
 use super::DaemonError;
-use crate::activation::Inherited;
 use crate::config::{HttpConfig, Listen};
 use crate::http::{self, BindError, Door, Gate, Limits, Listener, Shared, Token};
 use crate::live::Live;
 use crate::metrics::{Metrics, raise_to};
+use crate::net::inherited::Inherited;
 use crate::push::Push;
 use crate::route::Router;
 use std::net::TcpListener;

@@ -17,6 +17,7 @@
 
 mod afar;
 mod answers;
+mod budget;
 mod front;
 mod life;
 mod losses;
@@ -31,25 +32,28 @@ pub(crate) use answers::filter;
 pub use reload::Reloaded;
 pub use remote::{RemoteError, client};
 
-use crate::activation::{ActivationError, Inherited};
-use crate::config::units::show_duration;
-use crate::config::{ByteSize, Config, ConfigError, StoreKind, TableConfig};
+use crate::bucket_plan::Spread;
+use crate::config::{Config, ConfigError, StoreKind, TableConfig};
 use crate::fair::Present;
 use crate::http::{self, BindError, Door, GateError, Limits, Listener, Readiness, Shared, TokenError};
 use crate::lifecycle::{Board, Hands, Lifecycle};
 use crate::live::Live;
-use crate::memory::{self, Budget};
+use crate::memory;
 use crate::metrics::Metrics;
+use crate::net::inherited::{ActivationError, Inherited};
+use crate::net::tls::TlsError;
 use crate::outbox::{Outbox, OutboxError};
 use crate::push::Push;
 use crate::query::Archives;
-use crate::route::{Condition, Route, Router, Spread};
+use crate::route::{Condition, Route, Router};
 use crate::store::{Onward, Store, StoreError};
 use crate::syslog::{HeldBytes, ListenError};
 use crate::tables::TableError;
-use crate::tls::TlsError;
+use crate::units::ByteSize;
+use crate::units::show_duration;
 use afar::Afar;
 use answers::{Readers, Ways};
+use budget::Budget;
 use front::Front;
 use life::Lives;
 use observe::Counted;
@@ -57,7 +61,6 @@ use reload::{Order, Running};
 use remote::Remote;
 use sources::{Ground, Sources};
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::time::{Duration, Instant};
@@ -221,16 +224,21 @@ async fn serve(
     let api = answers::api(&readers, lives.clone(), store, router.clone(), ways, orders);
     let limits = Limits { scans: budget.scans, ..front.limits() };
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
-    let push =
-        Arc::new(Push::new(router.clone(), config.reading(), budget.push(config.http.limits), host(), store.intake()));
+    let push = Arc::new(Push::new(
+        router.clone(),
+        config.reading(),
+        budget.push(config.http.limits),
+        crate::host::name(),
+        store.intake(),
+    ));
 
     let mut servers = tokio::task::JoinSet::new();
-    let control = Listener::unix(&control_socket(&config.data_dir))?;
+    let control = Listener::unix(&crate::store::control_socket(&config.data_dir))?;
     let routes = http::router(shared.clone(), Door::Unix, Some(push.clone()));
     servers.spawn(http::serve(control, routes, limits, readiness.draining()));
     front.serve(port, &shared, &push, &mut servers)?;
 
-    let (host, intake, steps) = (host(), store.intake(), store.steps());
+    let (host, intake, steps) = (crate::host::name(), store.intake(), store.steps());
     let held = HeldBytes::new(budget.held_bytes);
     let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone(), held };
     // Before it is decided which sources begin: the answer may come in between, and then they begin twice, which is once.
@@ -266,7 +274,7 @@ async fn serve(
     let losses = tokio::spawn(losses.work(losses_stopped));
     let (afar_stop, afar_stopped) = mpsc::channel::<()>();
     if let Some(afar) = afar {
-        let run = afar.lifecycle(&config, &self::host(), observe::on_run(&metrics, readers));
+        let run = afar.lifecycle(&config, &crate::host::name(), observe::on_run(&metrics, readers));
         // It may wait for the service for long, and what it leaves half done is what a kill would leave.
         std::thread::Builder::new().name("shared".into()).spawn(move || run.work(afar_stopped))?;
     }
@@ -466,12 +474,6 @@ fn routes(tables: &[TableConfig]) -> Vec<Route> {
     tables.iter().map(route).collect()
 }
 
-/// This host's name, what `{host}` stands for.
-pub fn host() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    if name.is_empty() { "localhost".into() } else { name }
-}
-
 /// As many descriptors as the system lets us have: thousands of files may be followed.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -480,9 +482,4 @@ fn raise_descriptor_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::debug!(%error, "failed to raise the limit of open files");
     }
-}
-
-/// Where a daemon's control socket is.
-pub fn control_socket(data_dir: &std::path::Path) -> PathBuf {
-    data_dir.join("control.sock")
 }

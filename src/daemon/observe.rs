@@ -8,6 +8,7 @@ use crate::journal::JournalCounters;
 use crate::lifecycle::Run;
 use crate::live::Live;
 use crate::metrics::{Metrics, raise_to, size};
+use crate::net::tls;
 use crate::parse::Format;
 use crate::push::{EndpointCounters, Push};
 use crate::redact::Redactor;
@@ -15,7 +16,6 @@ use crate::store::{Intake, Onward, Options};
 use crate::syslog::{self, ListenerCounters};
 use crate::tail::{BlockCounters, TailCounters};
 use crate::time::Ticks;
-use crate::tls;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -141,7 +141,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, 
         for journal in journals {
             fetch_journal(metrics, journal, now);
         }
-        raise_to(&metrics.own_records, crate::log::own::passed_over());
+        raise_to(&metrics.own_records, crate::own_output::passed_over());
         metrics.push_held_bytes.set(size(push.bodies().held()));
         for endpoint in push.counters() {
             fetch_endpoint(metrics, endpoint);

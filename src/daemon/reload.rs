@@ -6,6 +6,7 @@
 //!
 //! What cannot be changed in a running daemon (the data folder, the store) stays as it is, and is named in the answer.
 
+use super::budget::Budget;
 use super::front;
 use super::life::{Lives, settings};
 use super::sources::{self, Sources};
@@ -15,7 +16,6 @@ use crate::config::{Changes, Config, ConfigError, StoreKind};
 use crate::http::Shared;
 use crate::lifecycle::Settings;
 use crate::live::Live;
-use crate::memory::Budget;
 use crate::metrics::Metrics;
 use crate::parse::Reading;
 use crate::push::Push;

@@ -2,18 +2,20 @@
 
 use super::DaemonError;
 use crate::azure::{Account, Client, DateTime, Options};
-use crate::config::{AzureConfig, Config, StoreKind, TableConfig, WhenFull};
+use crate::azure_tables::connect::{ConnectError, connection_string};
+use crate::bucket_plan::Spread;
+use crate::config::{Config, StoreKind, TableConfig};
 use crate::http::Readiness;
 use crate::key::Period;
-use crate::lifecycle::{Archive, TableRule, Window};
+use crate::lifecycle::{Archive, TableRule};
 use crate::metrics::{Metrics, raise_to};
 use crate::outbox::{self, Bell, Counters, Inbox, Outbox, SetAside, Setup, dead};
-use crate::route::Spread;
+use crate::outbox::{RemoteOptions, TableOptions, WhenFull};
 use crate::store::outbox::steps::{self, Steps};
 use crate::store::outbox::{Dropped, Level};
 use crate::store::{OutboxOptions, Store};
-use crate::tables::connect::{ConnectError, connection_string};
 use crate::time;
+use crate::window::Window;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,7 +38,7 @@ pub enum RemoteError {
 }
 
 /// A client of the account that the configuration names.
-pub fn client(config: &AzureConfig) -> Result<Client, RemoteError> {
+pub fn client(config: &RemoteOptions) -> Result<Client, RemoteError> {
     let account: Account = connection_string(config.connection_string_file.as_deref())?.parse()?;
     Ok(Client::new(account, Options::new(|| DateTime::from_ticks(time::now().get())))?)
 }
@@ -62,7 +64,7 @@ impl Remote {
     }
 
     /// What makes the store its outbox.
-    pub(super) fn options(&self, config: &AzureConfig) -> Result<OutboxOptions, RemoteError> {
+    pub(super) fn options(&self, config: &RemoteOptions) -> Result<OutboxOptions, RemoteError> {
         let bell = self.bell.clone();
         Ok(OutboxOptions {
             stays: dead::table()?,
@@ -86,7 +88,7 @@ impl Remote {
                 return tracing::error!(%error, "how instances are spread is not known here: the remote store is asked");
             }
         };
-        let (host, endpoint) = (super::afar::id(config, &super::host()), self.client.account().endpoint());
+        let (host, endpoint) = (super::afar::id(config, &crate::host::name()), self.client.account().endpoint());
         if (steps.host.as_str(), steps.endpoint.as_str()) != (host.as_str(), endpoint) {
             // Under this name, this service knows of none.
             steps.planned.iter_mut().flat_map(|planned| &mut planned.steps).for_each(|step| step.is_afar = false);
@@ -107,12 +109,12 @@ impl Remote {
         let setup = Setup {
             data_dir: &config.data_dir,
             config: &config.store.azure,
-            tables: &config.tables,
+            tables: config.tables.iter().map(TableOptions::from).collect(),
             client,
             departures: store.departures(),
             level: level.clone(),
             spread: spread.clone(),
-            host: super::afar::id(config, &super::host()),
+            host: super::afar::id(config, &crate::host::name()),
             on_landed: Box::new(move |entities| landed.observe(entities as f64)),
         };
         let outbox = Outbox::start(setup, inbox)?;

@@ -11,13 +11,15 @@
 
 use super::DaemonError;
 use super::observe::{self, Counted};
-use crate::activation::Inherited;
-use crate::config::syslog::Place;
-use crate::config::{Config, JournalConfig, SyslogConfig};
+use crate::config::Config;
+use crate::journal::JournalOptions;
 use crate::journal::{self, JournalCounters, JournalHandle};
 use crate::live::Live;
+use crate::net::inherited::Inherited;
 use crate::route::Router;
 use crate::store::{Intake, Steps};
+use crate::syslog::Place;
+use crate::syslog::SyslogOptions;
 use crate::syslog::{self, HeldBytes, SyslogHandle};
 use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use std::sync::Arc;
@@ -38,19 +40,19 @@ pub(super) struct Ground {
 pub(super) struct Sources {
     ground: Ground,
     tailer: TailHandle,
-    listeners: Vec<(SyslogConfig, SyslogHandle)>,
-    journals: Vec<(JournalConfig, JournalHandle)>,
+    listeners: Vec<(SyslogOptions, SyslogHandle)>,
+    journals: Vec<(JournalOptions, JournalHandle)>,
     /// Listeners whose sockets others have, and whose connections go on.
     leaving: Vec<SyslogHandle>,
 }
 
 /// Listeners of a configuration, of which those that are new or others than before are bound.
-pub(super) struct Prepared(Vec<(SyslogConfig, Option<syslog::Bound>)>);
+pub(super) struct Prepared(Vec<(SyslogOptions, Option<syslog::Bound>)>);
 
 impl Prepared {
     /// Binds all listeners of a configuration. None is bound where one cannot be.
     pub(super) fn all(config: &Config, inherited: &mut Inherited) -> Result<Prepared, DaemonError> {
-        let bind = |syslog: &SyslogConfig| Ok((syslog.clone(), Some(syslog::bind(syslog, None, inherited)?)));
+        let bind = |syslog: &SyslogOptions| Ok((syslog.clone(), Some(syslog::bind(syslog, None, inherited)?)));
         Ok(Prepared(config.syslogs.iter().map(bind).collect::<Result<_, DaemonError>>()?))
     }
 }
@@ -76,7 +78,7 @@ impl Sources {
     /// Binds the listeners that `config` has and that are not there yet as it has them.
     pub(super) fn prepare(&self, config: &Config) -> Result<Prepared, DaemonError> {
         let counted = self.ground.counted.now();
-        let bind = |block: &SyslogConfig| {
+        let bind = |block: &SyslogOptions| {
             if self.listeners.iter().any(|(before, _)| before == block) {
                 return Ok((block.clone(), None));
             }
@@ -122,7 +124,7 @@ impl Sources {
 
     fn listen(&mut self, Prepared(prepared): Prepared) -> Result<(), DaemonError> {
         let mut before = std::mem::take(&mut self.listeners);
-        let all: Vec<SyslogConfig> = prepared.iter().map(|(config, _)| config.clone()).collect();
+        let all: Vec<SyslogOptions> = prepared.iter().map(|(config, _)| config.clone()).collect();
         let Ground { router, host, intake, held, .. } = &self.ground;
         for (config, bound) in prepared {
             let handle = match bound {
@@ -146,7 +148,7 @@ impl Sources {
         Ok(())
     }
 
-    fn read_journals(&mut self, configs: &[JournalConfig]) -> Result<(), DaemonError> {
+    fn read_journals(&mut self, configs: &[JournalOptions]) -> Result<(), DaemonError> {
         let (stay, go): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.journals).into_iter().partition(|(before, _)| configs.contains(before));
         self.journals = stay;
@@ -203,7 +205,7 @@ impl Sources {
 }
 
 /// Whether one listener has the socket of the other. A port that is left to the system is another one for each name.
-fn succeeds(block: &SyslogConfig, before: &SyslogConfig) -> bool {
+fn succeeds(block: &SyslogOptions, before: &SyslogOptions) -> bool {
     let is_named = match block.listen.place() {
         Place::Tcp(at) | Place::Udp(at) => at.port() != 0,
         Place::Stream(_) | Place::Datagram(_) => true,

@@ -1,8 +1,8 @@
 //! Binding: a TCP port, with TLS or without, or the control socket in the data folder.
 
-use crate::config::TlsConfig;
 use crate::metrics::Metrics;
-use crate::tls::{Certificates, TlsError};
+use crate::net::tls::TlsOptions;
+use crate::net::tls::{Certificates, TlsError};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fs::Metadata;
@@ -81,7 +81,7 @@ impl Listener {
     /// # Errors
     ///
     /// Certificates that cannot be used.
-    pub fn with_tls(self, config: TlsConfig, metrics: Arc<Metrics>) -> Result<Listener, TlsError> {
+    pub fn with_tls(self, config: TlsOptions, metrics: Arc<Metrics>) -> Result<Listener, TlsError> {
         let certificates = Certificates::read(config, "http")?;
         Ok(match self {
             Listener::Tcp(listener) => Listener::Tls(listener, Secure { certificates, metrics }),

@@ -14,7 +14,7 @@ use super::places::{Comes, Goes, Place, Places};
 use super::ready::drained;
 use super::stall::Stalls;
 use crate::fair::Counted;
-use crate::tls::HANDSHAKE;
+use crate::net::tls::HANDSHAKE;
 use axum::Router;
 use axum::body::Body;
 use hyper::Request;

@@ -10,10 +10,11 @@ use super::cursor::{self, Cursor};
 use super::export::{Entries, Entry};
 use super::program::{Query, Start};
 use super::record::{EntryReading, EntryRecord};
-use crate::config::{JournalConfig, ReadFrom};
-use crate::log::own;
+use crate::journal::JournalOptions;
+use crate::own_output;
 use crate::route::{Lanes, Origin, Router};
 use crate::rows::{Rows, count};
+use crate::source::ReadFrom;
 use crate::store::{Intake, Refused, SourceKind, SourceState, Submission};
 use crate::time::{self, Ticks};
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// All that the thread has.
 pub(super) struct Follower {
     query: Query,
-    config: JournalConfig,
+    config: JournalOptions,
     reading: EntryReading,
     /// What its records name as their source.
     source: String,
@@ -78,7 +79,7 @@ impl From<Refused> for End {
 
 impl Follower {
     pub(super) fn new(
-        config: JournalConfig,
+        config: JournalOptions,
         router: Router,
         host: String,
         intake: Intake,
@@ -306,8 +307,8 @@ impl Follower {
 
     /// Writes an entry to the batch it belongs to.
     fn take(&mut self, entry: &Entry<'_>, now: Ticks) {
-        if own::is_entry(|name| entry.text(name)) {
-            own::pass_over(&self.source);
+        if own_output::is_entry(|name| entry.text(name)) {
+            own_output::pass_over(&self.source);
             // Committed with the next entry of another's: a commit for its own sake could be said, and read, and committed.
             if let Some(cursor) = entry.text("__CURSOR") {
                 self.state.cursor.clear();

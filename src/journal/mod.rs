@@ -12,12 +12,13 @@ mod counters;
 pub mod cursor;
 pub mod export;
 mod follower;
+mod options;
 mod program;
 pub mod record;
 
 pub use counters::JournalCounters;
+pub use options::JournalOptions;
 
-use crate::config::JournalConfig;
 use crate::route::Router;
 use crate::store::Intake;
 use follower::Follower;
@@ -36,7 +37,7 @@ pub struct JournalHandle {
 /// Begins to read a journal, and to count what is read. `host` is this host's name, for entries that name none. An error
 /// where there is no thread to be had; that `journalctl` cannot be run is none, it is tried again.
 pub fn follow(
-    config: &JournalConfig,
+    config: &JournalOptions,
     counters: Arc<JournalCounters>,
     router: &Router,
     host: &str,

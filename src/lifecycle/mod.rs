@@ -25,7 +25,6 @@
 //! whose name is not a configured name and a date is never a [`DayTable`](crate::key::DayTable), so it cannot be in a
 //! plan.
 
-pub mod window;
 pub mod clock;
 pub mod reason;
 pub mod plan;
@@ -36,6 +35,7 @@ pub mod told;
 pub mod view;
 pub mod board;
 pub mod hands;
+pub mod listing;
 pub mod run;
 pub mod shared;
 
@@ -47,4 +47,3 @@ pub use run::{Lifecycle, Run, Settings};
 pub use schedule::{Schedule, ScheduleError};
 pub use told::Told;
 pub use view::remembered;
-pub use window::{Admission, Window};

@@ -22,10 +22,10 @@
 
 use super::clock::Clock;
 use super::reason::{HeldBack, Why};
-use super::window::Window;
 use crate::key::{DayTable, TableName};
 use crate::store::catalogue::{Archived, Seal};
 use crate::time::Ticks;
+use crate::window::Window;
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;

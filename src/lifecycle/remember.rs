@@ -100,7 +100,7 @@ pub fn remember_pressure(before: Option<(u64, Ticks)>, bytes_max: Option<u64>, n
 mod tests {
     use super::*;
     use crate::key::{Period, TableName};
-    use crate::lifecycle::Window;
+    use crate::window::Window;
 
     const DAY: Duration = Duration::from_secs(86_400);
 

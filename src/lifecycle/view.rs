@@ -3,12 +3,12 @@
 use super::clock::Clock;
 use super::plan::{Archive, Limits, Sealed, State, TableRule, TableState, View};
 use super::remember::recall;
-use super::window::Window;
 use crate::key::TableName;
 use crate::store::LifecycleState;
 use crate::store::bytes::{file_bytes, folder_bytes};
 use crate::store::catalogue::{Day, DayState, Role, Watch};
 use crate::time::Ticks;
+use crate::window::Window;
 use std::path::Path;
 use std::time::Duration;
 

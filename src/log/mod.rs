@@ -14,20 +14,18 @@
 //!
 //! **How much**: of one message (one place in the program) 50 within 10 s; how many more there were is said after it. Levels below `info` are asked for by somebody who looks, and are not bounded.
 //!
-//! **Never its own input**: see [`own`].
+//! **Never its own input**: see [`crate::own_output`].
 //!
 //! It is a subscriber of `tracing` of its own: what that crate's companion does with spans and filters by module is not
 //! needed here, and would be a registry in the memory of every daemon.
 
 mod line;
-pub mod own;
 mod rate;
 
-use crate::config::LogFormat;
+use crate::own_output::goes_to_journal;
 use crate::time;
 use line::{Form, Line};
 use rate::{Rates, Said};
-use rustix::fs::fstat;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -35,6 +33,16 @@ use std::time::Instant;
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
+
+/// The form of what the program says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A text a line; with priorities where the journal takes it, with a time elsewhere.
+    #[default]
+    Auto,
+    /// A JSON object a line.
+    Json,
+}
 
 /// The subscriber of this process, once there is one.
 static VOICE: OnceLock<&'static Voice> = OnceLock::new();
@@ -90,13 +98,6 @@ pub fn say_left_out() {
         let over = voice.rates().over(Instant::now());
         over.into_iter().for_each(|said| voice.say_left_out(&said));
     }
-}
-
-/// Whether standard error is the stream that `JOURNAL_STREAM` names: a child whose output goes elsewhere inherits the
-/// variable all the same.
-pub fn goes_to_journal() -> bool {
-    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
-    fstat(std::io::stderr()).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
 fn number(level: LevelFilter) -> u8 {

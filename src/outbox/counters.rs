@@ -1,6 +1,6 @@
 //! What the sender counts, for metrics and `daytable sources`.
 
-use crate::route::spread::Planned;
+use crate::bucket_plan::Planned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;

@@ -25,7 +25,7 @@
 //! * **A day that expired** before its rows were sent is not brought back: they become dead letters, and are counted. The clock is
 //!   believed up to one period past the newest time that a record gave, as where days are dropped.
 //!
-//! * **Hot instances** get more partitions: when is decided in `growth`, from when on in [`crate::route::spread`], and
+//! * **Hot instances** get more partitions: when is decided in `growth`, from when on in [`crate::bucket_plan`], and
 //!   `spreading` sees to it that it stays true whatever is killed or lost.
 
 mod counters;
@@ -36,6 +36,7 @@ mod flight;
 mod growth;
 mod lane;
 mod leaving;
+mod options;
 mod sender;
 mod settle;
 mod spreading;
@@ -45,13 +46,13 @@ mod weather;
 mod wire;
 
 pub use counters::{Counters, SetAside, ShownOutbox, ShownSpread};
+pub use options::{RemoteOptions, SendOrder, TableOptions, WhenFull};
 
 use crate::azure::Client;
-use crate::config::{AzureConfig, SendOrder, TableConfig};
-use crate::lifecycle::Window;
-use crate::route::Spread;
+use crate::bucket_plan::Spread;
 use crate::store::Departures;
 use crate::store::outbox::{Dropped, Level, Unsent};
+use crate::window::Window;
 use sender::{Event, Sender};
 use spreading::Spreading;
 use std::collections::{BTreeMap, HashMap};
@@ -101,9 +102,9 @@ pub struct Setup<'a> {
     /// The data folder.
     pub data_dir: &'a Path,
     /// The remote store's configuration.
-    pub config: &'a AzureConfig,
+    pub config: &'a RemoteOptions,
     /// The configured tables.
-    pub tables: &'a [TableConfig],
+    pub tables: Vec<TableOptions>,
     /// Who is sent to.
     pub client: Client,
     /// What removes pages that were sent.

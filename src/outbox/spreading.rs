@@ -20,17 +20,19 @@
 //! whose steps the service does not have.
 
 use crate::azure::Account;
+use crate::azure_tables::AzureTables;
+use crate::azure_tables::QUERY_PATIENCE;
+use crate::bucket_plan::Planned;
+use crate::bucket_plan::Spread;
 use crate::key::{DayTable, TableName};
+use crate::lifecycle::clock;
 use crate::lifecycle::shared::Notes;
-use crate::lifecycle::{Window, clock};
-use crate::route::Spread;
-use crate::route::spread::Planned;
 use crate::store::StoreError;
 use crate::store::outbox::Unsent;
 use crate::store::outbox::steps::{self, Steps};
-use crate::tables::azure::QUERY_PATIENCE;
-use crate::tables::{AzureTables, Columns, Order, TableError, TableStore, Wanted};
+use crate::tables::{Columns, Order, TableError, TableStore, Wanted};
 use crate::time::{self, Ticks};
+use crate::window::Window;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::path::PathBuf;

@@ -36,7 +36,6 @@ pub mod select;
 pub mod count;
 pub mod follow;
 pub mod listing;
-pub mod lives;
 #[cfg(test)]
 mod tests;
 
@@ -46,7 +45,6 @@ pub use entity::{Entity, OwnedValue};
 pub use filter::Filter;
 pub use follow::Follower;
 pub use listing::{ShownListener, ShownSource, ShownTable};
-pub use lives::{lives, lives_afar};
 pub use record::Record;
 pub use select::{one, select};
 pub use stores::Stores;

@@ -7,8 +7,8 @@
 //! 15m  2h  7d  now               so long before now: ms, s, m, h, d, w
 //! ```
 
-use crate::config::units::parse_duration;
 use crate::time::Ticks;
+use crate::units::parse_duration;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
 use std::str::FromStr;
 use std::time::Duration;

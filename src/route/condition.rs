@@ -8,7 +8,7 @@
 //! reduced by these three once, and what is left asks each record only for its tenant and fields:
 //! nothing at all where the configuration has no such condition.
 
-use crate::config::Pattern;
+use crate::glob::Pattern;
 use crate::record::{Level, Record, Value};
 
 /// How deep conditions lie within one another at most, the outermost being the first.

@@ -176,3 +176,8 @@ impl Drop for Ended {
         self.0.end();
     }
 }
+
+/// Where a daemon's control socket is.
+pub fn control_socket(data_dir: &std::path::Path) -> std::path::PathBuf {
+    data_dir.join("control.sock")
+}

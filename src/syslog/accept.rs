@@ -6,8 +6,8 @@
 
 use super::stream::{DRAIN_QUIET, Peer, Room, Socket, connection};
 use crate::fair::network_of;
+use crate::net::tls::{Certificates, HANDSHAKE};
 use crate::rows::count;
-use crate::tls::{Certificates, HANDSHAKE};
 use rustix::net::sockopt;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};

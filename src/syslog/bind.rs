@@ -1,14 +1,14 @@
 //! Sockets are bound before anything else happens, so that a listener that cannot be is an error of the start.
 
-use super::drops::Drops;
-use crate::activation::Inherited;
+use crate::net::SocketFile;
+use crate::net::drops::Drops;
+use crate::net::inherited::Inherited;
 use rustix::fs::{Mode, chmod};
 use rustix::net::{listen, sockopt};
-use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,14 +33,6 @@ pub enum ListenError {
         /// What the system said.
         source: io::Error,
     },
-}
-
-/// The file of a unix socket, which goes with the last listener that has it.
-#[derive(Debug)]
-pub(crate) struct SocketFile {
-    path: PathBuf,
-    /// Device and inode, so that the file of a successor stays.
-    file: (u64, u64),
 }
 
 /// What a socket is to have that another listener still serves, once its successor does: where the configuration is not
@@ -134,7 +126,7 @@ pub(super) fn unix_datagram(
     clear(path, answers)?;
     let socket = UnixDatagram::bind(path).map_err(failed(path.display()))?;
     enlarge(&socket, receive_buffer);
-    Ok((socket, Some(SocketFile::new(path, mode)?.into())))
+    Ok((socket, Some(SocketFile::new(path, mode).map_err(failed(path.display()))?.into())))
 }
 
 /// As [`unix_datagram`].
@@ -150,7 +142,7 @@ pub(super) fn unix_stream(
     clear(path, |path| UnixStream::connect(path).map(drop))?;
     let listener = UnixListener::bind(path).map_err(failed(path.display()))?;
     listener.set_nonblocking(true).map_err(failed(path.display()))?;
-    Ok((listener, Some(SocketFile::new(path, mode)?.into())))
+    Ok((listener, Some(SocketFile::new(path, mode).map_err(failed(path.display()))?.into())))
 }
 
 /// Has the kernel keep more of what is not read yet: past its limit where this process may, else up to it.
@@ -181,32 +173,10 @@ fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(
     }
 }
 
-impl SocketFile {
-    /// The umask has had its say in the file's mode, so it is set; until then fewer may connect, never more.
-    fn new(path: &Path, mode: u32) -> Result<SocketFile, ListenError> {
-        chmod(path, Mode::from_raw_mode(mode)).map_err(|error| failed(path.display())(error.into()))?;
-        let file = identity(&path.symlink_metadata().map_err(failed(path.display()))?);
-        Ok(SocketFile { path: path.into(), file })
-    }
-}
-
-fn identity(file: &Metadata) -> (u64, u64) {
-    (file.dev(), file.ino())
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if self.path.symlink_metadata().is_ok_and(|file| identity(&file) == self.file) {
-            // Left behind it does no harm: the next daemon clears it.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::activation::Heirloom;
+    use crate::net::inherited::Heirloom;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

@@ -1,11 +1,11 @@
 //! Datagrams, a message each. A socket has a thread of its own, so that nothing stands between it and its rows but its
 //! own work: what is not read in time the kernel drops. What a peer sends beyond its rate or quota is dropped here, and counted.
 
-use super::bind::SocketFile;
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
-use super::drops::Drops;
 use super::framing::Message;
 use crate::fair::{Accounts, Now, network_of};
+use crate::net::SocketFile;
+use crate::net::drops::Drops;
 use crate::parse::Learned;
 use crate::route::Lanes;
 use crate::rows::count;

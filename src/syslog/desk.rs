@@ -3,13 +3,13 @@
 use super::counters::ListenerCounters;
 use super::delivery::Delivery;
 use super::framing::Message;
-use crate::config::SyslogConfig;
-use crate::log::own;
+use crate::own_output;
 use crate::parse::{Envelope, Learned};
 use crate::record::{Field, Value};
 use crate::route::{Lanes, Origin, Router};
 use crate::rows::{Rows, count, random_identity};
 use crate::store::{Intake, Refused};
+use crate::syslog::SyslogOptions;
 use crate::time::Ticks;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A listener as its threads know it.
 pub(super) struct Block {
-    pub(super) config: SyslogConfig,
+    pub(super) config: SyslogOptions,
     /// What its records name as their source.
     pub(super) source: String,
     pub(super) counters: Arc<ListenerCounters>,
@@ -33,7 +33,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    pub(super) fn new(config: SyslogConfig, counters: Arc<ListenerCounters>) -> Block {
+    pub(super) fn new(config: SyslogOptions, counters: Arc<ListenerCounters>) -> Block {
         let limit = usize::try_from(config.message_bytes_max.get()).unwrap_or(1 << 20);
         Block { source: config.listen.to_string(), config, counters, limit }
     }
@@ -102,8 +102,8 @@ impl Desk {
         let text = String::from_utf8_lossy(message.bytes);
         let parsed = sender.learned.record(&text, Envelope::default(), &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);
-        if own::is_record(&record) {
-            return own::pass_over(&block.source);
+        if own_output::is_record(&record) {
+            return own_output::pass_over(&block.source);
         }
         count(&tally.by_format[format.number()], 1);
         if matches!(text, std::borrow::Cow::Owned(_)) {

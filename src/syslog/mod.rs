@@ -19,25 +19,24 @@ mod counters;
 mod datagram;
 mod delivery;
 mod desk;
-mod drops;
 pub mod framing;
 pub mod relp;
+mod options;
 mod session;
 mod stream;
 
-pub use crate::tls::TlsError;
+pub use crate::net::tls::TlsError;
 pub use bind::ListenError;
-pub(crate) use bind::SocketFile;
 pub use counters::ListenerCounters;
+pub use options::{Endpoint, EndpointError, Place, SyslogOptions};
 
-use crate::activation::{Heirloom, Inherited};
-use crate::config::{Endpoint, SyslogConfig};
+use crate::net::inherited::{Heirloom, Inherited};
+use crate::net::tls::Certificates;
+use crate::net::{Drops, SocketFile};
 use crate::route::Router;
 use crate::store::Intake;
-use crate::tls::Certificates;
 use datagram::Datagrams;
 use desk::{Block, Desk};
-pub(crate) use drops::Drops;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -129,7 +128,7 @@ enum Taken {
 ///
 /// Whatever keeps it from being bound, certificates among it.
 pub fn bind(
-    config: &SyslogConfig,
+    config: &SyslogOptions,
     before: Option<Arc<ListenerCounters>>,
     inherited: &mut Inherited,
 ) -> Result<Bound, ListenError> {

@@ -3,10 +3,10 @@
 use super::desk::{Block, Counter, Desk, Sender};
 use super::framing::{Framer, Message};
 use super::relp::{self, Command, Frame, Frames, NoFrame};
-use crate::config::Endpoint;
 use crate::parse::Learned;
 use crate::route::Lanes;
 use crate::rows::count;
+use crate::syslog::Endpoint;
 use crate::time;
 use std::collections::VecDeque;
 

@@ -8,15 +8,15 @@
 //! What connections hold of messages that are not whole is bounded together: beyond that a message is cut where it is.
 
 use super::accept::{listen, stopped};
-use super::bind::SocketFile;
 use super::counters::ListenerCounters;
 use super::desk::{Block, Desk, HAND_OVER, Open};
 use super::session::Session;
 use super::{HeldBytes, relp};
 use crate::fair::{Accounts, Counted, Now, Present};
+use crate::net::SocketFile;
+use crate::net::tls::Certificates;
 use crate::route::Lanes;
 use crate::rows::count;
-use crate::tls::Certificates;
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::io::{self, ErrorKind};
@@ -320,8 +320,8 @@ async fn answer<S: AsyncWrite + Unpin>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SyslogConfig;
     use crate::store::intake::Sink;
+    use crate::syslog::SyslogOptions;
     use std::io::Write;
     use std::net::{SocketAddr, TcpStream};
 
@@ -342,7 +342,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         listener.set_nonblocking(true).expect("set");
         let address = listener.local_addr().expect("an address");
-        let config = SyslogConfig::new(format!("tcp://{address}").parse().expect("an endpoint"));
+        let config = SyslogOptions::new(format!("tcp://{address}").parse().expect("an endpoint"));
         let block = Arc::new(Block::new(config, Arc::default()));
         let (intake, sink) = Sink::new(vec![]);
         let desk = Desk::new(crate::daemon::router(&crate::config::Config::default().tables), intake);

@@ -13,27 +13,21 @@
 //! what is read or not; rows that were there before and stay are in it, once.
 //!
 //! * [`entity`]: a row, owned.
-//! * [`embedded`]: a data folder; [`mod@azure`]: the service; [`wire`]: rows as the service has them.
-//! * [`connect`]: how the service is reached.
+//! * [`embedded`]: a data folder. The service is [`crate::azure_tables`].
 //! * [`gather`]: rows become batches again; [`content`]: what a table's rows come to, by which two are compared.
 //! * [`mod@copy`]: tables go from one store to another.
 //! * `windows`: oldest first, and any order at all where the service gives none: by windows of time.
 //!
 //! Calls block: they belong to threads of their own, never to a task of a runtime.
 
-pub mod azure;
-pub mod connect;
 pub mod content;
 pub mod copy;
 pub mod embedded;
 pub mod entity;
 pub mod gather;
 pub mod walk;
-mod windows;
-pub mod wire;
+pub mod windows;
 
-pub use azure::AzureTables;
-pub use connect::ConnectError;
 pub use content::Content;
 pub use embedded::Embedded;
 pub use entity::{Entity, OwnedValue};
@@ -160,7 +154,7 @@ pub struct Page {
 
 /// Where a read goes on. Belongs to the store and the range that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Continuation(Next);
+pub struct Continuation(pub Next);
 
 impl Continuation {
     /// Behind a row, for stores of tests.
@@ -170,14 +164,24 @@ impl Continuation {
     }
 }
 
+/// What a continuation says; of use to stores alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Next {
+pub enum Next {
     /// Behind this row.
     After(Arc<str>, RowKey),
     /// Where the service says, of what comes behind a row where the read began behind one.
-    Token(Option<Box<(Arc<str>, RowKey)>>, crate::azure::Continuation),
+    Token(Option<Box<(Arc<str>, RowKey)>>, ServiceToken),
     /// In this window of time, of this partition where the whole table is read.
     Window(Option<Arc<str>>, windows::Window),
+}
+
+/// What the service gave to go on with; it alone understands it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceToken {
+    /// `NextPartitionKey`
+    pub partition_key: String,
+    /// `NextRowKey`
+    pub row_key: Option<String>,
 }
 
 /// Why a table store did not do what it was asked for.
@@ -188,10 +192,13 @@ pub enum TableError {
     Store(#[from] StoreError),
     /// The service says no.
     #[error(transparent)]
-    Azure(#[from] crate::azure::Error),
+    Service(ServiceError),
+    /// The service says that this client may not.
+    #[error(transparent)]
+    Denied(ServiceError),
     /// There is no client of the service.
     #[error(transparent)]
-    Setup(#[from] crate::azure::SetupError),
+    Setup(ServiceError),
     /// The system gives no means to wait for the service.
     #[error("failed to set up the runtime of a client: {0}")]
     Runtime(#[source] std::io::Error),
@@ -228,6 +235,9 @@ pub enum TableError {
         key: RowKey,
     },
 }
+
+/// An error of a client of the service.
+pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
 
 impl TableError {
     /// Whether it says that the table is not there.

@@ -11,7 +11,7 @@ use crate::key::RowKey;
 use crate::time::{TICKS_PER_SECOND, Ticks};
 
 /// Rows of a window at most; few in unit tests, so that windows are made narrower.
-pub(super) const WINDOW_ROWS_MAX: usize = if cfg!(test) { 20 } else { 8 * super::PAGE_ROWS_MAX };
+pub const WINDOW_ROWS_MAX: usize = if cfg!(test) { 20 } else { 8 * super::PAGE_ROWS_MAX };
 /// How wide the first window is.
 const FIRST_TICKS: i64 = 600 * TICKS_PER_SECOND;
 /// By how much windows are made narrower, and wider.
@@ -19,7 +19,7 @@ const STEP: i64 = 8;
 
 /// Where the next window begins, and how wide it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub struct Window {
     edge: Ticks,
     ticks: i64,
     /// What is left of a tick of which a part was read.
@@ -28,23 +28,23 @@ pub(super) struct Window {
 
 /// Rows from one key on and before another; all, where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Keys {
+pub struct Keys {
     /// The first key.
-    pub(super) from: Option<RowKey>,
+    pub from: Option<RowKey>,
     /// The key behind the last.
-    pub(super) below: Option<RowKey>,
+    pub below: Option<RowKey>,
     /// Whether `from` itself is left out.
     is_behind: bool,
 }
 
 impl Keys {
     /// Those behind a key.
-    pub(super) fn behind(after: Option<RowKey>) -> Keys {
+    pub fn behind(after: Option<RowKey>) -> Keys {
         Keys { from: after, below: None, is_behind: true }
     }
 
     /// Whether a key is one of them.
-    pub(super) fn holds(self, key: RowKey) -> bool {
+    pub fn holds(self, key: RowKey) -> bool {
         let is_out = |from: RowKey| key < from || self.is_behind && key == from;
         !self.from.is_some_and(is_out) && self.below.is_none_or(|below| key < below)
     }
@@ -74,7 +74,7 @@ impl Window {
 
 /// A page of `wanted`, which is empty where the window was. `read` gives the rows between two times, both included, and of
 /// these keys, in any order; it may stop once they are more than [`WINDOW_ROWS_MAX`].
-pub(super) fn page(
+pub fn page(
     wanted: &Wanted,
     at: Option<Window>,
     mut read: impl FnMut(Ticks, Ticks, Keys) -> Result<Vec<Entity>, TableError>,

@@ -9,8 +9,8 @@ use super::follower::{Follower, is_gone};
 use super::identity::{Likeness, head_of};
 use super::parked::{Next, Why};
 use super::search::compare;
-use crate::config::ReadFrom;
-use crate::log::own;
+use crate::own_output;
+use crate::source::ReadFrom;
 use crate::store::{SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ impl Follower {
         if self.files.of_file(&facts).is_some() {
             return Ok(());
         }
-        if own::is_output(facts.device, facts.inode) {
+        if own_output::is_output(facts.device, facts.inode) {
             self.park(path, block, facts, Why::Own, None);
             return Ok(());
         }

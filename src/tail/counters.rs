@@ -1,7 +1,7 @@
 //! What the tailer counts, for the metrics to show.
 
-use crate::lifecycle::Admission;
 use crate::parse::Format;
+use crate::window::Admission;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

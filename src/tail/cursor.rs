@@ -14,14 +14,14 @@ use super::counters::{BlockCounters, count};
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
-use crate::config::PathFields;
-use crate::lifecycle::Admission;
-use crate::log::own;
+use crate::own_output;
 use crate::parse::{Assembler, Ending, Format, Learned, RawRecord, cut_record};
+use crate::path_fields::PathFields;
 use crate::record::{Field, Record, Value};
 use crate::route::{self, Lane, Origin, Router};
 use crate::store::{Mark, SourceState};
 use crate::time::Ticks;
+use crate::window::Admission;
 use memchr::{memchr, memrchr};
 use std::io;
 use std::sync::Arc;
@@ -307,9 +307,9 @@ impl Reader {
     fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, desk: &mut Desk<'_>) {
         let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
         let (mut record, format) = (parsed.record, parsed.format);
-        if format == Format::Syslog && own::is_record(&record) {
+        if format == Format::Syslog && own_output::is_record(&record) {
             state.ledger.own_records += 1;
-            return own::pass_over(&self.source);
+            return own_output::pass_over(&self.source);
         }
         let ledger = &mut state.ledger;
         ledger.records += 1;

@@ -9,7 +9,7 @@
 use super::content::Facts;
 use super::followed::{Followed, Hold};
 use super::follower::Follower;
-use crate::config::Watch;
+use crate::tail::Watch;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;

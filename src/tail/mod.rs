@@ -44,7 +44,7 @@ pub use begun::{Adoptee, Begun, begin, matches};
 pub use check::{Found, check};
 pub use counters::{BlockCounters, TailCounters};
 pub use import::{ImportError, Imported, Progress, import};
-pub use options::TailOptions;
+pub use options::{TailOptions, Watch};
 
 use crate::route::Router;
 use crate::store::Intake;

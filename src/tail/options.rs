@@ -1,7 +1,9 @@
 //! What the tailer is told: which files, and how they are read.
 
-use crate::config::{InstanceTemplate, PathFields, Pattern, ReadFrom, TailConfig, Watch};
+use crate::instance_template::InstanceTemplate;
 use crate::parse::Reading;
+use crate::path_fields::PathFields;
+use crate::source::ReadFrom;
 use std::time::Duration;
 
 /// One `[[tail]]` block.
@@ -53,24 +55,14 @@ impl TailOptions {
     }
 }
 
-impl From<&TailConfig> for TailOptions {
-    fn from(config: &TailConfig) -> TailOptions {
-        let texts = |patterns: &[Pattern]| patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect();
-        TailOptions {
-            name: config.name.clone(),
-            include: texts(&config.include),
-            exclude: texts(&config.exclude),
-            reading: config.reading.clone(),
-            read_from: config.read_from,
-            ignore_older: config.ignore_older,
-            line_bytes_max: usize::try_from(config.line_bytes_max.get()).unwrap_or(2 << 20),
-            open_files_max: config.open_files_max.get().into(),
-            watch: config.watch,
-            poll: config.poll,
-            instance: config.instance.clone(),
-            fields_from_path: config.fields_from_path.clone(),
-        }
-    }
+/// How changes are noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watch {
+    /// By the kernel's events where they come, by polling where they do not.
+    #[default]
+    Auto,
+    /// By polling alone: for network mounts, whose other writers cause no events.
+    Poll,
 }
 
 /// How long things are waited for. Only tests have other values than the default.

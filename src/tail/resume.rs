@@ -10,7 +10,7 @@ use super::identity::{Likeness, resume_after_loss};
 use super::known::NO_INODE;
 use super::parked::Why;
 use super::search::{Candidate, compare, renamed};
-use crate::log::own;
+use crate::own_output;
 use crate::store::{SourceState, SourceStatus};
 use std::io;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ impl Follower {
         let Some(block) = self.block_of_source(&state) else { return };
         let own = Facts::at(&state.path).ok().flatten();
         let own = own.filter(|facts| (facts.device, facts.inode) == (state.device, state.inode));
-        if let Some(facts) = own.filter(|facts| own::is_output(facts.device, facts.inode)) {
+        if let Some(facts) = own.filter(|facts| own_output::is_output(facts.device, facts.inode)) {
             return self.park(state.path.clone(), block, facts, Why::Own, None);
         }
         let mut left = None;

@@ -5,14 +5,18 @@ use super::{Draw, seen};
 use crate::adopt::{self, Peer};
 use crate::archive::ArchiveUrl;
 use crate::azure::Account;
-use crate::config::units::{parse_duration, show_duration};
-use crate::config::{self, ByteSize, Changes, Config, ConfigError, InstanceTemplate, PathFields, Pattern, Variable};
+use crate::config::{self, Changes, Config, ConfigError, Variable};
+use crate::glob::Pattern;
 use crate::http;
+use crate::instance_template::InstanceTemplate;
 use crate::key::{DayTable, RowKey, instance_of, partition_key};
 use crate::lifecycle::Schedule;
+use crate::path_fields::PathFields;
 use crate::property::property_name;
 use crate::query::when::When;
 use crate::time::Ticks;
+use crate::units::ByteSize;
+use crate::units::{parse_duration, show_duration};
 
 /// UTF-16 units of a PartitionKey at most.
 const KEY_UNITS_MAX: usize = 512;

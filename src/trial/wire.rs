@@ -4,13 +4,13 @@
 use crate::journal::export::{Entries, Entry};
 use crate::journal::record::EntryReading;
 use crate::key::{Period, TableName};
-use crate::lifecycle::Window;
 use crate::parse::Reading;
 use crate::push::{self, Encoding, Endpoint, Limits, Setting};
 use crate::route::{Condition, Route, Router};
 use crate::syslog::framing::{Framer, Message};
 use crate::syslog::relp::Frames;
 use crate::time::Ticks;
+use crate::window::Window;
 use std::io::Write;
 use std::sync::LazyLock;
 

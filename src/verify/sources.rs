@@ -6,7 +6,8 @@
 //! `[[tail]]` follows any more, or that was imported, is its owner's to change: what was read of it is in the tables.
 
 use super::{Kind, LOOK_WAIT, Run};
-use crate::config::{Pattern, TailConfig};
+use crate::config::TailConfig;
+use crate::glob::Pattern;
 use crate::store::{Reader, SourceKind, SourceState, StoreError};
 use crate::tail::{Found, check};
 

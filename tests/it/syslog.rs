@@ -100,7 +100,7 @@ fn every_transport_takes_messages() {
     assert_eq!(tcp["partition_key"], "edge-db-1");
     assert!(tcp["time"].as_str().is_some_and(|time| time.ends_with("T08:00:01Z")), "the zone of {tcp}");
     assert_eq!(by_message(&place, "over tcp6 to [redacted email]")["partition_key"], "::1");
-    let host = daytable::daemon::host();
+    let host = daytable::host::name();
     assert_eq!(by_message(&place, "over dgram")["partition_key"], host.as_str());
     assert_eq!(by_message(&place, "over stream")["component"], "root");
     assert_eq!(daemon.metric("daytable_records_received_total{source=\"udp\"}"), Some(2.0));

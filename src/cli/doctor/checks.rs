@@ -2,9 +2,10 @@
 
 use super::super::control::Control;
 use super::Finding;
-use crate::config::{Config, Endpoint, Listen};
+use crate::config::{Config, Listen};
 use crate::query::ShownSource;
 use crate::store::Reader;
+use crate::syslog::Endpoint;
 use crate::tail::{TailOptions, matches};
 use crate::time::{self, Ticks};
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};

@@ -4,8 +4,8 @@ use super::{Archive, Planned, Shortened, State, Step, TableRule, TableState, Vie
 use crate::key::{DayTable, TableName};
 use crate::lifecycle::clock;
 use crate::lifecycle::reason::{Reason, Why};
-use crate::lifecycle::window::Window;
 use crate::time::Ticks;
+use crate::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

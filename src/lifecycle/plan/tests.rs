@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::key::Period;
+use crate::lifecycle::Reason;
 use crate::lifecycle::clock::length;
-use crate::lifecycle::{Admission, Reason};
+use crate::window::Admission;
 use proptest::prelude::*;
 
 mod lives;

@@ -12,8 +12,8 @@
 
 use super::notes::{Notes, text};
 use crate::azure::{Entity, Query, Value, literal};
+use crate::bucket_plan::{Planned, Step};
 use crate::key::{DayTable, partition_key};
-use crate::route::spread::{Planned, Step};
 use crate::tables::TableError;
 use crate::time::Ticks;
 use sha2::{Digest, Sha256};

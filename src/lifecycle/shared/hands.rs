@@ -3,13 +3,14 @@
 use super::notes::Notes;
 use super::plan::{SharedView, plan};
 use super::run;
+use crate::azure_tables::AzureTables;
 use crate::key::DayTable;
 use crate::lifecycle::hands::{Hands, OnWork, StepError};
 use crate::lifecycle::plan::{Archive as Rule, Limits, Step, TableRule};
 use crate::store::catalogue::Archived;
 use crate::store::sealed::Manifest;
 use crate::store::{LifecycleState, StoreError};
-use crate::tables::{AzureTables, Content, TableError, TableStore, whole_table};
+use crate::tables::{Content, TableError, TableStore, whole_table};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;

@@ -25,6 +25,7 @@
 //!
 //! The service clears a dropped table away for a minute or so. A restored day whose name it has not let go of yet waits for it.
 
+pub mod listing;
 mod archive;
 mod buckets;
 mod hands;

@@ -9,8 +9,9 @@
 //! Its name is none that a day-table can have.
 
 use crate::azure::{Client, Entity, Error, Kind, Pushed, Query, Transaction, Value};
+use crate::azure_tables::{AzureTables, service_error};
 use crate::key::{DayTable, TableName, partition_key};
-use crate::tables::{AzureTables, TableError};
+use crate::tables::TableError;
 use crate::time::Ticks;
 use std::collections::BTreeMap;
 
@@ -129,7 +130,7 @@ impl Notes<'_> {
         match self.0.ask(async |client| client.transact(&sealed).await) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.kind(), Kind::NotFound | Kind::TableNotFound) => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(service_error(error)),
         }
     }
 
@@ -150,7 +151,7 @@ impl Notes<'_> {
                     next = page.next;
                 }
                 Err(error) if error.kind() == Kind::TableNotFound => return Ok(found),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(service_error(error)),
             }
             if next.is_none() {
                 return Ok(found);
@@ -167,12 +168,12 @@ impl Notes<'_> {
         match self.0.ask(&request) {
             Err(error) if error.kind() == Kind::TableNotFound => {
                 match self.0.ask(async |client| client.create_table(table).await) {
-                    Err(error) if error.kind() != Kind::TableAlreadyExists => return Err(error.into()),
+                    Err(error) if error.kind() != Kind::TableAlreadyExists => return Err(service_error(error)),
                     _ => {}
                 }
-                Ok(self.0.ask(&request)?)
+                self.0.ask(&request).map_err(service_error)
             }
-            asked => Ok(asked?),
+            asked => asked.map_err(service_error),
         }
     }
 }

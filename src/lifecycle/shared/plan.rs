@@ -9,9 +9,9 @@ use crate::key::{DayTable, TableName};
 use crate::lifecycle::clock::Clock;
 use crate::lifecycle::plan::{Archive, Limits, Plan, Planned, Shortened, Step, TableRule};
 use crate::lifecycle::reason::{HeldBack, Reason, Why};
-use crate::lifecycle::window::Window;
 use crate::store::catalogue::Archived;
 use crate::time::Ticks;
+use crate::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -4,6 +4,7 @@
 use super::hands::SharedHands;
 use super::notes::{Host, Notes};
 use super::plan::{SharedView, plan};
+use crate::azure_tables::AzureTables;
 use crate::key::TableName;
 use crate::lifecycle::clock::Clock;
 use crate::lifecycle::hands::StepError;
@@ -13,7 +14,7 @@ use crate::lifecycle::run::Run;
 use crate::lifecycle::schedule::Schedule;
 use crate::store::catalogue::Role;
 use crate::store::{LifecycleState, Reader, StoreError};
-use crate::tables::{AzureTables, TableError, TableStore};
+use crate::tables::{TableError, TableStore};
 use crate::time::{self, Ticks};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};

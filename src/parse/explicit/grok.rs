@@ -6,7 +6,7 @@
 use super::Kind;
 use super::library;
 use super::pattern::{PatternError, syntax};
-use crate::nearest::nearest;
+use crate::did_you_mean::nearest;
 use std::collections::BTreeMap;
 
 /// References within references at most.

@@ -12,8 +12,8 @@
 
 use super::super::StoreError;
 use super::super::sqlite::{create_private, sync_folder};
+use crate::bucket_plan::{Planned, Step};
 use crate::key::DayTable;
-use crate::route::spread::{Planned, Step};
 use crate::time::Ticks;
 use serde::{Deserialize, Serialize};
 use std::io::Write;

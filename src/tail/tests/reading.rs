@@ -1,7 +1,8 @@
 //! Lines, limits, descriptors, failed commits.
 
 use super::*;
-use crate::config::{ReadFrom, Watch};
+use crate::source::ReadFrom;
+use crate::tail::Watch;
 use std::sync::atomic::Ordering;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every way in which a file is rotated, while the tailer runs and while it does not.
 
 use super::*;
-use crate::config::Watch;
+use crate::tail::Watch;
 use std::sync::atomic::Ordering;
 
 #[test]

@@ -1,8 +1,9 @@
 //! Table stores, each empty at its start and gone with the test.
 
 use crate::azure::emulator::{Azurite, client};
+use daytable::azure_tables::AzureTables;
 use daytable::store::{Options, Store};
-use daytable::tables::{AzureTables, Embedded, TableStore};
+use daytable::tables::{Embedded, TableStore};
 use std::time::Duration;
 
 /// A store, and what it needs to stand.

@@ -10,13 +10,18 @@
 //! * **A batch** whose bytes are too many for one transaction, being written as JSON, goes as several, items before their
 //!   master: who reads it meanwhile sees no record in part.
 
-use super::windows::{self, Keys, WINDOW_ROWS_MAX};
-use super::{Columns, Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, TableError, TableStore, Wanted, wire};
+pub mod connect;
+pub mod wire;
+
 use crate::azure::{
     self, Account, Backoff, Client, DateTime, Kind, Options, Pauses, Pushed, Query, Transaction, Value, literal,
 };
 use crate::batch::{Batch, RowRef};
 use crate::key::{DayTable, RowKey, partition_key};
+use crate::tables::windows::{self, Keys, WINDOW_ROWS_MAX};
+use crate::tables::{
+    Columns, Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, ServiceToken, TableError, TableStore, Wanted,
+};
 use crate::time::{self, Ticks};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,7 +67,10 @@ impl AzureTables {
     /// Where the system gives no sockets or threads.
     pub fn new(account: Account, patience: Duration) -> Result<AzureTables, TableError> {
         let clock = || DateTime::from_ticks(time::now().get());
-        AzureTables::over(Client::new(account, Options::new(clock))?, patience)
+        AzureTables::over(
+            Client::new(account, Options::new(clock)).map_err(|error| TableError::Setup(error.into()))?,
+            patience,
+        )
     }
 
     /// The tables that `client` reaches, which nobody else may use: its connections live as long as this.
@@ -319,8 +327,25 @@ fn error_of(table: &DayTable, error: azure::Error) -> TableError {
     match error.kind() {
         Kind::TableNotFound => TableError::NotThere(table.clone()),
         Kind::TableBeingDeleted => TableError::BeingDropped(table.clone()),
-        _ => TableError::Azure(error),
+        _ => service_error(error),
     }
+}
+
+/// An error of the client, by what the caller can do.
+pub fn service_error(error: azure::Error) -> TableError {
+    match error.kind() {
+        Kind::Denied => TableError::Denied(error.into()),
+        _ => TableError::Service(error.into()),
+    }
+}
+
+fn token_of(next: azure::Continuation) -> ServiceToken {
+    let (partition_key, row_key) = next.into_parts();
+    ServiceToken { partition_key, row_key }
+}
+
+fn continuation_of(token: &ServiceToken) -> azure::Continuation {
+    azure::Continuation::new(token.partition_key.clone(), token.row_key.clone())
 }
 
 impl TableStore for AzureTables {
@@ -339,7 +364,7 @@ impl TableStore for AzureTables {
     }
 
     fn tables(&self) -> Result<Vec<DayTable>, TableError> {
-        let names = self.ask(async |client| client.list_tables("").await)?;
+        let names = self.ask(async |client| client.list_tables("").await).map_err(service_error)?;
         Ok(names.iter().filter_map(|name| DayTable::parse(name).ok()).collect())
     }
 
@@ -373,22 +398,22 @@ impl TableStore for AzureTables {
             return Ok(page);
         }
         let next = match at {
-            Some(Continuation(Next::Token(_, token))) => Some(token),
+            Some(Continuation(Next::Token(_, token))) => Some(continuation_of(token)),
             _ => None,
         };
         let top = u16::try_from(wanted.rows.clamp(1, PAGE_ROWS_MAX)).unwrap_or(u16::MAX);
         let query = AzureTables::range(wanted, wanted.from, wanted.to, Keys::default()).top(top);
-        let page = self.query(table, &query, next)?;
+        let page = self.query(table, &query, next.as_ref())?;
         let rows = self.rows(table, &wanted.partition, page.entities)?;
         let rows = self.with_items(table, wanted, rows)?;
-        Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(None, token))) })
+        Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(None, token_of(token)))) })
     }
 
     fn read_table(&self, table: &DayTable, at: Option<&Continuation>) -> Result<Page, TableError> {
         if self.client.account().flavour().is_sorted() {
             let (start, next) = match at {
                 Some(Continuation(Next::After(partition, key))) => (Some(Box::new((partition.clone(), *key))), None),
-                Some(Continuation(Next::Token(start, token))) => (start.clone(), Some(token)),
+                Some(Continuation(Next::Token(start, token))) => (start.clone(), Some(continuation_of(token))),
                 _ => (None, None),
             };
             let mut query = Query::default();
@@ -399,9 +424,9 @@ impl TableStore for AzureTables {
                     "PartitionKey gt {partition} or (PartitionKey eq {partition} and RowKey gt {key})"
                 ));
             }
-            let page = self.query(table, &query, next)?;
+            let page = self.query(table, &query, next.as_ref())?;
             let rows = self.rows(table, &"".into(), page.entities)?;
-            return Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(start, token))) });
+            return Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(start, token_of(token)))) });
         }
         let (partition, window, after) = match at {
             Some(Continuation(Next::Window(Some(partition), window))) => (Some(partition.clone()), Some(*window), None),

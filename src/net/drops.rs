@@ -52,7 +52,7 @@ fn find(table: &str, inode: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::activation::Heirloom;
+    use crate::net::inherited::Heirloom;
     use std::net::UdpSocket;
 
     /// What the kernel says of a socket.

@@ -10,7 +10,8 @@
 //! When the configuration is read again, the sockets of listeners that are to be changed are handed over in the same way,
 //! from one listener to the next: what waits in the kernel's queue stays there, and nobody is refused in between.
 
-use crate::syslog::{Drops, SocketFile};
+use crate::net::SocketFile;
+use crate::net::drops::Drops;
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};

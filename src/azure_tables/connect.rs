@@ -2,9 +2,10 @@
 //!
 //! It is read when a store is opened, so that a new secret needs no restart of whoever opens one; it is in no error.
 
-use super::{AzureTables, TableError};
+use super::AzureTables;
 use crate::azure::{Account, AccountError};
-use crate::config::{StoreConfig, StoreKind};
+use crate::outbox::RemoteOptions;
+use crate::tables::TableError;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -65,15 +66,11 @@ pub fn connection_string(file: Option<&Path>) -> Result<String, ConnectError> {
     Ok(text)
 }
 
-/// The service behind a data folder, where the configuration says that there is one.
+/// The service that the options name.
 ///
 /// # Errors
 ///
 /// Where it does not say how it is reached.
-pub fn behind(config: &StoreConfig, patience: Duration) -> Result<Option<AzureTables>, ConnectError> {
-    if config.kind == StoreKind::Embedded {
-        return Ok(None);
-    }
-    let account = account(config.azure.connection_string_file.as_deref())?;
-    Ok(Some(AzureTables::new(account, patience)?))
+pub fn connect(options: &RemoteOptions, patience: Duration) -> Result<AzureTables, ConnectError> {
+    Ok(AzureTables::new(account(options.connection_string_file.as_deref())?, patience)?)
 }

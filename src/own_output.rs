@@ -42,6 +42,13 @@ impl<F: AsFd> Fd for F {
     }
 }
 
+/// Whether standard error is the stream that `JOURNAL_STREAM` names: a child whose output goes elsewhere inherits the
+/// variable all the same.
+pub fn goes_to_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    fstat(std::io::stderr()).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+}
+
 /// Who this process is, for the journal.
 struct Invocation {
     id: Option<String>,
@@ -56,7 +63,7 @@ pub fn is_entry<'f>(field: impl Fn(&str) -> Option<&'f str>) -> bool {
     static OWN: OnceLock<Invocation> = OnceLock::new();
     let own = OWN.get_or_init(|| Invocation {
         // An interactive shell may have inherited one from the service that started it.
-        id: super::goes_to_journal().then(|| std::env::var("INVOCATION_ID").ok()).flatten(),
+        id: goes_to_journal().then(|| std::env::var("INVOCATION_ID").ok()).flatten(),
         pid: std::process::id().to_string(),
         name: std::fs::read_to_string("/proc/self/comm").ok().map(|name| name.trim().to_owned()),
         boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().replace('-', "")),
@@ -75,7 +82,7 @@ pub fn is_record(record: &Record<'_>) -> bool {
     if !is("component", "daytable") {
         return false;
     }
-    let (pid, host) = OWN.get_or_init(|| (std::process::id().to_string(), crate::daemon::host()));
+    let (pid, host) = OWN.get_or_init(|| (std::process::id().to_string(), crate::host::name()));
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     is("pid", pid) && record.text("host").is_none_or(|named| short(&named) == short(host))
 }

@@ -104,7 +104,7 @@ impl fmt::Display for ByteSize {
 }
 
 /// A count that is written in the source; 0 is no count and becomes 1.
-pub(super) const fn count(count: u16) -> NonZeroU16 {
+pub(crate) const fn count(count: u16) -> NonZeroU16 {
     match NonZeroU16::new(count) {
         Some(count) => count,
         None => NonZeroU16::MIN,

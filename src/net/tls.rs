@@ -6,7 +6,6 @@
 
 mod validity;
 
-use crate::config::TlsConfig;
 use crate::watched::{self, Watched};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +18,17 @@ use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
 pub(crate) use validity::expiry;
+
+/// The files of a TLS listener, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Its certificate, and those between it and a known authority.
+    pub cert_file: PathBuf,
+    /// The key of its certificate.
+    pub key_file: PathBuf,
+    /// The authorities one of which has to have signed a client's certificate; none asks clients for nothing.
+    pub client_ca_file: Option<PathBuf>,
+}
 
 /// How long a handshake may take.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -58,14 +68,14 @@ pub enum TlsError {
 /// The certificates of a listener, as they are now.
 pub(crate) struct Certificates {
     listener: String,
-    config: TlsConfig,
+    config: TlsOptions,
     acceptor: TlsAcceptor,
     watched: Watched,
 }
 
 impl Certificates {
     /// Reads the files; `listener` is what is said of them later.
-    pub(crate) fn read(config: TlsConfig, listener: &str) -> Result<Certificates, TlsError> {
+    pub(crate) fn read(config: TlsOptions, listener: &str) -> Result<Certificates, TlsError> {
         let files = [Some(&config.cert_file), Some(&config.key_file), config.client_ca_file.as_ref()];
         // Before they are read: what changes meanwhile is read again.
         let watched = Watched::new(files.into_iter().flatten().cloned());
@@ -94,7 +104,7 @@ impl Certificates {
     }
 }
 
-fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, TlsError> {
+fn acceptor(config: &TlsOptions) -> Result<TlsAcceptor, TlsError> {
     let chain = certificates(&config.cert_file)?;
     let key = PrivateKeyDer::from_pem_file(&config.key_file)
         .map_err(|source| TlsError::File { path: config.key_file.clone(), source })?;

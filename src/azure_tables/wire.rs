@@ -4,12 +4,12 @@
 //! each row that is a record and not an item. Coming back they are left out again. A row that has no key of daytable's, or
 //! says of itself what its key does not, is not daytable's.
 
-use super::{Entity, OwnedValue};
 use crate::azure::{self, DateTime, Value};
 use crate::batch::{Batch, RowRef};
 use crate::key::RowKey;
 use crate::property::Property;
 use crate::record::Level;
+use crate::tables::{Entity, OwnedValue};
 use crate::time::Ticks;
 use std::sync::Arc;
 

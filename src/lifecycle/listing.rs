@@ -1,15 +1,12 @@
 //! The list of day-tables with what becomes of each: where it is in its life, what is next and when, and what is in
 //! the way. Days of which there is only an archive are in it, too.
 
-use super::listing::ShownTable;
-use crate::key::DayTable;
 use crate::lifecycle::board::Shown;
 use crate::lifecycle::plan::{State, TableState, View, next};
-use crate::lifecycle::shared::{self, SharedView};
+use crate::query::ShownTable;
 use crate::store::TableSummary;
 use crate::store::catalogue::Archived;
 use crate::time::Ticks;
-use std::collections::BTreeMap;
 
 /// Day-tables, the oldest first, and those that were dropped and are archived. `shown` is what a running daemon knows
 /// besides the catalogue.
@@ -28,35 +25,6 @@ pub fn lives(summaries: &[TableSummary], view: &View, shown: &Shown) -> Vec<Show
     tables.extend(latest.map(|archived| (archived.table.start(), only_archived(view, archived, shown))));
     tables.sort_by(|(a, x), (b, y)| (a, &x.table).cmp(&(b, &y.table)));
     tables.into_iter().map(|(_, table)| table).collect()
-}
-
-/// The list of a data folder that is an outbox, `here`, with the tables of the remote store.
-pub fn lives_afar(here: Vec<ShownTable>, view: &SharedView) -> Vec<ShownTable> {
-    let planned = shared::plan(view);
-    let mut tables: BTreeMap<String, ShownTable> = here.into_iter().map(|table| (table.table.clone(), table)).collect();
-    for day in &view.tables {
-        let name = day.to_string();
-        let waiting = tables.remove(&name).filter(|table| table.state != "dropped").and_then(|table| table.rows);
-        let restored = view.restored.iter().find(|restored| restored.table == *day);
-        let rule = view.rules.iter().find(|rule| rule.name == *day.table());
-        let expires = restored.map(|restored| restored.expires).or_else(|| rule?.window.expires(day));
-        let step = planned.steps.iter().find(|planned| planned.step.table() == day);
-        let held = planned.held_back.iter().find(|held| held.table == *day);
-        let table = ShownTable {
-            table: name.clone(),
-            state: view.state_name(day),
-            waiting: waiting.filter(|rows| *rows > 0),
-            expires: expires.map(|expires| expires.to_string()),
-            next: step.map(|planned| planned.step.name()),
-            archive: view.archive_of(day, None).map(|archived| archived.url.clone()),
-            stays: held.map(|held| held.reason.to_string()),
-            ..ShownTable::default()
-        };
-        tables.insert(name, table);
-    }
-    let mut tables: Vec<ShownTable> = tables.into_values().collect();
-    tables.sort_by_cached_key(|table| (DayTable::parse(&table.table).ok().map(|day| day.start()), table.table.clone()));
-    tables
 }
 
 fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
@@ -105,11 +73,12 @@ fn only_archived(view: &View, archived: &Archived, shown: &Shown) -> ShownTable 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::{Period, TableName};
+    use crate::key::{DayTable, Period, TableName};
     use crate::lifecycle::clock::Clock;
     use crate::lifecycle::plan::Sealed;
-    use crate::lifecycle::{Archive, Limits, Reason, TableRule, Window};
+    use crate::lifecycle::{Archive, Limits, Reason, TableRule};
     use crate::store::catalogue::Seal;
+    use crate::window::Window;
     use std::time::Duration;
 
     const DAY: Duration = Duration::from_secs(86_400);
