@@ -65,6 +65,7 @@ pub mod live;
 pub mod memory;
 pub mod log;
 pub mod store;
+pub mod remote_options;
 pub mod outbox;
 pub mod azure;
 pub mod tables;

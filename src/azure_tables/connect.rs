@@ -4,7 +4,7 @@
 
 use super::AzureTables;
 use crate::azure::{Account, AccountError};
-use crate::outbox::RemoteOptions;
+use crate::remote_options::RemoteOptions;
 use crate::tables::TableError;
 use std::io::Read;
 use std::path::{Path, PathBuf};

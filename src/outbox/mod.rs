@@ -36,7 +36,6 @@ mod flight;
 mod growth;
 mod lane;
 mod leaving;
-mod options;
 mod sender;
 mod settle;
 mod spreading;
@@ -45,8 +44,8 @@ mod verdict;
 mod weather;
 mod wire;
 
+pub use crate::remote_options::{RemoteOptions, SendOrder, TableOptions, WhenFull};
 pub use counters::{Counters, SetAside, ShownOutbox, ShownSpread};
-pub use options::{RemoteOptions, SendOrder, TableOptions, WhenFull};
 
 use crate::azure::Client;
 use crate::bucket_plan::Spread;

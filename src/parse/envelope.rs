@@ -10,11 +10,44 @@
 //!
 //! Docker's `attrs` are passed over, as are CRI's other tags: they are the same for every line of a container.
 
-use super::learned::{Envelope, Stream};
+use super::json::flat;
 use super::pairs::unquote;
-use super::{flat, scan, timestamp};
+use super::{scan, timestamp};
+use crate::time::Ticks;
 use memchr::memchr;
 use std::borrow::Cow;
+
+/// Which of a program's outputs wrote a line, where that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// There is only one, or it is not said.
+    #[default]
+    Only,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What a container runtime says of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// When the runtime read it; the record's time where its text gives none.
+    pub time: Option<Ticks>,
+    /// Which output wrote it.
+    pub stream: Stream,
+    /// Whether the program's own line goes on in the next line of this stream, without a newline between them.
+    pub is_partial: bool,
+}
+
+/// A line without its envelope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwrapped<'a> {
+    /// What the program wrote.
+    pub text: Cow<'a, str>,
+    /// What was around it; the default where nothing was.
+    pub envelope: Envelope,
+}
 
 /// Bytes of a runtime's time and the space behind it at most.
 const TIME_BYTES_MAX: usize = 40;

@@ -24,7 +24,8 @@
 mod group;
 mod part;
 
-use super::learned::{Envelope, Join, Learned, Reading};
+use super::envelope::Envelope;
+use super::learned::{Join, Learned, Reading};
 use super::lines::{Line, Lines, cut_line};
 use group::Group;
 use part::{Part, Piece};

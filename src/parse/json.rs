@@ -8,8 +8,9 @@
 //! borrowed from the line, and no tree of values is ever built. An object inside is read by cutting again; at most
 //! [`DEPTH_MAX`] times, which bounds both the stack and the time.
 
+pub(super) mod flat;
+
 use super::draft::Draft;
-use super::flat;
 use super::pairs::unquote;
 use super::timestamp::Unsaid;
 use crate::record::{Record, Value};

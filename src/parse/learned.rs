@@ -6,10 +6,11 @@
 //! ([`Learned::begins`])? If it begins one, may others go on with it ([`Learned::may_continue`])? And, when a record is
 //! whole, what does it say ([`Learned::record`])? Only the last one learns.
 
+use super::envelope::{Envelope, Unwrapped};
 use super::layout::{self, Given, Habits, trace};
 use super::shaped::{self, Headers};
 use super::timestamp::Unsaid;
-use super::zone::Zone;
+use super::timestamp::zone::Zone;
 use super::{Explicit, Format, FormatChoice, Parsed, PatternError, UnknownFormat, envelope, json, logfmt};
 use crate::record::Record;
 use crate::redact::Redactor;
@@ -74,38 +75,6 @@ impl Default for Join {
     fn default() -> Join {
         Join { lines_max: NonZeroU16::new(1000).unwrap_or(NonZeroU16::MIN), wait: Duration::from_secs(1) }
     }
-}
-
-/// Which of a program's outputs wrote a line, where that is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Stream {
-    /// There is only one, or it is not said.
-    #[default]
-    Only,
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-/// What a container runtime says of a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Envelope {
-    /// When the runtime read it; the record's time where its text gives none.
-    pub time: Option<Ticks>,
-    /// Which output wrote it.
-    pub stream: Stream,
-    /// Whether the program's own line goes on in the next line of this stream, without a newline between them.
-    pub is_partial: bool,
-}
-
-/// A line without its envelope.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unwrapped<'a> {
-    /// What the program wrote.
-    pub text: Cow<'a, str>,
-    /// What was around it; the default where nothing was.
-    pub envelope: Envelope,
 }
 
 /// What was learnt of a source.

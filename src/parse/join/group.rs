@@ -2,7 +2,8 @@
 
 use super::RawRecord;
 use super::part::{Part, Piece};
-use crate::parse::learned::{Join, Learned, Reading, Stream};
+use crate::parse::envelope::Stream;
+use crate::parse::learned::{Join, Learned, Reading};
 use crate::parse::lines::Lines;
 use crate::redact::Redactor;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! A line without its envelope, and the record that such lines are put together to.
 
 use super::RawRecord;
-use crate::parse::learned::{Envelope, Learned, Reading};
+use crate::parse::envelope::Envelope;
+use crate::parse::learned::{Learned, Reading};
 use crate::parse::lines::{Line, Lines};
 use crate::time::Ticks;
 use std::borrow::Cow;

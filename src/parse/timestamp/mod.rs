@@ -24,14 +24,14 @@ mod date;
 mod epoch;
 mod iso;
 mod offset;
+pub(crate) mod zone;
 
 pub(super) use epoch::read as epoch;
-pub(super) use offset::offset;
 
-use super::zone::Zone;
 use crate::record::Value;
 use crate::time::{TICKS_PER_DAY, Ticks};
 use std::ops::RangeInclusive;
+use zone::Zone;
 
 /// Years that a log can be of. Year 1 is what Go and .NET show for no time, 1601 what Windows does, 9999 what others do.
 const YEARS: RangeInclusive<i32> = 1970..=9998;

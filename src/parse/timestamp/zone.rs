@@ -94,7 +94,7 @@ impl FromStr for Zone {
         }
         let unknown = || UnknownZone(name.into());
         if name.starts_with(['+', '-']) {
-            let (minutes, length) = super::timestamp::offset(name.as_bytes()).ok_or_else(unknown)?;
+            let (minutes, length) = super::offset::offset(name.as_bytes()).ok_or_else(unknown)?;
             let minutes = i16::try_from(minutes).ok().filter(|_| length == name.len());
             return minutes.map(Zone::Offset).ok_or_else(unknown);
         }
@@ -140,7 +140,7 @@ mod tests {
             ("2026-03-29T02:30:00Z", "2026-03-29T01:30:00Z"),
             ("2026-10-25T02:30:00Z", "2026-10-25T00:30:00Z"),
         ] {
-            let (shown, _) = super::super::timestamp::leading(shown).expect("a time");
+            let (shown, _) = super::super::leading(shown).expect("a time");
             let zone: Zone = "Europe/Paris".parse().expect("a zone");
             assert_eq!(zone.to_utc(shown).map(|time| time.to_string()).as_deref(), Some(utc));
         }

@@ -6,13 +6,13 @@
 //! clock. What holds that up are the properties at the end of the file: where this way gives a record, the other gives the
 //! same one.
 
-use super::draft::Draft;
-use super::foreseen::Foreseen;
-use super::json::{self, DEPTH_MAX, PREFIX_BYTES_MAX};
-use super::names::{Role, role_of};
-use super::pairs::{unquote, whole};
-use super::scan::special;
-use super::timestamp::Unsaid;
+use super::{self as json, DEPTH_MAX, PREFIX_BYTES_MAX};
+use crate::parse::draft::Draft;
+use crate::parse::foreseen::Foreseen;
+use crate::parse::names::{Role, role_of};
+use crate::parse::pairs::{unquote, whole};
+use crate::parse::scan::special;
+use crate::parse::timestamp::Unsaid;
 use crate::record::{Record, Value};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -205,7 +205,7 @@ impl<'a> Cursor<'a, '_> {
 }
 
 /// The place after the quote that ends the string of which `at` is within; none for an escape that JSON does not know.
-pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+pub(in crate::parse) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = special(bytes, at);
         match bytes.get(at..)? {
