@@ -6,7 +6,6 @@
 use super::gate::{Sender, Tabs};
 use super::push::linger;
 use super::routes::Door;
-use super::signature::signed_body;
 use crate::fair::Now;
 use crate::record::{Field, Record, Value};
 use crate::route::Router;
@@ -27,8 +26,6 @@ pub struct Credential {
     /// The tables its records go to; none is wherever the configuration says.
     tables: Option<Router>,
     tab: Option<Tab>,
-    /// Whether the end of the body shows if it is the one that was signed.
-    is_signed: bool,
 }
 
 /// Where what a sender sent is noted.
@@ -52,7 +49,7 @@ impl std::fmt::Debug for Tab {
 
 impl Credential {
     pub(super) fn new(name: &str, tables: Option<Router>, tenant: Option<&str>) -> Credential {
-        Credential { name: name.into(), tables, tenant: tenant.map(Arc::from), tab: None, is_signed: false }
+        Credential { name: name.into(), tables, tenant: tenant.map(Arc::from), tab: None }
     }
 
     /// One that may push everything everywhere, under a name that no file can give: it is in brackets.
@@ -66,11 +63,6 @@ impl Credential {
 
     pub(super) fn with_tab(self, tab: Tab) -> Credential {
         Credential { tab: Some(tab), ..self }
-    }
-
-    /// Whether only the end of the body shows that it is the one that was signed: nothing is to be taken of it before.
-    pub fn is_signed(&self) -> bool {
-        self.is_signed
     }
 
     /// The tables its records may go to.
@@ -104,17 +96,13 @@ impl Credential {
 
 /// Lets a request pass that may push, with its [`Credential`] among its extensions.
 pub(super) async fn may_push(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let (mut parts, mut body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let credential = match &door {
         Door::Unix => Credential::unbound("unix"),
         Door::Tcp { pushing, .. } => {
             let pushing = pushing.now();
             match pushing.admit(&parts, Now::read()) {
-                Ok((credential, None)) => credential,
-                Ok((credential, Some(hash))) => {
-                    body = signed_body(body, hash);
-                    Credential { is_signed: true, ..credential }
-                }
+                Ok(credential) => credential,
                 Err(why) => {
                     linger(&parts, &mut body.into_data_stream()).await;
                     return pushing.refuse(why);

@@ -30,11 +30,6 @@ impl Pushes {
     /// The journal's upload, for as long as it has something.
     pub(super) async fn upload(&self, request: Request, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
         self.is_open()?;
-        if request.credential.is_signed() {
-            return Err(Refusal::bad(
-                "a journal is committed before its end, where a signature of its body would show",
-            ));
-        }
         let place = self.push.uploads().clone().try_acquire_owned();
         let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
         let (pieces, comes) = mpsc::channel(PIECES_WAITING);
