@@ -12,18 +12,23 @@
 //! | none, and `push` is `"open"` | everybody; unless a browser sent it for a web page |
 //! | none, and only `tls.client_ca_file` is set | whoever has a certificate: without one there is no connection |
 
+use super::account::{Account, AccountKey, SenderAccounts};
 use super::answer::{refusal, retry_after};
-use super::credential::{Credential, Tab};
 use super::known::{Kept, Known, identify};
+use super::push::linger;
+use super::routes::Door;
 use super::serve::Peer;
 use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
 use crate::fair::{Accounts, Allowance, Now, Over};
 use crate::metrics::Metrics;
+use crate::push::Sender;
 use crate::route::Router;
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::Response;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,19 +37,9 @@ pub struct Gate {
     pushing: Pushing,
     routes: Router,
     known: Option<Mutex<Known>>,
-    tabs: Arc<Tabs>,
+    accounts: Arc<SenderAccounts>,
     per_sender: Allowance,
     metrics: Arc<Metrics>,
-}
-
-/// What each sender has sent.
-pub(super) type Tabs = Mutex<Accounts<Sender>>;
-
-/// Who is held to a rate: a credential, or a peer that has none.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Sender {
-    Credential(Arc<str>),
-    Peer(IpAddr),
 }
 
 /// Why it cannot be said who may push.
@@ -93,22 +88,22 @@ impl Gate {
     ///
     /// As those of [`Gate::new`].
     pub fn changed(&self, config: &HttpConfig, routes: &Router) -> Result<Gate, GateError> {
-        let tabs = (self.per_sender == config.per_sender).then(|| self.tabs.clone());
-        Gate::with(config, routes, self.metrics.clone(), tabs)
+        let accounts = (self.per_sender == config.per_sender).then(|| self.accounts.clone());
+        Gate::with(config, routes, self.metrics.clone(), accounts)
     }
 
     fn with(
         config: &HttpConfig,
         routes: &Router,
         metrics: Arc<Metrics>,
-        tabs: Option<Arc<Tabs>>,
+        accounts: Option<Arc<SenderAccounts>>,
     ) -> Result<Gate, GateError> {
         let pushing = config.pushing()?;
         let path = config.credentials_file.as_ref().filter(|_| pushing != Pushing::Off);
         let known = path.map(|path| Known::read(path, routes)).transpose()?.map(Mutex::new);
         let per_sender = config.per_sender;
-        let tabs = tabs.unwrap_or_else(|| Arc::new(Mutex::new(Accounts::new(per_sender))));
-        Ok(Gate { pushing, routes: routes.clone(), known, tabs, per_sender, metrics })
+        let accounts = accounts.unwrap_or_else(|| Arc::new(Mutex::new(Accounts::new(per_sender))));
+        Ok(Gate { pushing, routes: routes.clone(), known, accounts, per_sender, metrics })
     }
 
     /// One through which everybody may push.
@@ -118,26 +113,26 @@ impl Gate {
     }
 
     /// Who makes this request.
-    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<Credential, Refusal> {
+    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<Sender, Refusal> {
         let known = self.credentials();
-        let credential = match (self.pushing, known.as_deref()) {
+        let sender = match (self.pushing, known.as_deref()) {
             (Pushing::Off, _) => return Err(Refusal::Off),
             (Pushing::Open, Some(known)) if request.headers.contains_key(header::AUTHORIZATION) => {
                 identify(known, request)?
             }
             (Pushing::Credentials, Some(known)) => identify(known, request)?,
             (Pushing::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(Refusal::Browser),
-            (Pushing::Open, _) => Credential::unbound("open"),
-            (Pushing::Credentials, None) => Credential::unbound("certificate"),
+            (Pushing::Open, _) => Sender::anonymous("open"),
+            (Pushing::Credentials, None) => Sender::anonymous("certificate"),
         };
-        let sender = match credential.is_unbound() {
-            false => Sender::Credential(credential.name.clone()),
-            true => Sender::Peer(crate::fair::network_of(
+        let key = match sender.is_anonymous() {
+            false => AccountKey::Credential(sender.name.clone()),
+            true => AccountKey::Peer(crate::fair::network_of(
                 request.extensions.get::<Peer>().map_or(Ipv4Addr::LOCALHOST.into(), |peer| peer.0),
             )),
         };
-        locked(&self.tabs).admit(&sender, now).map_err(Refusal::Over)?;
-        Ok(credential.with_tab(Tab::new(self.tabs.clone(), sender)))
+        locked(&self.accounts).admit(&key, now).map_err(Refusal::Over)?;
+        Ok(sender.with_meter(Arc::new(Account::new(self.accounts.clone(), key))))
     }
 
     /// The credentials as they are now.
@@ -166,6 +161,27 @@ impl Gate {
         }
         response
     }
+}
+
+/// Lets a request pass that may push, with its [`Sender`] among its extensions. What it brings is
+/// [charged](Sender::charge) afterwards.
+pub(super) async fn may_push(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let sender = match &door {
+        Door::Unix => Sender::anonymous("unix"),
+        Door::Tcp { pushing, .. } => {
+            let pushing = pushing.now();
+            match pushing.admit(&parts, Now::read()) {
+                Ok(sender) => sender,
+                Err(why) => {
+                    linger(&parts, &mut body.into_data_stream()).await;
+                    return pushing.refuse(why);
+                }
+            }
+        }
+    };
+    parts.extensions.insert(sender);
+    next.run(Request::from_parts(parts, body)).await
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -264,7 +280,7 @@ password = \"correct:horse\"
 
     fn asked(gate: &Gate, authorization: &str) -> Result<String, Refusal> {
         let admitted = gate.admit(&request(&[("authorization", authorization)]), now());
-        admitted.map(|credential| credential.name.to_string())
+        admitted.map(|sender| sender.name.to_string())
     }
 
     fn basic_of(pair: &str) -> String {
@@ -368,8 +384,8 @@ password = \"correct:horse\"
         let at = now();
         let web = request(&[("authorization", "Bearer 0123456789abcdef-web")]);
         let beat = request(&[("authorization", basic_of("beat:correct:horse").as_str())]);
-        let credential = gate.admit(&web, at).expect("nothing was sent");
-        credential.charge(100, 1);
+        let sender = gate.admit(&web, at).expect("nothing was sent");
+        sender.charge(100, 1);
         let Err(Refusal::Over(over)) = gate.admit(&web, at) else { panic!("ten seconds of records") };
         assert!(over.wait > Duration::from_secs(8), "{over:?}");
         let answer = gate.refuse(Refusal::Over(over));

@@ -2,10 +2,10 @@
 //!
 //! Of tokens and passwords there are digests here and nothing else; all of a file are compared, in constant time.
 
-use super::credential::Credential;
 use super::gate::{GateError, Refusal};
 use crate::config::{CredentialConfig, Proof, load_credentials};
 use crate::key::TableName;
+use crate::push::Sender;
 use crate::route::Router;
 use crate::watched::{self, Watched};
 use axum::http::header;
@@ -23,9 +23,9 @@ pub(super) struct Known {
     credentials: Arc<[Kept]>,
 }
 
-/// A credential, and how it is known again.
+/// The sender that has a credential, and how it is known again.
 pub(super) struct Kept {
-    credential: Credential,
+    sender: Sender,
     proof: Digested,
 }
 
@@ -70,14 +70,14 @@ impl Known {
                 Proof::Token(digest) => Digested::Bearer(digest),
                 Proof::Password(user, digest) => Digested::Basic(basic(user.as_bytes(), &digest)),
             };
-            Ok(Kept { credential: Credential::new(&name, tables, tenant.as_deref()), proof })
+            Ok(Kept { sender: Sender::new(&name, tables, tenant.as_deref()), proof })
         };
         credentials.into_iter().map(keep).collect()
     }
 }
 
 /// Which of these made a request.
-pub(super) fn identify(known: &[Kept], request: &Parts) -> Result<Credential, Refusal> {
+pub(super) fn identify(known: &[Kept], request: &Parts) -> Result<Sender, Refusal> {
     let mut given = request.headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else {
         return Err(if request.headers.contains_key(header::AUTHORIZATION) {
@@ -105,7 +105,7 @@ pub(super) fn identify(known: &[Kept], request: &Parts) -> Result<Credential, Re
             found = Some(kept);
         }
     }
-    found.map(|kept| kept.credential.clone()).ok_or(Refusal::Wrong)
+    found.map(|kept| kept.sender.clone()).ok_or(Refusal::Wrong)
 }
 
 /// What stands for a user and his password. Neither has a colon between that could be moved: users have none.

@@ -30,18 +30,18 @@
 //! nothing half looks whole.
 //!
 //! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, [`gate`] asks who pushes
-//! (`known` are the credentials of a file), [`credential`] is who it is, `routes` says what is
+//! (`known` are the credentials of a file), `account` is what a sender is charged to, `routes` says what is
 //! where, `params` reads parameters, `answer` carries lines from a blocking scan to the client, `follow` keeps such
 //! an answer open, `push` and `upload` read bodies for [`crate::push`], `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
 //! opens no store.
 
 pub mod api;
 pub mod auth;
-pub mod credential;
 pub mod gate;
 pub mod listen;
 pub mod ready;
 pub mod serve;
+mod account;
 mod answer;
 mod control;
 mod follow;
@@ -59,7 +59,6 @@ mod tests;
 pub use answer::Out;
 pub use api::{Api, ApiError, CountParams, Filters, Import, QueryParams, Restore};
 pub use auth::{Token, TokenError};
-pub use credential::Credential;
 pub use gate::{Gate, GateError};
 pub use listen::{BindError, Listener};
 pub use ready::Readiness;

@@ -33,7 +33,7 @@ impl Pushes {
         let place = self.push.uploads().clone().try_acquire_owned();
         let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
         let (pieces, comes) = mpsc::channel(PIECES_WAITING);
-        let (push, credential) = (self.push.clone(), request.credential.clone());
+        let (push, sender) = (self.push.clone(), request.sender.clone());
         let working = spawn_blocking(move || {
             let _place = place;
             push.take_journal(&request, io::BufReader::new(Pieces { comes, piece: Bytes::new(), is_over: false }))
@@ -44,7 +44,7 @@ impl Pushes {
         loop {
             // Who is over his rate is not read from.
             let paced = async {
-                while let Some(pause) = credential.pause() {
+                while let Some(pause) = sender.pause() {
                     sleep(pause.min(PAUSE_MAX)).await;
                 }
                 let asked = Instant::now();
