@@ -11,10 +11,6 @@
 //! name = "filebeat"
 //! user = "filebeat"             # Authorization: Basic …
 //! password = "…"                # or password_sha256
-//!
-//! [[credential]]
-//! name = "edge"
-//! hmac_secret = "…"             # base64; Authorization: HMAC-SHA256 …
 //! ```
 //!
 //! It is apart from the configuration so that it alone is secret, and is read again when it changes. Of tokens and
@@ -25,7 +21,6 @@ use super::read_file;
 use super::section::{Report, Section};
 use super::tail::block_name;
 use crate::key::TableName;
-use base64::prelude::{BASE64_STANDARD, Engine};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::Path;
@@ -37,8 +32,6 @@ pub const CREDENTIALS_MAX: usize = 1000;
 const TOKEN_CHARS_MIN: usize = 16;
 /// Characters of a password at least.
 const PASSWORD_CHARS_MIN: usize = 8;
-/// Bytes of a secret to sign with, decoded.
-const SECRET_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
 
 /// Somebody who may push.
 #[derive(Clone, Debug)]
@@ -60,12 +53,10 @@ pub enum Proof {
     Token([u8; 32]),
     /// A user of basic authentication, and the SHA-256 of his password.
     Password(String, [u8; 32]),
-    /// A secret to sign with: it cannot be kept as a digest.
-    Secret(Vec<u8>),
 }
 
 impl Proof {
-    /// Whether whoever shows one shows the other. A signature names its credential.
+    /// Whether whoever shows one shows the other.
     fn is_same(&self, other: &Proof) -> bool {
         match (self, other) {
             (Proof::Token(one), Proof::Token(other)) => one == other,
@@ -80,7 +71,6 @@ impl fmt::Debug for Proof {
         f.write_str(match self {
             Proof::Token(_) => "Token(…)",
             Proof::Password(..) => "Password(…)",
-            Proof::Secret(_) => "Secret(…)",
         })
     }
 }
@@ -140,19 +130,17 @@ impl CredentialConfig {
         let proofs = [
             section.secret("token", token).map(Proof::Token),
             section.secret("token_sha256", digest).map(Proof::Token),
-            section.secret("hmac_secret", secret).map(Proof::Secret),
         ];
         let user = section.text("user", user);
         let password = section.secret("password", password);
         let password = section.secret("password_sha256", digest).or(password);
         let tables = section.texts("tables", 1, TableName::new);
         let tenant = section.text("tenant", tenant);
-        let kinds = ["token", "token_sha256", "hmac_secret", "password", "password_sha256"];
+        let kinds = ["token", "token_sha256", "password", "password_sha256"];
         let given = kinds.into_iter().filter(|kind| section.has(kind)).count();
         if given != 1 {
-            section.problem(
-                "must have one of `token`, `token_sha256`, `user` with `password` or `password_sha256`, and `hmac_secret`",
-            );
+            section
+                .problem("must have one of `token`, `token_sha256`, and `user` with `password` or `password_sha256`");
         }
         let has_password = section.has("password") || section.has("password_sha256");
         if section.has("user") != has_password {
@@ -199,12 +187,6 @@ fn digest(text: &str) -> Result<[u8; 32], &'static str> {
     Ok(digest)
 }
 
-fn secret(text: &str) -> Result<Vec<u8>, String> {
-    let bytes = BASE64_STANDARD.decode(text).ok().filter(|bytes| SECRET_BYTES.contains(&bytes.len()));
-    let (least, most) = (SECRET_BYTES.start(), SECRET_BYTES.end());
-    bytes.ok_or_else(|| format!("must be {least} to {most} bytes in base64, for example of `openssl rand -base64 32`"))
-}
-
 fn tenant(text: &str) -> Result<String, &'static str> {
     let is_one = !text.is_empty() && text.len() <= 256 && !text.contains(char::is_control);
     if is_one { Ok(text.into()) } else { Err("must have 1 to 256 bytes, without control characters") }
@@ -219,13 +201,12 @@ mod tests {
     fn each_kind_is_read() {
         let credentials = parse(
             "[[credential]]\nname = \"web\"\ntoken = \"0123456789abcdef\"\ntables = [\"Log\", \"Audit\"]\ntenant = \"acme\"\n\
-             [[credential]]\nname = \"beat\"\nuser = \"beat\"\npassword = \"correct horse\"\n\
-             [[credential]]\nname = \"edge\"\nhmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"\n",
+             [[credential]]\nname = \"beat\"\nuser = \"beat\"\npassword = \"correct horse\"\n",
             "f",
         );
         let credentials = credentials.expect("read");
         let names: Vec<_> = credentials.iter().map(|credential| credential.name.as_str()).collect();
-        assert_eq!(names, ["web", "beat", "edge"]);
+        assert_eq!(names, ["web", "beat"]);
         let digest = "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f";
         let hashed =
             parse(&format!("[[credential]]\nname = \"web\"\ntoken_sha256 = \"{digest}\"\n"), "f").expect("read");
@@ -233,7 +214,6 @@ mod tests {
         assert_eq!(credentials[0].tables.as_ref().map(Vec::len), Some(2));
         assert_eq!(credentials[0].tenant.as_deref(), Some("acme"));
         assert!(matches!(&credentials[1].proof, Proof::Password(user, _) if user == "beat"));
-        assert!(matches!(&credentials[2].proof, Proof::Secret(secret) if secret == b"0123456789abcdef"));
         let shown = format!("{credentials:?}");
         assert!(!shown.contains("9f9f") && !shown.contains("159, 159") && !shown.contains("48, 49"), "{shown}");
     }
@@ -251,8 +231,8 @@ mod tests {
             ("name = \"a\"\nuser = \"a\"\npassword = \"hunter2\"", "must have 8 characters"),
             ("name = \"a\"\nuser = \"a:b\"\npassword = \"hunter2hunter2\"", "without \":\""),
             ("name = \"a\"\nuser = \"a\"", "go together"),
-            ("name = \"a\"\nhmac_secret = \"hunter2\"", "base64"),
-            ("name = \"a\"\ntoken = \"hunter2hunter2hunter2\"\nhmac_secret = \"hunter2\"", "must have one of"),
+            ("name = \"a\"\nhmac_secret = \"hunter2\"", "must have one of"),
+            ("name = \"a\"\ntoken = \"hunter2hunter2hunter2\"\ntoken_sha256 = \"hunter2\"", "must have one of"),
             ("name = \"a\"\ntokn = \"hunter2hunter2hunter2\"", "did you mean \"token\""),
             ("name = \"a\"\ntoken = \"hunter2hunter2hunter2\"\ntables = []", "must have at least 1"),
             ("name = \"a\"\ntoken = \"hunter2hunter2hunter2\"\ntables = [\"1\"]", "tables"),
@@ -277,7 +257,7 @@ mod tests {
     proptest! {
         /// No text panics, and none that is refused shows what stands between quotes.
         #[test]
-        fn any_text_is_read_or_refused(key in "[a-z_0-9]{1,14}|token|password|hmac_secret", value in "[A-Z]{6,60}") {
+        fn any_text_is_read_or_refused(key in "[a-z_0-9]{1,14}|token|password", value in "[A-Z]{6,60}") {
             let text = format!("[[credential]]\nname = \"a\"\n{key} = \"{value}\"\n");
             if let Err(error) = parse(&text, "f") {
                 prop_assert!(!error.to_string().contains(&value), "{}", error);

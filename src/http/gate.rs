@@ -9,23 +9,26 @@
 //! |---|---|
 //! | `Authorization: Bearer TOKEN` | whoever has this token |
 //! | `Authorization: Basic …`, or `ApiKey …`, which Elasticsearch's clients send in the same form | this user |
-//! | `Authorization: HMAC-SHA256 …` | whoever signed it, see `signature` |
 //! | none, and `push` is `"open"` | everybody; unless a browser sent it for a web page |
 //! | none, and only `tls.client_ca_file` is set | whoever has a certificate: without one there is no connection |
 
+use super::account::{Account, AccountKey, SenderAccounts};
 use super::answer::{refusal, retry_after};
-use super::credential::{Credential, Tab};
 use super::known::{Kept, Known, identify};
+use super::push::linger;
+use super::routes::Door;
 use super::serve::Peer;
-use super::signature::{Seen, Unsigned};
 use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
 use crate::fair::{Accounts, Allowance, Now, Over};
 use crate::metrics::Metrics;
+use crate::push::Sender;
 use crate::route::Router;
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::Response;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,20 +37,9 @@ pub struct Gate {
     pushing: Pushing,
     routes: Router,
     known: Option<Mutex<Known>>,
-    seen: Arc<Mutex<Seen>>,
-    tabs: Arc<Tabs>,
+    accounts: Arc<SenderAccounts>,
     per_sender: Allowance,
     metrics: Arc<Metrics>,
-}
-
-/// What each sender has sent.
-pub(super) type Tabs = Mutex<Accounts<Sender>>;
-
-/// Who is held to a rate: a credential, or a peer that has none.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Sender {
-    Credential(Arc<str>),
-    Peer(IpAddr),
 }
 
 /// Why it cannot be said who may push.
@@ -76,7 +68,6 @@ pub(super) enum Refusal {
     Browser,
     Missing,
     Wrong,
-    Unsigned(Unsigned),
     Over(Over),
 }
 
@@ -87,33 +78,32 @@ impl Gate {
     ///
     /// Where nobody would be asked, or the credentials cannot be read.
     pub fn new(config: &HttpConfig, routes: &Router, metrics: Arc<Metrics>) -> Result<Gate, GateError> {
-        Gate::with(config, routes, metrics, Arc::default(), None)
+        Gate::with(config, routes, metrics, None)
     }
 
-    /// The same by another configuration. What was signed once stays used, and who owes something owes it still where
-    /// senders may send what they might before.
+    /// The same by another configuration. A sender that owes something still owes it where senders may send what they
+    /// might before.
     ///
     /// # Errors
     ///
     /// As those of [`Gate::new`].
     pub fn changed(&self, config: &HttpConfig, routes: &Router) -> Result<Gate, GateError> {
-        let tabs = (self.per_sender == config.per_sender).then(|| self.tabs.clone());
-        Gate::with(config, routes, self.metrics.clone(), self.seen.clone(), tabs)
+        let accounts = (self.per_sender == config.per_sender).then(|| self.accounts.clone());
+        Gate::with(config, routes, self.metrics.clone(), accounts)
     }
 
     fn with(
         config: &HttpConfig,
         routes: &Router,
         metrics: Arc<Metrics>,
-        seen: Arc<Mutex<Seen>>,
-        tabs: Option<Arc<Tabs>>,
+        accounts: Option<Arc<SenderAccounts>>,
     ) -> Result<Gate, GateError> {
         let pushing = config.pushing()?;
         let path = config.credentials_file.as_ref().filter(|_| pushing != Pushing::Off);
         let known = path.map(|path| Known::read(path, routes)).transpose()?.map(Mutex::new);
         let per_sender = config.per_sender;
-        let tabs = tabs.unwrap_or_else(|| Arc::new(Mutex::new(Accounts::new(per_sender))));
-        Ok(Gate { pushing, routes: routes.clone(), known, seen, tabs, per_sender, metrics })
+        let accounts = accounts.unwrap_or_else(|| Arc::new(Mutex::new(Accounts::new(per_sender))));
+        Ok(Gate { pushing, routes: routes.clone(), known, accounts, per_sender, metrics })
     }
 
     /// One through which everybody may push.
@@ -122,32 +112,27 @@ impl Gate {
         Gate::new(&HttpConfig::default(), &Router::new(Vec::new()), metrics).expect("it asks for nothing")
     }
 
-    /// Who makes this request, and the hash that its body has to have, where it is signed.
-    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<(Credential, Option<[u8; 32]>), Refusal> {
+    /// Who makes this request.
+    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<Sender, Refusal> {
         let known = self.credentials();
-        let (credential, signed) = match (self.pushing, known.as_deref()) {
+        let sender = match (self.pushing, known.as_deref()) {
             (Pushing::Off, _) => return Err(Refusal::Off),
             (Pushing::Open, Some(known)) if request.headers.contains_key(header::AUTHORIZATION) => {
-                identify(known, request, now)?
+                identify(known, request)?
             }
-            (Pushing::Credentials, Some(known)) => identify(known, request, now)?,
+            (Pushing::Credentials, Some(known)) => identify(known, request)?,
             (Pushing::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(Refusal::Browser),
-            (Pushing::Open, _) => (Credential::unbound("open"), None),
-            (Pushing::Credentials, None) => (Credential::unbound("certificate"), None),
+            (Pushing::Open, _) => Sender::anonymous("open"),
+            (Pushing::Credentials, None) => Sender::anonymous("certificate"),
         };
-        let sender = match credential.is_unbound() {
-            false => Sender::Credential(credential.name.clone()),
-            true => Sender::Peer(crate::fair::network_of(
+        let key = match sender.is_anonymous() {
+            false => AccountKey::Credential(sender.name.clone()),
+            true => AccountKey::Peer(crate::fair::network_of(
                 request.extensions.get::<Peer>().map_or(Ipv4Addr::LOCALHOST.into(), |peer| peer.0),
             )),
         };
-        locked(&self.tabs).admit(&sender, now).map_err(Refusal::Over)?;
-        let hash = signed.map(|(claim, hash)| {
-            // Last, so that who has to wait may come with the same request again.
-            claim.once(request, &mut locked(&self.seen), now.ticks).map(|()| hash)
-        });
-        let hash = hash.transpose().map_err(Refusal::Unsigned)?;
-        Ok((credential.with_tab(Tab::new(self.tabs.clone(), sender)), hash))
+        locked(&self.accounts).admit(&key, now).map_err(Refusal::Over)?;
+        Ok(sender.with_meter(Arc::new(Account::new(self.accounts.clone(), key))))
     }
 
     /// The credentials as they are now.
@@ -167,11 +152,8 @@ impl Gate {
         let headers = response.headers_mut();
         match why {
             Refusal::Over(over) => drop(headers.insert(header::RETRY_AFTER, retry_after(over.wait))),
-            Refusal::Unsigned(Unsigned::TooMany) => {
-                drop(headers.insert(header::RETRY_AFTER, retry_after(super::signature::WINDOW)));
-            }
             _ if why.status() == StatusCode::UNAUTHORIZED => {
-                for scheme in ["Basic realm=\"daytable\"", "Bearer realm=\"daytable\"", "HMAC-SHA256"] {
+                for scheme in ["Basic realm=\"daytable\"", "Bearer realm=\"daytable\""] {
                     headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
                 }
             }
@@ -179,6 +161,27 @@ impl Gate {
         }
         response
     }
+}
+
+/// Lets a request pass that may push, with its [`Sender`] among its extensions. What it brings is
+/// [charged](Sender::charge) afterwards.
+pub(super) async fn may_push(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let sender = match &door {
+        Door::Unix => Sender::anonymous("unix"),
+        Door::Tcp { pushing, .. } => {
+            let pushing = pushing.now();
+            match pushing.admit(&parts, Now::read()) {
+                Ok(sender) => sender,
+                Err(why) => {
+                    linger(&parts, &mut body.into_data_stream()).await;
+                    return pushing.refuse(why);
+                }
+            }
+        }
+    };
+    parts.extensions.insert(sender);
+    next.run(Request::from_parts(parts, body)).await
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -193,10 +196,6 @@ impl Refusal {
             Refusal::Browser => "browser",
             Refusal::Missing => "no_credential",
             Refusal::Wrong => "wrong_credential",
-            Refusal::Unsigned(Unsigned::Date) => "date",
-            Refusal::Unsigned(Unsigned::Replayed) => "replayed",
-            Refusal::Unsigned(Unsigned::TooMany) => "too_many_signatures",
-            Refusal::Unsigned(_) => "signature",
             Refusal::Over(over) => over.reason.label(),
         }
     }
@@ -205,8 +204,7 @@ impl Refusal {
         match self {
             Refusal::Off | Refusal::Browser => StatusCode::FORBIDDEN,
             Refusal::Missing | Refusal::Wrong => StatusCode::UNAUTHORIZED,
-            Refusal::Unsigned(Unsigned::TooMany) | Refusal::Over(_) => StatusCode::TOO_MANY_REQUESTS,
-            Refusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
+            Refusal::Over(_) => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 }
@@ -218,7 +216,6 @@ impl std::fmt::Display for Refusal {
             Refusal::Browser => f.write_str("this is not for web pages"),
             Refusal::Missing => f.write_str("pushing needs a credential: the header Authorization is missing"),
             Refusal::Wrong => f.write_str("the credential in the header Authorization is not known"),
-            Refusal::Unsigned(why) => write!(f, "{why}"),
             Refusal::Over(Over { reason: crate::fair::Reason::Rate, .. }) => {
                 f.write_str("this sender is over its rate, http.per_sender")
             }
@@ -246,9 +243,6 @@ tenant = \"acme\"
 name = \"beat\"
 user = \"beat\"
 password = \"correct:horse\"
-[[credential]]
-name = \"edge\"
-hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
 ";
 
     struct Guarded {
@@ -286,7 +280,7 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
 
     fn asked(gate: &Gate, authorization: &str) -> Result<String, Refusal> {
         let admitted = gate.admit(&request(&[("authorization", authorization)]), now());
-        admitted.map(|(credential, _)| credential.name.to_string())
+        admitted.map(|sender| sender.name.to_string())
     }
 
     fn basic_of(pair: &str) -> String {
@@ -316,6 +310,7 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
             basic_of("web:0123456789abcdef-web"),
             basic_of("beat:correct").replace("Y29ycmVjdA", "!!"),
             "Digest x".to_owned(),
+            "HMAC-SHA256 Credential=web&SignedHeaders=host&Signature=x".to_owned(),
         ] {
             assert_eq!(asked(&gate, &wrong), Err(Refusal::Wrong), "{wrong}");
         }
@@ -323,14 +318,13 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
         let right = "Bearer 0123456789abcdef-web";
         let twice = request(&[("authorization", right), ("authorization", right)]);
         assert_eq!(gate.admit(&twice, now()).err(), Some(Refusal::Wrong));
-        assert!(matches!(asked(&gate, "HMAC-SHA256 x"), Err(Refusal::Unsigned(Unsigned::Form))));
     }
 
     #[test]
     fn a_credential_goes_to_its_tables_and_is_its_tenants() {
         let Guarded { gate, .. } = guarded("");
         let bearer = request(&[("authorization", "Bearer 0123456789abcdef-web")]);
-        let (web, _) = gate.admit(&bearer, now()).expect("known");
+        let web = gate.admit(&bearer, now()).expect("known");
         // Its condition is for what comes from elsewhere: what is bound to a table goes there.
         let mut lane = web.router(&gate.routes).lane("web", "push");
         let mut batcher = crate::batcher::Batcher::default();
@@ -375,7 +369,7 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
     #[test]
     fn open_takes_everybody_but_web_pages_and_off_nobody() {
         let Guarded { gate, .. } = guarded("push = \"open\"\n");
-        assert_eq!(&*gate.admit(&request(&[]), now()).expect("open").0.name, "(open)");
+        assert_eq!(&*gate.admit(&request(&[]), now()).expect("open").name, "(open)");
         assert_eq!(gate.admit(&request(&[("origin", "https://evil.example")]), now()).err(), Some(Refusal::Browser));
         // Who says who he is, is held to it.
         assert_eq!(asked(&gate, "Bearer 0123456789abcdef-web").as_deref(), Ok("web"));
@@ -390,8 +384,8 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
         let at = now();
         let web = request(&[("authorization", "Bearer 0123456789abcdef-web")]);
         let beat = request(&[("authorization", basic_of("beat:correct:horse").as_str())]);
-        let (credential, _) = gate.admit(&web, at).expect("nothing was sent");
-        credential.charge(100, 1);
+        let sender = gate.admit(&web, at).expect("nothing was sent");
+        sender.charge(100, 1);
         let Err(Refusal::Over(over)) = gate.admit(&web, at) else { panic!("ten seconds of records") };
         assert!(over.wait > Duration::from_secs(8), "{over:?}");
         let answer = gate.refuse(Refusal::Over(over));
@@ -406,9 +400,9 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
         let Guarded { gate, metrics, .. } = guarded("");
         let answer = gate.refuse(Refusal::Wrong);
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
-        assert_eq!(answer.headers().get_all(header::WWW_AUTHENTICATE).iter().count(), 3);
+        assert_eq!(answer.headers().get_all(header::WWW_AUTHENTICATE).iter().count(), 2);
         assert!(metrics.render().contains("daytable_pushes_refused_total{reason=\"wrong_credential\"} 1"));
-        for why in [Refusal::Off, Refusal::Browser, Refusal::Missing, Refusal::Unsigned(Unsigned::Date)] {
+        for why in [Refusal::Off, Refusal::Browser, Refusal::Missing] {
             assert!(!why.to_string().is_empty() && !gate.refuse(why).status().is_success());
         }
     }
@@ -417,10 +411,10 @@ hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
         /// Whatever a request claims, it is somebody by a credential or it is refused; and without one it is nobody.
         #[test]
         fn no_claim_opens_the_gate(
-            scheme in "(?i:bearer|basic|apikey|hmac-sha256|[a-z]{0,8})", rest in "[ -~]{0,60}|Credential=[a-z]{0,5}&SignedHeaders=[a-z;-]{0,30}&Signature=[A-Za-z0-9+/]{43}=",
+            scheme in "(?i:bearer|basic|apikey|[a-z]{0,8})", rest in "[ -~]{0,60}|[A-Za-z0-9+/]{43}=",
         ) {
             let Guarded { gate, .. } = guarded("");
-            let headers = [("authorization", &*format!("{scheme} {rest}")), ("host", "x"), ("x-ms-date", "x")];
+            let headers = [("authorization", &*format!("{scheme} {rest}")), ("host", "x")];
             prop_assert!(gate.admit(&request(&headers), now()).is_err());
         }
     }

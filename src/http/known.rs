@@ -2,12 +2,10 @@
 //!
 //! Of tokens and passwords there are digests here and nothing else; all of a file are compared, in constant time.
 
-use super::credential::Credential;
 use super::gate::{GateError, Refusal};
-use super::signature::{Claim, Unsigned};
 use crate::config::{CredentialConfig, Proof, load_credentials};
-use crate::fair::Now;
 use crate::key::TableName;
+use crate::push::Sender;
 use crate::route::Router;
 use crate::watched::{self, Watched};
 use axum::http::header;
@@ -25,16 +23,15 @@ pub(super) struct Known {
     credentials: Arc<[Kept]>,
 }
 
-/// A credential, and how it is known again.
+/// The sender that has a credential, and how it is known again.
 pub(super) struct Kept {
-    credential: Credential,
+    sender: Sender,
     proof: Digested,
 }
 
 enum Digested {
     Bearer([u8; 32]),
     Basic([u8; 32]),
-    Secret(Vec<u8>),
 }
 
 impl Known {
@@ -72,19 +69,15 @@ impl Known {
             let proof = match proof {
                 Proof::Token(digest) => Digested::Bearer(digest),
                 Proof::Password(user, digest) => Digested::Basic(basic(user.as_bytes(), &digest)),
-                Proof::Secret(secret) => Digested::Secret(secret),
             };
-            Ok(Kept { credential: Credential::new(&name, tables, tenant.as_deref()), proof })
+            Ok(Kept { sender: Sender::new(&name, tables, tenant.as_deref()), proof })
         };
         credentials.into_iter().map(keep).collect()
     }
 }
 
-/// What a signed request claims, and the hash that its body has to have.
-pub(super) type Signed<'r> = Option<(Claim<'r>, [u8; 32])>;
-
 /// Which of these made a request.
-pub(super) fn identify<'r>(known: &[Kept], request: &'r Parts, now: Now) -> Result<(Credential, Signed<'r>), Refusal> {
+pub(super) fn identify(known: &[Kept], request: &Parts) -> Result<Sender, Refusal> {
     let mut given = request.headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else {
         return Err(if request.headers.contains_key(header::AUTHORIZATION) {
@@ -103,20 +96,6 @@ pub(super) fn identify<'r>(known: &[Kept], request: &'r Parts, now: Now) -> Resu
             let colon = pair.iter().position(|byte| *byte == b':').ok_or(Refusal::Wrong)?;
             Digested::Basic(basic(&pair[..colon], &Sha256::digest(&pair[colon + 1..]).into()))
         }
-        "hmac-sha256" => {
-            let claim = Claim::parse(rest).map_err(Refusal::Unsigned)?;
-            let secret =
-                |kept: &&Kept| matches!(kept.proof, Digested::Secret(_)) && *kept.credential.name == *claim.credential;
-            let kept = known.iter().find(secret);
-            let secret = kept.map_or(&[][..], |kept| match &kept.proof {
-                Digested::Secret(secret) => secret,
-                _ => &[],
-            });
-            // A name that is not known takes as long as one that is.
-            let hash = claim.verify(request, secret, now.ticks).map_err(Refusal::Unsigned)?;
-            let kept = kept.ok_or(Refusal::Unsigned(Unsigned::Wrong))?;
-            return Ok((kept.credential.clone(), Some((claim, hash))));
-        }
         _ => return Err(Refusal::Wrong),
     };
     let mut found = None;
@@ -126,7 +105,7 @@ pub(super) fn identify<'r>(known: &[Kept], request: &'r Parts, now: Now) -> Resu
             found = Some(kept);
         }
     }
-    found.map(|kept| (kept.credential.clone(), None)).ok_or(Refusal::Wrong)
+    found.map(|kept| kept.sender.clone()).ok_or(Refusal::Wrong)
 }
 
 /// What stands for a user and his password. Neither has a colon between that could be moved: users have none.

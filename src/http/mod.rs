@@ -30,18 +30,18 @@
 //! nothing half looks whole.
 //!
 //! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, [`gate`] asks who pushes
-//! (`known` are the credentials of a file, `signature` is for those who sign), [`credential`] is who it is, `routes` says what is
+//! (`known` are the credentials of a file), `account` is what a sender is charged to, `routes` says what is
 //! where, `params` reads parameters, `answer` carries lines from a blocking scan to the client, `follow` keeps such
 //! an answer open, `push` and `upload` read bodies for [`crate::push`], `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
 //! opens no store.
 
 pub mod api;
 pub mod auth;
-pub mod credential;
 pub mod gate;
 pub mod listen;
 pub mod ready;
 pub mod serve;
+mod account;
 mod answer;
 mod control;
 mod follow;
@@ -50,7 +50,6 @@ mod params;
 mod places;
 mod push;
 mod routes;
-mod signature;
 mod stall;
 mod upload;
 
@@ -60,7 +59,6 @@ mod tests;
 pub use answer::Out;
 pub use api::{Api, ApiError, CountParams, Filters, Import, QueryParams, Restore};
 pub use auth::{Token, TokenError};
-pub use credential::Credential;
 pub use gate::{Gate, GateError};
 pub use listen::{BindError, Listener};
 pub use ready::Readiness;
@@ -79,19 +77,6 @@ pub(crate) fn trial_query(text: &str) -> Vec<Filters> {
     let query = params::query(&uri).map(|params| params.filters);
     let count = params::count(&uri).map(|params| params.filters);
     [query, count, params::tail(&uri)].into_iter().flatten().collect()
-}
-
-/// Reads any text as what signs a request with these headers; nobody's secret made it. For [`crate::trial`].
-pub(crate) fn trial_claim(text: &str, headers: &[(String, String)]) {
-    let Ok(claim) = signature::Claim::parse(text) else { return };
-    let mut request = axum::http::Request::builder().uri("/ingest?instance=a").method("POST");
-    for (name, value) in headers {
-        request = request.header(name, value);
-    }
-    let Ok(request) = request.body(()) else { return };
-    let now = crate::time::Ticks::UNIX_EPOCH;
-    let verified = claim.verify(&request.into_parts().0, b"a secret that nobody knows", now);
-    assert!(verified.is_err(), "{text:?} is a signature");
 }
 
 /// Bounds of a listener and of what is behind it.

@@ -14,12 +14,12 @@
 //! before they have.
 
 use super::answer::retry_after;
-use super::credential::{Credential, may_push};
+use super::gate::may_push;
 use super::params;
 use super::ready::Readiness;
 use super::routes::Door;
 use super::serve::Peer;
-use crate::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, elastic};
+use crate::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, Sender, elastic};
 use crate::rows::count;
 use crate::store::Outcome;
 use axum::Router;
@@ -163,9 +163,9 @@ impl Pushes {
         media: &str,
         parts: &Parts,
     ) -> Result<Request, Refusal> {
-        let credential = parts.extensions.get::<Credential>();
+        let sender = parts.extensions.get::<Sender>();
         // The layer around the routes gives every request one.
-        let credential = credential.cloned().unwrap_or_else(|| Credential::unbound("nobody"));
+        let sender = sender.cloned().unwrap_or_else(|| Sender::anonymous("nobody"));
         let instance = match endpoint {
             Endpoint::Ingest => params::instance(&parts.uri).map_err(|error| Refusal::bad(error.to_string()))?,
             _ => None,
@@ -186,7 +186,7 @@ impl Pushes {
             instance,
             index,
             peer,
-            credential,
+            sender,
             key,
         })
     }
@@ -206,14 +206,14 @@ impl Pushes {
         let turn = timeout(self.push.limits().turn_wait, self.push.turns().clone().acquire_owned());
         let Ok(Ok(turn)) = turn.await else { return Err(Refusal::Busy("too many requests wait to be taken apart")) };
         let (push, (told, hears)) = (self.push.clone(), oneshot::channel());
-        let credential = request.credential.clone();
+        let sender = request.sender.clone();
         let working = spawn_blocking(move || {
             let _turn = turn;
             let taken = push.take(&request, body, &mut hold, since)?;
             push.clone().submit(taken, move |pending, outcome| {
                 push.note(&pending, outcome);
                 if outcome == Outcome::Committed {
-                    credential.charge(pending.taken(), pending.bytes());
+                    sender.charge(pending.taken(), pending.bytes());
                 }
                 // Room for as much as it held is there when its rows are on disk. Nobody may hear it: the client is gone.
                 drop(hold);

@@ -30,15 +30,10 @@ impl Pushes {
     /// The journal's upload, for as long as it has something.
     pub(super) async fn upload(&self, request: Request, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
         self.is_open()?;
-        if request.credential.is_signed() {
-            return Err(Refusal::bad(
-                "a journal is committed before its end, where a signature of its body would show",
-            ));
-        }
         let place = self.push.uploads().clone().try_acquire_owned();
         let place = place.map_err(|_| Refusal::Busy("too many journals are uploaded"))?;
         let (pieces, comes) = mpsc::channel(PIECES_WAITING);
-        let (push, credential) = (self.push.clone(), request.credential.clone());
+        let (push, sender) = (self.push.clone(), request.sender.clone());
         let working = spawn_blocking(move || {
             let _place = place;
             push.take_journal(&request, io::BufReader::new(Pieces { comes, piece: Bytes::new(), is_over: false }))
@@ -49,7 +44,7 @@ impl Pushes {
         loop {
             // Who is over his rate is not read from.
             let paced = async {
-                while let Some(pause) = credential.pause() {
+                while let Some(pause) = sender.pause() {
                     sleep(pause.min(PAUSE_MAX)).await;
                 }
                 let asked = Instant::now();

@@ -35,6 +35,7 @@ mod loki;
 mod otlp;
 mod refusal;
 mod request;
+mod sender;
 mod taking;
 #[cfg(test)]
 mod tests;
@@ -47,10 +48,10 @@ pub use hold::{Bodies, Hold};
 pub use refusal::Refusal;
 pub(crate) use request::Setting;
 pub use request::{Endpoint, Limits, Request};
+pub use sender::{Meter, Sender};
 pub use taking::RECORD_BYTES_MAX;
 
 use crate::batch::Batch;
-use crate::http::Credential;
 use crate::live::Live;
 use crate::parse::Reading;
 use crate::route::Router;
@@ -254,7 +255,7 @@ impl Push {
         let counters = self.counters_of(Endpoint::Journal);
         let undecodable = |error| Refusal::bad(format!("the body cannot be decoded: {error}"));
         let reader = reader(body, request.encoding).map_err(undecodable)?;
-        let body = Counted { reader, counter: &counters.bytes, credential: &request.credential };
+        let body = Counted { reader, counter: &counters.bytes, sender: &request.sender };
         // One piece is on its way while the next is read.
         let (told, hears) = mpsc::channel::<(Gathered, bool)>();
         let mut under_way = 0;
@@ -270,7 +271,7 @@ impl Push {
         };
         let taken = journal::take(&self.setting.now(), request, std::io::BufReader::new(body), |mut gathered| {
             settle(&mut under_way, 1)?;
-            request.credential.charge(gathered.taken.into(), 0);
+            request.sender.charge(gathered.taken.into(), 0);
             let (batches, newest) = (std::mem::take(&mut gathered.batches), gathered.newest);
             let told = told.clone();
             let done = Done::awaited(move |is_committed| drop(told.send((gathered, is_committed))));
@@ -290,14 +291,14 @@ impl Push {
 struct Counted<'c, R> {
     reader: R,
     counter: &'c AtomicU64,
-    credential: &'c Credential,
+    sender: &'c Sender,
 }
 
 impl<R: Read> Read for Counted<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.reader.read(buffer)?;
         count(self.counter, read as u64);
-        self.credential.charge(0, read as u64);
+        self.sender.charge(0, read as u64);
         Ok(read)
     }
 }
@@ -351,7 +352,7 @@ pub(crate) fn trial(
         instance: None,
         index: None,
         peer: "peer".into(),
-        credential: Credential::unbound("trial"),
+        sender: Sender::anonymous("trial"),
         key: None,
     };
     let mut hold = Bodies::new(setting.limits.bodies_bytes_max).hold();

@@ -1,7 +1,6 @@
 //! A request before its body: where it goes, by whose leave, under which limits.
 
-use super::Encoding;
-use crate::http::Credential;
+use super::{Encoding, Sender};
 use crate::parse::{Format, FormatChoice, Join, Reading};
 use crate::route::Router;
 use crate::store::Once;
@@ -120,8 +119,8 @@ pub struct Request {
     pub index: Option<String>,
     /// Who sends: the instance of records that name none.
     pub peer: String,
-    /// By whose leave.
-    pub credential: Credential,
+    /// Who sends it, as the listener found out.
+    pub sender: Sender,
     /// `Idempotency-Key`
     pub key: Option<String>,
 }
@@ -132,7 +131,7 @@ pub(super) fn once(request: &Request, key: &str, body: &[u8]) -> Once {
     let text = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
     let (instance, index) = (text(&request.instance), text(&request.index));
     Once {
-        key: hash(&[request.credential.name.as_bytes(), source.as_bytes(), key.as_bytes()]),
+        key: hash(&[request.sender.name.as_bytes(), source.as_bytes(), key.as_bytes()]),
         // Where its records go is a part of what it says.
         body: hash(&[&instance, &index, body]),
         answer: crate::store::Answer::default(),

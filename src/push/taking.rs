@@ -73,7 +73,7 @@ pub(crate) struct Gathered {
 impl<'p> Taking<'p> {
     /// Of a request whose records have this identity, and their index in it for a position.
     pub(crate) fn new(setting: &'p Setting, request: &'p Request, identity: u64, now: Ticks) -> Taking<'p> {
-        let rows = Rows::new(request.credential.router(&setting.router).clone());
+        let rows = Rows::new(request.sender.router(&setting.router).clone());
         Taking {
             setting,
             request,
@@ -168,9 +168,9 @@ impl<'p> Taking<'p> {
     {
         let (identity, position) = key.unwrap_or((self.identity, index as u64));
         let request = self.request;
-        let (source, tenant) = (request.endpoint.source(), request.credential.tenant.as_deref());
+        let (source, tenant) = (request.endpoint.source(), request.sender.tenant.as_deref());
         let origin = Origin { identity, position, source, tenant };
-        request.credential.mark(&mut record);
+        request.sender.mark(&mut record);
         let instance = of.name(request, &record);
         self.rows.write(&mut self.lanes, &instance, &record, origin, self.now, &self.tally);
     }
@@ -186,8 +186,8 @@ impl<'p> Taking<'p> {
         if !self.setting.router.is_settled() {
             return Err(Refusal::Busy("the remote store has not said yet how instances are spread"));
         }
-        let Request { credential, endpoint, .. } = self.request;
-        let hash = hash(&[&[credential.name.as_bytes(), endpoint.source().as_bytes()], name].concat());
+        let Request { sender, endpoint, .. } = self.request;
+        let hash = hash(&[&[sender.name.as_bytes(), endpoint.source().as_bytes()], name].concat());
         let word = |at: usize| hash[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
         Ok((word(0), word(8) & POSITION_MAX))
     }

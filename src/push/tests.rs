@@ -1,9 +1,8 @@
 //! What the tests of the endpoints have in common: a request that is taken apart without a store.
 
 use super::taking::{Gathered, Taking};
-use super::{Encoding, Endpoint, Limits, Refusal, Request, Setting};
+use super::{Encoding, Endpoint, Limits, Refusal, Request, Sender, Setting};
 use crate::batch::Batch;
-use crate::http::Credential;
 use crate::key::{Period, TableName};
 use crate::parse::Reading;
 use crate::property::Property;
@@ -39,7 +38,7 @@ pub(super) fn request(endpoint: Endpoint) -> Request {
         instance: None,
         index: None,
         peer: "192.0.2.7".into(),
-        credential: Credential::unbound("test"),
+        sender: Sender::anonymous("test"),
         key: None,
     }
 }

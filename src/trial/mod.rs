@@ -38,10 +38,9 @@ pub struct Target {
 }
 
 /// Every property, by name.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "accounts", holds: text::any_account },
     Target { name: "answers", holds: wire::any_answer },
-    Target { name: "claims", holds: text::any_claim },
     Target { name: "configs", holds: text::any_config },
     Target { name: "databases", holds: text::any_database },
     Target { name: "exports", holds: wire::any_export },

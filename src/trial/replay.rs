@@ -22,7 +22,7 @@ macro_rules! replayed {
 }
 
 replayed! {
-    accounts answers claims configs databases exports folders keys manifests packs pages patterns positions pushes queries
+    accounts answers configs databases exports folders keys manifests packs pages patterns positions pushes queries
     records rows schedules sealed streams timestamps
 }
 

@@ -1,5 +1,5 @@
 //! What must hold of what people and other programs write: a configuration, a query, a schedule, keys and names, a
-//! connection string, a signature, and how far other collectors were.
+//! connection string, and how far other collectors were.
 
 use super::{Draw, seen};
 use crate::adopt::{self, Peer};
@@ -176,13 +176,6 @@ pub(super) fn any_account(bytes: &[u8]) {
     for (_, secret) in secrets.filter(|(_, secret)| secret.trim().len() > 40 && !said.contains(secret.trim())) {
         assert!(!shown.contains(secret.trim()), "{shown} says {secret}");
     }
-}
-
-/// Any text is a signature that does not match, or none: nobody guesses one.
-pub(super) fn any_claim(bytes: &[u8]) {
-    let mut draw = Draw(bytes);
-    let headers: Vec<(String, String)> = (0..draw.below(4)).map(|_| (draw.text(), draw.text())).collect();
-    http::trial_claim(&String::from_utf8_lossy(draw.0), &headers);
 }
 
 /// Any text is what another collector noted, or is refused with what is not understood. The first byte says whose.

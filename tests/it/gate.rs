@@ -1,5 +1,5 @@
-//! Who may come in: listeners that ask nobody do not start, TLS and its certificates, credentials, signatures, and that
-//! whoever sends too much waits alone.
+//! Who may come in: listeners that ask nobody do not start, TLS and its certificates, credentials, and that whoever
+//! sends too much waits alone.
 
 use crate::client::{Answer, over, over_tcp};
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, message_of, numbered, wait_for};
@@ -147,9 +147,6 @@ tenant = \"acme\"
 name = \"beat\"
 user = \"beat\"
 password = \"correct horse\"
-[[credential]]
-name = \"edge\"
-hmac_secret = \"MDEyMzQ1Njc4OWFiY2RlZg==\"
 ";
 const TABLES: &str = "\
 [[table]]
@@ -220,7 +217,7 @@ fn pushing_asks_for_a_credential_and_honours_what_it_is_bound_to() {
     assert!(beat["table"].as_str().is_some_and(|table| table.starts_with("Log")), "{beat}");
     let refused = daemon.metric("daytable_pushes_refused_total{reason=\"no_credential\"}");
     assert_eq!(refused, Some(7.0));
-    for secret in ["0123456789abcdef", "correct horse", "YmVhdDpjb3JyZWN0IGhvcnNl", "MDEyMzQ1Njc4OWFiY2RlZg"] {
+    for secret in ["0123456789abcdef", "correct horse", "YmVhdDpjb3JyZWN0IGhvcnNl"] {
         assert!(!daemon.said().contains(secret), "{secret} is in the log");
     }
     // Over the socket nobody is asked.
@@ -248,61 +245,6 @@ fn credentials_are_read_again_and_bad_ones_are_not_used() {
     wait_status(&daemon, &WEB.replace("-web", "-new"), 200);
     wait_status(&daemon, WEB, 401);
     daemon.stop();
-}
-
-/// What the README shows: a request that is signed by a shell and `openssl`. The body that is sent may be another.
-fn signed(daemon: &Daemon, date: &str, body: &str, key: Option<&str>) -> Answer {
-    let script = r#"
-        hash=$(printf %s "$BODY" | openssl dgst -sha256 -binary | base64)
-        signature=$(printf 'POST\n%s\n%s;%s;%s%s' "$TARGET" "$DATE" "$HOST" "$hash" "$VALUES" |
-            openssl dgst -sha256 -hmac 0123456789abcdef -binary | base64)
-        printf 'x-ms-date: %s\r\nx-ms-content-sha256: %s\r\n' "$DATE" "$hash"
-        printf 'Authorization: HMAC-SHA256 Credential=edge&SignedHeaders=%s&Signature=%s\r\n' "$NAMES" "$signature"
-    "#;
-    let names = ["x-ms-date;host;x-ms-content-sha256", if key.is_some() { ";idempotency-key" } else { "" }].concat();
-    let mut command = Command::new("sh");
-    command.args(["-c", script]).env("DATE", date).env("NAMES", names).env("HOST", "localhost");
-    command.env("BODY", "{\"message\":\"signed\"}").env("TARGET", "/ingest?instance=test");
-    command.env("VALUES", key.map(|key| format!(";{key}")).unwrap_or_default());
-    let output = command.output().expect("sh and openssl are there");
-    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut headers = String::from_utf8(output.stdout).expect("text");
-    headers.extend(key.map(|key| format!("Idempotency-Key: {key}\r\n")));
-    push(daemon, &headers, body)
-}
-
-fn http_date(seconds_ago: u32) -> String {
-    let mut date = Command::new("date");
-    date.args(["-u", "-d", &format!("{seconds_ago} seconds ago"), "+%a, %d %b %Y %H:%M:%S GMT"]).env("LC_ALL", "C");
-    String::from_utf8(date.output().expect("date is there").stdout).expect("text").trim_end().to_owned()
-}
-
-#[test]
-fn a_signature_stands_for_a_credential_where_there_is_no_tls() {
-    let place = Place::new();
-    let daemon = guarded(&place, "");
-    let body = "{\"message\":\"signed\"}";
-    let date = http_date(0);
-    let answer = signed(&daemon, &date, body, None);
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    let answer = signed(&daemon, &date, body, None);
-    assert_eq!((answer.status, answer.body.contains("was made before")), (401, true), "{}", answer.body);
-    let answer = signed(&daemon, &http_date(400), body, None);
-    assert_eq!((answer.status, answer.body.contains("five minutes")), (401, true), "{}", answer.body);
-    // The body is read, and none of it is taken. Each signature's date is far from the others': on a busy machine "a second
-    // ago" may have become the date of the first.
-    let answer = signed(&daemon, &http_date(60), "{\"message\":\"sigmed\"}", None);
-    assert_eq!(answer.status, 400, "{}", answer.body);
-    // With a key it may come again.
-    let again = http_date(120);
-    for _ in 0..2 {
-        let answer = signed(&daemon, &again, body, Some("7"));
-        assert_eq!(answer.status, 200, "{}", answer.body);
-    }
-    assert_eq!(daemon.metric("daytable_pushes_refused_total{reason=\"replayed\"}"), Some(1.0));
-    assert_eq!(daemon.metric("daytable_pushes_refused_total{reason=\"date\"}"), Some(1.0));
-    daemon.stop();
-    place.wait_for_messages(&["signed".into(), "signed".into()]);
 }
 
 #[test]

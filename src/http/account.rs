@@ -1,0 +1,47 @@
+//! The account that a sender's pushes are charged to: its rates and its bytes of the day.
+
+use crate::fair::{Accounts, Now};
+use crate::push::Meter;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The accounts of all senders.
+pub(super) type SenderAccounts = Mutex<Accounts<AccountKey>>;
+
+/// Whose account it is: a credential's, or that of a peer without one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum AccountKey {
+    Credential(Arc<str>),
+    Peer(IpAddr),
+}
+
+/// One sender's account among all of them.
+pub(super) struct Account {
+    accounts: Arc<SenderAccounts>,
+    key: AccountKey,
+}
+
+impl Account {
+    pub(super) fn new(accounts: Arc<SenderAccounts>, key: AccountKey) -> Account {
+        Account { accounts, key }
+    }
+}
+
+impl Meter for Account {
+    fn charge(&self, records: u64, bytes: u64) {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.charge(self.key.clone(), records, bytes, Now::read());
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.admit(&self.key, Now::read()).err().map(|over| over.wait)
+    }
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.key.fmt(f)
+    }
+}
