@@ -22,46 +22,6 @@ fn main() {
     if env::var("TARGET").is_ok_and(|target| target.ends_with("-linux-gnu")) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
-    order_functions();
-}
-
-/// The functions that a quiet daemon has called, see there.
-const ORDER: &str = "packaging/order/functions";
-
-/// Puts the functions that a start and a quiet daemon need beside each other. The kernel maps a program 64 KiB at a time
-/// around each page that is touched: in any other order those three megabytes bring seven more with them.
-///
-/// Only lld takes such a list. It passes over names that it does not find, as with another compiler or other features, so a
-/// list that is out of date costs memory and nothing else.
-fn order_functions() {
-    println!("cargo::rerun-if-changed={ORDER}");
-    // By its path in there: cargo keeps what is printed here, also where the checkout has moved since.
-    let Ok(list) = env::var("OUT_DIR").map(|out| std::path::Path::new(&out).join("functions")) else { return };
-    if std::fs::copy(ORDER, &list).is_err() {
-        return;
-    }
-    let argument = format!("-Wl,--symbol-ordering-file={}", list.display());
-    if env::var("PROFILE").is_ok_and(|profile| profile == "release") && links_with(&argument) {
-        println!("cargo::rustc-link-arg-bins={argument}");
-        println!("cargo::rustc-link-arg-bins=-Wl,--no-warn-symbol-ordering");
-    }
-}
-
-/// Whether a program can be linked with an argument, by the linker that this build has.
-fn links_with(argument: &str) -> bool {
-    let (Ok(rustc), Ok(out), Ok(target)) = (env::var("RUSTC"), env::var("OUT_DIR"), env::var("TARGET")) else {
-        return false;
-    };
-    let source = std::path::Path::new(&out).join("links.rs");
-    if std::fs::write(&source, "fn main() {}").is_err() {
-        return false;
-    }
-    let mut command = Command::new(rustc);
-    command.arg(&source).args(["--target", &target, "--out-dir", &out, "-C", &format!("link-arg={argument}")]);
-    command.args(env::var("RUSTC_LINKER").map(|linker| format!("-Clinker={linker}")));
-    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    command.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
-    command.output().is_ok_and(|output| output.status.success())
 }
 
 fn commit() -> String {

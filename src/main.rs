@@ -3,9 +3,7 @@
 use daytable::cli::{Cli, Exit};
 use std::process::ExitCode;
 
-/// What `--version` says: the release, the commit it was built from, the features and the target (see `build.rs`). It is
-/// not in the library, so that a library is the same whatever the commit: the names of its functions come from what is
-/// in it, and the linker puts those beside each other that it finds by name.
+/// What `--version` says: the release, the commit it was built from, the features and the target (see `build.rs`).
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",

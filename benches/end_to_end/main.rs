@@ -159,7 +159,7 @@ fn measure_start(report: &mut Report, folder: &Folder, what: &str, quick: bool) 
     report.add(format!("start to ready, {what}"), "20 ms", millis(median(ready)?));
     let daemon = folder.start()?;
     std::thread::sleep(Duration::from_secs(if quick { 0 } else { 2 }));
-    report.add(format!("idle RSS, {what}"), "12 MB", megabytes(daemon.process.rss()?));
+    report.add(format!("idle RSS, {what}"), "16 MB", megabytes(daemon.process.rss()?));
     daemon.process.stop()?;
     Ok(())
 }

@@ -38,7 +38,7 @@ fn the_image_is_built_and_does_its_job() {
 
 #[test]
 fn the_scripts_are_clean() {
-    let folders = ["packaging", "packaging/deb", "packaging/image", "packaging/order", "packaging/rpm"];
+    let folders = ["packaging", "packaging/deb", "packaging/image", "packaging/rpm"];
     let files = folders.iter().flat_map(|folder| fs::read_dir(Path::new(ROOT).join(folder)).expect("a folder"));
     let paths = files.map(|file| file.expect("an entry").path());
     let is_script = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"#!/bin/sh\n"));
