@@ -1,8 +1,8 @@
 //! A reader without cleverness: a list of records, filtered one by one.
 
-use super::records::Written;
+use super::records::{Written, printed};
 use crate::key::RowKey;
-use crate::query::{Count, Filter, Grouping, OwnedValue, Record};
+use crate::query::{Count, Filter, Grouping, Record};
 use crate::record::Level;
 use crate::time::{Ticks, UNIX_EPOCH_TICKS};
 use std::collections::BTreeMap;
@@ -22,16 +22,7 @@ pub(super) struct Read {
     values: Vec<String>,
 }
 
-/// A value as `query --json` prints it, without the quotes and escapes of a string.
-pub(super) fn printed(value: &OwnedValue) -> String {
-    match serde_json::to_value(value).expect("plain data") {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    }
-}
-
-fn values<'a>(fields: impl Iterator<Item = &'a OwnedValue>) -> Vec<String> {
-    let mut values: Vec<String> = fields.map(printed).collect();
+fn sorted(mut values: Vec<String>) -> Vec<String> {
     values.sort();
     values
 }
@@ -43,7 +34,7 @@ impl From<&Record> for Read {
             partition: record.partition_key.to_string(),
             level: record.level,
             message: record.message.clone(),
-            values: values(record.fields.iter().map(|(_, value)| value)),
+            values: sorted(record.fields.iter().map(|(_, value)| printed(value)).collect()),
         }
     }
 }
@@ -55,7 +46,7 @@ impl From<&Written> for Read {
             partition: written.partition.to_string(),
             level: written.level,
             message: written.message.clone(),
-            values: values(written.fields.iter().map(|(_, value)| value)),
+            values: sorted(written.printed.clone()),
         }
     }
 }
@@ -63,9 +54,8 @@ impl From<&Written> for Read {
 /// Whether the filter wants a record, but for the limit.
 pub(super) fn wants(filter: &Filter, written: &Written) -> bool {
     let time = written.key.time();
-    let contains = |needle: &str| {
-        written.message.contains(needle) || written.fields.iter().any(|(_, value)| printed(value).contains(needle))
-    };
+    let contains =
+        |needle: &str| written.message.contains(needle) || written.printed.iter().any(|value| value.contains(needle));
     filter.instance.as_ref().is_none_or(|instance| instance == written.instance)
         && filter.since.is_none_or(|since| since <= time)
         && filter.until.is_none_or(|until| time < until)

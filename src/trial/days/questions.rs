@@ -1,7 +1,7 @@
 //! Questions, most of them about what the records have.
 
 use super::Dice;
-use super::plain::{Plain, Read, printed, wants};
+use super::plain::{Plain, Read, wants};
 use super::records::Written;
 use crate::entity::STRING_UNITS_MAX;
 use crate::query::{Filter, Grouping, Stores, count, one, select};
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// Questions that are asked in each state.
-const ASKED: usize = 14;
+const ASKED: usize = 8;
 
 /// Asks, and compares every answer with that of the plain list.
 pub(super) fn ask(dice: &mut Dice, state: &str, stores: &Stores<'_>, plain: &Plain) {
@@ -100,9 +100,8 @@ fn needle(dice: &mut Dice, all: &[&Written]) -> String {
     // The longest are few, and asked for most.
     let long: Vec<&&Written> = all.iter().filter(|written| written.message.len() > STRING_UNITS_MAX).collect();
     let written = if long.is_empty() || dice.is_one_in(2) { *dice.pick(all) } else { **dice.pick(&long) };
-    let mut texts: Vec<String> = written.fields.iter().map(|(_, value)| printed(value)).collect();
-    texts.push(written.message.clone());
-    let text = dice.pick(&texts);
+    let texts: Vec<&String> = written.printed.iter().chain([&written.message]).collect();
+    let text = *dice.pick(&texts);
     let unit_of = |at: usize| {
         text.char_indices()
             .scan(0, |units, (byte, c)| {

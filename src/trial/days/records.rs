@@ -30,6 +30,16 @@ pub(super) struct Written {
     pub(super) level: Option<Level>,
     pub(super) message: String,
     pub(super) fields: Vec<(String, OwnedValue)>,
+    /// The values of the fields as `query --json` prints them, without the quotes and escapes of strings.
+    pub(super) printed: Vec<String>,
+}
+
+/// See [`Written::printed`].
+pub(super) fn printed(value: &OwnedValue) -> String {
+    match value {
+        OwnedValue::String(text) => text.clone(),
+        value => serde_json::to_string(value).expect("plain data").trim_matches('"').to_owned(),
+    }
 }
 
 /// The day that all is about.
@@ -43,7 +53,7 @@ pub(super) fn table() -> DayTable {
 
 /// The records of a commit, no key twice. Some have a key that one of `before` has.
 pub(super) fn commit(dice: &mut Dice, before: &[Written]) -> Vec<Written> {
-    let count = if dice.is_one_in(3) { 1 + dice.below(3) } else { 5 + dice.below(30) };
+    let count = if dice.is_one_in(2) { 1 + dice.below(3) } else { 5 + dice.below(25) };
     let mut written: Vec<Written> = Vec::with_capacity(count);
     for _ in 0..count {
         let (mut next, is_again) = (record(dice), dice.is_one_in(6) && !before.is_empty());
@@ -73,7 +83,8 @@ fn record(dice: &mut Dice) -> Written {
     let key = RowKey::new(time, 1 + number as u64, dice.below(1 << 40) as u64);
     let partition = partition_key(instance, bucket).into();
     let (message, fields) = content(dice);
-    Written { instance, partition, key, level, message, fields }
+    let printed = fields.iter().map(|(_, value)| printed(value)).collect();
+    Written { instance, partition, key, level, message, fields, printed }
 }
 
 fn content(dice: &mut Dice) -> (String, Vec<(String, OwnedValue)>) {
@@ -101,11 +112,11 @@ fn content(dice: &mut Dice) -> (String, Vec<(String, OwnedValue)>) {
 /// UTF-16 units of a record's text: few, or about as many as one, two or three entities hold, or many.
 fn units(dice: &mut Dice) -> usize {
     match dice.below(100) {
-        0..72 => dice.below(60),
-        72..84 => 100 + dice.below(3000),
-        84..92 => (1 + dice.below(3)) * STRING_UNITS_MAX + dice.below(7) - 3,
-        92..99 => 30_000 + dice.below(150_000),
-        _ => 200_000 + dice.below(150_000),
+        0..83 => dice.below(60),
+        83..92 => 100 + dice.below(1000),
+        92..96 => (1 + dice.below(2)) * STRING_UNITS_MAX + dice.below(7) - 3,
+        96..99 => 30_000 + dice.below(70_000),
+        _ => 100_000 + dice.below(150_000),
     }
 }
 
