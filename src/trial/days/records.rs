@@ -51,12 +51,13 @@ pub(super) fn table() -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, day())
 }
 
-/// The records of a commit, no key twice. Some have a key that one of `before` has.
-pub(super) fn commit(dice: &mut Dice, before: &[Written]) -> Vec<Written> {
+/// The records of a commit, no key twice. Some have a key that one of `before` has. Those of a wide day have fields of many
+/// names, more than an entity holds and a sealed file has columns for; each column costs every question something.
+pub(super) fn commit(dice: &mut Dice, before: &[Written], is_wide: bool) -> Vec<Written> {
     let count = if dice.is_one_in(2) { 1 + dice.below(3) } else { 5 + dice.below(25) };
     let mut written: Vec<Written> = Vec::with_capacity(count);
     for _ in 0..count {
-        let (mut next, is_again) = (record(dice), dice.is_one_in(6) && !before.is_empty());
+        let (mut next, is_again) = (record(dice, is_wide), dice.is_one_in(6) && !before.is_empty());
         if is_again {
             let old = dice.pick(before);
             (next.instance, next.partition, next.key) = (old.instance, old.partition.clone(), old.key);
@@ -68,7 +69,7 @@ pub(super) fn commit(dice: &mut Dice, before: &[Written]) -> Vec<Written> {
     written
 }
 
-fn record(dice: &mut Dice) -> Written {
+fn record(dice: &mut Dice, is_wide: bool) -> Written {
     let number = dice.below(INSTANCES.len());
     let (instance, bucket) = INSTANCES[number];
     // Many have the same few times, to the tick.
@@ -82,14 +83,14 @@ fn record(dice: &mut Dice) -> Written {
     // A source belongs to one partition.
     let key = RowKey::new(time, 1 + number as u64, dice.below(1 << 40) as u64);
     let partition = partition_key(instance, bucket).into();
-    let (message, fields) = content(dice);
+    let (message, fields) = content(dice, is_wide);
     let printed = fields.iter().map(|(_, value)| printed(value)).collect();
     Written { instance, partition, key, level, message, fields, printed }
 }
 
-fn content(dice: &mut Dice) -> (String, Vec<(String, OwnedValue)>) {
+fn content(dice: &mut Dice, is_wide: bool) -> (String, Vec<(String, OwnedValue)>) {
     let units = units(dice);
-    if units <= 4000 && dice.is_one_in(40) {
+    if is_wide && units <= 4000 && dice.is_one_in(20) {
         // More than are properties of their own: the others are kept as JSON.
         let field = |n: usize| (format!("n{n}"), OwnedValue::Int64(1000 + n as i64));
         let mut fields: Vec<_> = (0..FIELDS_MAX + 1 + dice.below(20)).map(field).collect();
@@ -100,11 +101,11 @@ fn content(dice: &mut Dice) -> (String, Vec<(String, OwnedValue)>) {
     let message = if dice.is_one_in(8) { String::new() } else { text(dice, units / parts) };
     let mut fields: Vec<(String, OwnedValue)> = Vec::new();
     for _ in 1..parts {
-        fields.push((name(dice), OwnedValue::String(text(dice, units / parts))));
+        fields.push((name(dice, is_wide), OwnedValue::String(text(dice, units / parts))));
     }
     for _ in 0..dice.below(6) {
         // Rows of a single entity alone have the types that no source gives.
-        fields.push((name(dice), value(dice, units < 4000)));
+        fields.push((name(dice, is_wide), value(dice, units < 4000)));
     }
     (message, fields)
 }
@@ -120,8 +121,8 @@ fn units(dice: &mut Dice) -> usize {
     }
 }
 
-fn name(dice: &mut Dice) -> String {
-    if dice.is_one_in(3) { format!("f{}", dice.below(400)) } else { (*dice.pick(&NAMES)).to_owned() }
+fn name(dice: &mut Dice, is_wide: bool) -> String {
+    if is_wide && dice.is_one_in(3) { format!("f{}", dice.below(400)) } else { (*dice.pick(&NAMES)).to_owned() }
 }
 
 /// A text of so many units, with marks in it that occur nowhere else: anywhere, and about the borders of its pieces.

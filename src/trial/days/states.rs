@@ -22,13 +22,15 @@ struct Day {
     store: Option<Store>,
     written: Vec<Written>,
     plain: Plain,
+    is_wide: bool,
 }
 
 impl Day {
-    fn new() -> Day {
+    fn new(is_wide: bool) -> Day {
         let shared = Path::new("/dev/shm");
         let dir = if shared.is_dir() { tempfile::tempdir_in(shared) } else { tempfile::tempdir() };
-        let mut day = Day { dir: dir.expect("a folder"), store: None, written: Vec::new(), plain: Plain::default() };
+        let mut day =
+            Day { dir: dir.expect("a folder"), store: None, written: Vec::new(), plain: Plain::default(), is_wide };
         day.open();
         day
     }
@@ -63,10 +65,10 @@ impl Day {
     /// Commits records in some commits, and asks a follower for those of the last one.
     fn write(&mut self, dice: &mut Dice) {
         for _ in 0..1 + dice.below(4) {
-            let written = commit(dice, &self.written);
+            let written = commit(dice, &self.written, self.is_wide);
             self.put(written);
         }
-        let written = commit(dice, &self.written);
+        let written = commit(dice, &self.written, self.is_wide);
         let (reader, filter) = (self.reader(), filter(dice, &written.iter().collect::<Vec<_>>()));
         let filter = Filter { limit: None, ..filter };
         let mut follower = Follower::from_now(&reader, filter.clone()).expect("followed");
@@ -99,7 +101,7 @@ fn submit(store: &Store, batches: Vec<Batch>) {
 
 /// A day from its first record to the day that came back from its archive.
 pub(super) fn live_through(dice: &mut Dice) {
-    let mut day = Day::new();
+    let mut day = Day::new(dice.is_one_in(6));
     day.write(dice);
     day.ask(dice, "open");
     for _ in 0..3 {
@@ -131,10 +133,10 @@ pub(super) fn live_through(dice: &mut Dice) {
 
 /// A day of which a part was sent to a remote store, and some lies in both.
 pub(super) fn send(dice: &mut Dice) {
-    let (mut here, afar) = (Day::new(), Day::new());
+    let (mut here, afar) = (Day::new(false), Day::new(false));
     let mut all = Plain::default();
     for at in 0..4 {
-        let written = commit(dice, &here.written);
+        let written = commit(dice, &here.written, here.is_wide);
         all.add(&written);
         if at < 3 {
             submit(afar.store(), batches(&written));
