@@ -35,12 +35,30 @@ fn large() -> [String; 3] {
     ]
 }
 
-fn assert_found(place: &Place, config: &str, state: &str) {
-    let ask = |command, args: &[&str]| place.json(command, &[&["--config", config], args].concat());
-    let messages = |args: &[&str]| -> Vec<String> {
+/// A day that is asked.
+struct Asked<'a> {
+    place: &'a Place,
+    config: &'a str,
+    /// Where in its life it is.
+    state: &'a str,
+}
+
+impl Asked<'_> {
+    fn messages(&self, args: &[&str]) -> Vec<String> {
         let text = |record: &Value| record["message"].as_str().expect("a message").to_owned();
-        ask("query", args).iter().map(text).collect()
-    };
+        self.place.json("query", &[&["--config", self.config], args].concat()).iter().map(text).collect()
+    }
+
+    fn assert_counts(&self, counts: &[(&str, u64)]) {
+        for (text, records) in counts {
+            let counted = self.place.json("count", &["--config", self.config, "--contains", text]);
+            assert_eq!(counted[0]["records"], *records, "{}: {text}", self.state);
+        }
+    }
+}
+
+fn long_records_are_found(asked: &Asked<'_>) {
+    let state = asked.state;
     let [first, second, third] = large();
     let all = [third.clone(), second.clone(), first.clone(), "a needle of one row".into()];
     let short =
@@ -55,27 +73,30 @@ fn assert_found(place: &Place, config: &str, state: &str) {
         (&["--contains", "a needle of"], &all[3..]),
         (&["--contains", "needles"], &[]),
     ] {
-        let found = messages(args);
+        let found = asked.messages(args);
         assert!(found == wanted, "{state}: {args:?}: {:?} instead of {:?}", short(&found), short(wanted));
     }
-    for (text, records) in [
-        ("needle", 4),
-        ("END OF STACK", 1),
-        ("502", WITH_502),
-        ("0.25", REQUESTS),
-        ("true", 1),
-        ("false", REQUESTS - 1),
-        ("503", 0),
-        ("GET /", REQUESTS),
-    ] {
-        let counted = ask("count", &["--contains", text]);
-        assert_eq!(counted[0]["records"], records, "{state}: {text}");
-    }
-    assert_eq!(messages(&["--contains", "502", "-n", "100"]), vec!["GET /"; 100], "{state}");
+    asked.assert_counts(&[("needle", 4), ("END OF STACK", 1), ("GET /", REQUESTS)]);
+}
+
+fn numbers_are_found(asked: &Asked<'_>) {
+    let counts = [("502", WITH_502), ("0.25", REQUESTS), ("true", 1), ("false", REQUESTS - 1), ("503", 0)];
+    asked.assert_counts(&counts);
+    assert_eq!(asked.messages(&["--contains", "502", "-n", "100"]), vec!["GET /"; 100], "{}", asked.state);
 }
 
 #[test]
-fn a_text_is_found_in_every_part_of_a_record_and_in_every_state_of_a_day() {
+fn a_text_is_found_in_every_part_of_a_long_record_in_every_state_of_a_day() {
+    in_every_state(long_records_are_found);
+}
+
+#[test]
+fn a_text_is_found_in_numbers_in_every_state_of_a_day() {
+    in_every_state(numbers_are_found);
+}
+
+/// Asks a day that is open, archived, dropped and restored.
+fn in_every_state(ask: impl Fn(&Asked<'_>)) {
     let place = Place::new();
     let (table, lines) = hour();
     place.write("app.log", &lines);
@@ -90,7 +111,7 @@ fn a_text_is_found_in_every_part_of_a_record_and_in_every_state_of_a_day() {
         let shown = place.json("tables", &["--config", &config]);
         let shown = shown.iter().find(|shown| shown["table"] == table.to_string().as_str());
         assert_eq!(shown.map_or("", |shown| shown["state"].as_str().unwrap_or_default()), name);
-        assert_found(&place, &config, name);
+        ask(&Asked { place: &place, config: &config, state: name });
     };
     let name = table.to_string();
     state("open");
