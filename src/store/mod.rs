@@ -66,6 +66,8 @@ pub use repair::repair;
 pub use scan::Scan;
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
 pub use steps::{LifecycleState, Steps};
+#[cfg(test)]
+pub(crate) use tidy::compact_file;
 
 use commit::Committer;
 use std::path::Path;

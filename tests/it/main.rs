@@ -42,6 +42,7 @@ mod reload;
 mod rotation;
 mod routing;
 mod sealed;
+mod search;
 mod sequences;
 mod spread;
 mod senders;
