@@ -6,7 +6,7 @@
 //! tables/Log20261121.1.db   an open day: pages                      (name, generation)
 //! tables/Log20261120.2.parquet  a sealed day, Log20261120.2.manifest.json beside it
 //! control.sock              while a daemon runs
-//! lock                      held by the one process that writes
+//! lock                      the number of the one process that writes, which holds the folder itself locked
 //! trash/                    what was dropped or set aside, being removed
 //! ```
 //!
@@ -34,6 +34,7 @@ mod day;
 pub mod error;
 pub mod intake;
 mod leftovers;
+mod lock;
 pub mod once;
 mod open;
 mod open_scan;
@@ -41,6 +42,7 @@ pub mod outbox;
 mod pack;
 pub mod page;
 mod passed;
+pub(crate) mod private;
 pub mod read;
 mod repair;
 pub mod scan;
@@ -51,6 +53,7 @@ pub mod steps;
 #[cfg(test)]
 mod tests;
 mod tidy;
+mod unnamed;
 
 pub use backup::{BackedUp, SealedFiles, backup};
 pub use books::{ListenerLedger, Taken};
