@@ -61,7 +61,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(1);
 /// The one writer of a data folder.
 pub struct Committer {
     layout: Layout,
-    lock: Lock,
+    lock: Arc<Lock>,
     intake: Intake,
     options: Options,
     catalogue: Catalogue,
@@ -231,7 +231,7 @@ impl Committer {
         let checkpoints = checkpoint::Checkpoints::spawn()?;
         let mut committer = Committer {
             layout,
-            lock,
+            lock: Arc::new(lock),
             intake,
             options,
             seq: catalogue.committed()?.seq,
@@ -278,6 +278,10 @@ impl Committer {
             self.days.insert(live.day, OpenDay { file, name: live.name, used });
         }
         Ok(())
+    }
+
+    pub(crate) fn lock(&self) -> Arc<Lock> {
+        self.lock.clone()
     }
 
     pub(crate) fn intake(&self) -> Intake {

@@ -71,7 +71,9 @@ pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
 pub use steps::{LifecycleState, Steps};
 
 use commit::Committer;
+use lock::Lock;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -128,20 +130,23 @@ pub struct CommitReport {
 pub struct Store {
     intake: Intake,
     thread: JoinHandle<Result<(), StoreError>>,
+    /// Held until this is closed, also where the thread ended early: whoever comes next finds all of it gone, sockets
+    /// included.
+    _lock: Arc<Lock>,
 }
 
 impl Store {
     /// Opens the folder to write; makes it where there is none. Sets aside what a crash left half-way.
     pub fn open(data_dir: &Path, options: Options) -> Result<Store, StoreError> {
         let committer = Committer::open(open::Layout { data: data_dir.into() }, options)?;
-        let intake = committer.intake();
+        let (intake, lock) = (committer.intake(), committer.lock());
         let ended = Ended(intake.clone());
         let thread = std::thread::Builder::new().name("commit".into()).spawn(move || {
             let _ended = ended;
             committer.run()
         });
         let thread = thread.map_err(StoreError::io("commit thread"))?;
-        Ok(Store { intake, thread })
+        Ok(Store { intake, thread, _lock: lock })
     }
 
     /// Where sources hand over what they read.
