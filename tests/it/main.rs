@@ -22,6 +22,7 @@ mod formats;
 mod gate;
 mod golden;
 mod http;
+mod intruded;
 mod journal;
 mod kill;
 mod life_of_a_day;
