@@ -8,11 +8,11 @@
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use daytable::batch::Batch;
 use daytable::key::{DayTable, Period, RowKey, TableName};
+use daytable::needle::Needle;
 use daytable::property::Property;
 use daytable::record::Level;
 use daytable::store::page::{Builder, Encoded, Page};
 use daytable::time::Ticks;
-use memchr::memmem::Finder;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -208,9 +208,9 @@ fn page(c: &mut Criterion) {
                 .sum::<usize>()
         })
     });
-    let finder = Finder::new("deadlock");
+    let needle = Needle::new("deadlock");
     group.bench_function("contains", |b| {
-        let hits = |page: &Page| page.any_string_contains(&finder).into_iter().filter(|hit| *hit).count();
+        let hits = |page: &Page| page.any_value_contains(&needle).into_iter().filter(|hit| *hit).count();
         b.iter(|| decoded.iter().map(hits).sum::<usize>())
     });
     group.bench_function("merge pages", |b| {

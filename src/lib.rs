@@ -13,6 +13,7 @@
 //! * [`rows`]: records that came over a socket become rows.
 //! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
 //! * [`property`]: the values of a row and the names they may have.
+//! * [`needle`]: a text that is searched for, and which values contain it.
 //! * [`batch`]: rows of one table and partition, the unit that is handed to the commit.
 //! * [`entity`]: a record becomes one row of a batch, or a master row and its items.
 //! * [`batcher`]: open batches, one a table and partition, until they are handed over.
@@ -55,6 +56,7 @@ pub mod push;
 pub mod rows;
 pub mod key;
 pub mod property;
+pub mod needle;
 pub mod batch;
 pub mod entity;
 pub mod batcher;

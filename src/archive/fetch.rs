@@ -2,10 +2,9 @@
 
 use super::names::Part;
 use super::{Act, Archive, ArchiveError, Archived, OnProgress, folder};
+use crate::store::private;
 use object_store::ObjectStoreExt;
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 impl Archive {
@@ -32,8 +31,7 @@ impl Archive {
     }
 
     fn fetch_to(&self, archived: &Archived, to: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(to);
-        let mut file = file.map_err(ArchiveError::io(to))?;
+        let mut file = private::create_anew(to).map_err(ArchiveError::io(to))?;
         let read =
             self.read_whole(archived, Act::Fetch, on, |piece| file.write_all(piece).map_err(ArchiveError::io(to)));
         self.wait(read)?;

@@ -136,7 +136,7 @@ pub(super) struct Filters {
     /// Of this level or a worse one
     #[arg(long, value_parser = level)]
     level: Option<Level>,
-    /// With this text in the message or a field; case counts
+    /// With this text in the message or in the value of a field, numbers too; case counts
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
 }

@@ -4,6 +4,9 @@
 //! follow: rows are merged by their keys and equal ones given once; and what was read ahead from afar must be younger than
 //! the snapshot of the data folder that it is merged with. So with each new snapshot the partitions that the folder has, or
 //! had, are read anew from afar as well, from the last row on.
+//!
+//! A record that was written again may be in the folder as it is now, and afar as it was. The folder's is the record, so every row
+//! of the folder is looked at, also those that are not wanted.
 
 use super::afar::Afar;
 use super::archived::Reading;
@@ -11,7 +14,7 @@ use super::filter::{Filter, Sieve};
 use super::select::{Bounds, Rows, archived_rows, range_of, unless_gone};
 use super::stores::Stores;
 use crate::key::RowKey;
-use crate::store::{Scan, StoreError};
+use crate::store::{Range, Scan, StoreError};
 use crate::tables::{Columns, Entity, TableError, TableStore};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,11 +25,11 @@ pub(super) struct DayRows<'a> {
     remote: &'a dyn TableStore,
     reading: &'a Reading,
     filter: &'a Filter,
-    sieve: &'a Sieve<'a>,
+    sieve: &'a Sieve,
     bounds: Bounds,
     columns: Columns,
     here: Option<Scan<'a>>,
-    here_next: Option<Entity>,
+    here_next: Option<Head>,
     /// The partitions that the data folder has, or had.
     ours: BTreeSet<Arc<str>>,
     /// The snapshots of `here` when they were read from afar.
@@ -44,6 +47,20 @@ pub(super) struct DayRows<'a> {
 /// What is missing of an answer whose table was dropped by a daytable that knows its archive, while this one does not.
 const GONE: &str = "it was dropped while it was read, and nothing is known here of an archive";
 
+/// A row that is next in its place.
+struct Head {
+    key: RowKey,
+    partition: Arc<str>,
+    /// None where it is not wanted; it takes the place of its like all the same.
+    row: Option<Entity>,
+}
+
+impl Head {
+    fn of(row: Entity) -> Head {
+        Head { key: row.key, partition: row.partition.clone(), row: Some(row) }
+    }
+}
+
 /// Where the next row is.
 enum Place {
     Here,
@@ -57,12 +74,13 @@ impl<'a> DayRows<'a> {
         remote: &'a dyn TableStore,
         reading: &'a Reading,
         filter: &'a Filter,
-        sieve: &'a Sieve<'a>,
+        sieve: &'a Sieve,
         bounds: Bounds,
         columns: Columns,
     ) -> Result<DayRows<'a>, TableError> {
         let range = if bounds.stands { unless_gone(range_of(stores.reader, filter, &bounds))?.flatten() } else { None };
-        let scan = range.map(|range| stores.reader.scan(&bounds.table, &range)).transpose();
+        let every = |range| Range { contains: None, level: None, ..range };
+        let scan = range.map(|range| stores.reader.scan(&bounds.table, &every(range))).transpose();
         let here = unless_gone(scan)?.flatten();
         let snapshots = here.as_ref().map_or(0, Scan::snapshots);
         let mut rows = DayRows {
@@ -100,7 +118,8 @@ impl<'a> DayRows<'a> {
             match row {
                 Some(Ok(row)) => {
                     let is_wanted = self.sieve.lets_through(row.key(), row.level(), row.properties());
-                    self.here_next = is_wanted.then(|| Entity::of(&row));
+                    let entity = is_wanted.then(|| Entity::of(&row));
+                    self.here_next = Some(Head { key: row.key(), partition: row.partition, row: entity });
                 }
                 Some(Err(StoreError::TableGone(_))) | None => self.here = None,
                 Some(Err(error)) => return Err(error.into()),
@@ -172,32 +191,36 @@ impl<'a> DayRows<'a> {
     }
 
     /// The next row, or one that was given already.
-    fn take(&mut self) -> Result<Option<Entity>, TableError> {
+    fn take(&mut self) -> Result<Option<Head>, TableError> {
         self.look_here()?;
         self.look_afar()?;
-        let afar = self.afar.as_ref().and_then(Afar::head);
-        let heads =
-            [(self.here_next.as_ref(), Place::Here), (afar, Place::Afar), (self.archive_next.as_ref(), Place::Archive)];
-        let next = heads.into_iter().filter_map(|(row, place)| Some((row?, place)));
-        let Some((_, place)) = next.min_by(|(a, _), (b, _)| (a.key, &a.partition).cmp(&(b.key, &b.partition))) else {
-            return Ok(None);
-        };
+        let key_of = |row: &'_ Entity| (row.key, row.partition.clone());
+        let here = self.here_next.as_ref().map(|head| (head.key, head.partition.clone()));
+        let afar = self.afar.as_ref().and_then(Afar::head).map(key_of);
+        let archive = self.archive_next.as_ref().map(key_of);
+        let heads = [(here, Place::Here), (afar, Place::Afar), (archive, Place::Archive)];
+        let next = heads.into_iter().filter_map(|(key, place)| Some((key?, place)));
+        // Of equal ones the first: the folder's.
+        let Some((_, place)) = next.min_by(|(a, _), (b, _)| a.cmp(b)) else { return Ok(None) };
         Ok(match place {
             Place::Here => self.here_next.take(),
-            Place::Afar => self.afar.as_mut().and_then(Afar::pop),
-            Place::Archive => self.archive_next.take(),
+            Place::Afar => self.afar.as_mut().and_then(Afar::pop).map(Head::of),
+            Place::Archive => self.archive_next.take().map(Head::of),
         })
     }
 
     fn next_row(&mut self) -> Result<Option<Entity>, TableError> {
-        while let Some(row) = self.take()? {
-            if self.last != Some(row.key) {
+        while let Some(Head { key, partition, row }) = self.take()? {
+            if self.last != Some(key) {
                 self.given.clear();
-                self.last = Some(row.key);
+                self.last = Some(key);
             }
-            if !self.given.contains(&row.partition) {
-                self.given.push(row.partition.clone());
-                return Ok(Some(row));
+            if self.given.contains(&partition) {
+                continue;
+            }
+            self.given.push(partition);
+            if row.is_some() {
+                return Ok(row);
             }
         }
         Ok(None)

@@ -4,13 +4,12 @@
 //! what is not wanted before anything is copied; `Sieve::wants` sees the record that was made of the rows, and
 //! decides. What is one row is decided by the first step alone; a master and its items need the second.
 
-use super::entity::OwnedValue;
 use super::record::Record;
 use crate::key::{RowKey, partition_key};
+use crate::needle::Needle;
 use crate::property::Property;
 use crate::record::Level;
 use crate::time::Ticks;
-use memchr::memmem::Finder;
 
 /// Which records are wanted; the default wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub struct Filter {
     pub until: Option<Ticks>,
     /// Of this level or a worse one; a record without a level is not wanted then.
     pub level: Option<Level>,
-    /// With this text in the message or in a field that is text. Case counts.
+    /// With this text in the message or in the value of a field, as it is printed ([`Needle`]). Case counts.
     pub contains: Option<String>,
     /// So many at most.
     pub limit: Option<u64>,
@@ -54,23 +53,23 @@ impl Filter {
     }
 
     /// The filter, made ready to be asked about many rows.
-    pub(super) fn sieve(&self) -> Sieve<'_> {
+    pub(super) fn sieve(&self) -> Sieve {
         Sieve {
             times: self.times(),
             level: self.level,
-            needle: self.contains.as_deref().filter(|text| !text.is_empty()).map(Finder::new),
+            needle: self.contains.as_deref().filter(|text| !text.is_empty()).map(Needle::new),
         }
     }
 }
 
 /// A filter that was made ready. It knows nothing of partitions: those are chosen before rows are read.
-pub(super) struct Sieve<'f> {
+pub(super) struct Sieve {
     times: Option<(Ticks, Ticks)>,
     level: Option<Level>,
-    needle: Option<Finder<'f>>,
+    needle: Option<Needle>,
 }
 
-impl Sieve<'_> {
+impl Sieve {
     /// Whether a row may belong to a wanted record. Items always may: their master decides.
     pub(super) fn lets_through<'p>(
         &self,
@@ -91,18 +90,15 @@ impl Sieve<'_> {
         properties.any(|(name, value)| match (name, value) {
             // Not all of the record is in this row, or it is there as JSON.
             ("Items" | "Fields", _) => true,
-            ("Source", _) => false,
-            (_, Property::String(text)) => needle.find(text.as_bytes()).is_some(),
-            _ => false,
+            ("Source", Property::String(_)) => false,
+            (_, value) => needle.is_in(value),
         })
     }
 
     /// Whether the record that was made of rows that were let through is wanted.
     pub(super) fn wants(&self, record: &Record) -> bool {
         let Some(needle) = &self.needle else { return true };
-        let has_it = |text: &str| needle.find(text.as_bytes()).is_some();
-        let field_has_it = |value: &OwnedValue| matches!(value, OwnedValue::String(text) if has_it(text));
-        has_it(&record.message) || record.fields.iter().any(|(_, value)| field_has_it(value))
+        needle.is_in_text(&record.message) || record.fields.iter().any(|(_, value)| needle.is_in(value.as_property()))
     }
 }
 
@@ -147,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_looked_for_in_the_message_and_in_text_fields() {
+    fn text_is_looked_for_in_the_message_and_in_fields() {
         let filter = Filter { contains: Some("Disk 7".into()), ..Filter::default() };
         for (name, value, wanted) in [
             ("Message", Property::String("the Disk 7 is full"), true),
@@ -155,12 +151,23 @@ mod tests {
             ("Message", Property::String("the disk 7 is full"), false),
             ("Source", Property::String("/var/log/Disk 7.log"), false),
             ("code", Property::Int64(7), false),
+            ("Source", Property::Int64(7), false),
             ("Items", Property::Int32(1), true),
             ("Fields", Property::String("{}"), true),
         ] {
             assert_eq!(lets_through(&filter, key(1), None, &[(name, value)]), wanted, "{name} {value:?}");
         }
         assert!(lets_through(&Filter { contains: Some(String::new()), ..Filter::default() }, key(1), None, &[]));
+        let filter = Filter { contains: Some("50".into()), ..Filter::default() };
+        for (value, wanted) in [
+            (Property::Int64(502), true),
+            (Property::Int64(5), false),
+            (Property::Double(0.5), false),
+            (Property::Double(0.505), true),
+            (Property::Boolean(true), false),
+        ] {
+            assert_eq!(lets_through(&filter, key(1), None, &[("code", value)]), wanted, "{value:?}");
+        }
     }
 
     #[test]

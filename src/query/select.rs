@@ -68,7 +68,7 @@ pub(super) fn entities_of<'a>(
     stores: &'a Stores<'a>,
     reading: &'a Reading,
     filter: &'a Filter,
-    sieve: &'a Sieve<'a>,
+    sieve: &'a Sieve,
     bounds: &Bounds,
     columns: Columns,
 ) -> Result<Option<Entities<'a>>, TableError> {

@@ -19,6 +19,7 @@ use super::StoreError;
 use super::catalogue::{Catalogue, LiveFile};
 use super::day::read_total;
 use super::open::{Layout, check_sealed, manifest_of};
+use super::private;
 use super::sqlite;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
@@ -81,7 +82,7 @@ pub fn backup(data_dir: &Path, folder: &Path, sealed: SealedFiles) -> Result<Bac
         }
         done.files += 1;
     }
-    sqlite::sync_folder(&to.tables().join("."))?;
+    private::sync(&to.tables())?;
     let catalogue = Catalogue::path_in(data_dir);
     // Under a name of its own until it is whole.
     let (partial, whole) = (folder.join("catalog.db.partial"), Catalogue::path_in(folder));
@@ -169,7 +170,7 @@ fn begin(connection: &Connection, path: &Path) -> Result<(), StoreError> {
 
 /// Copies the snapshot that `from` holds; gives the bytes of the copy.
 fn copy_database(from: &Connection, path: &Path, target: &Path) -> Result<u64, StoreError> {
-    sqlite::create_private(target)?;
+    drop(private::create_new(target).map_err(StoreError::io(target))?);
     let sql = |error| StoreError::sqlite(path)(error);
     let mut to = Connection::open(target).map_err(StoreError::sqlite(target))?;
     // All of it in one step: the snapshot is held anyway, and nobody waits for the copy's lock.
@@ -198,8 +199,7 @@ fn put_sealed(
         done.bytes_linked += handle.metadata().map_err(StoreError::io(path))?.len();
         return Ok(());
     }
-    sqlite::create_private(target)?;
-    let mut copy = File::options().write(true).open(target).map_err(StoreError::io(target))?;
+    let mut copy = private::create_new(target).map_err(StoreError::io(target))?;
     done.bytes_copied += io::copy(&mut handle, &mut copy).map_err(StoreError::io(target))?;
     copy.sync_all().map_err(StoreError::io(target))
 }

@@ -6,6 +6,7 @@
 mod life;
 mod moved;
 
+pub(in crate::store) use life::Named;
 pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
 pub(in crate::store) use moved::{Unread, latest as latest_moves, unread_in};
 
@@ -13,6 +14,7 @@ use super::StoreError;
 use super::books::{self, Entry};
 use super::clock;
 use super::intake::Outcome;
+use super::lock::Seen;
 use super::once::{self, Once};
 use super::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
 use super::sqlite::{self, Schema};
@@ -107,6 +109,8 @@ pub struct Catalogue {
     known: Known,
     /// What waits to be entered in their rows, where this is opened to write.
     waiting: moved::Waiting,
+    /// The files that were opened, where this is opened to write.
+    seen: Vec<Seen>,
 }
 
 /// Generation and block of each source, by identity.
@@ -208,6 +212,7 @@ impl Catalogue {
         let latest = catalogue.sql(moved::latest(&catalogue.connection))?;
         let moved = catalogue.moved(latest)?;
         catalogue.waiting = catalogue.sql(moved::Waiting::read(&catalogue.connection, moved))?;
+        catalogue.seen = sqlite::seen(&catalogue.path)?;
         Ok(catalogue)
     }
 
@@ -228,7 +233,12 @@ impl Catalogue {
 
     fn new(connection: Connection, path: PathBuf) -> Catalogue {
         let (known, waiting) = (Known::default(), moved::Waiting::default());
-        Catalogue { connection, path, forgotten: HashMap::new(), known, waiting }
+        Catalogue { connection, path, forgotten: HashMap::new(), known, waiting, seen: Vec::new() }
+    }
+
+    /// An error where its path leads to another file than the one that is written to.
+    pub(crate) fn check_place(&self) -> Result<(), StoreError> {
+        self.seen.iter().try_for_each(Seen::check)
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -373,6 +383,7 @@ impl Catalogue {
             )?;
             let insert = "INSERT INTO file(name, day, last_seq, entities, writable, role) VALUES (?1, ?2, 0, 0, 1, ?3)";
             transaction.execute(insert, params![file, day.to_string(), role.name()])?;
+            transaction.execute("DELETE FROM making WHERE name = ?1", [file])?;
             transaction.commit()
         })();
         self.sql(result)

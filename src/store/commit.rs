@@ -12,8 +12,9 @@ use super::books::{Entry, Taken};
 use super::catalogue::{Catalogue, LiveFile, Touched};
 use super::day::{DayFile, Insert};
 use super::intake::{Done, Intake, Outcome, Step, Submission, Work};
+use super::lock::{self, Lock};
 use super::once::Gathered;
-use super::open::{self, Layout, Lock};
+use super::open::{self, Layout, Opening};
 use super::outbox::{Onward, TIDIED_AFTER};
 use super::page::{self, Builder, Encoded, PAGE_BYTES};
 use super::source::SourceState;
@@ -60,7 +61,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(1);
 /// The one writer of a data folder.
 pub struct Committer {
     layout: Layout,
-    _lock: Lock,
+    lock: Arc<Lock>,
     intake: Intake,
     options: Options,
     catalogue: Catalogue,
@@ -223,14 +224,14 @@ impl Pending {
 impl Committer {
     /// Opens the folder to write.
     pub(crate) fn open(layout: Layout, options: Options) -> Result<Committer, StoreError> {
-        layout.create()?;
         let lock = layout.lock()?;
-        let open::Whole { catalogue, days } = open::open(&layout)?;
+        lock::refuse_shared(&Catalogue::path_in(&layout.data))?;
+        let open::Whole { catalogue, days } = open::open(&layout, Opening::First)?;
         let intake = Intake::new(catalogue.sources()?);
         let checkpoints = checkpoint::Checkpoints::spawn()?;
         let mut committer = Committer {
             layout,
-            _lock: lock,
+            lock: Arc::new(lock),
             intake,
             options,
             seq: catalogue.committed()?.seq,
@@ -279,6 +280,10 @@ impl Committer {
         Ok(())
     }
 
+    pub(crate) fn lock(&self) -> Arc<Lock> {
+        self.lock.clone()
+    }
+
     pub(crate) fn intake(&self) -> Intake {
         self.intake.clone()
     }
@@ -291,7 +296,14 @@ impl Committer {
     /// be opened again after a failure, because it is damaged.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
         while self.damage.is_none() {
-            match self.intake.next(self.patience()) {
+            let work = self.intake.next(self.patience());
+            if let Err(error) = self.check_place() {
+                self.fail(&error);
+                if self.damage.is_some() {
+                    break;
+                }
+            }
+            match work {
                 Ok(Some(Work::Rows(submission))) => self.take(submission),
                 Ok(Some(Work::Step(step))) => self.step(step),
                 Ok(Some(Work::Aside(step))) => step(&mut self),
@@ -320,6 +332,11 @@ impl Committer {
             Some(error) => Err(error),
             None => self.close(),
         }
+    }
+
+    /// An error where the folder is not the one that is locked any more, or its catalogue another one.
+    fn check_place(&self) -> Result<(), StoreError> {
+        self.lock.check().and_then(|()| self.catalogue.check_place())
     }
 
     fn patience(&self) -> Duration {
@@ -418,6 +435,9 @@ impl Committer {
         let entry = Entry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), taken };
         let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;
+        // Behind the commit point: what is acknowledged lies where readers, and the next start, look for it.
+        self.check_place()?;
+        pending.pages.keys().filter_map(|day| self.days.get(day)).try_for_each(|open| open.file.check_place())?;
         self.last_commit = Some(start);
         crate::failpoint!("commit-after");
 
@@ -478,6 +498,8 @@ impl Committer {
     fn create(&mut self, day: &DayTable) -> Result<OpenDay, StoreError> {
         let generation = self.next_generation(day)?;
         let name = open::file_name(day, generation);
+        // Named before it is there: a kill before it is live leaves no file that nobody knows.
+        self.catalogue.begin_creating(day, &name)?;
         let file = DayFile::open(&self.layout.table_file(&name), day)?;
         let role = self.role_of(day);
         self.prepare(&file, role)?;
@@ -500,9 +522,10 @@ impl Committer {
         self.pending = Pending::default();
         self.days.clear();
         self.checkpoints.reset();
+        self.damage = error.displaced();
         let mut told = Instant::now();
-        loop {
-            let opened = open::open(&self.layout).and_then(|whole| {
+        while self.damage.is_none() {
+            let opened = self.lock.check().and_then(|()| open::open(&self.layout, Opening::Again)).and_then(|whole| {
                 self.catalogue = whole.catalogue;
                 self.seq = self.catalogue.committed()?.seq;
                 self.closed = self.catalogue.closed()?.into_iter().collect();
@@ -521,7 +544,7 @@ impl Committer {
                     break;
                 }
                 // It is found the next time, too.
-                Err(error) if error.is_damage() => {
+                Err(error) if error.is_damage() || error.displaced().is_some() => {
                     tracing::error!(%error, "failed to open the store again: nothing more is taken");
                     self.damage = Some(error);
                     break;

@@ -8,6 +8,7 @@
 //! recovery that sets its pages aside nothing else is written. Nothing but this module writes to such a file.
 
 use super::StoreError;
+use super::lock::Seen;
 use super::pack::{self, PackRow, Packer, PageRow, Place};
 use super::page::{Encoded, Header, Home, Homes};
 use super::sqlite::{self, Schema};
@@ -150,14 +151,21 @@ pub(crate) struct DayFile {
     partitions: HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     /// About how many bytes went to the journal since it was last moved.
     journaled: u64,
+    /// The files that were opened.
+    seen: Vec<Seen>,
 }
 
 impl DayFile {
     /// Opens the file at `path`, which is one of `table`, and makes it where there is none.
     pub(crate) fn open(path: &Path, table: &DayTable) -> Result<DayFile, StoreError> {
         let connection = sqlite::open_to_write(path, &SCHEMA)?;
-        let (path, homes) = (path.into(), Homes::of(table));
-        Ok(DayFile { connection, path, homes, partitions: HashMap::default(), journaled: 0 })
+        let (seen, homes) = (sqlite::seen(path)?, Homes::of(table));
+        Ok(DayFile { connection, path: path.into(), homes, partitions: HashMap::default(), journaled: 0, seen })
+    }
+
+    /// An error where its path leads to another file than the one that is written to.
+    pub(crate) fn check_place(&self) -> Result<(), StoreError> {
+        self.seen.iter().try_for_each(Seen::check)
     }
 
     pub(crate) fn path(&self) -> &Path {

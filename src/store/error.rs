@@ -25,6 +25,12 @@ pub enum StoreError {
     /// A file that is not ours stands where one of ours belongs.
     #[error("{0} is not a file of daytable's: {1}")]
     Foreign(PathBuf, String),
+    /// The folder, or a file in it, is not what this process opened: somebody removed, renamed or replaced it meanwhile. What
+    /// would be written now is read by nobody.
+    #[error(
+        "{0} is not what this process opened: {1}. Nothing more is taken, and nothing was acknowledged since. Look who changes files in the data folder, put back what was taken away, and start daytable again"
+    )]
+    Displaced(PathBuf, &'static str),
     /// The catalogue and a file do not belong together.
     #[error(
         "{path} does not belong to this catalogue: {what}; nothing was changed. If one of them is from a backup, bring back the other as well, or run `daytable repair --data {data}`"
@@ -111,6 +117,14 @@ impl StoreError {
                 source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
             }
             _ => false,
+        }
+    }
+
+    /// The same error, where it says that the folder is not what was opened: whoever goes on only makes it worse.
+    pub(crate) fn displaced(&self) -> Option<StoreError> {
+        match self {
+            StoreError::Displaced(path, what) => Some(StoreError::Displaced(path.clone(), what)),
+            _ => None,
         }
     }
 

@@ -1,56 +1,73 @@
-//! What `tables/` holds and the catalogue does not name.
+//! What `tables/` holds and the catalogue does not name as live.
 //!
-//! What was being made when a kill came is removed: it was never data, and it is made again. So is what a day was sealed
-//! from: it is data no more. Files of a dropped day
-//! are moved to `trash/`, an empty one that a crash left behind too. Anything else is left alone and said.
+//! What was being made when a kill came is removed: it was never data, and it is made again. So is what is data no more: what a
+//! day was sealed from, and files of a dropped day. Its name is forgotten when its removal is on the disk, and not before: a
+//! power cut that brought it back would leave a file that nobody knows. Of what has no name at all, `unnamed` says
+//! what it is; what is neither a leftover nor data is left alone and said.
 
 use super::StoreError;
 use super::catalogue::Catalogue;
-use super::open::{Layout, discard, manifest_of};
-use crate::key::DayTable;
-use std::path::Path;
+use super::open::{Layout, Opening, discard, manifest_of};
+use super::private::sync;
+use super::sealed::is_sealed;
+use super::unnamed::{Unnamed, What};
 
 /// What the name of a file ends in that is still being written.
 pub(crate) const PARTIAL: &str = ".partial";
 
-/// Clears what a kill left in `tables/`.
-pub(crate) fn sweep(layout: &Layout, catalogue: &mut Catalogue) -> Result<(), StoreError> {
-    for output in catalogue.making()? {
-        if !catalogue.is_live(&output)? {
-            remove_made(layout, &output)?;
+/// Clears what a kill left in `tables/`, of which `unnamed` is what has no name.
+pub(crate) fn sweep(
+    layout: &Layout,
+    catalogue: &mut Catalogue,
+    unnamed: &[Unnamed],
+    opening: Opening,
+) -> Result<(), StoreError> {
+    // A sealed file may be on its way still, on another thread than the one that opens the folder again.
+    let is_mine = |output: &String| opening == Opening::First || !is_sealed(output);
+    let making: Vec<String> = catalogue.making()?.into_iter().filter(is_mine).collect();
+    for output in &making {
+        if !catalogue.is_live(output)? {
+            remove_made(layout, output)?;
         }
-        catalogue.forget_making(&output)?;
     }
-    let live: Vec<String> = catalogue.files()?.into_iter().map(|f| f.name).collect();
-    let dropped = catalogue.dropped()?;
-    let folder = layout.tables();
-    for entry in std::fs::read_dir(&folder).map_err(StoreError::io(&folder))? {
-        let entry = entry.map_err(StoreError::io(&folder))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let of = name.strip_suffix("-wal").or(name.strip_suffix("-shm")).unwrap_or(&name).to_owned();
-        let is_beside = of != name || live.iter().any(|live| manifest_of(live).as_ref() == Some(&name));
-        if is_beside || live.contains(&name) {
-            continue;
-        }
-        match parse_name(&name) {
-            Some((day, generation)) if dropped.contains(&day) && generation <= catalogue.generation(&day)? => {
-                discard(layout, &name)?;
+    forget(layout, catalogue, &making)?;
+    for Unnamed { name, what, .. } in unnamed {
+        match what {
+            What::Leftover => discard(layout, name)?,
+            // A folder that has any is not opened.
+            What::Data { .. } => {}
+            What::Unreadable(why) => {
+                let file = layout.table_file(name);
+                tracing::warn!(file = %file.display(), why, "not a file that the catalogue names: left alone");
             }
-            Some(_) if is_empty(&entry.path()) => discard(layout, &name)?,
-            _ => tracing::warn!(file = %entry.path().display(), "not a file that the catalogue names: left alone"),
         }
     }
     Ok(())
 }
 
+/// Forgets files that were removed, or moved to `trash/`, once that is on the disk.
+pub(crate) fn forget(layout: &Layout, catalogue: &mut Catalogue, names: &[String]) -> Result<(), StoreError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    [layout.trash(), layout.tables()].iter().try_for_each(|folder| sync(folder))?;
+    names.iter().try_for_each(|name| catalogue.forget_making(name))
+}
+
+/// A file of `tables/` and whatever lies beside it while it is made, the file itself last: a journal goes before its database,
+/// as in [`discard`].
+pub(crate) fn parts_of(output: &str) -> Vec<String> {
+    match manifest_of(output) {
+        Some(manifest) => {
+            vec![format!("{output}{PARTIAL}"), format!("{manifest}{PARTIAL}"), manifest, output.to_owned()]
+        }
+        None => vec![format!("{output}-shm"), format!("{output}-wal"), output.to_owned()],
+    }
+}
+
 /// Removes what was written of `output`, which never was data, or is none any more.
 pub(crate) fn remove_made(layout: &Layout, output: &str) -> Result<(), StoreError> {
-    let beside = match manifest_of(output) {
-        Some(manifest) => vec![format!("{output}{PARTIAL}"), format!("{manifest}{PARTIAL}"), manifest],
-        // A journal goes before its database, as in `discard`.
-        None => vec![format!("{output}-shm"), format!("{output}-wal")],
-    };
-    for name in beside.iter().map(String::as_str).chain([output]) {
+    for name in parts_of(output).iter() {
         let path = layout.table_file(name);
         match std::fs::remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(path)(e)),
@@ -58,15 +75,4 @@ pub(crate) fn remove_made(layout: &Layout, output: &str) -> Result<(), StoreErro
         }
     }
     Ok(())
-}
-
-fn is_empty(path: &Path) -> bool {
-    super::day::open_to_read(path).is_ok_and(|(c, _)| super::day::read_total(&c).is_ok_and(|t| t.entities == 0))
-}
-
-/// The day and the generation of a file of any kind.
-fn parse_name(name: &str) -> Option<(DayTable, i64)> {
-    let suffixes = [".db", ".parquet", ".manifest.json"];
-    let (day, generation) = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))?.rsplit_once('.')?;
-    Some((DayTable::parse(day).ok()?, generation.parse().ok()?))
 }

@@ -6,7 +6,7 @@
 //! tables/Log20261121.1.db   an open day: pages                      (name, generation)
 //! tables/Log20261120.2.parquet  a sealed day, Log20261120.2.manifest.json beside it
 //! control.sock              while a daemon runs
-//! lock                      held by the one process that writes
+//! lock                      the number of the one process that writes, which holds the folder itself locked
 //! trash/                    what was dropped or set aside, being removed
 //! ```
 //!
@@ -34,6 +34,7 @@ mod day;
 pub mod error;
 pub mod intake;
 mod leftovers;
+mod lock;
 pub mod once;
 mod open;
 mod open_scan;
@@ -41,6 +42,7 @@ pub mod outbox;
 mod pack;
 pub mod page;
 mod passed;
+pub(crate) mod private;
 pub mod read;
 mod repair;
 pub mod scan;
@@ -51,6 +53,7 @@ pub mod steps;
 #[cfg(test)]
 mod tests;
 mod tidy;
+mod unnamed;
 
 pub use backup::{BackedUp, SealedFiles, backup};
 pub use books::{ListenerLedger, Taken};
@@ -66,9 +69,13 @@ pub use repair::repair;
 pub use scan::Scan;
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
 pub use steps::{LifecycleState, Steps};
+#[cfg(test)]
+pub(crate) use tidy::compact_file;
 
 use commit::Committer;
+use lock::Lock;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -125,20 +132,23 @@ pub struct CommitReport {
 pub struct Store {
     intake: Intake,
     thread: JoinHandle<Result<(), StoreError>>,
+    /// Held until this is closed, also where the thread ended early: whoever comes next finds all of it gone, sockets
+    /// included.
+    _lock: Arc<Lock>,
 }
 
 impl Store {
     /// Opens the folder to write; makes it where there is none. Sets aside what a crash left half-way.
     pub fn open(data_dir: &Path, options: Options) -> Result<Store, StoreError> {
         let committer = Committer::open(open::Layout { data: data_dir.into() }, options)?;
-        let intake = committer.intake();
+        let (intake, lock) = (committer.intake(), committer.lock());
         let ended = Ended(intake.clone());
         let thread = std::thread::Builder::new().name("commit".into()).spawn(move || {
             let _ended = ended;
             committer.run()
         });
         let thread = thread.map_err(StoreError::io("commit thread"))?;
-        Ok(Store { intake, thread })
+        Ok(Store { intake, thread, _lock: lock })
     }
 
     /// Where sources hand over what they read.

@@ -1,4 +1,4 @@
-//! Opening a data folder to write: the lock, what a crash left, and whether the files belong together.
+//! Opening a data folder to write: what a crash left, and whether the files belong together.
 //!
 //! Pages above `committed` never happened. They can only be those of commit `committed + 1`, in the files that it had
 //! reached: a file that is further than that, or not as far as the catalogue says, does not belong to this catalogue.
@@ -9,20 +9,16 @@ use super::StoreError;
 use super::catalogue::{Catalogue, LiveFile, Seal};
 use super::day::{DayFile, Insert, Total, partition_name};
 use super::leftovers;
+use super::lock::Lock;
 use super::pack::{self, PageRow, Place};
 use super::page::{Encoded, Header, Homes};
+use super::private;
 use super::sealed;
 use super::sqlite;
 use super::tidy;
+use super::unnamed;
 use crate::key::DayTable;
-use std::fs::File;
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-
-/// The data folder's lock; let go when it is dropped, also by a kill.
-pub(crate) struct Lock {
-    _file: File,
-}
 
 /// Folders within a data folder.
 #[derive(Clone, Debug)]
@@ -45,35 +41,12 @@ impl Layout {
 
     /// Makes the folders, readable by their owner only.
     pub(crate) fn create(&self) -> Result<(), StoreError> {
-        use std::os::unix::fs::DirBuilderExt;
-        for folder in [self.data.clone(), self.tables(), self.trash()] {
-            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-            made.map_err(StoreError::io(&folder))?;
-        }
-        Ok(())
+        [self.data.clone(), self.tables(), self.trash()].iter().try_for_each(|folder| private::create_folder(folder))
     }
 
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or says who has it. Makes the folder where there is none, and changes nothing where it is in use.
     pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let path = self.data.join("lock");
-        let io = |e| StoreError::io(&path)(e);
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(io)?;
-        if let Err(e) = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            if e != rustix::io::Errno::WOULDBLOCK {
-                return Err(io(e.into()));
-            }
-            let mut holder = String::new();
-            let _ = file.read_to_string(&mut holder);
-            let holder = holder.trim();
-            return Err(StoreError::Locked(
-                self.data.clone(),
-                if holder.is_empty() { "unknown" } else { holder }.into(),
-            ));
-        }
-        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(io)?;
-        Ok(Lock { _file: file })
+        Lock::acquire(&self.data)
     }
 }
 
@@ -96,8 +69,17 @@ pub(crate) struct Whole {
 /// take the longer the more days there are.
 const CLOSED_CHECKED: usize = 8;
 
+/// Whether a process opens its folder for the first time, or again because a commit failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Nothing of this process is under way in it.
+    First,
+    /// A step of the lifecycle may be.
+    Again,
+}
+
 /// Opens catalogue and writable files, and sets aside what a crash or a failed commit left.
-pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
+pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreError> {
     layout.create()?;
     refuse_without_catalogue(layout)?;
     let mut catalogue = Catalogue::open_to_write(&layout.data)?;
@@ -131,6 +113,12 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
         }
     }
 
+    let unnamed = unnamed::look(&layout.tables(), &catalogue)?;
+    if let Some((name, rows)) = unnamed.iter().find_map(|file| Some((&file.name, file.rows()?))) {
+        let what = format!("it has {rows} rows and the catalogue does not name it, which may have lost its journal");
+        return Err(mismatch(layout, &layout.table_file(name), what));
+    }
+
     let lost = !torn.is_empty();
     for (live, Torn { mut file, pages, seq }) in torn {
         set_aside(layout, &live.day, &file, &pages, seq);
@@ -145,7 +133,7 @@ pub(crate) fn open(layout: &Layout) -> Result<Whole, StoreError> {
     for (_, file) in &days {
         checkpoint(file.connection(), file.path())?;
     }
-    leftovers::sweep(layout, &mut catalogue)?;
+    leftovers::sweep(layout, &mut catalogue, &unnamed, opening)?;
     Ok(Whole { catalogue, days })
 }
 
@@ -301,4 +289,4 @@ pub(crate) fn discard(layout: &Layout, name: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-pub(crate) use leftovers::remove_made;
+pub(crate) use leftovers::{forget, remove_made};

@@ -73,9 +73,9 @@ pub struct Range {
     pub from: Ticks,
     /// The newest time.
     pub to: Ticks,
-    /// Rows that surely do not have this text in a string may be left out.
+    /// Rows of records that surely do not have this text in a value ([`Needle`](crate::needle::Needle)) may be left out.
     pub contains: Option<String>,
-    /// Rows of records that are of no such level or worse one may be left out; items are not, as their master decides.
+    /// Rows of records that are of no such level or worse one may be left out.
     pub level: Option<Level>,
 }
 

@@ -5,13 +5,20 @@
 //! time of their own get the same keys, others are there twice); what the catalogue noted and no file holds is missing.
 //! Positions stay as the old catalogue has them, but for what commits moved where that is damaged: it is left out, and the
 //! files are read again from where they were before. All of it is said, a line each.
+//!
+//! A file that no catalogue names is data, too, unless another file is known to have its rows: a sealed file that was being
+//! made of files that are there, or what a sealed file was made of. What is not taken over and has rows goes to `aside/`, where it
+//! stays until somebody has looked at it: a folder that has rows which its catalogue does not name is not opened.
 
 use super::StoreError;
 use super::catalogue::{Catalogue, DayState, LiveFile, Role, Seal};
 use super::day::{DayFile, Recounted};
-use super::open::{Layout, parse_file_name};
+use super::lock;
+use super::open::{Layout, manifest_of, parse_file_name};
 use super::outbox::is_outbox;
+use super::private;
 use super::sealed::{EXTENSION, Manifest, SealedFile};
+use super::unnamed;
 use crate::key::DayTable;
 use crate::time;
 use std::collections::{BTreeMap, HashMap};
@@ -24,7 +31,9 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     if !layout.tables().is_dir() {
         return Err(StoreError::NoStore(data_dir.into()));
     }
-    let _lock = layout.lock()?;
+    let lock = layout.lock()?;
+    lock::refuse_shared(&Catalogue::path_in(data_dir))?;
+    layout.create()?;
     let Aside { copy, mut said } = keep_old_catalogue(&layout)?;
     let mut catalogue = Catalogue::open_to_write(data_dir)?;
     let noted: HashMap<String, LiveFile> =
@@ -42,7 +51,14 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     });
     for (name, file) in &noted {
         if !found.iter().any(|found| found.name == *name) {
-            said.push(format!("{name}: missing, with {} entities", file.entities));
+            let sealed = |found: &&Found| {
+                let is_new = found.seal.is_some() && !noted.contains_key(&found.name);
+                is_new && found.day == file.day && found.generation > file.generation()
+            };
+            match found.iter().find(sealed) {
+                Some(sealed) => said.push(format!("{name}: {} has what it had", sealed.name)),
+                None => said.push(format!("{name}: missing, with {} entities", file.entities)),
+            }
             forget(&catalogue, name)?;
         }
     }
@@ -87,6 +103,8 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
             "the books were out by {records} records and {rows} rows, and begin anew with what there is"
         ));
     }
+    put_aside(&layout, &catalogue, &mut said)?;
+    lock.check()?;
     catalogue.close()?;
     match copy {
         // Everything agreed: it is what it was.
@@ -95,6 +113,34 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
         None => {}
     }
     Ok(said)
+}
+
+/// Takes what has rows, and was not taken over, out of `tables/`.
+fn put_aside(layout: &Layout, catalogue: &Catalogue, said: &mut Vec<String>) -> Result<(), StoreError> {
+    for file in unnamed::look(&layout.tables(), catalogue)? {
+        let (Some(rows), name) = (file.rows(), file.name) else { continue };
+        let aside = layout.data.join("aside");
+        private::create_folder(&aside)?;
+        let beside = match manifest_of(&name) {
+            Some(manifest) => vec![manifest],
+            // A journal goes first, as in `discard`.
+            None => vec![format!("{name}-shm"), format!("{name}-wal")],
+        };
+        for part in beside.iter().chain([&name]) {
+            let (from, to) = (layout.table_file(part), aside.join(part));
+            if to.symlink_metadata().is_ok() {
+                let what =
+                    "it is in the way of a file of that name in tables/: move it elsewhere, and run repair again";
+                return Err(StoreError::Foreign(to, what.into()));
+            }
+            match std::fs::rename(&from, &to) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
+                _ => {}
+            }
+        }
+        said.push(format!("{name}: {rows} entities that were not taken over: moved to {}", aside.display()));
+    }
+    Ok(())
 }
 
 /// What became of the old catalogue.
@@ -164,7 +210,8 @@ struct Found {
 
 /// The files of each day that are data: those that the catalogue noted and that are there, and those that came after
 /// them; where it noted none, the last sealed file and the files after it, else all of them: one that was being sealed
-/// and one that took records meanwhile. Others are left alone and said.
+/// and one that took records meanwhile. A sealed file counts as such where a file is gone that it was made of. Others are
+/// left alone and said.
 fn live_files(
     layout: &Layout,
     noted: &HashMap<String, LiveFile>,
@@ -188,7 +235,10 @@ fn live_files(
     let mut live = Vec::new();
     for mut files in days.into_values() {
         files.sort_by_key(|found| found.generation);
+        let replacing = replacing(&files, noted);
+        files.retain(|found| replacing.is_none_or(|from| found.generation >= from));
         let known = files.iter().filter(|found| noted.contains_key(&found.name)).map(|found| found.generation).max();
+        let known = known.filter(|_| replacing.is_none());
         let sealed = files.iter().filter(|found| found.seal.is_some()).map(|found| found.generation).max();
         let from = known.or(sealed).unwrap_or(0);
         let mut role = Role::Open;
@@ -214,6 +264,15 @@ fn live_files(
     }
     live.sort_by(|a, b| (&a.day, a.generation).cmp(&(&b.day, b.generation)));
     Ok(live)
+}
+
+/// The generation of the last sealed file that the catalogue has not noted, where one is gone that it had noted of the time
+/// before: that went when the sealed file had all that it held.
+fn replacing(files: &[Found], noted: &HashMap<String, LiveFile>) -> Option<i64> {
+    let is_sealed = |found: &&Found| found.seal.is_some() && !noted.contains_key(&found.name);
+    let sealed = files.iter().filter(is_sealed).max_by_key(|found| found.generation)?;
+    let mut before = noted.values().filter(|live| live.day == sealed.day && live.generation() < sealed.generation);
+    before.any(|live| !files.iter().any(|found| found.name == live.name)).then_some(sealed.generation)
 }
 
 /// A file of a day by its name; none where that is no such name.

@@ -1,6 +1,8 @@
 //! How every database of the data folder is opened, and by what it is known as ours.
 
 use super::StoreError;
+use super::lock::Seen;
+use super::private;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -72,6 +74,12 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
     Ok(connection)
 }
 
+/// What the paths of an open database and of its journal lead to: SQLite holds on to the files, and does not notice that
+/// others stand under their names.
+pub(crate) fn seen(path: &Path) -> Result<Vec<Seen>, StoreError> {
+    Ok([Seen::at(path)?, Seen::at(&journal_of(path))?].into_iter().flatten().collect())
+}
+
 /// A database of ours, to read, and its format.
 pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, i64), StoreError> {
     let sql = |e| StoreError::sqlite(path)(e);
@@ -119,9 +127,7 @@ fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
 
 /// Creates an empty file that only its owner reads, if there is none: SQLite gives its journals the same mode.
 pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    match made {
+    match private::create_new(path) {
         Ok(_) => Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) => Err(StoreError::io(path)(e)),
@@ -130,8 +136,7 @@ pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
 
 /// Makes the entry of `path` in its folder durable.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(folder).and_then(|f| f.sync_all()).map_err(StoreError::io(folder))
+    private::sync(path.parent().unwrap_or(Path::new(".")))
 }
 
 /// Moves what the journal holds into the database; `truncate` also empties the journal's file. Gives the frames that

@@ -14,6 +14,7 @@ mod lives;
 mod moved;
 mod outbox;
 mod sought;
+mod unnamed;
 
 const SOURCE: u64 = 0xfeed;
 

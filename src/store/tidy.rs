@@ -234,6 +234,17 @@ impl Tidy {
     }
 }
 
+/// Merges all that can be merged of the file of a day that no store has open, as if all of it had settled.
+#[cfg(test)]
+pub(crate) fn compact_file(path: &Path, table: &DayTable) {
+    let mut file = DayFile::open(path, table).expect("a file");
+    let mut tidy = Tidy::new(Duration::ZERO);
+    tidy.opened(table);
+    tidy.committed(i64::MAX);
+    tidy.finish(table, &mut file).expect("merged");
+    file.close().expect("closed");
+}
+
 /// A part of a step, for tests that choose when which is done.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]

@@ -11,9 +11,12 @@
 //! | `text` | what people and other programs write: configuration, queries, schedules, keys, other collectors' positions |
 //! | `stored` | what the store wrote: pages, packs, sealed days, manifests |
 //! | `folder` | a data folder with damage: what is answered is what was put in |
+//! | `days` | a day in every state of its life: every question has the answer that a plain list of its records gives |
 //!
 //! Nothing here is called by the daemon. It is part of the library, not of the tests, as a fuzzer is another program.
 
+#[cfg(test)]
+mod days;
 mod folder;
 mod lines;
 #[cfg(test)]

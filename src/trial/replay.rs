@@ -37,19 +37,19 @@ fn inputs(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files.map(|path| (path.clone(), std::fs::read(path).expect("read"))).collect()
 }
 
-fn from_environment(name: &str, default: u64) -> u64 {
+pub(super) fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect(name))
 }
 
 /// A number for a number: splitmix64, by Sebastiano Vigna.
-fn next(state: &mut u64) -> u64 {
+pub(super) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
 }
 
-fn below(state: &mut u64, end: usize) -> usize {
+pub(super) fn below(state: &mut u64, end: usize) -> usize {
     usize::try_from(next(state) % end.max(1) as u64).expect("below a length")
 }
 

@@ -1,7 +1,7 @@
 //! Archives: there, with the right length, and by request to their last byte.
 //!
 //! Each is looked at where the catalogue says that it is. One that the lifecycle removes meanwhile is none any more, so
-//! what is missing is asked again before it is said. Of one whose store does not answer, or does not let us in, nothing is
+//! what is missing is asked again before it is said; and what is wrong with one that a later one replaced is nobody's loss. Of one whose store does not answer, or does not let us in, nothing is
 //! known: it is a doubt, and no finding.
 
 use super::{Kind, LOOK_WAIT, Run};
@@ -104,7 +104,8 @@ impl Run<'_> {
                 let is_it = |one: &catalogue::Archived| {
                     (&one.table, one.generation, &one.url) == (&archived.table, archived.generation, &archived.url)
                 };
-                if !known.iter().any(is_it) {
+                let it = known.iter().find(|one| is_it(one));
+                if it.is_none_or(|it| is_on_its_way(it, &known)) {
                     self.report.verdict.archives -= 1;
                     return false;
                 }
@@ -139,6 +140,15 @@ impl Run<'_> {
         let table = archived.table.to_string();
         self.doubt(Kind::Archive, &table, Some(&file_of(archived)), why, ADVICE_UNREACHED);
     }
+}
+
+/// Whether the lifecycle removes an archive, or has begun to: a kill in between leaves it without its manifest, until a daemon
+/// comes to it. Another one at the same place has all that it had.
+fn is_on_its_way(archived: &catalogue::Archived, known: &[catalogue::Archived]) -> bool {
+    let has_all = |other: &catalogue::Archived| {
+        (&other.table, &other.url) == (&archived.table, &archived.url) && other.generation > archived.generation
+    };
+    archived.is_superseded && known.iter().any(has_all)
 }
 
 /// What an archive is called in a finding.

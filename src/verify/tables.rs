@@ -1,8 +1,8 @@
 //! The day-tables: their files against the catalogue and against their checksums.
 
-use super::{Kind, Run};
+use super::{Kind, LOOK_WAIT, Run};
 use crate::store::catalogue::Catalogue;
-use crate::store::check::{Checked, Fault, Noted, open_file, sealed_file};
+use crate::store::check::{Checked, Fault, Noted, Unnamed, What, open_file, sealed_file, unnamed_files};
 use crate::store::{Reader, StoreError, sealed};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,6 +12,9 @@ const ADVICE_PAGE: &str = "look after the disk; other pages are read as before. 
 const ADVICE_SEALED: &str = "look after the disk; put a copy from its archive, or from a backup, in its place while the daemon is stopped (`daytable restore --as` gives its rows under another name)";
 const ADVICE_MISSING: &str =
     "bring it back from a backup, or from its archive by `daytable restore`; `daytable repair` goes on without it";
+const ADVICE_UNNAMED: &str = "the catalogue lost its journal (catalog.db-wal), or is from an older backup: stop the daemon and copy the folder, then bring back the catalogue that belongs to these files, or run `daytable repair`, which brings their rows back";
+const ADVICE_UNREADABLE: &str =
+    "it is in the way of nothing; where it is somebody else's move it out of tables/, else look after the disk";
 
 impl Run<'_> {
     /// Looks at every file that the catalogue names; without a catalogue, at all there are.
@@ -52,6 +55,43 @@ impl Run<'_> {
             tables.insert(table);
         }
         self.report.verdict.tables = tables.len() as u64;
+        if let Some(catalogue) = catalogue {
+            self.unnamed(catalogue);
+        }
+    }
+
+    /// Looks at what lies in the folder and the catalogue does not name. What has rows is looked at twice: a daemon of an
+    /// earlier version is not as exact about what it makes and removes.
+    fn unnamed(&mut self, catalogue: &Catalogue) {
+        let folder = self.ask.data_dir.join("tables");
+        let mut looked = unnamed_files(&folder, catalogue);
+        if looked.as_ref().is_ok_and(|files| files.iter().any(|file| file.rows().is_some())) {
+            if self.told(0).is_break() {
+                return;
+            }
+            std::thread::sleep(LOOK_WAIT);
+            looked = unnamed_files(&folder, catalogue);
+        }
+        let files = match looked {
+            Ok(files) => files,
+            Err(error) => return self.find(Kind::Table, "tables", None, error.to_string(), ADVICE_MISSING),
+        };
+        for Unnamed { name, table, what } in files {
+            // Somebody else's file has no such name.
+            let Some(table) = table else { continue };
+            let (table, file) = (table.to_string(), Some(name.as_str()));
+            match what {
+                What::Leftover => {}
+                What::Data { rows } => {
+                    let found = format!("it has {rows} rows, and the catalogue does not name it");
+                    self.find(Kind::Table, &table, file, found, ADVICE_UNNAMED);
+                }
+                What::Unreadable(why) => {
+                    let found = format!("the catalogue does not name it, and it cannot be read: {why}");
+                    self.doubt(Kind::Table, &table, file, found, ADVICE_UNREADABLE);
+                }
+            }
+        }
     }
 
     fn file(&mut self, catalogue: Option<&Catalogue>, name: &str, is_sealed: bool) -> Checked {

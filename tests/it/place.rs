@@ -283,6 +283,11 @@ impl Daemon {
         self.child.try_wait().expect("a child").is_some()
     }
 
+    /// How it ended, where it did.
+    pub(crate) fn try_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child")
+    }
+
     /// Waits until it ended by itself.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         wait_for("the daemon ends", PATIENCE, || self.child.try_wait().expect("a child"))

@@ -281,6 +281,22 @@ fn an_archive_is_looked_for_and_read_back() {
     assert_found(&place, &[], "archive", "Log", &[]);
 }
 
+/// A kill while the lifecycle removes an archive leaves it half removed: a later one has all that it had.
+#[test]
+fn what_is_missing_of_an_archive_that_was_replaced_is_no_finding() {
+    let place = filled();
+    let replaced = "INSERT INTO archive SELECT day, 1, url, bytes, sha256, rows, oldest, newest, verified, ?1,
+                    replace(manifest, '\"generation\": 2', '\"generation\": 1') FROM archive WHERE generation = 2";
+    for (is_superseded, findings) in [(true, 0), (false, 1)] {
+        let catalogue = catalogue(&place);
+        assert_eq!(catalogue.execute(replaced, [is_superseded]).expect("inserted"), 1);
+        let (found, verdict) = verified(&place, &[]);
+        assert_eq!(found.len(), findings, "{found:?}");
+        assert_eq!(verdict["archives"], 1 + findings, "{verdict}");
+        catalogue.execute("DELETE FROM archive WHERE generation = 1", []).expect("removed");
+    }
+}
+
 #[test]
 fn a_file_that_was_truncated_or_replaced_is_named() {
     let place = filled();

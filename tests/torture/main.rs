@@ -10,6 +10,7 @@
 //! cargo test --test torture -- troubles --count 3000 standstill, limits, clocks, reloads, older formats, errands
 //! cargo test --test torture -- cuts --count 2000     a power cut: what was not synced is gone, or torn
 //! cargo test --test torture -- pushes --count 6000   connections cut at each byte, with idempotency keys and without
+//! cargo test --test torture -- intruders --count 300 the lock is removed and a second one started; the journal is lost
 //! cargo test --test torture -- outbox --count 200    killed while rows are sent to Azurite
 //! cargo test --test torture -- doubts                whether what is broken on purpose is found
 //!     --seed 7 --jobs 8 --base /tmp                  with all of them; as many jobs as wait for each other
@@ -30,6 +31,7 @@ mod cuts;
 mod disk;
 mod doubts;
 mod found;
+mod intruders;
 mod kills;
 mod line;
 mod options;
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
                     "doubts" => doubts::tried(&options),
                     "outbox" => outbox::sending(&options),
                     "cuts" => cuts::power(&options),
+                    "intruders" => intruders::random(&options),
                     _ => kills::random(&options),
                 };
                 println!("{}", found.report);

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Each change is one transaction. A file that is being made stands in `making` from before its first byte until it is
-//! live: whatever has such a name when the folder is opened is what a kill left, and goes. So do the files that a day was
-//! sealed from, until they are in the trash.
+//! live: whatever has such a name when the folder is opened is what a kill left, and goes. So do files that are live no
+//! more, until that they went is on the disk. What is in neither of the two is a file that this catalogue has lost.
 //!
 //! **The permit.** [`Catalogue::drop_day`] alone takes a day's files out of the live ones, and looks for the proof in
 //! the same transaction: every row of the day lies in its sealed file, and an archive with that file's length, SHA-256
@@ -21,6 +21,7 @@ use crate::key::DayTable;
 use crate::store::StoreError;
 use crate::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,6 +184,23 @@ pub enum Permit {
     WithoutArchive,
 }
 
+/// What the catalogue says of the files in `tables/`, as of one moment.
+pub(in crate::store) struct Named {
+    /// Files that are data, by name.
+    pub(in crate::store) live: HashMap<String, LiveFile>,
+    /// Files that are none: not yet, or no more.
+    pub(in crate::store) making: HashSet<String>,
+    /// Of days that were dropped, the highest generation that a file had. One that was restored was dropped before.
+    dropped: HashMap<DayTable, i64>,
+}
+
+impl Named {
+    /// Whether a file of this day and generation went when its day was dropped.
+    pub(in crate::store) fn is_dropped(&self, day: &DayTable, generation: i64) -> bool {
+        self.dropped.get(day).is_some_and(|highest| generation <= *highest)
+    }
+}
+
 /// How long a daemon has watched the folder, and since when no record gave a newer time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
@@ -202,7 +220,7 @@ impl Catalogue {
             false => "SELECT name, state, NULL, NULL, NULL, NULL, 0 FROM day",
         };
         let mut days = self.all(select, read_day)?;
-        let mut files: std::collections::HashMap<DayTable, Vec<LiveFile>> = std::collections::HashMap::new();
+        let mut files: HashMap<DayTable, Vec<LiveFile>> = HashMap::new();
         for file in self.files()? {
             files.entry(file.day.clone()).or_default().push(file);
         }
@@ -226,6 +244,19 @@ impl Catalogue {
         Ok(archives)
     }
 
+    /// What it says of the files in `tables/`.
+    pub(in crate::store) fn named(&self) -> Result<Named, StoreError> {
+        // One moment, in which a file that changes from one list to the other is in one of them.
+        let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
+        let _moment = self.sql(moment)?;
+        let live = self.files()?.into_iter().map(|file| (file.name.clone(), file)).collect();
+        let making = if self.has_life()? { self.making()? } else { Vec::new() };
+        let dropped = self.all("SELECT name, generation FROM day WHERE state <> 'open'", |row| {
+            Ok((table_in(row, 0)?, row.get(1)?))
+        })?;
+        Ok(Named { live, making: making.into_iter().collect(), dropped: dropped.into_iter().collect() })
+    }
+
     /// Closes what is open of `day`, so that what comes later goes to another file, and notes that `output` is being
     /// made of all that is live.
     pub(crate) fn begin_seal(
@@ -246,6 +277,11 @@ impl Catalogue {
     /// Notes that `output` is being made, as a generation of `day`.
     pub(crate) fn begin_making(&mut self, day: &DayTable, generation: i64, output: &str) -> Result<(), StoreError> {
         self.change(|transaction| make(transaction, day, generation, output))
+    }
+
+    /// Notes that the file of an open day is being made.
+    pub(crate) fn begin_creating(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
+        self.change(|transaction| put_making(transaction, file, &day.to_string()))
     }
 
     /// Files that were being made, or are to go.
@@ -289,9 +325,7 @@ impl Catalogue {
                         + coalesce((SELECT entities FROM file WHERE name = ?1 AND role = 'outbox'), 0)";
             transaction.execute(sent, [file])?;
             transaction.execute("DELETE FROM file WHERE name = ?1 AND role = 'outbox'", [file])?;
-            transaction
-                .execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", params![file, day.to_string()])
-                .map(drop)
+            put_making(transaction, file, &day.to_string())
         })
     }
 
@@ -318,7 +352,7 @@ impl Catalogue {
                     // Nothing of it is committed.
                     return Err(rusqlite::Error::StatementChangedRows(0));
                 }
-                transaction.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", [&input.name, &name])?;
+                put_making(transaction, &input.name, &name)?;
                 last_seq = last_seq.max(input.last_seq);
                 rows += input.entities;
             }
@@ -396,7 +430,7 @@ impl Catalogue {
         self.change(|transaction| transaction.execute(gone, params![table.to_string(), generation, url]).map(drop))
     }
 
-    /// Drops `day`: none of its files is live any more. Gives their names. Refused, with what is missing, where it has
+    /// Drops `day`: none of its files is live any more, and they are noted as such that are to go. Gives their names. Refused, with what is missing, where it has
     /// not the permit that its table asks for.
     pub(crate) fn drop_day(&mut self, day: &DayTable, permit: Permit, now: Ticks) -> Result<Vec<String>, StoreError> {
         let name = day.to_string();
@@ -414,6 +448,7 @@ impl Catalogue {
                 let mut statement = transaction.prepare("DELETE FROM file WHERE day = ?1 RETURNING name")?;
                 statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
             };
+            files.iter().try_for_each(|file| put_making(transaction, file, &name))?;
             let update = "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL, behind = 0
                           WHERE name = ?1";
             transaction.execute(update, params![name, now.get()])?;
@@ -491,7 +526,11 @@ fn make(connection: &Connection, day: &DayTable, generation: i64, output: &str) 
          ON CONFLICT (name) DO UPDATE SET generation = ?2",
         params![name, generation],
     )?;
-    connection.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", params![output, name]).map(drop)
+    put_making(connection, output, &name)
+}
+
+fn put_making(connection: &Connection, file: &str, day: &str) -> rusqlite::Result<()> {
+    connection.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", [file, day]).map(drop)
 }
 
 /// Ends the making of `output`. Fails where nothing of that name was being made: the folder was opened anew meanwhile,

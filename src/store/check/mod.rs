@@ -2,6 +2,7 @@
 //!
 //! * `open`: the file of an open day: its rows against what it says of itself and what the catalogue says of it, its
 //!   pages against their checksums.
+//! * `unnamed_files`: what lies there and the catalogue does not name.
 //! * `sealed`: a sealed file against its blocks' checksums, its SHA-256, its manifest, and the catalogue.
 //!
 //! Nothing here ends at the first fault, or because of one: what can be read is looked at, and what cannot is said.
@@ -12,6 +13,8 @@ mod sealed;
 
 pub use open::open_file;
 pub use sealed::sealed_file;
+
+pub(crate) use super::unnamed::{Unnamed, What, look as unnamed_files};
 
 use super::StoreError;
 use super::catalogue::{Catalogue, LiveFile};

@@ -2,12 +2,12 @@
 
 use super::{Committer, OpenDay};
 use crate::key::{DayTable, TableName};
+use crate::store::StoreError;
 use crate::store::catalogue::{LiveFile, Role};
 use crate::store::clock::Stamp;
 use crate::store::day::{self, DayFile};
 use crate::store::intake::Submission;
 use crate::store::outbox::{Departure, Dropped, Onward, Waiting, waiting};
-use crate::store::{StoreError, open};
 use crate::time::{self, Ticks};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -198,9 +198,7 @@ impl Committer {
             open.file.abandon();
         }
         self.outbox.files.remove(&name);
-        open::discard(&self.layout, &name)?;
-        self.catalogue.forget_making(&name)?;
-        self.checkpoints.sweep(self.layout.trash());
+        self.discard(&[name])?;
         tracing::debug!(table = %day, "all of it was sent");
         Ok(true)
     }

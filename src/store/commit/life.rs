@@ -99,20 +99,24 @@ impl Committer {
         open::check_sealed(&self.layout, &sealing.path, seal)?;
         self.catalogue.end_seal(&sealing.table, &sealing.inputs, &sealing.output, seal)?;
         crate::failpoint!("seal-live");
-        for input in &sealing.inputs {
-            open::discard(&self.layout, &input.name)?;
-            self.catalogue.forget_making(&input.name)?;
-        }
-        self.checkpoints.sweep(self.layout.trash());
-        Ok(())
+        let inputs: Vec<String> = sealing.inputs.iter().map(|input| input.name.clone()).collect();
+        self.discard(&inputs)
     }
 
     /// Removes what was written of a file that was to be, and forgets it.
     pub(crate) fn give_up(&mut self, output: &str) -> Result<(), StoreError> {
-        if self.catalogue.making()?.iter().any(|name| name == output) {
+        if !self.catalogue.is_live(output)? {
             open::remove_made(&self.layout, output)?;
-            self.catalogue.forget_making(output)?;
+            open::forget(&self.layout, &mut self.catalogue, &[output.to_owned()])?;
         }
+        Ok(())
+    }
+
+    /// Has files go that are live no more, and that the catalogue knows as such.
+    pub(super) fn discard(&mut self, names: &[String]) -> Result<(), StoreError> {
+        names.iter().try_for_each(|name| open::discard(&self.layout, name))?;
+        open::forget(&self.layout, &mut self.catalogue, names)?;
+        self.checkpoints.sweep(self.layout.trash());
         Ok(())
     }
 
@@ -172,11 +176,7 @@ impl Committer {
         }
         live.iter().for_each(|file| self.forget_waiting(&file.name));
         crate::failpoint!("drop-after");
-        for name in files {
-            open::discard(&self.layout, &name)?;
-        }
-        self.checkpoints.sweep(self.layout.trash());
-        Ok(())
+        self.discard(&files)
     }
 
     /// Notes a run of the lifecycle, and forgets sources that ended before `forget_before`.
@@ -192,7 +192,7 @@ impl Committer {
         let mut generation = self.catalogue.generation(day)? + 1;
         let is_taken = |generation| {
             let names = [open::file_name(day, generation), open::sealed_name(day, generation)];
-            names.iter().any(|name| self.layout.table_file(name).exists())
+            names.iter().any(|name| self.layout.table_file(name).symlink_metadata().is_ok())
         };
         while is_taken(generation) {
             generation += 1;

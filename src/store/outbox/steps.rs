@@ -11,7 +11,8 @@
 //! the remote store is asked, which knows.
 
 use super::super::StoreError;
-use super::super::sqlite::{create_private, sync_folder};
+use super::super::private;
+use super::super::sqlite::sync_folder;
 use crate::bucket_plan::{Planned, Step};
 use crate::key::DayTable;
 use crate::time::Ticks;
@@ -127,9 +128,7 @@ pub fn write(data_dir: &Path, steps: &Steps) -> Result<(), StoreError> {
     let bytes = serde_json::to_vec(&written).map_err(|error| StoreError::io(&path)(error.into()))?;
     let partial = path.with_extension("json.partial");
     let put = || {
-        let _ = std::fs::remove_file(&partial);
-        create_private(&partial)?;
-        let mut file = std::fs::OpenOptions::new().write(true).open(&partial).map_err(StoreError::io(&partial))?;
+        let mut file = private::create_anew(&partial).map_err(StoreError::io(&partial))?;
         file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(StoreError::io(&partial))?;
         std::fs::rename(&partial, &path).map_err(StoreError::io(&path))
     };

@@ -36,6 +36,11 @@ pub(super) struct Bits {
 }
 
 impl Bits {
+    /// Bits of each number, 64 at most.
+    pub(super) fn width(&self) -> u32 {
+        self.width
+    }
+
     /// Number `index`. What lies outside the section reads as 0.
     #[inline]
     pub(super) fn get(&self, packed: &[u8], index: usize) -> u64 {

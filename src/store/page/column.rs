@@ -16,6 +16,7 @@ use super::PageError;
 use super::bits::{Cursor, Sections, Span, put_varint};
 use super::ints::{self, Ints, Plan};
 use super::strings::{self, Form, Strings};
+use crate::needle::Needle;
 use crate::property::{Kind, Property};
 use crate::time::Ticks;
 
@@ -294,6 +295,14 @@ impl Column {
         let (word, bit) = (*present.words.get(row / 64)?, row % 64);
         let below = (word & ((1 << bit) - 1)).count_ones();
         (word >> bit & 1 == 1).then(|| (present.before[row / 64] + below) as usize)
+    }
+
+    /// Whether a value of it may contain the needle.
+    pub(super) fn may_contain(&self, needle: &Needle) -> bool {
+        match (&self.values, self.kind) {
+            (Stored::Ints(ints), Kind::Int64 | Kind::Int32) => ints.may_contain(needle),
+            _ => needle.may_be_in(self.kind),
+        }
     }
 
     /// How many of `rows` have a value.

@@ -10,6 +10,8 @@
 
 use super::PageError;
 use super::bits::{Bits, Cursor, Sections, pack, put_signed, put_varint, width_of};
+use crate::needle::Needle;
+use crate::property::{Kind, Property};
 
 /// Different numbers that a dictionary has at most.
 const DICTIONARY_MAX: usize = 64;
@@ -189,6 +191,18 @@ impl Ints {
                 min.wrapping_add(bits.get(packed, index).wrapping_mul(*step).cast_signed())
             }
             Ints::Dictionary { values, bits } => entry(values, bits.get(packed, index)).unwrap_or_default(),
+        }
+    }
+
+    /// Whether one of the numbers may contain the needle, by what is known of all of them.
+    pub(super) fn may_contain(&self, needle: &Needle) -> bool {
+        match self {
+            Ints::Linear { min, step, bits } => {
+                let above = u64::MAX.checked_shr(u64::BITS - bits.width()).unwrap_or(0).checked_mul(*step);
+                let most = above.and_then(|above| min.checked_add_unsigned(above));
+                most.map_or(needle.may_be_in(Kind::Int64), |most| needle.may_be_between(*min, most))
+            }
+            Ints::Dictionary { values, .. } => values.iter().any(|value| needle.is_in(Property::Int64(*value))),
         }
     }
 

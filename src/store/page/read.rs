@@ -7,9 +7,9 @@ use super::sought::Sought;
 use super::strings::Strings;
 use super::{CODEC_STORED, CODEC_ZSTD, Header, Home, IN_HOME, PageError, RAW_BYTES_MAX, ROW_BYTES, keys};
 use crate::key::RowKey;
+use crate::needle::Needle;
 use crate::property::{Kind, Property};
 use crate::record::Level;
-use memchr::memmem::Finder;
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -175,12 +175,12 @@ impl Page {
         self.columns().find(|column| column.kind() == kind && column.name() == name)
     }
 
-    /// For each row whether the text of any of its String properties has the needle in it. A text that many rows share
-    /// is searched once, and texts that lie one behind the other in one go.
-    pub fn any_string_contains(&self, finder: &Finder<'_>) -> Vec<bool> {
+    /// For each row whether any of its properties contains the needle. A text that many rows share is searched once, and
+    /// texts that lie one behind the other in one go; numbers that cannot contain it are not looked at.
+    pub fn any_value_contains(&self, needle: &Needle) -> Vec<bool> {
         let mut found = vec![false; self.len()];
         for column in self.columns() {
-            column.mark_containing(finder, &mut found);
+            column.mark_containing(needle, &mut found);
         }
         found
     }
@@ -219,11 +219,16 @@ impl<'p> ColumnRef<'p> {
         self.column().value(index, &self.page.packed, &self.page.text)
     }
 
-    /// Marks the rows whose text has the needle in it. Columns of other kinds mark none.
-    pub fn mark_containing(&self, finder: &Finder<'_>, found: &mut [bool]) {
-        let column = self.column();
-        let Stored::Strings(strings) = &column.values else { return };
+    /// Marks the rows whose value contains the needle.
+    pub fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
+        let (column, finder) = (self.column(), needle.finder());
         let (packed, text) = (&self.page.packed, self.page.text.as_bytes());
+        let Stored::Strings(strings) = &column.values else {
+            if column.may_contain(needle) {
+                self.mark_values_containing(needle, found);
+            }
+            return;
+        };
         let rows = column.rows(self.page.len()).zip(0..);
         match strings {
             Strings::Constant(span) => {
@@ -255,6 +260,24 @@ impl<'p> ColumnRef<'p> {
                     found[row] |= next.is_some_and(|next| next + finder.needle().len() <= span.end);
                 }
             }
+        }
+    }
+}
+
+impl ColumnRef<'_> {
+    /// The same for values that are no strings: one by one. Of equal ones in a row the first alone is printed.
+    fn mark_values_containing(&self, needle: &Needle, found: &mut [bool]) {
+        let column = self.column();
+        let mut last: Option<(Property<'_>, bool)> = None;
+        for (row, index) in column.rows(self.page.len()).zip(0..) {
+            let Some(value) = column.value(index, &self.page.packed, &self.page.text) else { continue };
+            let is_in = match last {
+                // Zeros of both signs are equal and printed otherwise.
+                Some((known, is_in)) if known == value && column.kind != Kind::Double => is_in,
+                _ => needle.is_in(value),
+            };
+            last = Some((value, is_in));
+            found[row] |= is_in;
         }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! A page is sought through before it is decoded, as most of a day has not the text. A row's text lies in the page's strings
 //! as it is, or without its numbers (`pattern`), or as bytes where it is hexadecimal (`strings`). So what is between the
-//! digits of a text that is there lies in the strings, unless the text could be in hexadecimal. Which levels a page has,
-//! its header says.
+//! digits of a text that is there lies in the strings, unless the text could be in hexadecimal, or in a value that is no
+//! string: then every page is decoded. Which levels a page has, its header says.
 
 use super::{Header, LevelMinute, Page, PageError, level_minutes};
 use crate::entity::SPREAD;
+use crate::needle::Needle;
 use crate::record::Level;
 use memchr::memmem::Finder;
 
@@ -22,7 +23,7 @@ pub(in crate::store) struct Sought {
 
 /// A text that is looked for.
 struct Text {
-    whole: Finder<'static>,
+    whole: Needle,
     /// What is between its digits, the longest first; none where every page has to be decoded.
     parts: Vec<Finder<'static>>,
     /// The names of [`SPREAD`].
@@ -54,7 +55,7 @@ impl Sought {
     /// The rows of a page that may have it; none where all may.
     pub(in crate::store) fn rows_of(&self, page: &Page) -> Option<Vec<usize>> {
         let spread = || SPREAD.iter().any(|(name, kind)| page.column(name, *kind).is_some());
-        let hits = self.text.as_ref().filter(|_| !spread()).map(|text| page.any_string_contains(&text.whole));
+        let hits = self.text.as_ref().filter(|_| !spread()).map(|text| page.any_value_contains(&text.whole));
         if hits.is_none() && self.level.is_none() {
             return None;
         }
@@ -67,12 +68,14 @@ impl Sought {
 
 impl Text {
     fn new(text: &str) -> Text {
+        let whole = Needle::new(text);
         let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_anywhere = is_hex || whole.may_be_beside_strings();
         let mut parts: Vec<&[u8]> = text.as_bytes().split(u8::is_ascii_digit).filter(|part| !part.is_empty()).collect();
         parts.sort_unstable_by_key(|part| std::cmp::Reverse(part.len()));
-        parts.truncate(if is_hex { 0 } else { PARTS_MAX });
+        parts.truncate(if is_anywhere { 0 } else { PARTS_MAX });
         Text {
-            whole: Finder::new(text).into_owned(),
+            whole,
             parts: parts.into_iter().map(|part| Finder::new(part).into_owned()).collect(),
             spread: SPREAD.map(|(name, _)| Finder::new(name).into_owned()),
         }

@@ -3,10 +3,10 @@
 use super::*;
 use crate::batch::Batch;
 use crate::key::{DayTable, Period, TableName};
+use crate::needle::Needle;
 use crate::property::{Kind, Property};
 use crate::record::Level;
 use crate::time::Ticks;
-use memchr::memmem::Finder;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -282,9 +282,14 @@ proptest! {
         ends: (prop::sample::Index, prop::sample::Index),
     ) {
         let batches = batches(&rows, 100);
-        let texts: Vec<&str> = rows.iter().flat_map(|row| row.values.values()).filter_map(|value| match value {
-            Value::String(text) => Some(text.as_str()),
-            _ => None,
+        let texts: Vec<String> = rows.iter().flat_map(|row| row.values.values()).map(|value| match value {
+            Value::String(text) => text.clone(),
+            Value::Int64(n) => n.to_string(),
+            Value::Int32(n) => n.to_string(),
+            Value::Double(n) => format!("{n:?}"),
+            Value::DateTime(time) => time.to_string(),
+            Value::Guid(guid) => format!("-{:02x}{:02x}", guid[4], guid[5]),
+            other => format!("{other:?}"),
         }).collect();
         let text: Vec<char> = if texts.is_empty() { vec!['x'] } else { which.get(&texts).chars().collect() };
         let (a, b) = (ends.0.index(text.len() + 1), ends.1.index(text.len() + 1));
@@ -293,7 +298,7 @@ proptest! {
         let home = || Homes::of(&batches[0].table).at("web");
         for Encoded { header, body } in build(&batches).pages {
             let noted = Header { checksum: home().noted(&header, 7), ..header.clone() };
-            let has_it = Page::decode(&header, &body).expect("whole").any_string_contains(&Finder::new(&part)).contains(&true);
+            let has_it = Page::decode(&header, &body).expect("whole").any_value_contains(&Needle::new(&part)).contains(&true);
             let found = Page::decode_sought(home(), 7, &noted, &body, &sought).expect("whole");
             prop_assert!(found.is_some() || !has_it, "{part:?}");
         }
@@ -316,7 +321,7 @@ proptest! {
         header.entities = entities.unwrap_or(header.entities);
         header.raw_bytes = raw_bytes.unwrap_or(header.raw_bytes);
         if let Ok(page) = Page::decode_unchecked(&header, &body) {
-            page.any_string_contains(&Finder::new("a"));
+            page.any_value_contains(&Needle::new("a"));
             plain_rows(&[page]);
         }
     }
@@ -332,14 +337,14 @@ proptest! {
         }
     }
 
-    /// A needle is found in just the rows that have a text with it in it.
+    /// A needle is found in just the rows that have a value with it in it.
     #[test]
-    fn needles_are_found_where_they_are(rows in prop_oneof![rows(40), like_rows()], needle in "[0-9a-fé.]{0,2}|GET|get") {
+    fn needles_are_found_where_they_are(rows in prop_oneof![rows(40), like_rows()], text in "[0-9a-fé.-]{0,2}|GET|get|true") {
         let batches = batches(&rows, 100);
-        let finder = Finder::new(&needle);
+        let needle = Needle::new(&text);
         for page in decode_all(&build(&batches).pages) {
-            let has = |row| page.properties(row).any(|(_, value)| matches!(value, Property::String(text) if text.contains(&needle)));
-            prop_assert_eq!(page.any_string_contains(&finder), (0..page.len()).map(has).collect::<Vec<_>>());
+            let has = |row| page.properties(row).any(|(_, value)| needle.is_in(value));
+            prop_assert_eq!(page.any_value_contains(&needle), (0..page.len()).map(has).collect::<Vec<_>>());
         }
     }
 }
@@ -425,6 +430,11 @@ fn a_page_without_the_text_is_passed_over() {
         ("beefs", false),
         ("", true),
         ("77", true),
+        // In no string; a page is read for it all the same, as its numbers are not in the strings.
+        ("true", true),
+        ("1.5", true),
+        ("truest", false),
+        ("1.5 ", false),
     ] {
         let page = Page::decode_sought(home(), 7, &noted, &body, &sought(text)).expect("whole");
         assert_eq!(page.is_some(), is_read, "{text}");

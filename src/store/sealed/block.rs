@@ -6,10 +6,10 @@
 use super::text;
 use crate::entity::SPREAD;
 use crate::key::RowKey;
+use crate::needle::Needle;
 use crate::property::{Kind, Property};
 use crate::record::Level;
 use crate::time::Ticks;
-use memchr::memmem::Finder;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -146,6 +146,19 @@ impl Values {
         Values { name, kind, index, stored, count }
     }
 
+    /// Marks the rows whose value `holds`, which is asked once for a value that many rows share.
+    pub(super) fn mark<'f>(
+        &self,
+        found: impl Iterator<Item = &'f mut bool>,
+        mut holds: impl FnMut(Property<'_>) -> bool,
+    ) {
+        let mut hold = |index| self.stored.value(self.kind, index).is_some_and(&mut holds);
+        let hits: Vec<bool> = (0..self.stored.len()).map(&mut hold).collect();
+        for (row, found) in found.enumerate() {
+            *found |= self.index(row).and_then(|index| hits.get(index)).is_some_and(|hit| *hit);
+        }
+    }
+
     #[inline]
     fn index(&self, row: usize) -> Option<usize> {
         match &self.index {
@@ -234,17 +247,12 @@ impl Block {
         self.columns.iter().map(of).sum::<usize>() + RowKey::BYTES * self.len()
     }
 
-    /// Marks the rows of which the text of a String property has the needle in it, or may have it.
-    pub(super) fn mark_containing(&self, needle: &Finder<'_>, found: &mut [bool]) {
+    /// Marks the rows of which a property contains the needle, or may contain it.
+    pub(super) fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
         for column in &self.columns {
             let spread = SPREAD.contains(&(&*column.name, column.kind));
-            for (row, found) in found.iter_mut().enumerate() {
-                let value = column.index(row).and_then(|index| column.stored.value(column.kind, index));
-                *found |= match value {
-                    Some(Property::String(text)) => spread || needle.find(text.as_bytes()).is_some(),
-                    Some(_) => spread,
-                    None => false,
-                };
+            if spread || needle.may_be_in(column.kind) {
+                column.mark(found.iter_mut(), |value| spread || needle.is_in(value));
             }
         }
     }

@@ -6,6 +6,7 @@
 use super::{EXTENSION, FORMAT, layout::Column};
 use crate::key::DayTable;
 use crate::store::StoreError;
+use crate::store::private;
 use crate::store::sqlite::sync_folder;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -112,7 +113,7 @@ impl Manifest {
         let mut partial = path.clone().into_os_string();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        let written = std::fs::File::create(&partial).and_then(|mut file| {
+        let written = private::create_anew(&partial).and_then(|mut file| {
             file.write_all(self.to_json().as_bytes())?;
             file.sync_all()
         });

@@ -14,13 +14,13 @@ use super::columns::Wanted;
 use super::file::SealedFile;
 use super::index::Run;
 use crate::key::RowKey;
+use crate::needle::Needle;
 use crate::record::Level;
 use crate::store::open_scan::Resume;
 use crate::store::page::LevelMinute;
 use crate::store::read::{Range, Row};
 use crate::store::{CountBy, MinuteCount, StoreError};
 use crate::time::Ticks;
-use memchr::memmem::Finder;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct SealedScan {
     file: SealedFile,
     /// The runs that can have wanted rows, in the order of the file.
     runs: Vec<Run>,
-    needle: Option<Finder<'static>>,
+    needle: Option<Needle>,
     level: Option<Level>,
     resume: Resume,
     last: RowKey,
@@ -235,7 +235,7 @@ impl SealedScan {
                 _ => (runs.len() * PAGE_ROWS / 8).clamp(WINDOW_ROWS_FIRST, WINDOW_ROWS_MAX),
             },
             runs,
-            needle: range.contains.as_ref().map(|text| Finder::new(text.as_bytes()).into_owned()),
+            needle: range.contains.as_deref().map(Needle::new),
             level: range.level,
             resume,
             last: RowKey::range(range.from, range.to).1,
@@ -349,16 +349,20 @@ impl SealedScan {
         Ok(!self.window.is_empty() || from > oldest)
     }
 
-    /// Which of some rows may have what is looked for; none where nothing is.
+    /// Which of some rows may be of records that have what is looked for; none where nothing is.
     fn hits(&self, group: usize, ranges: &[ops::Range<usize>]) -> Result<Option<Vec<bool>>, StoreError> {
-        let of_level = self.level.map(|level| self.file.may_be_of_level(group, ranges, level)).transpose()?;
-        let Some(needle) = &self.needle else { return Ok(of_level) };
-        if of_level.as_ref().is_some_and(|hits| !hits.contains(&true)) {
-            return Ok(of_level);
+        let mut hits = self.level.map(|level| self.file.may_be_of_level(group, ranges, level)).transpose()?;
+        if let Some(needle) = &self.needle
+            && hits.as_ref().is_none_or(|hits| hits.contains(&true))
+        {
+            let mut with_text = self.file.may_contain(group, ranges, needle)?;
+            with_text.iter_mut().zip(hits.iter().flatten()).for_each(|(hit, is_of_level)| *hit &= is_of_level);
+            hits = Some(with_text);
         }
-        let mut hits = self.file.may_contain(group, ranges, needle)?;
-        hits.iter_mut().zip(of_level.into_iter().flatten()).for_each(|(hit, is_of_level)| *hit &= is_of_level);
-        Ok(Some(hits))
+        if let Some(hits) = &mut hits {
+            self.file.mark_items(group, ranges, hits)?;
+        }
+        Ok(hits)
     }
 
     /// Reads the next rows of the window.

@@ -4,7 +4,7 @@
 //! survey ─► write Log20261120.1.parquet.partial ─► sync ─► read back, compare ─► manifest ─► rename ─► sync folder
 //! ```
 //!
-//! A kill at any point leaves a `.partial` that the next sealing writes over, or a finished file that the catalogue does
+//! A kill at any point leaves a `.partial` that the next sealing removes, or a finished file that the catalogue does
 //! not name yet; neither is data. The inputs are only read.
 
 use super::columns::Wanted;
@@ -23,6 +23,7 @@ use crate::property::Property;
 use crate::record::Level;
 use crate::store::StoreError;
 use crate::store::catalogue::Committed;
+use crate::store::private;
 use crate::store::sqlite::sync_folder;
 use crate::time::Ticks;
 use parquet::errors::ParquetError;
@@ -30,10 +31,10 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -130,8 +131,7 @@ fn write(sealing: &Sealing, partial: &Path, progress: OnProgress<'_>) -> Result<
     let entities = inputs.entities()?;
     let survey = survey(&inputs, entities, progress)?;
     let layout = Layout::choose(&survey);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(partial);
-    let file = file.map_err(StoreError::io(partial))?;
+    let file = private::create_anew(partial).map_err(StoreError::io(partial))?;
     let tally = write_file(sealing, &inputs, (entities, survey.values), &layout, file, partial, progress)?;
 
     let sealed = SealedFile::open_local(partial)?;

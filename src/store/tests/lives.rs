@@ -5,7 +5,7 @@ use crate::store::catalogue::Seal;
 use std::ops::ControlFlow;
 
 /// Seals what a day has, as the lifecycle does.
-fn write_sealed(store: &Store, at: Ticks) -> (Sealing, Seal) {
+pub(super) fn write_sealed(store: &Store, at: Ticks) -> (Sealing, Seal) {
     let sealing = store.steps().begin_seal(&table(at)).expect("begun");
     let what = sealing.to_write(store.steps().committed().expect("read"));
     let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
@@ -13,12 +13,12 @@ fn write_sealed(store: &Store, at: Ticks) -> (Sealing, Seal) {
     (sealing, Seal { bytes, sha256, rows, times: None, at: Ticks::MIN })
 }
 
-fn seal(store: &Store, at: Ticks) {
+pub(super) fn seal(store: &Store, at: Ticks) {
     let (sealing, sealed) = write_sealed(store, at);
     store.steps().end_seal(&sealing, &sealed).expect("ended");
 }
 
-fn files(folder: &Folder) -> Vec<String> {
+pub(super) fn files(folder: &Folder) -> Vec<String> {
     let files = std::fs::read_dir(folder.path().join("tables")).expect("a folder").flatten();
     let mut files: Vec<_> = files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     files.retain(|name| !name.ends_with("-wal") && !name.ends_with("-shm"));

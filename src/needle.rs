@@ -1,0 +1,313 @@
+//! A text that is searched for, and which values contain it: the one definition that every search uses.
+//!
+//! A value contains the text if the text occurs in the value as `query --json` prints it: a string without its quotes and
+//! escapes, a number, `true` or `false`, a time in RFC 3339, a UUID with its dashes, bytes as hexadecimal. The text is
+//! searched in each value for itself, never across two values, and not in names.
+//!
+//! [`Needle::is_in`] decides. [`Needle::may_be_in`] and [`Needle::may_be_between`] are for prefilters, which pass over a column
+//! without a look at its values: both say no only where no value of the column can contain the text. Most texts have a
+//! character that no number has, so these columns cost most searches nothing.
+
+use crate::property::{Kind, Property};
+use memchr::memmem::Finder;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Every kind, in the order of their codes.
+const KINDS: [Kind; Kind::COUNT] =
+    [Kind::String, Kind::Int64, Kind::Double, Kind::Boolean, Kind::Int32, Kind::DateTime, Kind::Guid, Kind::Binary];
+
+/// What a UUID and a time look like: `0` is a digit, which is hexadecimal in a UUID. A time may end earlier, and `Z` is behind it.
+const GUID_FORM: &[u8] = b"00000000-0000-0000-0000-000000000000";
+const TIME_FORM: &[u8] = b"0000-00-00T00:00:00.0000000";
+
+/// A text that is searched for.
+#[derive(Clone, Debug)]
+pub struct Needle {
+    finder: Finder<'static>,
+    /// By the code of a kind, whether a value of the kind can contain the text.
+    kinds: [bool; Kind::COUNT],
+}
+
+impl Needle {
+    /// Searches for `text`. Every value contains the empty text.
+    pub fn new(text: &str) -> Needle {
+        Needle { finder: Finder::new(text).into_owned(), kinds: KINDS.map(|kind| fits(text, kind)) }
+    }
+
+    /// Finds the text in bytes: those of strings, one or many.
+    pub fn finder(&self) -> &Finder<'static> {
+        &self.finder
+    }
+
+    /// Whether a string contains the text.
+    #[inline]
+    pub fn is_in_text(&self, text: &str) -> bool {
+        self.finder.find(text.as_bytes()).is_some()
+    }
+
+    /// Whether a value contains the text.
+    pub fn is_in(&self, value: Property<'_>) -> bool {
+        if let Property::String(text) = value {
+            return self.is_in_text(text);
+        }
+        if !self.may_be_in(value.kind()) {
+            return false;
+        }
+        if let Property::Binary(bytes) = value {
+            let mut text = String::with_capacity(2 * bytes.len());
+            print_hex(bytes, &mut text);
+            return self.is_in_text(&text);
+        }
+        let mut printed = Printed::default();
+        // There is room for every value of a fixed size.
+        let _ = printed.print(value);
+        self.finder.find(printed.text()).is_some()
+    }
+
+    /// Whether some value of this kind can contain the text.
+    #[inline]
+    pub fn may_be_in(&self, kind: Kind) -> bool {
+        self.kinds[kind as usize]
+    }
+
+    /// Whether some value that is no string can contain the text.
+    pub fn may_be_beside_strings(&self) -> bool {
+        KINDS.into_iter().any(|kind| kind != Kind::String && self.may_be_in(kind))
+    }
+
+    /// Whether a whole number from `least` to `most` can contain the text. False only where none of them does.
+    pub fn may_be_between(&self, least: i64, most: i64) -> bool {
+        let needle = self.finder.needle();
+        if !self.may_be_in(Kind::Int64) || least > most {
+            return false;
+        }
+        if least == most {
+            return self.is_in(Property::Int64(least));
+        }
+        // Of numbers of one sign, those further from 0 are never shorter.
+        let length = |n: i64| n.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1 + usize::from(n < 0);
+        let is_longer = needle.len() > length(least).max(length(most));
+        !is_longer && (least < 0 || needle.first() != Some(&b'-'))
+    }
+}
+
+/// Whether `text` can occur in a printed value of a kind. False only where it never does.
+fn fits(text: &str, kind: Kind) -> bool {
+    let (bytes, is_in) = (text.as_bytes(), |word: &str| word.contains(text));
+    if bytes.is_empty() {
+        return true;
+    }
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    match kind {
+        Kind::String => true,
+        Kind::Boolean => is_in("true") || is_in("false"),
+        Kind::Int32 | Kind::Int64 => bytes.strip_prefix(b"-").unwrap_or(bytes).iter().all(u8::is_ascii_digit),
+        Kind::Double => is_in("NaN") || is_in("-Infinity") || fits_decimal(bytes),
+        Kind::DateTime => fits_form(bytes.strip_suffix(b"Z").unwrap_or(bytes), TIME_FORM, u8::is_ascii_digit),
+        Kind::Binary => bytes.iter().all(is_hex),
+        Kind::Guid => fits_form(bytes, GUID_FORM, is_hex),
+    }
+}
+
+/// Whether bytes are like a part of `form`, wherever in it.
+fn fits_form(bytes: &[u8], form: &[u8], is_digit: impl Fn(&u8) -> bool) -> bool {
+    let is_like = |(byte, of): (&u8, &u8)| if *of == b'0' { is_digit(byte) } else { byte == of };
+    bytes.is_empty() || form.windows(bytes.len()).any(|part| bytes.iter().zip(part).all(is_like))
+}
+
+/// Whether bytes can be a part of a decimal number: digits, a point, and `e`, a sign and digits. A sign is at the front, or
+/// behind the `e`; and what begins with a sign may be what is behind an `e`.
+fn fits_decimal(bytes: &[u8]) -> bool {
+    let (mut has_point, mut has_exponent, mut last) = (false, false, None);
+    bytes.iter().all(|byte| {
+        let fits = match byte {
+            b'0'..=b'9' => true,
+            b'-' | b'+' => matches!(last, None | Some(b'e')),
+            b'.' => !has_point && !has_exponent,
+            b'e' => !has_exponent,
+            _ => false,
+        };
+        has_point |= *byte == b'.';
+        has_exponent |= *byte == b'e';
+        last = Some(*byte);
+        fits
+    })
+}
+
+/// The longest text of a value of a fixed size: a UUID. The longest time has 28 bytes, the longest double 24.
+const PRINTED_BYTES: usize = 40;
+
+/// A value as it is printed, without an allocation.
+struct Printed {
+    bytes: [u8; PRINTED_BYTES],
+    length: usize,
+}
+
+impl Default for Printed {
+    fn default() -> Printed {
+        Printed { bytes: [0; PRINTED_BYTES], length: 0 }
+    }
+}
+
+impl Printed {
+    fn text(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    /// Prints a value of a fixed size.
+    fn print(&mut self, value: Property<'_>) -> std::io::Result<()> {
+        match value {
+            Property::Int64(n) => self.print_whole(n),
+            Property::Int32(n) => self.print_whole(n.into()),
+            Property::Boolean(is_true) => self.write_all(if is_true { b"true" } else { b"false" })?,
+            Property::Double(n) if n.is_nan() => self.write_all(b"NaN")?,
+            Property::Double(n) if n.is_infinite() => {
+                self.write_all(if n > 0.0 { b"Infinity" } else { b"-Infinity" })?
+            }
+            // As JSON has it: Rust's own form has neither an exponent nor `.0`.
+            Property::Double(n) => serde_json::to_writer(self, &n)?,
+            Property::DateTime(time) => write!(self, "{time}")?,
+            Property::Guid(guid) => {
+                let (mut text, mut from) = (String::with_capacity(GUID_FORM.len()), 0);
+                for to in [4, 6, 8, 10, 16] {
+                    print_hex(&guid[from..to], &mut text);
+                    from = to;
+                    text.push_str(if to < 16 { "-" } else { "" });
+                }
+                self.write_all(text.as_bytes())?;
+            }
+            Property::String(_) | Property::Binary(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Prints a whole number, its last digit first. Columns of these are long, and `write!` takes several times as long.
+    fn print_whole(&mut self, n: i64) {
+        let (mut digits, mut rest) = ([0; 20], n.unsigned_abs());
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let sign = usize::from(n < 0);
+        self.length = sign + digits.len() - at;
+        self.bytes[0] = b'-';
+        self.bytes[sign..self.length].copy_from_slice(&digits[at..]);
+    }
+}
+
+impl std::io::Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut room = &mut self.bytes[self.length..];
+        let written = room.write(bytes)?;
+        self.length += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn print_hex(bytes: &[u8], text: &mut String) {
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::OwnedValue;
+    use crate::time::Ticks;
+    use proptest::prelude::*;
+
+    /// A value as `query --json` prints it, without the quotes and escapes of a string.
+    fn as_json(value: &OwnedValue) -> String {
+        match serde_json::to_value(value).expect("plain data") {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        }
+    }
+
+    fn value() -> impl Strategy<Value = OwnedValue> {
+        let double = prop_oneof![
+            any::<f64>(),
+            any::<u64>().prop_map(f64::from_bits),
+            (-1000i32..1000).prop_map(|n| f64::from(n) / 8.0),
+            prop::sample::select(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e16, 1e-7, f64::MIN][..]),
+        ];
+        prop_oneof![
+            prop_oneof![any::<i64>(), -1000i64..1000].prop_map(OwnedValue::Int64),
+            any::<i32>().prop_map(OwnedValue::Int32),
+            double.prop_map(OwnedValue::Double),
+            any::<bool>().prop_map(OwnedValue::Boolean),
+            (0..=crate::time::MAX_TICKS).prop_map(|n| OwnedValue::DateTime(Ticks::new(n).expect("in range"))),
+            any::<[u8; 16]>().prop_map(OwnedValue::Guid),
+            prop::collection::vec(any::<u8>(), 0..30).prop_map(OwnedValue::Binary),
+            ".{0,20}".prop_map(OwnedValue::String),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// Every part of a printed value is in it, and the kind says that it may be; any other text is in it if the print has it.
+        #[test]
+        fn a_value_contains_what_its_print_contains(
+            value in value(), ends in any::<(prop::sample::Index, prop::sample::Index)>(), other in "[0-9a-f.eTN-]{1,3}|[a-z]{1,4}",
+        ) {
+            let printed = as_json(&value);
+            let chars: Vec<char> = printed.chars().collect();
+            let (a, b) = (ends.0.index(chars.len() + 1), ends.1.index(chars.len() + 1));
+            let part: String = chars[a.min(b)..a.max(b)].iter().collect();
+            for text in [part, other, printed.clone(), format!("{printed}0")] {
+                let needle = Needle::new(&text);
+                prop_assert_eq!(needle.is_in(value.as_property()), printed.contains(&text), "{:?} in {:?}", text, printed);
+                prop_assert!(!printed.contains(&text) || needle.may_be_in(value.as_property().kind()), "{:?}", text);
+            }
+        }
+
+        /// A range of numbers is passed over only where none of it has the text.
+        #[test]
+        fn a_range_of_numbers_has_what_its_numbers_have(
+            mut ends in prop_oneof![any::<[i64; 2]>(), [-300i64..300, -300i64..300]], within in any::<u64>(), text in "-?[0-9]{0,3}",
+        ) {
+            ends.sort();
+            let [least, most] = ends;
+            let span = most.wrapping_sub(least).cast_unsigned();
+            let n = least.wrapping_add(within.checked_rem(span.wrapping_add(1)).unwrap_or(within).cast_signed());
+            let needle = Needle::new(&text);
+            for n in [least, n, most] {
+                prop_assert!((least..=most).contains(&n));
+                prop_assert!(needle.may_be_between(least, most) || !n.to_string().contains(&text), "{:?} in {}", text, n);
+            }
+        }
+    }
+
+    /// What people search for most costs columns of numbers nothing.
+    #[test]
+    fn few_texts_can_be_in_a_number() {
+        let kinds = |text: &str| {
+            let needle = Needle::new(text);
+            KINDS.into_iter().filter(|kind| *kind != Kind::String && needle.may_be_in(*kind)).collect::<Vec<_>>()
+        };
+        for text in ["timeout", "took 7 ms", "10.0.0.1", "GET /", "e1e1e1.", "web-17", "--", "1-2-3x"] {
+            assert_eq!(kinds(text), [], "{text}");
+        }
+        assert_eq!(kinds("1.5"), [Kind::Double, Kind::DateTime]);
+        assert_eq!(kinds("-7"), [Kind::Int64, Kind::Double, Kind::Int32, Kind::DateTime, Kind::Guid]);
+        assert_eq!(kinds("-700"), [Kind::Int64, Kind::Double, Kind::Int32, Kind::Guid]);
+        assert_eq!(kinds("true"), [Kind::Boolean]);
+        assert_eq!(kinds("9abc-def0"), [Kind::Guid]);
+        assert_eq!(kinds("12:30"), [Kind::DateTime]);
+        assert!(!Needle::new("502").may_be_between(-9, 99) && Needle::new("502").may_be_between(0, 502));
+        assert!(!Needle::new("502").may_be_between(500, 500));
+    }
+}

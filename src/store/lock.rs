@@ -1,0 +1,222 @@
+//! The lock of a data folder: one process writes in it, whatever becomes of the names of its files.
+//!
+//! ```text
+//! DATA/          flock on the folder itself: a name cannot be taken from it, and each path to it leads to the same inode
+//! DATA/lock      the number of the process that writes, and a second flock, for a daytable that knows this one only
+//! ```
+//!
+//! The folder comes first, so a process that finds it in use has changed nothing. A lock holds on to inodes, while files are
+//! opened by their paths: somebody who renames the folder, or puts another `catalog.db` in its place, would have the holder
+//! write where nobody looks. So the holder keeps what its paths led to ([`Seen`]), and looks before it writes and before it
+//! tells anybody that something is committed.
+
+use super::StoreError;
+use super::private;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Bytes of `lock` that are read for the number of a process.
+const NUMBER_BYTES_MAX: u64 = 20;
+
+/// The data folder's lock; let go when it is dropped, also by a kill.
+pub(crate) struct Lock {
+    _folder: File,
+    _note: File,
+    seen: Vec<Seen>,
+}
+
+impl Lock {
+    /// Takes the lock, or says who has it. Makes the folder where there is none.
+    pub(crate) fn acquire(data: &Path) -> Result<Lock, StoreError> {
+        private::create_folder(data)?;
+        let folder = open_folder(data).map_err(StoreError::io(data))?;
+        if !take(&folder, data)? {
+            return Err(StoreError::Locked(data.into(), holder(data)));
+        }
+        // Between the two another folder may have come to this path: then it is this one that is locked.
+        let seen_folder = Seen::of(data, &folder)?;
+        seen_folder.check()?;
+        let path = data.join("lock");
+        let mut note = open_note(&path)?;
+        if !take(&note, data)? {
+            return Err(StoreError::Locked(data.into(), holder(data)));
+        }
+        let seen_note = Seen::of(&path, &note)?;
+        seen_note.check()?;
+        let written = note.set_len(0).and_then(|()| writeln!(note, "{}", std::process::id()));
+        written.map_err(StoreError::io(&path))?;
+        Ok(Lock { _folder: folder, _note: note, seen: vec![seen_folder, seen_note] })
+    }
+
+    /// An error where the paths of the folder and of `lock` lead elsewhere than when it was locked.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.seen.iter().try_for_each(Seen::check)
+    }
+}
+
+/// The file that a path led to when it was opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl Seen {
+    fn of(path: &Path, file: &File) -> Result<Seen, StoreError> {
+        let metadata = file.metadata().map_err(StoreError::io(path))?;
+        Ok(Seen { path: path.into(), identity: identity(&metadata) })
+    }
+
+    /// What `path` leads to now; none where nothing is there.
+    pub(crate) fn at(path: &Path) -> Result<Option<Seen>, StoreError> {
+        match std::fs::metadata(path) {
+            Ok(metadata) => Ok(Some(Seen { path: path.into(), identity: identity(&metadata) })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::io(path)(error)),
+        }
+    }
+
+    /// An error where the path leads elsewhere now.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        let what = match std::fs::metadata(&self.path) {
+            Ok(metadata) if identity(&metadata) == self.identity => return Ok(()),
+            Ok(_) => "it was replaced by another",
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                "it was removed or renamed"
+            }
+            Err(error) => return Err(StoreError::io(&self.path)(error)),
+        };
+        Err(StoreError::Displaced(self.path.clone(), what))
+    }
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+fn open_folder(data: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(flags(OFlags::DIRECTORY)).open(data)
+}
+
+/// Opens `lock`, which has to be a file of its own: what a link leads to would be written over.
+fn open_note(path: &Path) -> Result<File, StoreError> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    // A pipe would have the opening wait.
+    options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
+    let foreign = |what: &str| StoreError::Foreign(path.into(), format!("{what}: remove it"));
+    let note = match options.open(path) {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            return Err(foreign("it is a symbolic link"));
+        }
+        opened => opened.map_err(StoreError::io(path))?,
+    };
+    let metadata = note.metadata().map_err(StoreError::io(path))?;
+    match (metadata.is_file(), metadata.nlink()) {
+        (false, _) => Err(foreign("it is no regular file")),
+        // Removed since, which is found by its path.
+        (true, 0 | 1) => Ok(note),
+        (true, names) => Err(foreign(&format!("it has {names} names"))),
+    }
+}
+
+fn flags(flags: OFlags) -> i32 {
+    i32::try_from(flags.bits()).unwrap_or(0)
+}
+
+/// Whether the lock was had.
+fn take(file: &File, data: &Path) -> Result<bool, StoreError> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(refused(data, error)),
+    }
+}
+
+/// Some network file systems have no locks, or have none as they are mounted.
+fn refused(data: &Path, error: Errno) -> StoreError {
+    let has_none = matches!(error, Errno::NOLCK | Errno::NOTSUP | Errno::NOSYS | Errno::INVAL | Errno::BADF);
+    match has_none {
+        true => StoreError::Refused(format!(
+            "{}: its file system gives no lock ({error}), so that two daytables could write here at once: put the data folder on a local disk, or mount this one with locks",
+            data.display()
+        )),
+        false => StoreError::io(data)(error.into()),
+    }
+}
+
+/// The number of the process that wrote it down in `lock`.
+fn holder(data: &Path) -> String {
+    let mut options = File::options();
+    options.read(true).custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK));
+    let mut number = String::new();
+    let read = options.open(data.join("lock")).and_then(|note| note.take(NUMBER_BYTES_MAX).read_to_string(&mut number));
+    let number = read.ok().and_then(|_| number.trim().parse::<u32>().ok());
+    number.map_or_else(|| "unknown".into(), |number| number.to_string())
+}
+
+/// Refuses a catalogue that another folder may have, too: SQLite finds its journal by its path, so each of the two would
+/// have one of its own.
+pub(crate) fn refuse_shared(catalogue: &Path) -> Result<(), StoreError> {
+    let foreign = |what: String| Err(StoreError::Foreign(catalogue.into(), what));
+    match std::fs::symlink_metadata(catalogue) {
+        Ok(metadata) if metadata.is_symlink() => {
+            foreign("it is a symbolic link: put the file itself in its place".into())
+        }
+        Ok(metadata) if metadata.nlink() > 1 => foreign(format!(
+            "it has {} names, so that two folders may write to it: remove the other name, or copy the file and put the copy in its place",
+            metadata.nlink()
+        )),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(catalogue)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_takes_another_path_to_the_folder_finds_it_locked() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (data, link) = (dir.path().join("data"), dir.path().join("link"));
+        let held = Lock::acquire(&data).expect("locked");
+        std::os::unix::fs::symlink(&data, &link).expect("linked");
+        for path in [&link, &data.join("../data")] {
+            let Err(StoreError::Locked(_, holder)) = Lock::acquire(path) else { panic!("{}", path.display()) };
+            assert_eq!(holder, std::process::id().to_string());
+        }
+        std::fs::remove_file(data.join("lock")).expect("removed");
+        let Err(StoreError::Locked(_, holder)) = Lock::acquire(&data) else { panic!("it was had twice") };
+        assert_eq!(holder, "unknown");
+        assert!(!data.join("lock").exists(), "nothing was changed");
+        assert!(matches!(held.check(), Err(StoreError::Displaced(path, _)) if path.ends_with("lock")));
+        drop(held);
+        Lock::acquire(&data).expect("locked").check().expect("as it was");
+    }
+
+    /// One that knows `lock` alone.
+    #[test]
+    fn an_older_daytable_is_not_disturbed() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let older = open_note(&dir.path().join("lock")).expect("opened");
+        assert!(take(&older, dir.path()).expect("asked"));
+        assert!(matches!(Lock::acquire(dir.path()), Err(StoreError::Locked(..))));
+        drop(older);
+        drop(Lock::acquire(dir.path()).expect("locked"));
+    }
+
+    #[test]
+    fn a_file_system_without_locks_is_named_as_the_cause() {
+        for errno in [Errno::NOLCK, Errno::NOTSUP, Errno::NOSYS, Errno::INVAL, Errno::BADF] {
+            let error = refused(Path::new("/nfs/data"), errno);
+            assert!(matches!(error, StoreError::Refused(_)), "{error}");
+            assert!(error.to_string().contains("/nfs/data: its file system gives no lock"), "{error}");
+        }
+        assert!(matches!(refused(Path::new("/d"), Errno::IO), StoreError::Io { .. }));
+    }
+}

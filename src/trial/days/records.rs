@@ -1,0 +1,213 @@
+//! Records of every size and shape.
+
+use super::Dice;
+use crate::batch::Batch;
+use crate::entity::{FIELDS_MAX, Measured, STRING_UNITS_MAX};
+use crate::key::{DayTable, Period, RowKey, TableName, partition_key};
+use crate::property::Property;
+use crate::query::OwnedValue;
+use crate::record::{Field, Level, Record, Value};
+use crate::time::Ticks;
+use std::sync::Arc;
+
+/// Instances and their buckets; the order of these names as bytes is not that of the numbers.
+const INSTANCES: [(&str, Option<u8>); 5] =
+    [("web", None), ("db", Some(0)), ("db", Some(1)), ("web-17", None), ("größe/1", None)];
+/// Names that are a property's, and some that are not.
+const NAMES: [&str; 14] = [
+    "status", "took", "trace", "user.id", "2xx", "größe", "Time", "level", "a", "A", "Message", "message", "Fields",
+    "Items",
+];
+/// Bytes of a record at most: what a line may have.
+const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// A record, as it is written and as it is expected to be read.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub(super) instance: &'static str,
+    pub(super) partition: Arc<str>,
+    pub(super) key: RowKey,
+    pub(super) level: Option<Level>,
+    pub(super) message: String,
+    pub(super) fields: Vec<(String, OwnedValue)>,
+    /// The values of the fields as `query --json` prints them, without the quotes and escapes of strings.
+    pub(super) printed: Vec<String>,
+}
+
+/// See [`Written::printed`].
+pub(super) fn printed(value: &OwnedValue) -> String {
+    match value {
+        OwnedValue::String(text) => text.clone(),
+        value => serde_json::to_string(value).expect("plain data").trim_matches('"').to_owned(),
+    }
+}
+
+/// The day that all is about.
+pub(super) fn day() -> Ticks {
+    Ticks::from_date(2026, 11, 20).expect("a date")
+}
+
+pub(super) fn table() -> DayTable {
+    DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, day())
+}
+
+/// The records of a commit, no key twice. Some have a key that one of `before` has. Those of a wide day have fields of many
+/// names, more than an entity holds and a sealed file has columns for; each column costs every question something.
+pub(super) fn commit(dice: &mut Dice, before: &[Written], is_wide: bool) -> Vec<Written> {
+    let count = if dice.is_one_in(2) { 1 + dice.below(3) } else { 5 + dice.below(25) };
+    let mut written: Vec<Written> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (mut next, is_again) = (record(dice, is_wide), dice.is_one_in(6) && !before.is_empty());
+        if is_again {
+            let old = dice.pick(before);
+            (next.instance, next.partition, next.key) = (old.instance, old.partition.clone(), old.key);
+        }
+        if written.iter().all(|other| other.key != next.key) {
+            written.push(next);
+        }
+    }
+    written
+}
+
+fn record(dice: &mut Dice, is_wide: bool) -> Written {
+    let number = dice.below(INSTANCES.len());
+    let (instance, bucket) = INSTANCES[number];
+    // Many have the same few times, to the tick.
+    let ticks = match dice.below(4) {
+        0 => dice.below(3),
+        1 => 600_000_000 * dice.below(20),
+        _ => dice.below(864_000_000_000),
+    };
+    let time = Ticks::new(day().get() + i64::try_from(ticks).expect("a day")).expect("in range");
+    let level = Level::from_code(u8::try_from(dice.below(10)).expect("small"));
+    // A source belongs to one partition.
+    let key = RowKey::new(time, 1 + number as u64, dice.below(1 << 40) as u64);
+    let partition = partition_key(instance, bucket).into();
+    let (message, fields) = content(dice, is_wide);
+    let printed = fields.iter().map(|(_, value)| printed(value)).collect();
+    Written { instance, partition, key, level, message, fields, printed }
+}
+
+fn content(dice: &mut Dice, is_wide: bool) -> (String, Vec<(String, OwnedValue)>) {
+    let units = units(dice);
+    if is_wide && units <= 4000 && dice.is_one_in(20) {
+        // More than are properties of their own: the others are kept as JSON.
+        let field = |n: usize| (format!("n{n}"), OwnedValue::Int64(1000 + n as i64));
+        let mut fields: Vec<_> = (0..FIELDS_MAX + 1 + dice.below(20)).map(field).collect();
+        fields.push(("quoted".into(), OwnedValue::String("a \"b\" ü\n".into())));
+        return (text(dice, units), fields);
+    }
+    let parts = if dice.is_one_in(4) { 1 + dice.below(3) } else { 1 };
+    let message = if dice.is_one_in(8) { String::new() } else { text(dice, units / parts) };
+    let mut fields: Vec<(String, OwnedValue)> = Vec::new();
+    for _ in 1..parts {
+        fields.push((name(dice, is_wide), OwnedValue::String(text(dice, units / parts))));
+    }
+    for _ in 0..dice.below(6) {
+        // Rows of a single entity alone have the types that no source gives.
+        fields.push((name(dice, is_wide), value(dice, units < 4000)));
+    }
+    (message, fields)
+}
+
+/// UTF-16 units of a record's text: few, or about as many as one, two or three entities hold, or many.
+fn units(dice: &mut Dice) -> usize {
+    match dice.below(100) {
+        0..83 => dice.below(60),
+        83..92 => 100 + dice.below(1000),
+        92..96 => (1 + dice.below(2)) * STRING_UNITS_MAX + dice.below(7) - 3,
+        96..99 => 30_000 + dice.below(70_000),
+        _ => 100_000 + dice.below(150_000),
+    }
+}
+
+fn name(dice: &mut Dice, is_wide: bool) -> String {
+    if is_wide && dice.is_one_in(3) { format!("f{}", dice.below(400)) } else { (*dice.pick(&NAMES)).to_owned() }
+}
+
+/// A text of so many units, with marks in it that occur nowhere else: anywhere, and about the borders of its pieces.
+fn text(dice: &mut Dice, units: usize) -> String {
+    let fill = *dice.pick(&["x", "é", "𝄞", "a𝄞é ", "took 7 ms of 502; ", "0", "deadbeef", "{\"a\":1.5}"]);
+    let mut marks: Vec<usize> = (0..dice.below(4)).map(|_| dice.below(units)).collect();
+    for border in (STRING_UNITS_MAX..units).step_by(STRING_UNITS_MAX) {
+        marks.push(border - dice.below(12));
+    }
+    marks.sort_unstable();
+    let (mut text, mut length, mut marks) = (String::with_capacity(units), 0, marks.into_iter().peekable());
+    let mut filling = fill.chars().cycle();
+    while length < units && text.len() < RECORD_BYTES_MAX {
+        if marks.next_if(|at| *at <= length).is_some() {
+            let mark = format!("<é{}>", dice.below(100_000));
+            length += mark.encode_utf16().count();
+            text.push_str(&mark);
+        }
+        let c = filling.next().expect("without end");
+        length += c.len_utf16();
+        text.push(c);
+    }
+    text
+}
+
+fn value(dice: &mut Dice, has_all_types: bool) -> OwnedValue {
+    let number = [0, 7, 200, 404, 502, -5, 1_000_000, i64::MAX, i64::MIN];
+    let double = [0.0, -0.0, 0.5, 1.0, -2.25, 502.0, 1e16, 1e-7, 0.1, f64::NAN];
+    match dice.below(if has_all_types { 11 } else { 7 }) {
+        0 => OwnedValue::String(text(dice, 12)),
+        1 => OwnedValue::String(
+            (*dice.pick(&["", "GET", "10.0.0.1", "502", "true", "ü-502-ü", "0f3a9c2e77b0d4a6"])).into(),
+        ),
+        2 => OwnedValue::Int64(*dice.pick(&number)),
+        3 => OwnedValue::Int64(i64::try_from(dice.below(5000)).expect("small") - 100),
+        4 => OwnedValue::Double(*dice.pick(&double)),
+        5 => OwnedValue::Double(dice.below(1_000_000) as f64 / 8.0),
+        6 => OwnedValue::Boolean(dice.is_one_in(2)),
+        7 => OwnedValue::Int32(i32::try_from(dice.below(2000)).expect("small") - 1000),
+        8 => OwnedValue::DateTime(day().plus(std::time::Duration::from_micros(dice.below(1 << 40) as u64))),
+        9 => OwnedValue::Guid(std::array::from_fn(|_| u8::try_from(dice.below(256)).expect("a byte"))),
+        _ => OwnedValue::Binary((0..dice.below(9)).map(|_| u8::try_from(dice.below(256)).expect("a byte")).collect()),
+    }
+}
+
+/// The batches that a commit of these records is made of.
+pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for one in written {
+        let fields =
+            one.fields.iter().map(|(name, value)| Some(Field { name: name.as_str().into(), value: value_of(value)? }));
+        let fields: Option<Vec<Field<'_>>> = fields.collect();
+        let message = one.message.as_str().into();
+        let record =
+            Record { level: one.level, message, fields: fields.clone().unwrap_or_default(), ..Record::default() };
+        let (rows, bytes) = Measured::of(&record, "source").room();
+        let has_room = |batch: &Batch| batch.partition == one.partition && batch.has_room(rows, bytes + 4096);
+        let at = batches.iter().position(has_room).unwrap_or_else(|| {
+            batches.push(Batch::new(table(), one.partition.clone()));
+            batches.len() - 1
+        });
+        let batch = &mut batches[at];
+        if fields.is_some() {
+            crate::entity::append(batch, one.key, "source", &record);
+            continue;
+        }
+        let mut row = batch.begin(one.key, one.level);
+        row.add("Source", Property::String("source"));
+        if !one.message.is_empty() {
+            row.add("Message", Property::String(&one.message));
+        }
+        one.fields.iter().for_each(|(name, value)| row.add_field(name, value.as_property()));
+        row.finish();
+    }
+    batches
+}
+
+/// The value of a field that sources give; none for another type.
+fn value_of(value: &OwnedValue) -> Option<Value<'_>> {
+    Some(match value {
+        OwnedValue::String(text) => Value::String(text.as_str().into()),
+        OwnedValue::Int64(n) => Value::Int64(*n),
+        OwnedValue::Double(n) => Value::Double(*n),
+        OwnedValue::Boolean(b) => Value::Boolean(*b),
+        OwnedValue::Binary(bytes) => Value::Binary(bytes.as_slice().into()),
+        OwnedValue::Int32(_) | OwnedValue::DateTime(_) | OwnedValue::Guid(_) => return None,
+    })
+}
