@@ -41,6 +41,7 @@ use crate::live::Live;
 use crate::memory::{self, Budget};
 use crate::metrics::Metrics;
 use crate::outbox::{Outbox, OutboxError};
+use crate::path_text::PathText;
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router, Spread};
@@ -273,7 +274,7 @@ async fn serve(
     tokio::spawn(stay_small());
     let watched = Watched { intake: store.intake(), counted, metrics: metrics.clone(), board };
     let watchdog = watchdog::start(watched)?;
-    tracing::info!(data = %config.data_dir.display(), "ready");
+    tracing::info!(data = %config.data_dir.escaped(), "ready");
 
     if !is_settled {
         tracing::warn!("files and journals wait until the remote store has said how instances are spread");

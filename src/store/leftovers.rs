@@ -8,6 +8,7 @@ use super::StoreError;
 use super::catalogue::Catalogue;
 use super::open::{Layout, discard, manifest_of};
 use crate::key::DayTable;
+use crate::path_text::PathText;
 use std::path::Path;
 
 /// What the name of a file ends in that is still being written.
@@ -37,7 +38,7 @@ pub(crate) fn sweep(layout: &Layout, catalogue: &mut Catalogue) -> Result<(), St
                 discard(layout, &name)?;
             }
             Some(_) if is_empty(&entry.path()) => discard(layout, &name)?,
-            _ => tracing::warn!(file = %entry.path().display(), "not a file that the catalogue names: left alone"),
+            _ => tracing::warn!(file = %entry.path().escaped(), "not a file that the catalogue names: left alone"),
         }
     }
     Ok(())
