@@ -222,8 +222,9 @@ async fn serve(
     let api = answers::api(&readers, lives.clone(), store, router.clone(), ways, orders);
     let limits = Limits { scans: budget.scans, ..front.limits() };
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
-    let push =
-        Arc::new(Push::new(router.clone(), config.reading(), budget.push(config.http.limits), host(), store.intake()));
+    let push_limits = budget.push(config.http.limits);
+    let (intake, stored) = (store.intake(), readers.clone());
+    let push = Arc::new(Push::new(router.clone(), config.reading(), push_limits, host(), intake, stored));
 
     let mut servers = tokio::task::JoinSet::new();
     let control = Listener::unix(&control_socket(&config.data_dir))?;
