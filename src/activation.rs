@@ -10,6 +10,7 @@
 //! When the configuration is read again, the sockets of listeners that are to be changed are handed over in the same way,
 //! from one listener to the next: what waits in the kernel's queue stays there, and nobody is refused in between.
 
+use crate::path_text::PathText;
 use crate::syslog::{Drops, SocketFile};
 use rustix::net::sockopt;
 use std::io;
@@ -168,8 +169,8 @@ impl Inherited {
     pub fn finish(self) -> Result<(), ActivationError> {
         let tcp = self.tcp.iter().map(|(at, _)| format!("tcp://{at}"));
         let udp = self.udp.iter().map(|(at, _)| format!("udp://{at}"));
-        let streams = self.streams.iter().map(|(at, _)| format!("unix-stream://{}", at.display()));
-        let datagrams = self.datagrams.iter().map(|(at, _)| format!("unix-dgram://{}", at.display()));
+        let streams = self.streams.iter().map(|(at, _)| format!("unix-stream://{}", at.escaped()));
+        let datagrams = self.datagrams.iter().map(|(at, _)| format!("unix-dgram://{}", at.escaped()));
         let left: Vec<String> = tcp.chain(udp).chain(streams).chain(datagrams).collect();
         if left.is_empty() { Ok(()) } else { Err(ActivationError::Unclaimed(left.join(" or "))) }
     }

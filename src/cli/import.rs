@@ -10,6 +10,7 @@ use super::output::{Output, bytes};
 use crate::config::{Config, InstanceTemplate, StoreKind};
 use crate::daemon;
 use crate::http::Import;
+use crate::path_text::PathText;
 use crate::store::outbox::steps;
 use crate::store::{Options, Store};
 use crate::tail::{self, Progress, TailOptions};
@@ -98,7 +99,7 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -
         return Err(CliError::Unavailable(format!(
             "it is not known here how instances are spread, and what was sent before would be sent to other partitions: start \
              the daemon on {} and import again",
-            args.data.dir.display()
+            args.data.dir.escaped()
         )));
     }
     let store = Store::open(&args.data.dir, Options::default())?;

@@ -25,6 +25,7 @@ use super::read_file;
 use super::section::{Report, Section};
 use super::tail::block_name;
 use crate::key::TableName;
+use crate::path_text::PathText;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -91,7 +92,7 @@ impl fmt::Debug for Proof {
 ///
 /// As those of [`Config::load`](super::Config::load); also a file without any, and two of one name.
 pub fn load_credentials(path: &Path) -> Result<Vec<CredentialConfig>, ConfigError> {
-    parse(&read_file(path)?, &path.display().to_string())
+    parse(&read_file(path)?, &path.text().into_owned())
 }
 
 /// Reads any text as a file of credentials, for [`crate::trial`].

@@ -21,6 +21,7 @@ use super::signature::{Seen, Unsigned};
 use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
 use crate::fair::{Accounts, Allowance, Now, Over};
 use crate::metrics::Metrics;
+use crate::path_text::PathText;
 use crate::route::Router;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -60,7 +61,7 @@ pub enum GateError {
     #[error(transparent)]
     File(#[from] ConfigError),
     /// A credential is bound to a table that is not configured.
-    #[error("{path}: the credential {name:?} is bound to a table that is not configured")]
+    #[error("{}: the credential {name:?} is bound to a table that is not configured", .path.escaped())]
     Table {
         /// The file.
         path: PathBuf,

@@ -122,8 +122,7 @@ fn lines(body: &[u8], taking: &mut Taking<'_>, is_strict: bool) -> Result<(), Re
 
 /// Takes an array, or objects one behind another.
 fn json(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    // Bytes that are no UTF-8 are within a text, where U+FFFD may stand for them.
-    let text = String::from_utf8_lossy(body);
+    let text = taking.text_of(body)?;
     let is_invalid = matches!(text, Cow::Owned(_));
     let mut refused = None;
     let read = if text.trim_ascii_start().starts_with('[') {

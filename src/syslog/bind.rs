@@ -2,6 +2,7 @@
 
 use super::drops::Drops;
 use crate::activation::Inherited;
+use crate::path_text::PathText;
 use rustix::fs::{Mode, chmod};
 use rustix::net::{listen, sockopt};
 use std::fs::Metadata;
@@ -17,10 +18,10 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process answers there.
-    #[error("{0} is in use: another process answers there")]
+    #[error("{} is in use: another process answers there", .0.escaped())]
     InUse(PathBuf),
     /// A file that is not ours to remove is in the way.
-    #[error("{0} is in the way: it is no socket")]
+    #[error("{} is in the way: it is no socket", .0.escaped())]
     InTheWay(PathBuf),
     /// Certificates cannot be used.
     #[error(transparent)]
@@ -62,7 +63,7 @@ impl Later {
             && let Err(error) = chmod(&path, Mode::from_raw_mode(mode))
         {
             // Whoever could connect still can, which is no reason to end the listener.
-            tracing::warn!(path = %path.display(), %error, "failed to set the mode of the socket");
+            tracing::warn!(path = %path.escaped(), %error, "failed to set the mode of the socket");
         }
     }
 
@@ -132,7 +133,7 @@ pub(super) fn unix_datagram(
     }
     let answers = |path: &Path| UnixDatagram::unbound()?.connect(path);
     clear(path, answers)?;
-    let socket = UnixDatagram::bind(path).map_err(failed(path.display()))?;
+    let socket = UnixDatagram::bind(path).map_err(failed(path.escaped()))?;
     enlarge(&socket, receive_buffer);
     Ok((socket, Some(SocketFile::new(path, mode)?.into())))
 }
@@ -148,8 +149,8 @@ pub(super) fn unix_stream(
         return Ok((listener, later.file(path, mode, inherited)));
     }
     clear(path, |path| UnixStream::connect(path).map(drop))?;
-    let listener = UnixListener::bind(path).map_err(failed(path.display()))?;
-    listener.set_nonblocking(true).map_err(failed(path.display()))?;
+    let listener = UnixListener::bind(path).map_err(failed(path.escaped()))?;
+    listener.set_nonblocking(true).map_err(failed(path.escaped()))?;
     Ok((listener, Some(SocketFile::new(path, mode)?.into())))
 }
 
@@ -168,13 +169,13 @@ fn enlarge(socket: impl AsFd, bytes: usize) {
 fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ListenError> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(path.display())(error)),
+        Err(error) => return Err(failed(path.escaped())(error)),
         Ok(there) if !there.file_type().is_socket() => return Err(ListenError::InTheWay(path.into())),
         Ok(_) => {}
     }
     match answers(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(failed(path.display()))
+            std::fs::remove_file(path).map_err(failed(path.escaped()))
         }
         // Whether it takes this kind of connection or not: somebody is there.
         _ => Err(ListenError::InUse(path.into())),
@@ -184,8 +185,8 @@ fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(
 impl SocketFile {
     /// The umask has had its say in the file's mode, so it is set; until then fewer may connect, never more.
     fn new(path: &Path, mode: u32) -> Result<SocketFile, ListenError> {
-        chmod(path, Mode::from_raw_mode(mode)).map_err(|error| failed(path.display())(error.into()))?;
-        let file = identity(&path.symlink_metadata().map_err(failed(path.display()))?);
+        chmod(path, Mode::from_raw_mode(mode)).map_err(|error| failed(path.escaped())(error.into()))?;
+        let file = identity(&path.symlink_metadata().map_err(failed(path.escaped()))?);
         Ok(SocketFile { path: path.into(), file })
     }
 }

@@ -11,6 +11,7 @@ use super::parked::{Next, Why};
 use super::search::compare;
 use crate::config::ReadFrom;
 use crate::log::own;
+use crate::path_text::PathText;
 use crate::store::{SourceKind, SourceState, SourceStatus};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -186,7 +187,7 @@ impl Follower {
             *(if is_old { &mut ledger.older_bytes } else { &mut ledger.begun_bytes }) += skipped;
             count(&self.counters_of(block).skipped_bytes, skipped);
         }
-        tracing::debug!(path = %path.display(), identity = format!("{identity:016x}"), "file is followed");
+        tracing::debug!(path = %path.escaped(), identity = format!("{identity:016x}"), "file is followed");
         self.follow_cursor(cursor, block, path, facts);
         Ok(())
     }
@@ -207,7 +208,7 @@ impl Follower {
             _ => SourceStatus::Rotated,
         };
         (state.device, state.inode) = (facts.device, facts.inode);
-        tracing::debug!(path = %path.display(), position = state.position, "file goes on");
+        tracing::debug!(path = %path.escaped(), position = state.position, "file goes on");
         self.follow_cursor(Cursor::new(state, Some(content)), block, path, facts);
     }
 

@@ -18,6 +18,7 @@ use crate::config::PathFields;
 use crate::lifecycle::Admission;
 use crate::log::own;
 use crate::parse::{Assembler, Ending, Format, Learned, RawRecord, cut_record};
+use crate::path_text::PathText;
 use crate::record::{Field, Record, Value};
 use crate::route::{self, Lane, Origin, Router};
 use crate::store::{Mark, SourceState};
@@ -54,6 +55,9 @@ struct Reader {
     lanes: Lanes,
     /// The path that its records name.
     source: String,
+    /// By what instance and table are named, where that is not `source`: as it was before names were escaped, for the rows
+    /// that are there are called by it.
+    named_by: Option<Box<str>>,
     /// The fields that this path gives to each record; none until the first record asked.
     path_fields: Option<Vec<(String, String)>>,
 }
@@ -296,10 +300,12 @@ impl Cursor {
 impl Reader {
     /// Of a source that nothing was read from in this run, or for a second.
     fn of(state: &SourceState) -> Reader {
+        let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
         Reader {
             learned: Learned::restore(&state.learned),
             lanes: Lanes::default(),
-            source: state.path.to_string_lossy().into_owned(),
+            named_by: (text != lossy).then(|| lossy.into()),
+            source: text.into_owned(),
             path_fields: None,
         }
     }
@@ -338,7 +344,7 @@ impl Reader {
         state.last_time = record.time.or(state.last_time);
         let position = state.position + raw.start as u64;
         let origin = Origin { identity: state.identity, position, source: &self.source, tenant: None };
-        let lane = self.lanes.of(&record, &self.source, desk);
+        let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), desk);
         let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
         if admission != Admission::Own {
             desk.counters.misplace(lane.table(), admission);

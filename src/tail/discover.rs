@@ -8,6 +8,7 @@ use super::hints::{FolderEvents, Heard, Hints};
 use super::names::homes_of;
 use super::options::Pace;
 use super::patterns::Patterns;
+use crate::path_text::PathText;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -173,7 +174,7 @@ impl Discovery {
             self.events.watch(&path);
         }
         if let Some(error) = error.filter(|_| before.is_none_or(|before| before.failed != failed)) {
-            tracing::warn!(folder = %path.display(), %error, "cannot list folder");
+            tracing::warn!(folder = %path.escaped(), %error, "cannot list folder");
         }
         let is_settled = before.is_some_and(|before| before.modified == modified);
         self.folders.insert(path, Folder { modified, listed: now, is_settled, failed });

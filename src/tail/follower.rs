@@ -22,6 +22,7 @@ use super::parked::Parked;
 use crate::batcher::Batcher;
 use crate::config::Watch;
 use crate::memory;
+use crate::path_text::PathText;
 use crate::route::Router;
 use crate::store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
 use crate::time::Ticks;
@@ -349,7 +350,7 @@ impl Follower {
         let Some(file) = self.files.file_mut(identity) else { return };
         count(&self.counters.blocks[file.block].read_errors, 1);
         if file.failed.replace(error.kind()) != Some(error.kind()) {
-            tracing::warn!(path = %file.path.display(), %error, "cannot read file");
+            tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
         }
         file.has_more = false;
         if file.hold == Hold::Path {

@@ -13,6 +13,7 @@ use super::names::{is_made_from, is_next_of};
 use super::options::TailOptions;
 use super::search::compare;
 use crate::batcher::Batcher;
+use crate::path_text::PathText;
 use crate::route::Router;
 use crate::store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
 use crate::time::Ticks;
@@ -67,7 +68,7 @@ pub enum ImportError {
     #[error("the store did not take the records: {0}")]
     Refused(#[from] Refused),
     /// A file could not be read to its end.
-    #[error("failed to read {path}: {source}")]
+    #[error("failed to read {}: {source}", .path.escaped())]
     Read {
         /// The file.
         path: PathBuf,

@@ -6,6 +6,7 @@ use super::discover::Found;
 use super::follower::{Follower, is_gone};
 use super::options::Pace;
 use super::search::renamed;
+use crate::path_text::PathText;
 use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -135,12 +136,12 @@ impl Follower {
         if let Some(error) = error {
             count(&self.counters_of(block).read_errors, 1);
             if before.is_none_or(|before| before.why != why) {
-                tracing::warn!(path = %path.display(), %error, "cannot read file");
+                tracing::warn!(path = %path.escaped(), %error, "cannot read file");
             }
         } else if why == Why::Own && before.is_none_or(|before| before.why != why) {
-            tracing::warn!(path = %path.display(), "what this daemon says itself is written to this file: it is not read");
+            tracing::warn!(path = %path.escaped(), "what this daemon says itself is written to this file: it is not read");
         } else if before.is_none() {
-            tracing::debug!(path = %path.display(), ?why, "file is not read");
+            tracing::debug!(path = %path.escaped(), ?why, "file is not read");
         }
         let is_same = |before: &&Parked| before.facts == Facts { links: before.facts.links, ..facts };
         let changed = before.filter(is_same).map_or(now, |before| before.changed);
