@@ -92,7 +92,7 @@ impl fmt::Debug for Proof {
 ///
 /// As those of [`Config::load`](super::Config::load); also a file without any, and two of one name.
 pub fn load_credentials(path: &Path) -> Result<Vec<CredentialConfig>, ConfigError> {
-    parse(&read_file(path)?, &path.text().into_owned())
+    parse(&read_file(path)?, &path.text())
 }
 
 /// Reads any text as a file of credentials, for [`crate::trial`].

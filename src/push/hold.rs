@@ -175,7 +175,8 @@ mod tests {
         let bodies = Bodies::new(100);
         let (mut one, mut two) = (bodies.hold(), bodies.hold());
         one.more(50).and_then(|()| two.more(50)).expect("room");
-        (one.wait_for(PATIENCE), two.wait_for(PATIENCE));
+        one.wait_for(PATIENCE);
+        two.wait_for(PATIENCE);
         let waiting = std::thread::spawn(move || one.more(10).map(|()| one.held()));
         while !bodies.room.lock().is_awaited {
             assert!(!waiting.is_finished());
