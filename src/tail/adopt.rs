@@ -1,12 +1,13 @@
 //! What a file that was found is: a known source under another name or after a pause, a copy of one, or a new one.
 
-use super::content::{Content, Facts};
+use super::content::{Content, Facts, may_become_compressed};
 use super::counters::count;
 use super::cursor::Cursor;
 use super::discover::Found;
 use super::followed::Followed;
 use super::follower::{Follower, is_gone};
 use super::identity::{Likeness, head_of};
+use super::kin::is_being_compressed;
 use super::parked::{Next, Why};
 use super::search::compare;
 use crate::config::ReadFrom;
@@ -33,15 +34,17 @@ enum Expect<'a> {
 
 impl Follower {
     /// A file was found that no block follows, under a name that rotation makes. If it comes from a path of a known
-    /// source, and was written to since, it was there between two files that were found: it is read, too.
+    /// source, and was written to since, it was there between two files that were found: it is read, too. So is the first
+    /// file of a path, if it came while its folder was watched.
     pub(super) fn meet_rotated(&mut self, path: PathBuf) {
         let Ok(Some(facts)) = Facts::at(&path) else { return };
-        if self.files.of_file(&facts).is_some() || self.rotated_from(&path, &facts).is_none() {
+        if self.files.of_file(&facts).is_some() {
             return;
         }
-        let known = self.homes_of(&path).into_iter().next();
-        let Some(state) = known.and_then(|(_, identity)| self.state_of(identity)) else { return };
-        let Some(block) = self.block_of_source(state) else { return };
+        let Some(home) = self.rotated_from(&path, &facts) else { return };
+        let known = self.known.of_path(&home).into_iter().next().and_then(|identity| self.state_of(identity));
+        let block = known.and_then(|state| self.block_of_source(state)).or_else(|| self.discovery.block_of(&home));
+        let Some(block) = block else { return };
         self.meet(Found { path, block });
     }
 
@@ -88,8 +91,11 @@ impl Follower {
         if let Err(error) = self.examine(found, expect) {
             match error.kind() {
                 io::ErrorKind::NotFound => {}
-                // A compressed file that is not complete.
-                io::ErrorKind::UnexpectedEof => {
+                // A compressed file that is not complete, or is compressed by what nothing here decodes.
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::Unsupported => {
+                    if error.kind() == io::ErrorKind::Unsupported && !self.parked.contains_key(&path) {
+                        tracing::info!(path = %path.display(), %error, "file is not read");
+                    }
                     let facts = Facts::at(&path).ok().flatten().unwrap_or_default();
                     self.park(path.clone(), block, facts, Why::Compressed, None);
                 }
@@ -130,7 +136,10 @@ impl Follower {
             }
         }
         let beginning = content.beginning()?;
-        let is_complete = if content.is_compressed() { !content.is_cut() } else { expect == Expect::Complete };
+        let is_complete = match content.is_compressed() {
+            true => !content.is_cut(),
+            false => expect == Expect::Complete && !may_become_compressed(&path, &beginning),
+        };
         let Some(head) = head_of(&beginning, is_complete) else {
             // What it has of its first line is no line, and may be the beginning of one that was read.
             if content.is_compressed() {
@@ -150,7 +159,8 @@ impl Follower {
             return Ok(());
         }
         if content.is_compressed() && !matches!(expect, Expect::Between { .. }) {
-            self.park(path, block, facts, Why::Compressed, None);
+            let why = if is_being_compressed(&path) { Why::Compressing } else { Why::Compressed };
+            self.park(path, block, facts, why, None);
             return Ok(());
         }
         self.begin(block, path, content, facts, head, expect)
