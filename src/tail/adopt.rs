@@ -1,6 +1,6 @@
 //! What a file that was found is: a known source under another name or after a pause, a copy of one, or a new one.
 
-use super::content::{Content, Facts, may_become_compressed};
+use super::content::{Content, Facts, is_utf16, may_become_compressed};
 use super::counters::count;
 use super::cursor::Cursor;
 use super::discover::Found;
@@ -196,6 +196,9 @@ impl Follower {
             *(if is_old { &mut ledger.older_bytes } else { &mut ledger.begun_bytes }) += skipped;
             count(&self.counters_of(block).skipped_bytes, skipped);
         }
+        if is_utf16(head) {
+            tracing::warn!(path = %path.display(), "file is UTF-16: its lines are kept with U+FFFD and NUL in them; have it written as UTF-8");
+        }
         tracing::debug!(path = %path.display(), identity = format!("{identity:016x}"), "file is followed");
         self.follow_cursor(cursor, block, path, facts);
         Ok(())
@@ -210,10 +213,10 @@ impl Follower {
         content: Content,
         facts: Facts,
     ) {
-        let is_its_own = path == state.path && (facts.device, facts.inode) == (state.device, state.inode);
         state.status = match state.status {
             SourceStatus::Rotated => SourceStatus::Rotated,
-            _ if is_its_own => SourceStatus::Live,
+            // Also where it is another file by now, which was saved in its place.
+            _ if path == state.path => SourceStatus::Live,
             _ => SourceStatus::Rotated,
         };
         (state.device, state.inode) = (facts.device, facts.inode);

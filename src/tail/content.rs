@@ -243,6 +243,11 @@ fn compression_of(bytes: &[u8]) -> io::Result<Option<Compression>> {
     }
 }
 
+/// Whether a file that begins with `bytes` says that it is UTF-16, of which no line can be read.
+pub(super) fn is_utf16(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
+}
+
 /// Whether a file that has no more than `bytes`, and the name of a compressed one, may only begin to be one.
 pub(super) fn may_become_compressed(path: &Path, bytes: &[u8]) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());

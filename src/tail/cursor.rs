@@ -216,7 +216,8 @@ impl Cursor {
         };
         let ending = if rest == Rest::Waits { Ending::Open } else { Ending::Closed };
         let (reading, unfinished) = (&desk.options.reading, data.len() - whole);
-        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending);
+        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending)
+            .at_beginning(self.state.position == 0);
         let (state, reader) = self.parts();
         let mut next = records.next(&reader.learned, reading);
         if next.is_some() {
@@ -258,7 +259,9 @@ impl Cursor {
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
         let (limit, reading) = (desk.options.line_bytes_max, &desk.options.reading);
         let (state, reader) = self.parts();
-        reader.record(cut_record(&kept, limit, cut, &reader.learned, reading), Arc::make_mut(state), desk);
+        let record = cut_record(&kept, limit, cut, &reader.learned, reading);
+        let record = if position == 0 { record.at_beginning() } else { record };
+        reader.record(record, Arc::make_mut(state), desk);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, desk.counters);
         self.passed = None;

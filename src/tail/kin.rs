@@ -108,11 +108,20 @@ impl Follower {
             let old = [&*state.path, now].map(|path| path.file_name().unwrap_or_default());
             let is_made = old.iter().any(|old| is_made_from(old, name));
             let is_next = old.iter().any(|old| is_next_of(old, name));
-            if state.path.parent() != path.parent() || !is_made && !is_next {
+            // Another file took its place with all that was read of it, times and all: what `rsync` or an editor saved. Where
+            // no line has a time, a program that was begun anew may have written the same lines once more.
+            let is_saved = [&*state.path, now].contains(&path)
+                && (facts.device, facts.inode) != (state.device, state.inode)
+                && state.last_time.is_some();
+            if state.path.parent() != path.parent() || !is_made && !is_next && !is_saved {
                 continue;
             }
             let state = state.clone();
             let likeness = compare(content, &state)?;
+            if is_saved && likeness != Likeness::Same {
+                tracing::info!(path = %path.display(), "another file took its place and begins alike: it is read as a new one");
+                continue;
+            }
             if !matches!(likeness, Likeness::Same | Likeness::Shorter) {
                 continue;
             }

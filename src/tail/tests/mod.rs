@@ -7,6 +7,7 @@ mod import;
 mod joining;
 mod reading;
 mod rotation;
+mod saved;
 mod unseen;
 
 use super::options::Pace;
