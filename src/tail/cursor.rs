@@ -43,6 +43,8 @@ pub(super) struct Cursor {
     pub(super) content: Option<Content>,
     /// Offset up to which no newline was found of a line that is over the limit.
     passed: Option<u64>,
+    /// Whether something was read since garbage was looked for.
+    has_advanced: bool,
     /// How long a record waits that the last turn left at the end of the file because it may go on.
     open: Option<Duration>,
     /// None until a record asks for it.
@@ -103,7 +105,7 @@ pub(super) enum Turn {
 impl Cursor {
     /// Of a source that goes on at its position.
     pub(super) fn new(state: impl Into<Arc<SourceState>>, content: Option<Content>) -> Cursor {
-        Cursor { state: state.into(), content, passed: None, open: None, reader: None }
+        Cursor { state: state.into(), content, passed: None, has_advanced: false, open: None, reader: None }
     }
 
     /// The state, to be changed.
@@ -120,6 +122,7 @@ impl Cursor {
     /// Goes back to what is committed, or to where it was begun.
     pub(super) fn rewind(&mut self, state: Arc<SourceState>) {
         self.state = state;
+        self.has_advanced = false;
         self.passed = None;
         self.open = None;
         self.reader = None;
@@ -138,6 +141,25 @@ impl Cursor {
 
     /// Reads a chunk and writes its records.
     pub(super) fn turn(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
+        let turn = self.read_on(rest, desk)?;
+        if turn == Turn::AtEnd {
+            self.count_garbage(desk.counters);
+        }
+        Ok(turn)
+    }
+
+    /// Counts what lies behind a compressed content, with its last records: so a restart does not count it again.
+    fn count_garbage(&mut self, counters: &BlockCounters) {
+        let garbage = self.content.as_ref().map_or(0, Content::garbage_bytes);
+        if garbage == 0 || !std::mem::take(&mut self.has_advanced) {
+            return;
+        }
+        tracing::warn!(path = %self.state.path.escaped(), bytes = garbage, "trailing garbage behind a gzip file is not read");
+        self.state_mut().ledger.lost_bytes += garbage;
+        count(&counters.lost_bytes, garbage);
+    }
+
+    fn read_on(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
         let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
         let position = self.state.position;
         let mark = self.state.marks.last().copied().filter(|mark| mark.position == position).unwrap_or_default();
@@ -198,7 +220,8 @@ impl Cursor {
         };
         let ending = if rest == Rest::Waits { Ending::Open } else { Ending::Closed };
         let (reading, unfinished) = (&desk.options.reading, data.len() - whole);
-        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending);
+        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending)
+            .at_beginning(self.state.position == 0);
         let (state, reader) = self.parts();
         let mut next = records.next(&reader.learned, reading);
         if next.is_some() {
@@ -240,7 +263,9 @@ impl Cursor {
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
         let (limit, reading) = (desk.options.line_bytes_max, &desk.options.reading);
         let (state, reader) = self.parts();
-        reader.record(cut_record(&kept, limit, cut, &reader.learned, reading), Arc::make_mut(state), desk);
+        let record = cut_record(&kept, limit, cut, &reader.learned, reading);
+        let record = if position == 0 { record.at_beginning() } else { record };
+        reader.record(record, Arc::make_mut(state), desk);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, desk.counters);
         self.passed = None;
@@ -254,6 +279,7 @@ impl Cursor {
         state.ledger.bytes += by;
         state.learned = reader.learned.save();
         note_marks(&mut state.marks, state.position, window);
+        self.has_advanced = true;
         count(&counters.bytes, by);
     }
 

@@ -4,7 +4,7 @@
 //! from its own, plain or compressed, gives nothing twice; one that has grown gives what is new. An unfinished last line
 //! is a record, as nobody waits for the rest of it.
 
-use super::content::{Content, Facts};
+use super::content::{Content, Facts, is_utf16};
 use super::counters::BlockCounters;
 use super::cursor::{Cursor, Desk, Rest, Turn};
 use super::identity::{Likeness, head_of, mark_at};
@@ -207,6 +207,10 @@ impl Import<'_> {
     fn source(&self, path: &Path, content: &mut Content, facts: &Facts) -> io::Result<Option<SourceState>> {
         let beginning = content.beginning()?;
         let Some(head) = head_of(&beginning, true) else { return Ok(None) };
+        if is_utf16(head) {
+            let what = "it is UTF-16, which is not read: convert it with `iconv -f UTF-16 -t UTF-8`";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
         let head_mark = mark_at(head.len() as u64, head);
         let same_file = self.known.of_file(facts.device, facts.inode);
         let beside = self.known.of_head(head_mark.hash).into_iter().filter(|identity| self.is_beside(*identity, path));

@@ -22,6 +22,8 @@ pub(super) enum Why {
     Unfinished,
     /// It is compressed, and continues no source.
     Compressed,
+    /// It is compressed, and what it is made from stands beside it.
+    Compressing,
     /// It is where this daemon's own output goes.
     Own,
     /// It cannot be opened or read.
@@ -73,7 +75,7 @@ impl Parked {
             Why::Headless { is_rotated: true } if quiet >= pace.line_final && facts.size > 0 => Next::Complete,
             Why::Unfinished if quiet >= pace.copy_final => Next::Own,
             // What it is a copy of may be gone.
-            Why::Copy | Why::Unfinished if checked >= pace.rescan => Next::Examine,
+            Why::Copy | Why::Unfinished | Why::Compressing if checked >= pace.rescan => Next::Examine,
             _ => Next::Leave,
         }
     }
@@ -173,6 +175,8 @@ mod tests {
             (Why::Unfinished, facts, 60, Next::Own),
             (Why::Compressed, facts, 1000, Next::Leave),
             (Why::Compressed, grown, 0, Next::Examine),
+            (Why::Compressing, facts, 9, Next::Leave),
+            (Why::Compressing, facts, 10, Next::Examine),
             (Why::Own, grown, 1000, Next::Leave),
             (Why::Own, Facts { inode: 9, ..facts }, 0, Next::Examine),
             (Why::Failed(std::io::ErrorKind::PermissionDenied), grown, 9, Next::Leave),
