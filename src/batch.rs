@@ -122,6 +122,21 @@ impl Batch {
         self.bytes.len() + self.text.len()
     }
 
+    /// The same batch without the rows of these keys.
+    pub fn without(&self, is_left_out: impl Fn(&RowKey) -> bool) -> Batch {
+        let mut kept = Batch::new(self.table.clone(), self.partition.clone());
+        for row in self.rows().filter(|row| !is_left_out(&row.key)) {
+            let mut writer = kept.begin(row.key, row.level);
+            for (name, value) in row.properties() {
+                if let Some(name) = self.names().get(usize::from(name)) {
+                    writer.add(name, value);
+                }
+            }
+            writer.finish();
+        }
+        kept
+    }
+
     /// The property names that [`RowRef::properties`] refers to.
     pub fn names(&self) -> &[Arc<str>] {
         &self.names.known.properties

@@ -10,6 +10,10 @@ use crate::record::Record;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Bytes that a batch takes by itself: it, its lists, its place in the index, the lane of its instance, and its page in the
+/// commit.
+const BATCH_MEMORY: usize = 1536;
+
 /// Batches that are being filled.
 #[derive(Default)]
 pub struct Batcher {
@@ -64,6 +68,12 @@ impl Batcher {
     /// Bytes of all batches.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes that all batches take in memory, at most: a quarter more than their rows have, for a batch has room for as much as
+    /// the one before it and an eighth, and the allocator rounds up; and what a batch is by itself.
+    pub fn memory(&self) -> usize {
+        self.bytes + self.bytes / 4 + (self.open.len() + self.full.len()) * BATCH_MEMORY
     }
 
     /// Every batch that has rows; slots end here.

@@ -21,6 +21,7 @@
 //! * [`fair`]: what one sender may send.
 //! * [`tls`]: certificates of listeners.
 //! * [`live`]: a value that a reload replaces.
+//! * `path_text`: the path of a file as text; `safe_text`: text of others, so that it commands no terminal.
 //! * [`memory`]: how much there is, and what is made smaller where that is little.
 //! * [`store`]: the embedded engine: pages, the commit, the catalogue, tidy, reading.
 //! * [`outbox`]: with a remote store, what is committed is sent there and then goes from the folder.
@@ -64,6 +65,8 @@ pub mod route;
 pub mod fair;
 mod watched;
 pub mod live;
+mod path_text;
+mod safe_text;
 pub mod memory;
 pub mod log;
 pub mod store;

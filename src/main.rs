@@ -1,6 +1,6 @@
 //! The command `daytable`. What it does is in the library; here it becomes a process: a version and an exit code.
 
-use daytable::cli::{Cli, Exit};
+use daytable::cli::{Cli, Exit, say, say_usage};
 use std::process::ExitCode;
 
 /// What `--version` says: the release, the commit it was built from, the features and the target (see `build.rs`).
@@ -18,8 +18,7 @@ fn main() -> ExitCode {
     let cli = match Cli::of_this_process(VERSION) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and the version were asked for, and go to standard output; where it is closed nobody misses them.
-            let _ = error.print();
+            say_usage(&error);
             return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
         }
     };
@@ -28,7 +27,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let exit = error.exit();
             if exit != Exit::Ok {
-                eprintln!("daytable: {error}");
+                say(&error);
             }
             exit.into()
         }

@@ -295,7 +295,8 @@ impl Metrics {
                 "Times that a sender was not read from because it was over its rate or quota.",
                 &["source", "reason"],
             ),
-            push_held_bytes: all.gauge("push_held_bytes", "Bytes of pushed bodies that are in memory."),
+            push_held_bytes: all
+                .gauge("push_held_bytes", "Bytes of pushed bodies that are in memory, and of what they become."),
             push_body_bytes: all.counters("push_body_bytes_total", "Bytes of bodies as they came.", &["source"]),
             push_bodies_refused: all.counters(
                 "push_bodies_refused_total",

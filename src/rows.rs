@@ -120,6 +120,11 @@ impl Rows {
         self.batcher.bytes()
     }
 
+    /// Bytes that all of it takes in memory, with what is around rows: see [`Batcher::memory`].
+    pub(crate) fn memory(&self) -> usize {
+        self.batcher.memory()
+    }
+
     /// All that gathered, and the newest time that a record among it gave by itself.
     pub(crate) fn take(&mut self) -> (Vec<Batch>, Option<Ticks>) {
         (self.batcher.take(), self.newest.take())

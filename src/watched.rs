@@ -4,6 +4,7 @@
 //! and one that was exchanged is in use a second later. A change is one of what `stat` tells, so a file that is renamed
 //! into place is noticed as one that is written to is.
 
+use crate::path_text::PathText;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -54,7 +55,7 @@ fn facts(files: &[PathBuf]) -> Vec<Option<Facts>> {
 /// cannot be made any other.
 pub(crate) fn warn_if_exposed(path: &Path) {
     if path.metadata().is_ok_and(|file| file.mode() & 0o004 != 0) {
-        tracing::warn!(file = %path.display(), "a file with a secret can be read by everybody on this host: chmod o-r");
+        tracing::warn!(file = %path.escaped(), "a file with a secret can be read by everybody on this host: chmod o-r");
     }
 }
 

@@ -12,6 +12,7 @@
 //! `FileStateOS`. A last line that was cut by a crash is passed over, as Filebeat does.
 
 use super::{AdoptError, Known, Position, format, text};
+use crate::path_text::PathText;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,16 +29,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
         let checkpoint = folder.join(&name);
         since = name.to_string_lossy().trim_end_matches(".json").parse().unwrap_or(0);
         let all: Vec<Value> = serde_json::from_str(&text(&checkpoint)?)
-            .map_err(|error| format(checkpoint.display(), error.to_string()))?;
+            .map_err(|error| format(checkpoint.escaped(), error.to_string()))?;
         for state in all {
             let key = state.get("_key").and_then(Value::as_str).map(str::to_owned);
-            let key = key.ok_or_else(|| format(checkpoint.display(), "a state has no `_key`"))?;
+            let key = key.ok_or_else(|| format(checkpoint.escaped(), "a state has no `_key`"))?;
             states.insert(key, state);
         }
     }
     let log = folder.join("log.json");
     replay(&text(&log)?, since, &mut states)
-        .map_err(|(line, what)| format(format_args!("{}:{line}", log.display()), what))?;
+        .map_err(|(line, what)| format(format_args!("{}:{line}", log.escaped()), what))?;
     Ok(states.iter().filter_map(|(key, state)| position(key, state)).collect())
 }
 

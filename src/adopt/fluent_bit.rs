@@ -10,6 +10,7 @@
 //! used and nothing is changed.
 
 use super::{AdoptError, Known, Position, format};
+use crate::path_text::PathText;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
     let failed = |source| AdoptError::Io { path: path.into(), source };
     std::fs::metadata(path).map_err(failed)?;
     let copy = Copy::of(path).map_err(failed)?;
-    rows(&copy.database()).map_err(|error| format(path.display(), error.to_string()))
+    rows(&copy.database()).map_err(|error| format(path.escaped(), error.to_string()))
 }
 
 fn rows(path: &Path) -> rusqlite::Result<Vec<Position>> {

@@ -18,6 +18,7 @@ mod vector;
 
 pub(crate) use vector::crc64;
 
+use crate::path_text::PathText;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +76,7 @@ pub struct Position {
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     /// The file cannot be read.
-    #[error("failed to read {path}: {source}")]
+    #[error("failed to read {}: {source}", .path.escaped())]
     Io {
         /// The file.
         path: PathBuf,

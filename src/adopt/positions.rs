@@ -13,11 +13,12 @@
 //! several labels has several positions: the least counts.
 
 use super::{AdoptError, Known, Position, format, text};
+use crate::path_text::PathText;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
-    parse(&text(path)?).map_err(|(line, what)| format(format_args!("{}:{line}", path.display()), what))
+    parse(&text(path)?).map_err(|(line, what)| format(format_args!("{}:{line}", path.escaped()), what))
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Position>, (usize, String)> {

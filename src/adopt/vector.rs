@@ -9,12 +9,13 @@
 //! to this one.
 
 use super::{AdoptError, Known, Position, format, text};
+use crate::path_text::PathText;
 use serde_json::Value;
 use std::path::Path;
 
 pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
     let file = if path.is_dir() { path.join("checkpoints.json") } else { path.to_owned() };
-    parse(&text(&file)?).map_err(|what| format(file.display(), what))
+    parse(&text(&file)?).map_err(|what| format(file.escaped(), what))
 }
 
 pub(super) fn parse(text: &str) -> Result<Vec<Position>, String> {

@@ -7,6 +7,7 @@
 
 use super::error::ArchiveError;
 use super::url::{ArchiveUrl, Place, Service};
+use crate::path_text::PathText;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -135,7 +136,7 @@ fn s3(bucket: &str, access: &Access, patience: &Patience) -> Result<Built, Strin
     if let Some(file) = &access.s3_credentials_file {
         let text = secret(file)?;
         let profile = AwsProfile::read(&text).ok_or_else(|| {
-            format!("{} has no aws_access_key_id and aws_secret_access_key under [default]", file.display())
+            format!("{} has no aws_access_key_id and aws_secret_access_key under [default]", file.escaped())
         })?;
         builder = builder.with_access_key_id(profile.id).with_secret_access_key(profile.secret);
         if let Some(token) = profile.token {
@@ -151,7 +152,7 @@ fn azure(container: &str, access: &Access, patience: &Patience) -> Result<Built,
         builder = builder.with_config(AzureConfigKey::Client(key), value);
     }
     let connection = match &access.azure_connection_string_file {
-        Some(file) => Some((secret(file)?, file.display().to_string())),
+        Some(file) => Some((secret(file)?, file.text().into_owned())),
         None => std::env::var("AZURE_STORAGE_CONNECTION_STRING")
             .ok()
             .map(|text| (text, "AZURE_STORAGE_CONNECTION_STRING".to_owned())),
@@ -185,7 +186,7 @@ fn google(bucket: &str, access: &Access, patience: &Patience) -> Built {
 
 /// The text of a file with a secret. What goes wrong names the file, never what is in it.
 fn secret(path: &Path) -> Result<String, String> {
-    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.escaped());
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut text = String::new();
     file.take(CREDENTIALS_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;

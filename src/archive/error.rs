@@ -1,6 +1,7 @@
 //! What goes wrong with archives, by what can be done about it.
 
 use super::url::ArchiveUrl;
+use crate::path_text::PathText;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ pub enum ArchiveError {
         source: Box<object_store::Error>,
     },
     /// A file of a local archive cannot be read or written.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.escaped())]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -74,7 +75,7 @@ pub enum ArchiveError {
         what: String,
     },
     /// The sealed file here is not what its manifest says. It was not archived.
-    #[error("{path} is not what its manifest says: {what}")]
+    #[error("{} is not what its manifest says: {what}", .path.escaped())]
     Source {
         /// The sealed file.
         path: PathBuf,

@@ -7,6 +7,7 @@ use super::error::ArchiveError;
 use super::names::{Name, Part};
 use super::url::ArchiveUrl;
 use crate::key::TableName;
+use crate::path_text::PathText;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -45,7 +46,7 @@ pub(super) fn refuse_within_data(url: &ArchiveUrl, folder: &Path) -> Result<(), 
     match folder.ancestors().find(|folder| is_cleared(folder)) {
         None => Ok(()),
         Some(cleared) => {
-            let what = format!("{} is cleared by the daemon: choose another folder", cleared.display());
+            let what = format!("{} is cleared by the daemon: choose another folder", cleared.escaped());
             Err(ArchiveError::Setup { url: url.clone(), what })
         }
     }

@@ -4,6 +4,7 @@
 
 use super::AzureTables;
 use crate::azure::{Account, AccountError};
+use crate::path_text::PathText;
 use crate::remote_options::RemoteOptions;
 use crate::tables::TableError;
 use std::io::Read;
@@ -19,7 +20,7 @@ const BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The file cannot be read.
-    #[error("{path} cannot be read: {source}")]
+    #[error("{} cannot be read: {source}", .path.escaped())]
     File {
         /// The file.
         path: PathBuf,
@@ -48,7 +49,7 @@ pub enum ConnectError {
 ///
 /// Where neither gives one.
 pub fn account(file: Option<&Path>) -> Result<Account, ConnectError> {
-    let place = || file.map_or_else(|| ENVIRONMENT.to_owned(), |path| path.display().to_string());
+    let place = || file.map_or_else(|| ENVIRONMENT.to_owned(), |path| path.text().into_owned());
     connection_string(file)?.parse().map_err(|source| ConnectError::Account { place: place(), source })
 }
 

@@ -7,6 +7,7 @@ use super::args::configured;
 use super::exit::CliError;
 use super::output::{Columns, Output, cell};
 use crate::adopt::Peer;
+use crate::path_text::PathText;
 use crate::store::{Done, Options, Reader, SourceState, Store, Submission};
 use crate::tail::{Adoptee, Begun, TailOptions, begin};
 use serde::Serialize;
@@ -75,13 +76,7 @@ impl Shown {
             }
             Begun::Refused(why) => (None, format!("not adopted: {why}")),
         };
-        Shown {
-            path: path.as_ref().map(|path| path.display().to_string()),
-            offset: *offset,
-            size: *size,
-            position,
-            what,
-        }
+        Shown { path: path.as_ref().map(|path| path.text().into_owned()), offset: *offset, size: *size, position, what }
     }
 }
 
@@ -128,7 +123,7 @@ fn adopt(
     let adoptees = begin(blocks, positions, sources).map_err(unavailable)?;
     let is_known = |adoptee: &&Adoptee| matches!(adoptee.begun, Begun::Known { is_same: false, .. });
     let known: Vec<String> =
-        adoptees.iter().filter(is_known).filter_map(|known| Some(known.path.as_ref()?.display().to_string())).collect();
+        adoptees.iter().filter(is_known).filter_map(|known| Some(known.path.as_ref()?.text().into_owned())).collect();
     if !known.is_empty() && !args.keep_known {
         return Err(CliError::Unavailable(format!(
             "nothing is adopted, for some files were read here already; --keep-known leaves these and begins the others:\n  {}",

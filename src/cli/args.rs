@@ -10,6 +10,7 @@ use crate::lifecycle::{Limits, TableRule};
 use crate::parse::Reading;
 use crate::query::{Archives, Filter, Stores, Told, When};
 use crate::record::Level;
+use crate::safe_text::Lines;
 use crate::store::{Reader, StoreError};
 use crate::tables::TableStore;
 use crate::time::Ticks;
@@ -116,7 +117,7 @@ fn without_config() -> Result<Account, CliError> {
 /// Tells on standard error what was read of the archives; what is missing makes the answer an incomplete one.
 pub(super) fn tell(told: &Told) -> Result<(), CliError> {
     if let Some(notice) = told.notice() {
-        eprintln!("daytable: {notice}");
+        eprintln!("daytable: {}", Lines(notice));
     }
     told.missing().map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)))
 }

@@ -3,6 +3,7 @@
 use super::args::Data;
 use super::exit::CliError;
 use super::output::Output;
+use crate::path_text::PathText;
 use crate::store::{BackedUp, SealedFiles, backup};
 use std::path::PathBuf;
 
@@ -24,7 +25,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let mut output = Output::new();
     output.line(format_args!(
         "{}: {files} files of days as of commit {commit}, {bytes_copied} bytes copied, {bytes_linked} linked",
-        args.folder.display()
+        args.folder.escaped()
     ))?;
     output.flush()
 }

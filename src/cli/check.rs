@@ -3,6 +3,7 @@
 use super::args::configured;
 use super::exit::CliError;
 use super::output::Output;
+use crate::path_text::PathText;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -16,7 +17,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = configured(args.config.as_deref())?;
     let mut output = Output::new();
     let (tails, syslogs, tables) = (config.tails.len(), config.syslogs.len(), config.tables.len());
-    let file = args.config.as_deref().map_or_else(|| "the environment".into(), |path| path.display().to_string());
+    let file = args.config.as_deref().map_or_else(|| "the environment".into(), |path| path.text().into_owned());
     let syslogs = if syslogs > 0 { format!("[[syslog]]: {syslogs}, ") } else { String::new() };
     output.line(format_args!("{file}: good, [[tail]]: {tails}, {syslogs}[[table]]: {tables}"))?;
     output.flush()

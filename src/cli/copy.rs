@@ -13,6 +13,7 @@ use crate::azure_tables::WORK_PATIENCE;
 use crate::azure_tables::{AzureTables, connect};
 use crate::config::Config;
 use crate::key::{KeyError, TableName};
+use crate::path_text::PathText;
 use crate::query::When;
 use crate::store::{Options, Reader, Store, StoreError};
 use crate::tables::copy::Copy;
@@ -130,13 +131,13 @@ impl End {
         let store = (side == Side::To).then(|| Store::open(path, Options::default())).transpose()?;
         if Reader::open(path)?.is_outbox()? {
             let what = "is the outbox of a remote store: name that, by its configuration or as azure:FILE";
-            return Err(CliError::Unavailable(format!("{} {what}", path.display())));
+            return Err(CliError::Unavailable(format!("{} {what}", path.escaped())));
         }
         let tables: Box<dyn TableStore> = match &store {
             Some(store) => Box::new(Embedded::of(store, path)?),
             None => Box::new(Embedded::open_to_read(path)?),
         };
         let name = path.canonicalize().map_err(|source| StoreError::Io { path: path.into(), source })?;
-        Ok(End { name: name.display().to_string(), tables, store })
+        Ok(End { name: name.text().into_owned(), tables, store })
     }
 }

@@ -3,9 +3,9 @@
 use super::args::{Behind, Data, Filters, interval, tell};
 use super::exit::CliError;
 use super::output::Output;
-use crate::query::text::Shown;
 use crate::query::{Count, Grouping, count};
 use crate::record::Level;
+use crate::safe_text::Shown;
 use crate::time::now;
 use clap::ValueEnum;
 use std::fmt::Write;

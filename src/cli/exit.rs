@@ -9,6 +9,7 @@ use crate::daemon::DaemonError;
 use crate::http::BindError;
 use crate::lifecycle::StepError;
 use crate::outbox::OutboxError;
+use crate::path_text::PathText;
 use crate::store::StoreError;
 use crate::syslog::ListenError;
 use crate::tables::TableError;
@@ -60,7 +61,7 @@ pub enum CliError {
     #[error("failed to write the output: {0}")]
     Output(#[source] io::Error),
     /// A file that was named cannot be read.
-    #[error("failed to read {path}: {source}")]
+    #[error("failed to read {}: {source}", .path.escaped())]
     Input {
         /// The file.
         path: PathBuf,
@@ -69,7 +70,7 @@ pub enum CliError {
         source: io::Error,
     },
     /// A file or folder cannot be written.
-    #[error("failed to write {path}: {source}")]
+    #[error("failed to write {}: {source}", .path.escaped())]
     Write {
         /// Where.
         path: PathBuf,

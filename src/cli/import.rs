@@ -11,6 +11,7 @@ use crate::config::{Config, StoreKind};
 use crate::daemon;
 use crate::http::Import;
 use crate::instance_template::InstanceTemplate;
+use crate::path_text::PathText;
 use crate::store::outbox::steps;
 use crate::store::{Options, Store};
 use crate::tail::{self, Progress, TailOptions};
@@ -99,7 +100,7 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -
         return Err(CliError::Unavailable(format!(
             "it is not known here how instances are spread, and what was sent before would be sent to other partitions: start \
              the daemon on {} and import again",
-            args.data.dir.display()
+            args.data.dir.escaped()
         )));
     }
     let store = Store::open(&args.data.dir, Options::default())?;

@@ -46,6 +46,7 @@ pub use exit::{CliError, Exit};
 
 use crate::log;
 use crate::log::LogFormat;
+use crate::safe_text::{self, Lines};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing::level_filters::LevelFilter;
 
@@ -149,6 +150,23 @@ impl Cli {
                 errand.run()
             }
         }
+    }
+}
+
+/// Says on standard error why a command failed. What the error quotes of others commands no terminal.
+pub fn say(error: &CliError) {
+    eprintln!("daytable: {}", Lines(error));
+}
+
+/// Says what is wrong with the arguments; or the help or the version, where those were asked for, on standard output.
+pub fn say_usage(error: &clap::Error) {
+    let text = error.render().to_string();
+    // It quotes the arguments, which may be names of files.
+    if error.use_stderr() && text.contains(|c: char| c != '\n' && safe_text::commands(c)) {
+        eprint!("{}", Lines(text));
+    } else {
+        // Where nobody reads it, nobody misses it.
+        let _ = error.print();
     }
 }
 

@@ -1,9 +1,12 @@
 //! Standard output: records and JSON line by line, tables in columns.
 //!
+//! Whatever a command prints of others' words (a record, a name, an error) commands no terminal: see [`safe_text`].
+//!
 //! It is gathered in a buffer and written as a whole; when nobody reads any more, the command ends without a word.
 
 use super::exit::CliError;
 use crate::query::{Record, text::Line};
+use crate::safe_text::{self, Lines, Shown};
 use serde::Serialize;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -23,20 +26,24 @@ impl Output {
         Output { out: BufWriter::with_capacity(64 << 10, out), colour }
     }
 
-    /// Writes one line.
+    /// Writes one line, or several.
     pub(super) fn line(&mut self, line: impl Display) -> Result<(), CliError> {
-        writeln!(self.out, "{line}").map_err(CliError::output)
+        writeln!(self.out, "{}", Lines(line)).map_err(CliError::output)
     }
 
     /// Writes one line of JSON.
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
-        serde_json::to_writer(&mut self.out, value).map_err(|error| CliError::output(error.into()))?;
+        safe_text::to_json(&mut self.out, value).map_err(|error| CliError::output(error.into()))?;
         self.out.write_all(b"\n").map_err(CliError::output)
     }
 
     /// Writes a record, as JSON or for people.
     pub(super) fn record(&mut self, record: &Record, json: bool) -> Result<(), CliError> {
-        if json { self.json(record) } else { self.line(Line { record, colour: self.colour }) }
+        if json {
+            return self.json(record);
+        }
+        // It escapes what the record says by itself, and has colours of its own.
+        writeln!(self.out, "{}", Line { record, colour: self.colour }).map_err(CliError::output)
     }
 
     /// Hands what was gathered over.
@@ -54,11 +61,11 @@ pub(super) struct Columns<'a, const N: usize> {
 
 impl<const N: usize> Display for Columns<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads = self.heads.map(str::to_owned);
-        let widths: [usize; N] = std::array::from_fn(|at| {
-            self.rows.iter().chain([&heads]).map(|row| row[at].chars().count()).max().unwrap_or(0)
-        });
-        for (number, row) in std::iter::once(&heads).chain(&self.rows).enumerate() {
+        let rows = self.rows.iter().map(|row| row.each_ref().map(|cell| Shown(cell).to_string()));
+        let rows: Vec<_> = std::iter::once(self.heads.map(str::to_owned)).chain(rows).collect();
+        let widths: [usize; N] =
+            std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0));
+        for (number, row) in rows.iter().enumerate() {
             let mut line = String::new();
             for (at, cell) in row.iter().enumerate() {
                 let gap = if at == 0 { "" } else { "  " };

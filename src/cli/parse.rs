@@ -15,6 +15,7 @@ use super::exit::CliError;
 use super::output::Output;
 use crate::config::{Config, TailConfig};
 use crate::parse::{Parsed, RawRecord, Reading, Records, Unsaid};
+use crate::path_text::PathText;
 use crate::time::now;
 use explain::Explained;
 use shown::Shown;
@@ -59,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()?;
     if args.summary || io::stderr().is_terminal() {
         for (path, summary) in summaries {
-            eprintln!("{}: {summary}", crate::query::text::Shown(&path.display().to_string()));
+            eprintln!("{}: {summary}", crate::safe_text::Shown(&path.text()));
         }
     }
     Ok(())
@@ -73,7 +74,7 @@ fn of_block(config: &Config, path: &Path) -> (Reading, u64) {
     match block {
         Some(block) => (block.reading.clone(), block.line_bytes_max.get()),
         None => {
-            tracing::warn!(path = %path.display(), "no [[tail]] block includes this file: it is read without one");
+            tracing::warn!(path = %path.escaped(), "no [[tail]] block includes this file: it is read without one");
             (config.reading(), TailConfig::default().line_bytes_max.get())
         }
     }
@@ -100,7 +101,7 @@ fn read(
             if written.is_ok() {
                 written = if explain {
                     let unsaid = Unsaid { zone: reading.zone, seen };
-                    let path = path.display().to_string();
+                    let path = path.text().into_owned();
                     output.line(Explained { path, offset, text: &raw.text, parsed: &parsed, unsaid })
                 } else {
                     output.json(&Shown(&parsed.record))

@@ -8,6 +8,7 @@ use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::Output;
 use crate::daemon::Reloaded;
+use crate::path_text::PathText;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -30,7 +31,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     };
     let control = Control::connect(&data_dir)?;
     let control = control.ok_or_else(|| {
-        CliError::Unavailable(format!("no daemon runs on {}, there is nothing to reload", data_dir.display()))
+        CliError::Unavailable(format!("no daemon runs on {}, there is nothing to reload", data_dir.escaped()))
     })?;
     let mut answer = control.post("/-/reload", "")?;
     let line = answer.next_line()?.unwrap_or_default();

@@ -6,8 +6,9 @@ use super::control::Control;
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
 use crate::outbox::{ShownOutbox, ShownSpread};
-use crate::query::text::Shown;
+use crate::path_text::PathText;
 use crate::query::{ShownListener, ShownSource};
+use crate::safe_text::Shown;
 use crate::store::{ListenerLedger, SourceStatus};
 
 #[derive(Debug, clap::Args)]
@@ -135,7 +136,7 @@ fn columns(sources: &[ShownSource]) -> Columns<'static, 10> {
         };
         [
             source.block.clone(),
-            Shown(&source.path.to_string_lossy()).to_string(),
+            Shown(&source.path.text()).to_string(),
             source.identity.clone(),
             status.into(),
             source.position.to_string(),

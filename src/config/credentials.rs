@@ -21,6 +21,7 @@ use super::read_file;
 use super::section::{Report, Section};
 use super::tail::block_name;
 use crate::key::TableName;
+use crate::path_text::PathText;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::Path;
@@ -81,7 +82,7 @@ impl fmt::Debug for Proof {
 ///
 /// As those of [`Config::load`](super::Config::load); also a file without any, and two of one name.
 pub fn load_credentials(path: &Path) -> Result<Vec<CredentialConfig>, ConfigError> {
-    parse(&read_file(path)?, &path.display().to_string())
+    parse(&read_file(path)?, &path.text())
 }
 
 /// Reads any text as a file of credentials, for [`crate::trial`].

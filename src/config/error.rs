@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, and where.
 
+use crate::path_text::PathText;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("read {path}: {source}")]
+    #[error("read {}: {source}", .path.escaped())]
     Read {
         /// The file.
         path: PathBuf,

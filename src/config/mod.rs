@@ -48,6 +48,7 @@ use crate::journal::JournalOptions;
 use crate::lifecycle::{Limits, Schedule, ScheduleError};
 use crate::log::LogFormat;
 use crate::parse::Reading;
+use crate::path_text::PathText;
 use crate::redact::{Redaction, Redactor};
 use crate::syslog::SyslogOptions;
 use crate::units::ByteSize;
@@ -173,7 +174,7 @@ impl Config {
     /// it says, or a variable.
     pub fn load_with(path: Option<&Path>, variables: &[Variable]) -> Result<Config, ConfigError> {
         let text = path.map(read_file).transpose()?;
-        let name = path.map_or_else(|| "the environment".into(), |path| path.display().to_string());
+        let name = path.map_or_else(|| "the environment".into(), |path| path.text().into_owned());
         Config::parse_with(text.as_deref().unwrap_or_default(), &name, variables)
     }
 
@@ -357,7 +358,7 @@ fn read_file(path: &Path) -> Result<String, ConfigError> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
         let (line, column) = line_and_column(&valid, valid.len());
-        let (file, text) = (path.display().to_string(), "is no UTF-8 from here on".into());
+        let (file, text) = (path.text().into_owned(), "is no UTF-8 from here on".into());
         ConfigError::Invalid(vec![Problem { file, line, column, text }])
     })
 }

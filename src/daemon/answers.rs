@@ -9,15 +9,17 @@ use super::reload::{Order, ReloadError};
 use crate::azure_tables::AzureTables;
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
+use crate::key::{DayTable, RowKey};
 use crate::live::Live;
 use crate::outbox::ShownOutbox;
 use crate::parse::Reading;
+use crate::push::Stored;
 use crate::query::{
     Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when,
 };
 use crate::record::Level;
 use crate::route::Router;
-use crate::store::{Reader, Store, StoreError};
+use crate::store::{Once, Reader, Store, StoreError};
 use crate::syslog;
 use crate::tables::{TableError, TableStore};
 use crate::tail::{self, ImportError, TailOptions};
@@ -179,6 +181,10 @@ impl Readers {
     }
 
     fn with(&self, answer: impl FnOnce(&Reader) -> Result<(), ApiError>) -> Result<(), ApiError> {
+        self.look(answer)
+    }
+
+    fn look<T, E: From<StoreError>>(&self, answer: impl FnOnce(&Reader) -> Result<T, E>) -> Result<T, E> {
         let (kept, drops) = {
             let mut idle = self.idle();
             (idle.readers.pop(), idle.drops)
@@ -193,6 +199,24 @@ impl Readers {
             idle.readers.push(reader);
         }
         answered
+    }
+}
+
+impl Stored for Readers {
+    fn has(&self, rows: &[(DayTable, Arc<str>, RowKey)]) -> Result<Vec<bool>, StoreError> {
+        self.look(|reader| {
+            let has = |(table, partition, key): &(DayTable, Arc<str>, RowKey)| match reader.row(table, partition, *key)
+            {
+                Ok(row) => Ok(row.is_some()),
+                Err(StoreError::TableGone(_)) => Ok(false),
+                Err(error) => Err(error),
+            };
+            rows.iter().map(has).collect()
+        })
+    }
+
+    fn knows(&self, once: &Once) -> Result<bool, StoreError> {
+        self.look(|reader| reader.catalogue().knows(once))
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! | budget | without a limit | share of the limit |
 //! |---|--:|--:|
-//! | bodies of pushes in memory (`bodies_bytes_max`) | 128 MiB | a quarter |
+//! | bodies of pushes in memory, and what they become (`bodies_bytes_max`) | 128 MiB | a quarter |
 //! | one decoded body (`decoded_bytes_max`), one as it came | 64, 16 MiB | an eighth, a sixteenth |
 //! | rows that wait for a commit | 12 MiB | a sixteenth |
 //! | unfinished messages of syslog | 32 MiB | a sixteenth |

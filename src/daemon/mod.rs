@@ -43,6 +43,7 @@ use crate::metrics::Metrics;
 use crate::net::inherited::{ActivationError, Inherited};
 use crate::net::tls::TlsError;
 use crate::outbox::{Outbox, OutboxError};
+use crate::path_text::PathText;
 use crate::push::Push;
 use crate::query::Archives;
 use crate::route::{Condition, Route, Router};
@@ -224,13 +225,9 @@ async fn serve(
     let api = answers::api(&readers, lives.clone(), store, router.clone(), ways, orders);
     let limits = Limits { scans: budget.scans, ..front.limits() };
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
-    let push = Arc::new(Push::new(
-        router.clone(),
-        config.reading(),
-        budget.push(config.http.limits),
-        crate::host::name(),
-        store.intake(),
-    ));
+    let push_limits = budget.push(config.http.limits);
+    let (intake, stored) = (store.intake(), readers.clone());
+    let push = Arc::new(Push::new(router.clone(), config.reading(), push_limits, crate::host::name(), intake, stored));
 
     let mut servers = tokio::task::JoinSet::new();
     let control = Listener::unix(&crate::store::control_socket(&config.data_dir))?;
@@ -281,7 +278,7 @@ async fn serve(
     tokio::spawn(stay_small());
     let watched = Watched { intake: store.intake(), counted, metrics: metrics.clone(), board };
     let watchdog = watchdog::start(watched)?;
-    tracing::info!(data = %config.data_dir.display(), "ready");
+    tracing::info!(data = %config.data_dir.escaped(), "ready");
 
     if !is_settled {
         tracing::warn!("files and journals wait until the remote store has said how instances are spread");

@@ -11,6 +11,7 @@
 //! without an [`Piece::End`], which the body turns into a broken connection, never into a short answer that looks whole.
 
 use super::api::ApiError;
+use crate::safe_text;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -44,6 +45,8 @@ pub struct Out {
     gathered: Vec<u8>,
     parts: mpsc::Sender<Piece>,
     begun: bool,
+    /// Whether a line could not be written, so that the answer lacks it whatever else comes.
+    lacks_a_line: bool,
 }
 
 enum Piece {
@@ -55,19 +58,21 @@ enum Piece {
 
 impl Out {
     fn new(frame: Frame, parts: mpsc::Sender<Piece>) -> Out {
-        Out { frame, gathered: Vec::new(), parts, begun: false }
+        Out { frame, gathered: Vec::new(), parts, begun: false, lacks_a_line: false }
     }
 
-    /// Adds a line, as JSON; waits while the client is behind. False when nobody listens, or it has no such form.
+    /// Adds a line, as JSON; waits while the client is behind. False when nobody listens. A line that has no JSON is left
+    /// out, and the answer ends as one that failed.
     pub fn line(&mut self, line: &impl Serialize) -> bool {
         let before = self.gathered.len();
         if self.frame == Frame::Events {
             self.gathered.extend_from_slice(b"data: ");
         }
-        if let Err(error) = serde_json::to_writer(&mut self.gathered, line) {
+        if let Err(error) = safe_text::to_json(&mut self.gathered, line) {
             tracing::error!(%error, "failed to write a line of an answer");
             self.gathered.truncate(before);
-            return false;
+            self.lacks_a_line = true;
+            return self.wanted();
         }
         self.gathered.extend_from_slice(if self.frame == Frame::Events { b"\n\n" } else { b"\n" });
         if self.gathered.len() >= PART_BYTES { self.send() } else { self.wanted() }
@@ -100,6 +105,12 @@ impl Out {
     }
 
     fn end(mut self, result: Result<(), ApiError>) {
+        let result = match result {
+            Ok(()) if self.lacks_a_line => {
+                Err(ApiError::Failed("a line of the answer cannot be written: it is missing".into()))
+            }
+            other => other,
+        };
         let end = match result {
             Ok(()) => Ok(self.gathered),
             Err(error) if !self.begun || self.frame == Frame::Document => Err(error),

@@ -5,6 +5,7 @@
 //! [`Out::wanted`] says that nobody listens any more: ask `wanted` wherever much is read without a line to show for it.
 
 use super::answer::Out;
+use crate::path_text;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -41,7 +42,8 @@ pub struct Api {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Import {
-    /// The files, by absolute paths.
+    /// The files, by absolute paths. A byte that is no UTF-8 is written `\xFF`.
+    #[serde(with = "path_text::list")]
     pub paths: Vec<PathBuf>,
     /// How their instance is named, as `instance` in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]

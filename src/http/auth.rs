@@ -2,6 +2,7 @@
 
 use super::answer::refusal;
 use super::routes::Door;
+use crate::path_text::PathText;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -22,7 +23,7 @@ pub enum TokenError {
     #[error("the token must be one word of printable ASCII")]
     Malformed,
     /// It is in a file that cannot be read.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.escaped())]
     Unreadable {
         /// The file.
         path: PathBuf,

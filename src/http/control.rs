@@ -4,6 +4,7 @@ use super::answer::{Frame, answer};
 use super::api::{ApiError, Import, Restore};
 use super::params;
 use super::routes::Shared;
+use crate::path_text::PathText;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::Uri;
@@ -64,7 +65,7 @@ pub(super) async fn import(State(shared): State<Arc<Shared>>, uri: Uri, body: Bo
         return Err(ApiError::parameter("paths", "is empty"));
     }
     if let Some(path) = import.paths.iter().find(|path| !path.is_absolute()) {
-        return Err(ApiError::parameter("paths", format!("{} is not absolute", path.display())));
+        return Err(ApiError::parameter("paths", format!("{} is not absolute", path.escaped())));
     }
     let room = shared.imports.clone().try_acquire_owned();
     let room = room.map_err(|_| ApiError::Busy("another import is running".into()))?;

@@ -21,6 +21,7 @@ use super::serve::Peer;
 use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
 use crate::fair::{Accounts, Allowance, Now, Over};
 use crate::metrics::Metrics;
+use crate::path_text::PathText;
 use crate::push::Sender;
 use crate::route::Router;
 use axum::extract::{Request, State};
@@ -52,7 +53,7 @@ pub enum GateError {
     #[error(transparent)]
     File(#[from] ConfigError),
     /// A credential is bound to a table that is not configured.
-    #[error("{path}: the credential {name:?} is bound to a table that is not configured")]
+    #[error("{}: the credential {name:?} is bound to a table that is not configured", .path.escaped())]
     Table {
         /// The file.
         path: PathBuf,

@@ -3,6 +3,7 @@
 use crate::metrics::Metrics;
 use crate::net::tls::TlsOptions;
 use crate::net::tls::{Certificates, TlsError};
+use crate::path_text::PathText;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fs::Metadata;
@@ -45,10 +46,10 @@ pub struct ControlSocket {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Another process answers there.
-    #[error("{0} is in use: another process answers there")]
+    #[error("{} is in use: another process answers there", .0.escaped())]
     InUse(PathBuf),
     /// A file that is not ours to remove is in the way.
-    #[error("{0} is in the way: it is no socket")]
+    #[error("{} is in the way: it is no socket", .0.escaped())]
     InTheWay(PathBuf),
     /// The system says no.
     #[error("{at}: {source}")]
@@ -93,7 +94,7 @@ impl Listener {
     /// replaced; whoever calls this holds the lock of the data folder, so no other daemon is just about to listen.
     pub fn unix(path: &Path) -> Result<Listener, BindError> {
         clear(path)?;
-        let failed = |source| BindError::Io { at: path.display().to_string(), source };
+        let failed = |source| BindError::Io { at: path.text().into_owned(), source };
         let (listener, file) = listen_private(path).map_err(failed)?;
         Ok(Listener::Unix(ControlSocket { listener, path: path.to_owned(), file }))
     }
@@ -109,7 +110,7 @@ impl Listener {
 
 /// Removes the socket file of a process that is gone.
 fn clear(path: &Path) -> Result<(), BindError> {
-    let failed = |source| BindError::Io { at: path.display().to_string(), source };
+    let failed = |source| BindError::Io { at: path.text().into_owned(), source };
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),

@@ -19,6 +19,7 @@ use super::params;
 use super::ready::Readiness;
 use super::routes::Door;
 use super::serve::Peer;
+use crate::memory;
 use crate::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, Sender, elastic};
 use crate::rows::count;
 use crate::store::Outcome;
@@ -50,8 +51,10 @@ pub(super) const UPLOAD: &str = "/upload";
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Bytes of an idempotency key at most.
 const KEY_BYTES_MAX: usize = 255;
-/// Bytes that room is made for before they are there.
-const ROOM_BYTES: usize = 1 << 20;
+/// Bytes that room is made for when the first of a body are there.
+const ROOM_BYTES: usize = 64 << 10;
+/// Bytes of rows from which on the thread that made them gives their memory back itself, before others may have the room.
+const LARGE_BYTES: usize = 1 << 20;
 /// How long, and how much, a client may go on sending after it was refused.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 20;
@@ -208,17 +211,28 @@ impl Pushes {
         let (push, (told, hears)) = (self.push.clone(), oneshot::channel());
         let sender = request.sender.clone();
         let working = spawn_blocking(move || {
-            let _turn = turn;
             let taken = push.take(&request, body, &mut hold, since)?;
+            let is_large = hold.held() >= LARGE_BYTES;
+            let (back, returned) = std::sync::mpsc::channel();
             push.clone().submit(taken, move |pending, outcome| {
                 push.note(&pending, outcome);
                 if outcome == Outcome::Committed {
                     sender.charge(pending.taken(), pending.bytes());
                 }
                 // Room for as much as it held is there when its rows are on disk. Nobody may hear it: the client is gone.
-                drop(hold);
+                if is_large {
+                    let _ = back.send(hold);
+                } else {
+                    drop(hold);
+                }
                 let _ = told.send((pending, outcome));
             });
+            drop(turn);
+            // What the committer frees of this thread's memory is this thread's still, until it looks.
+            if let (true, Ok(hold)) = (is_large, returned.recv()) {
+                memory::give_back();
+                drop(hold);
+            }
             Ok(())
         });
         match working.await {
@@ -248,7 +262,7 @@ impl Pushes {
         if said.is_some_and(|said| said > limits.body_bytes_max) {
             return Err(too_large());
         }
-        let mut whole = Vec::with_capacity(said.unwrap_or_default().min(ROOM_BYTES));
+        let mut whole = Vec::new();
         let deadline = Instant::now() + limits.body_timeout;
         loop {
             let piece = timeout_at(deadline, next(body)).await;
@@ -257,7 +271,15 @@ impl Pushes {
                 Some(Err(error)) => return Err(Refusal::bad(format!("the body cannot be read: {error}"))),
                 Some(Ok(piece)) if whole.len() + piece.len() > limits.body_bytes_max => return Err(too_large()),
                 Some(Ok(piece)) => {
-                    hold.more(piece.len())?;
+                    let length = whole.len() + piece.len();
+                    if length > whole.capacity() {
+                        // As much again, but no more than is said to come. While it grows it is there twice.
+                        let room = (2 * whole.capacity()).max(ROOM_BYTES).min(said.unwrap_or(usize::MAX)).max(length);
+                        let had = whole.capacity();
+                        hold.more(room)?;
+                        whole.reserve_exact(room - whole.len());
+                        hold.keep(hold.held() - had);
+                    }
                     whole.extend_from_slice(&piece);
                 }
             }

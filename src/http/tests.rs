@@ -258,6 +258,32 @@ async fn an_error_in_the_middle_is_the_last_line() {
     assert_eq!(answer.body.lines().last(), Some("{\"error\":\"table Log20261121 is gone\"}"));
 }
 
+/// A value without a JSON, as a path is that is no UTF-8 to serde.
+struct Unsayable;
+
+impl serde::Serialize for Unsayable {
+    fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("it has no JSON"))
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_lacks_a_line_never_looks_whole() {
+    for before in [0, 1, 100_000] {
+        let answer = Daemon::with(querying(move |_, out| {
+            lines(before, out);
+            // Whoever writes goes on, as it does for a line that was written.
+            assert!(out.line(&Unsayable));
+            lines(1, out);
+            Ok(())
+        }));
+        let answer = answer.await.get("/api/query").await;
+        let last = answer.body.lines().last().unwrap_or_default();
+        assert!(last.starts_with("{\"error\":"), "{before} lines before: {last}");
+        assert_eq!(answer.status == 200, before == 100_000);
+    }
+}
+
 #[tokio::test]
 async fn a_scan_that_panics_breaks_its_own_answer_and_nothing_else() {
     let daemon = Daemon::with(querying(|params, out| {

@@ -12,6 +12,7 @@ use super::program::{Query, Start};
 use super::record::{EntryReading, EntryRecord};
 use crate::journal::JournalOptions;
 use crate::own_output;
+use crate::path_text::PathText;
 use crate::route::{Lanes, Origin, Router};
 use crate::rows::{Rows, count};
 use crate::source::ReadFrom;
@@ -89,7 +90,7 @@ impl Follower {
         let path = config.directory.clone().unwrap_or_else(|| PathBuf::from("journal"));
         let source = match &config.directory {
             None => "journal".to_owned(),
-            Some(directory) => format!("journal:{}", directory.display()),
+            Some(directory) => format!("journal:{}", directory.escaped()),
         };
         let identity = xxhash_rust::xxh3::xxh3_64(format!("{}\n{source}", config.name).as_bytes());
         let state = SourceState::new(identity, SourceKind::Journal, config.name.clone(), path);

@@ -1,5 +1,6 @@
 //! One message, and how it is written.
 
+use crate::safe_text::{self, commands};
 use crate::time::Ticks;
 use serde_json::{Map, Value};
 use std::fmt::{self, Write};
@@ -104,7 +105,11 @@ impl Line {
             };
             object.insert((*key).into(), value);
         }
-        format!("{}\n", Value::Object(object))
+        let mut json = Vec::new();
+        // Writing to memory cannot fail, and an object of texts has a JSON.
+        let _ = safe_text::to_json(&mut json, &object);
+        json.push(b'\n');
+        String::from_utf8_lossy(&json).into_owned()
     }
 
     fn add(&mut self, field: &Field, value: Said) {
@@ -163,13 +168,14 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// Without control characters, but for newlines.
+/// Without what would command a terminal, but for newlines.
 fn escaped(text: &str) -> String {
-    if !text.contains(|c: char| c.is_control() && c != '\n') {
+    let is_escaped = |c: char| c != '\n' && (commands(c) || c.is_control());
+    if !text.contains(is_escaped) {
         return text.to_owned();
     }
     text.chars().fold(String::with_capacity(text.len()), |mut escaped, c| {
-        match c.is_control() && c != '\n' {
+        match is_escaped(c) {
             true => escaped.extend(c.escape_default()),
             false => escaped.push(c),
         }
@@ -197,9 +203,9 @@ mod tests {
             component: "daytable::tail".into(),
             message: "cannot read\n<0>file".into(),
             fields: vec![
-                ("path", Said::Shown("/a\x1b[2J".into())),
+                ("path", Said::Shown("/a\x1b[2J\u{9b}\u{202e}".into())),
                 ("count", Said::Shown(7.into())),
-                ("block", Said::Text("a\nb".into())),
+                ("block", Said::Text("a\nb\u{85}\u{2066}\u{61c}".into())),
             ],
         }
     }
@@ -208,7 +214,7 @@ mod tests {
     fn every_line_of_a_message_has_its_priority_and_none_looks_like_another() {
         let now = Ticks::from_date(2026, 11, 21).expect("a date");
         let text = r#"cannot read
-  <0>file path=/a\u{1b}[2J count=7 block="a\nb""#;
+  <0>file path=/a\u{1b}[2J\u{9b}\u{202e} count=7 block="a\nb\u{85}\u{2066}\u{61c}""#;
         assert_eq!(line().render(Form::Journal, now), format!("<4>{}\n", text.replace("\n", "\n<4>")));
         assert_eq!(line().render(Form::Plain, now), format!("2026-11-21T00:00:00Z  WARN {text}\n"));
         assert!(line().render(Form::Terminal, now).ends_with(&format!("{text}\n")));
@@ -216,7 +222,7 @@ mod tests {
             line().render(Form::Json, now),
             concat!(
                 r#"{"time":"2026-11-21T00:00:00Z","level":"warn","message":"cannot read\n<0>file","#,
-                r#""component":"daytable::tail","path":"/a\u001b[2J","count":7,"block":"a\nb"}"#,
+                r#""component":"daytable::tail","path":"/a\u001b[2J\u009b\u202e","count":7,"block":"a\nb\u0085\u2066\u061c"}"#,
                 "\n"
             )
         );

@@ -12,6 +12,7 @@
 
 use crate::net::SocketFile;
 use crate::net::drops::Drops;
+use crate::path_text::PathText;
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -169,8 +170,8 @@ impl Inherited {
     pub fn finish(self) -> Result<(), ActivationError> {
         let tcp = self.tcp.iter().map(|(at, _)| format!("tcp://{at}"));
         let udp = self.udp.iter().map(|(at, _)| format!("udp://{at}"));
-        let streams = self.streams.iter().map(|(at, _)| format!("unix-stream://{}", at.display()));
-        let datagrams = self.datagrams.iter().map(|(at, _)| format!("unix-dgram://{}", at.display()));
+        let streams = self.streams.iter().map(|(at, _)| format!("unix-stream://{}", at.escaped()));
+        let datagrams = self.datagrams.iter().map(|(at, _)| format!("unix-dgram://{}", at.escaped()));
         let left: Vec<String> = tcp.chain(udp).chain(streams).chain(datagrams).collect();
         if left.is_empty() { Ok(()) } else { Err(ActivationError::Unclaimed(left.join(" or "))) }
     }

@@ -6,6 +6,7 @@
 
 mod validity;
 
+use crate::path_text::PathText;
 use crate::watched::{self, Watched};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or is no PEM of what it should be.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.escaped())]
     File {
         /// The file.
         path: PathBuf,
@@ -45,10 +46,10 @@ pub enum TlsError {
         source: pem::Error,
     },
     /// A file without a certificate.
-    #[error("{0}: has no certificate")]
+    #[error("{}: has no certificate", .0.escaped())]
     Empty(PathBuf),
     /// Certificate and key do not go with each other, or are none that can be used.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.escaped())]
     Certificate {
         /// The file of the certificate.
         path: PathBuf,
@@ -56,7 +57,7 @@ pub enum TlsError {
         source: rustls::Error,
     },
     /// Authorities that cannot be used.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.escaped())]
     Authority {
         /// Their file.
         path: PathBuf,

@@ -26,7 +26,7 @@ mod part;
 
 use super::envelope::Envelope;
 use super::learned::{Join, Learned, Reading};
-use super::lines::{Line, Lines, cut_line};
+use super::lines::{Line, Lines, cut_line, without_mark};
 use group::Group;
 use part::{Part, Piece};
 use std::borrow::Cow;
@@ -75,6 +75,16 @@ pub struct Assembler<'a> {
     consumed: usize,
     /// How long what lies behind the last cut waits, where something does.
     open: Option<Duration>,
+    /// Whether the chunk is the beginning of what it is of.
+    is_beginning: bool,
+}
+
+impl RawRecord<'_> {
+    /// The same of a record that a file or body begins with: a byte order mark is no part of it. Where it begins stays.
+    pub fn at_beginning(mut self) -> Self {
+        without_mark(&mut self.text);
+        self
+    }
 }
 
 impl<'a> Assembler<'a> {
@@ -97,12 +107,29 @@ impl<'a> Assembler<'a> {
             ready: VecDeque::new(),
             consumed: 0,
             open: None,
+            is_beginning: false,
         }
+    }
+
+    /// The same where the chunk `is_beginning` of a file or a body, in front of which there may be a byte order mark.
+    pub fn at_beginning(mut self, is_beginning: bool) -> Self {
+        self.is_beginning = is_beginning;
+        if is_beginning {
+            self.lines.begin();
+        }
+        self
     }
 
     /// The next record that is whole; none where there is no other. What is learnt from a record is to be learnt before
     /// the next one is asked for.
     pub fn next(&mut self, learned: &Learned, reading: &Reading) -> Option<RawRecord<'a>> {
+        let record = self.next_record(learned, reading)?;
+        // One of several lines lies in the chunk as it was written.
+        let is_first = self.is_beginning && record.start == 0;
+        Some(if is_first { record.at_beginning() } else { record })
+    }
+
+    fn next_record(&mut self, learned: &Learned, reading: &Reading) -> Option<RawRecord<'a>> {
         if let Some(record) = self.ready.pop_front() {
             return Some(record);
         }

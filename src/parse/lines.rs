@@ -27,12 +27,22 @@ pub(super) struct Lines<'a> {
     text: Option<&'a str>,
     at: usize,
     limit: usize,
+    /// Whether the chunk is the beginning of what it is of.
+    is_beginning: bool,
 }
+
+/// What some programs begin a file with, to say that it is UTF-8: no part of its first line.
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl<'a> Lines<'a> {
     /// Of a chunk that begins at the start of a line; lines longer than `limit` bytes are cut.
     pub(super) fn new(bytes: &'a [u8], limit: usize) -> Lines<'a> {
-        Lines { bytes, text: std::str::from_utf8(bytes).ok(), at: 0, limit }
+        Lines { bytes, text: std::str::from_utf8(bytes).ok(), at: 0, limit, is_beginning: false }
+    }
+
+    /// The chunk is the beginning of a file or a body: a byte order mark there is passed over.
+    pub(super) fn begin(&mut self) {
+        self.is_beginning = true;
     }
 
     /// Goes back or on to a start of a line.
@@ -73,9 +83,22 @@ impl<'a> Iterator for Lines<'a> {
             let length = if rest[..length].ends_with(b"\r") { length - 1 } else { length };
             if length > 0 {
                 let whole = self.text.map(|text| &text[start..start + length]);
-                return Some(Line { end, ..line(start, &rest[..length], whole, self.limit) });
+                let mut line = Line { end, ..line(start, &rest[..length], whole, self.limit) };
+                if self.is_beginning && start == 0 {
+                    without_mark(&mut line.text);
+                }
+                return Some(line);
             }
         }
+    }
+}
+
+/// Takes a byte order mark away from the front of a text.
+pub(super) fn without_mark(text: &mut Cow<'_, str>) {
+    match text {
+        Cow::Borrowed(text) => *text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
+        Cow::Owned(text) if text.starts_with(BYTE_ORDER_MARK) => _ = text.remove(0),
+        Cow::Owned(_) => {}
     }
 }
 

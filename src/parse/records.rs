@@ -42,7 +42,8 @@ impl<R: Read> Records<R> {
         let unfinished = self.buffer.len() - whole;
         let ending = if is_end { Ending::Closed } else { Ending::Open };
         let (reading, learned) = (&self.reading, &mut self.learned);
-        let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, reading, ending);
+        let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, reading, ending)
+            .at_beginning(self.offset == 0);
         while let Some(raw) = records.next(learned, reading) {
             each(self.offset, &raw, learned.record(&raw.text, raw.envelope, reading, seen));
         }

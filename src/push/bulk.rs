@@ -8,10 +8,12 @@
 //!
 //! Each action is answered by itself. What is no action makes the body none, because what follows it cannot be known.
 //! `update` and `delete` are refused: a record is not changed. A document with an `_id` has its row key of that, so that
-//! the same document of the same time is written over itself. The index stays with the record, as `_index`. The instance
+//! the same document of the same time is written over itself by `index`; by `create` it is not written again, and its item
+//! is a 409. `index` always says `created`: whether a document was there is not looked up for it. The index stays with the record, as `_index`. The instance
 //! is the field `host`, under any of its names (`host.name`), else the sender's address.
 
 use super::Refusal;
+use super::ids::Id;
 use super::ingest::TOO_LONG;
 use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
 use crate::parse::{Envelope, Format};
@@ -20,7 +22,9 @@ use memchr::memchr;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// Fields that name the instance.
 const INSTANCE: Instance<'static> = Instance::Named(&["host", "host.name", "host.hostname"]);
@@ -43,6 +47,9 @@ enum Action<'a> {
     Delete(Target<'a>),
 }
 
+/// Why a `create` is refused.
+pub(super) const EXISTS: &str = "a document of this id is there already";
+
 /// Why a body is refused with a name that no index or document has.
 const NO_INDEX: &str = "an index has a name of at most 255 bytes, a document an id of at most 512";
 
@@ -60,7 +67,19 @@ struct Target<'a> {
 pub(super) struct Items {
     pub(super) json: String,
     pub(super) has_errors: bool,
+    /// Documents with an id of their own, which no other request may write at the same time.
+    pub(super) ids: HashSet<Id>,
+    /// Those that are to be created, with the place of their answer in `json`.
+    pub(super) creates: Vec<(Id, Range<usize>)>,
 }
+
+/// How the answer to a document ends that is written.
+const CREATED: &str = ",\"status\":201,\"result\":\"created\"}}";
+/// How the answer to a `create` ends whose document is there.
+const CONFLICT: &str = concat!(
+    ",\"status\":409,\"error\":{\"type\":\"version_conflict_engine_exception\",",
+    "\"reason\":\"version conflict, document already exists\"}}}"
+);
 
 /// Takes a decoded body apart; `index` is that of the path.
 pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) -> Result<Items, Refusal> {
@@ -115,14 +134,42 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
             .id
             .map(|id| taking.key_of_name(&[to.as_deref().unwrap_or_default().as_bytes(), id.get().as_bytes()]))
             .transpose()?;
-        let (identity, position) = key.unwrap_or_else(|| taking.key_of(number));
-        items.put(name, &target, index, 201, (identity, position), |json| json.push_str(",\"result\":\"created\""));
-        taking.write(number, INSTANCE, record, Some((identity, position)));
+        let id = key.unwrap_or_else(|| taking.key_of(number));
+        let is_new = key.is_none() || items.ids.insert(id);
+        let begin = items.json.len();
+        items.put(name, &target, index, 201, id, |json| json.push_str(",\"result\":\"created\""));
+        let answer = begin..items.json.len();
+        if name == "create" && key.is_some() {
+            if !is_new {
+                items.conflict(std::slice::from_ref(&answer));
+                taking.refuse(number, EXISTS);
+                continue;
+            }
+            items.creates.push((id, answer));
+        }
+        taking.write(number, INSTANCE, record, Some(id));
     }
     Ok(items)
 }
 
 impl Items {
+    /// Has the answers at these places, which are in their order, say that the document is there already.
+    pub(super) fn conflict(&mut self, answers: &[Range<usize>]) {
+        if answers.is_empty() {
+            return;
+        }
+        self.has_errors = true;
+        let (mut json, mut at) = (String::with_capacity(self.json.len() + answers.len() * CONFLICT.len()), 0);
+        for answer in answers {
+            let whole = &self.json[at..answer.end];
+            json.push_str(whole.strip_suffix(CREATED).unwrap_or(whole));
+            json.push_str(CONFLICT);
+            at = answer.end;
+        }
+        json.push_str(&self.json[at..]);
+        self.json = json;
+    }
+
     fn refuse(
         &mut self,
         taking: &mut Taking<'_>,

@@ -5,7 +5,7 @@
 //! block, as Loki's clients send it, and the framed stream of others) are told apart by their first bytes.
 
 use super::{Hold, Refusal};
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, BufRead, Read};
 
@@ -13,6 +13,9 @@ use std::io::{self, BufRead, Read};
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// Bytes that are decoded at once.
 const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of a decoded body up to which memory grows with what comes out. What is longer is decoded twice: once to see how
+/// long it is, and again into memory of that length. A memory that grows is there twice whenever it grows.
+const GROWN_BYTES_MAX: usize = 4 << 20;
 /// What a framed stream of snappy begins with.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\x00\x00sNaPpY";
 
@@ -33,6 +36,16 @@ pub enum Encoding {
 }
 
 impl Encoding {
+    /// Bytes that a decoder has besides what comes out of it.
+    pub const fn window_bytes(self) -> usize {
+        match self {
+            Encoding::Identity => 0,
+            Encoding::Gzip | Encoding::Deflate => 128 << 10,
+            Encoding::Zstd => (1 << ZSTD_WINDOW_LOG_MAX) + (1 << 20),
+            Encoding::Snappy => 256 << 10,
+        }
+    }
+
     /// By the value of the header.
     ///
     /// # Errors
@@ -60,23 +73,59 @@ pub fn decode(body: Vec<u8>, encoding: Encoding, bytes_max: usize, hold: &mut Ho
     match encoding {
         Encoding::Identity if body.len() > bytes_max => Err(too_large(bytes_max)),
         Encoding::Identity => Ok(body),
-        Encoding::Snappy if !body.starts_with(SNAPPY_STREAM) => unblock(&body, bytes_max, hold),
+        Encoding::Snappy if !body.starts_with(SNAPPY_STREAM) => unblock(&body, bytes_max, |bytes| hold.more(bytes)),
         _ => {
-            let mut decoded = Vec::new();
-            let mut reader = reader(&*body, encoding).map_err(undecodable)?;
-            loop {
-                let before = decoded.len();
-                let read = reader.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut decoded).map_err(undecodable)?;
-                if read == 0 {
-                    return Ok(decoded);
-                }
-                if before + read > bytes_max {
-                    return Err(too_large(bytes_max));
-                }
-                hold.more(read)?;
-            }
+            let before = hold.held();
+            // Where there is little room at all, a window is not to keep small bodies out.
+            hold.more(encoding.window_bytes().min(hold.left_at_best() / 4))?;
+            let decoded = unpack(&body, encoding, bytes_max, hold)?;
+            hold.keep(before + decoded.capacity());
+            Ok(decoded)
         }
     }
+}
+
+/// What comes out of a reader, in memory that `hold` has room for.
+fn unpack(body: &[u8], encoding: Encoding, bytes_max: usize, hold: &mut Hold) -> Result<Vec<u8>, Refusal> {
+    let mut decoded = Vec::new();
+    let mut input = reader(body, encoding).map_err(undecodable)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut length = 0;
+    loop {
+        let read = match input.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(undecodable)?,
+        };
+        length += read;
+        if length > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        if read == 0 && length <= GROWN_BYTES_MAX {
+            return Ok(decoded);
+        }
+        if read == 0 {
+            break;
+        }
+        if length > GROWN_BYTES_MAX {
+            // It is counted from here on.
+            decoded = Vec::new();
+            continue;
+        }
+        if length > decoded.capacity() {
+            let (had, room) = (decoded.capacity(), length.next_power_of_two().min(GROWN_BYTES_MAX));
+            hold.more(room)?;
+            decoded.reserve_exact(room - decoded.len());
+            hold.keep(hold.held() - had);
+        }
+        decoded.extend_from_slice(&piece[..read]);
+    }
+    drop(input);
+    hold.more(length)?;
+    decoded.reserve_exact(length);
+    // The same bytes come out again, and not one more.
+    let input = reader(body, encoding).map_err(undecodable)?;
+    input.take(length as u64).read_to_end(&mut decoded).map_err(undecodable)?;
+    Ok(decoded)
 }
 
 /// What comes out of a reader, as it comes. A block of snappy is none that could be read so.
@@ -87,7 +136,7 @@ pub fn decode(body: Vec<u8>, encoding: Encoding, bytes_max: usize, hold: &mut Ho
 pub fn reader<'a>(mut body: impl BufRead + 'a, encoding: Encoding) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match encoding {
         Encoding::Identity => Box::new(body),
-        Encoding::Gzip => Box::new(MultiGzDecoder::new(body)),
+        Encoding::Gzip => Box::new(Members { member: Some(GzDecoder::new(body)) }),
         Encoding::Deflate => {
             // RFC 1950, 2.2: the method is 8, and the first two bytes are a multiple of 31.
             let is_zlib = match body.fill_buf()? {
@@ -104,6 +153,47 @@ pub fn reader<'a>(mut body: impl BufRead + 'a, encoding: Encoding) -> io::Result
         }
         Encoding::Snappy => Box::new(snap::read::FrameDecoder::new(body)),
     })
+}
+
+/// The members of a gzip file one behind another, and zeros behind the last of them, as tapes and some programs pad it: gzip(1)
+/// reads such a file without a word.
+struct Members<R> {
+    /// None behind the last one.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            let Some(mut body) = self.member.take().map(GzDecoder::into_inner) else { break };
+            let mut is_padded = false;
+            loop {
+                let input = body.fill_buf()?;
+                let zeros = input.iter().take_while(|byte| **byte == 0).count();
+                let (is_over, has_more) = (input.is_empty(), zeros < input.len());
+                body.consume(zeros);
+                is_padded |= zeros > 0;
+                if is_over {
+                    return Ok(0);
+                }
+                if has_more && is_padded {
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "there is more behind the zeros behind a member",
+                    ));
+                }
+                if has_more {
+                    self.member = Some(GzDecoder::new(body));
+                    break;
+                }
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// Flate2's own readers take a stream for whole that ends before its end.
@@ -134,7 +224,11 @@ impl<R: BufRead> Read for Inflate<R> {
 }
 
 /// A block of snappy, which says first how long it will be.
-pub(super) fn unblock(body: &[u8], bytes_max: usize, hold: &mut Hold) -> Result<Vec<u8>, Refusal> {
+pub(super) fn unblock(
+    body: &[u8],
+    bytes_max: usize,
+    more: impl FnOnce(usize) -> Result<(), Refusal>,
+) -> Result<Vec<u8>, Refusal> {
     let failed = |error: snap::Error| Refusal::bad(format!("the body is no snappy: {error}"));
     let length = snap::raw::decompress_len(body).map_err(failed)?;
     if length > bytes_max {
@@ -144,7 +238,7 @@ pub(super) fn unblock(body: &[u8], bytes_max: usize, hold: &mut Hold) -> Result<
     if length / 64 > body.len() {
         return Err(Refusal::bad("the body is no snappy: it claims more than it can hold"));
     }
-    hold.more(length)?;
+    more(length)?;
     snap::raw::Decoder::new().decompress_vec(body).map_err(failed)
 }
 
@@ -216,10 +310,42 @@ pub(crate) mod tests {
             assert!(matches!(decoded(&body, encoding, 1 << 20), Err(Refusal::TooLarge(_))), "{encoding:?}");
             let mut hold = Bodies::new(1 << 20).hold();
             let full = decode(body, encoding, usize::MAX, &mut hold);
-            assert!(encoding == Encoding::Identity || matches!(full, Err(Refusal::Busy(_))), "{encoding:?}");
+            assert!(encoding == Encoding::Identity || matches!(full, Err(Refusal::TooLarge(_))), "{encoding:?}");
         }
         // It claims 4 GiB in five bytes.
         assert!(decoded(b"\xff\xff\xff\xff\x0f", Encoding::Snappy, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn zeros_behind_a_gzip_file_are_padding_and_nothing_else_is() {
+        let two = [gzip(b"one "), gzip(b"two")].concat();
+        for zeros in [1, 7, 512, 300_000] {
+            let padded = [two.clone(), vec![0; zeros]].concat();
+            assert_eq!(decoded(&padded, Encoding::Gzip, 100).as_deref(), Ok(&b"one two"[..]), "{zeros} zeros");
+            assert!(decoded(&[padded, b"x".to_vec()].concat(), Encoding::Gzip, 100).is_err());
+        }
+        for other in [&[0; 20][..], b"", b"\0\0rubbish"] {
+            assert!(decoded(other, Encoding::Gzip, 100).is_err(), "{other:?}");
+        }
+        assert!(decoded(&[two, b"rubbish".to_vec()].concat(), Encoding::Gzip, 100).is_err());
+    }
+
+    #[test]
+    fn what_is_decoded_twice_is_what_is_decoded_once_and_has_room_for_itself_alone() {
+        for length in [GROWN_BYTES_MAX - 1, GROWN_BYTES_MAX, GROWN_BYTES_MAX + 1, 3 * GROWN_BYTES_MAX] {
+            let bytes: Vec<u8> = (0..length).map(|n| (n / 1000) as u8).collect();
+            for (encoding, body) in all(&bytes).into_iter().filter(|(encoding, _)| *encoding != Encoding::Identity) {
+                let bodies = Bodies::new(1 << 30);
+                let mut hold = bodies.hold();
+                let whole = decode(body, encoding, length, &mut hold).expect("within its limit");
+                assert!(whole == bytes, "{encoding:?} {length}");
+                assert!(
+                    (length..=GROWN_BYTES_MAX.max(length)).contains(&bodies.held()),
+                    "{encoding:?} {}",
+                    bodies.held()
+                );
+            }
+        }
     }
 
     #[test]

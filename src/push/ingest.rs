@@ -102,7 +102,7 @@ pub(super) fn take(body: &[u8], media: &str, taking: &mut Taking<'_>) -> Result<
 fn lines(body: &[u8], taking: &mut Taking<'_>, is_strict: bool) -> Result<(), Refusal> {
     let (any, objects) = taking.readings();
     let reading = if is_strict { objects } else { any };
-    let mut assembler = Assembler::new(body, 0, RECORD_BYTES_MAX, reading, Ending::Closed);
+    let mut assembler = Assembler::new(body, 0, RECORD_BYTES_MAX, reading, Ending::Closed).at_beginning(true);
     while let Some(raw) = assembler.next(taking.learned(), reading) {
         let index = taking.begin()?;
         let RawRecord { text, envelope, cut, is_invalid, .. } = &raw;
@@ -122,8 +122,7 @@ fn lines(body: &[u8], taking: &mut Taking<'_>, is_strict: bool) -> Result<(), Re
 
 /// Takes an array, or objects one behind another.
 fn json(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    // Bytes that are no UTF-8 are within a text, where U+FFFD may stand for them.
-    let text = String::from_utf8_lossy(body);
+    let text = taking.text_of(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))?;
     let is_invalid = matches!(text, Cow::Owned(_));
     let mut refused = None;
     let read = if text.trim_ascii_start().starts_with('[') {

@@ -29,10 +29,12 @@ mod counters;
 pub mod elastic;
 mod encoding;
 mod hold;
+mod ids;
 mod ingest;
 pub mod journal;
 mod loki;
 mod otlp;
+mod raws;
 mod refusal;
 mod request;
 mod sender;
@@ -45,6 +47,7 @@ pub use answer::{Answer, refused};
 pub use counters::EndpointCounters;
 pub use encoding::{Encoding, decode, reader};
 pub use hold::{Bodies, Hold};
+pub use ids::Stored;
 pub use refusal::Refusal;
 pub(crate) use request::Setting;
 pub use request::{Endpoint, Limits, Request};
@@ -53,12 +56,15 @@ pub use taking::RECORD_BYTES_MAX;
 
 use crate::batch::Batch;
 use crate::live::Live;
+use crate::memory;
 use crate::parse::Reading;
 use crate::route::Router;
 use crate::rows::{Tally, count, random_identity};
 use crate::store::{self, Done, Intake, Once, Outcome, Submission};
 use crate::time::{self, Ticks};
 use answer::Reply;
+use bulk::Items;
+use ids::{Ids, Reserved, without_standing};
 use request::{essence, identity_of, once};
 use std::io::{BufRead, Read};
 use std::sync::Arc;
@@ -68,11 +74,16 @@ use std::time::{Duration, Instant};
 use taking::{Gathered, Taking};
 use tokio::sync::Semaphore;
 
+/// Bytes of a body from which on its memory is given back at once, before others may have the room.
+const GIVEN_BACK_BYTES: usize = 1 << 20;
+
 /// Takes what is pushed. One for all listeners.
 pub struct Push {
     setting: Live<Setting>,
     bodies: Live<Bodies>,
     intake: Intake,
+    stored: Arc<dyn Stored>,
+    ids: Ids,
     host: String,
     turns: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
@@ -85,6 +96,7 @@ pub struct Taken {
     newest: Option<Ticks>,
     once: Option<Once>,
     pending: Pending,
+    reserved: Reserved,
 }
 
 /// What is left to do for a request once its commit is known.
@@ -126,16 +138,25 @@ impl Pending {
 }
 
 impl Push {
-    /// Takes what is pushed to `intake`, by these tables. `host` is who sends over the unix socket.
-    pub fn new(router: Router, reading: Reading, limits: Limits, host: String, intake: Intake) -> Push {
+    /// Takes what is pushed to `intake`, by these tables. `host` is who sends over the unix socket, `stored` says what stands.
+    pub fn new(
+        router: Router,
+        reading: Reading,
+        limits: Limits,
+        host: String,
+        intake: Intake,
+        stored: Arc<dyn Stored>,
+    ) -> Push {
         // One that waits for the store while another is taken apart; more would only share the cores.
         let turns = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
         Push {
-            bodies: Live::new(Bodies::new(limits.bodies_bytes_max)),
+            bodies: Live::new(Bodies::within(limits.bodies_bytes_max)),
             turns: Arc::new(Semaphore::new(turns)),
             uploads: Arc::new(Semaphore::new(limits.uploads_max)),
             setting: Live::new(Setting::new(router, reading, limits)),
             intake,
+            stored,
+            ids: Ids::default(),
             host,
             counters: Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source())),
         }
@@ -145,7 +166,7 @@ impl Push {
     pub fn change(&self, reading: Reading, limits: Limits) {
         let before = self.setting.now();
         if before.limits.bodies_bytes_max != limits.bodies_bytes_max {
-            self.bodies.set(Bodies::new(limits.bodies_bytes_max));
+            self.bodies.set(Bodies::within(limits.bodies_bytes_max));
         }
         self.setting.set(Setting::new(before.router.clone(), reading, limits));
     }
@@ -192,28 +213,76 @@ impl Push {
     /// Why nothing of it is taken.
     pub fn take(&self, request: &Request, body: Vec<u8>, hold: &mut Hold, since: Instant) -> Result<Taken, Refusal> {
         let setting = &*self.setting.now();
+        hold.wait_for(setting.limits.turn_wait);
         let body = decode(body, request.encoding, setting.limits.decoded_bytes_max, hold)?;
         let once = request.key.as_deref().map(|key| once(request, key, &body));
         let identity = once.as_ref().map_or_else(random_identity, identity_of);
-        let mut taking = Taking::new(setting, request, identity, time::now());
-        let reply = take_body(request, &body, setting, hold, &mut taking)?;
-        let Gathered { batches, newest, tally, taken, refused, reasons, .. } = taking.gather();
-        let reply = reply(reasons);
+        let mut taking = Taking::new(setting, request, identity, time::now()).within(hold, body.len())?;
+        let made = take_body(request, &body, setting, &mut taking)?;
+        let rows_memory = taking.memory();
+        let Gathered { mut batches, newest, tally, mut taken, mut refused, reasons, .. } = taking.gather();
+        let (reply, reserved) = match made {
+            Made::Reply(reply) => (reply(reasons), Reserved::default()),
+            Made::Bulk(mut items) => {
+                let (reserved, standing) = self.leave_standing(&mut items, &mut batches, once.as_ref(), setting)?;
+                tally.records.fetch_sub(standing.into(), std::sync::atomic::Ordering::Relaxed);
+                (taken, refused) = (taken.saturating_sub(standing), refused + standing);
+                (Reply::Bulk(items), reserved)
+            }
+        };
         let once = once.map(|once| Once { answer: crate::store::Answer { records: taken, refused }, ..once });
         let bytes = body.len() as u64;
+        // Of the body nothing is needed any more; its rows stay until they are on disk.
+        drop(body);
+        if hold.held() > rows_memory + GIVEN_BACK_BYTES {
+            memory::give_back();
+        }
+        hold.keep(rows_memory);
         let pending = Pending { endpoint: request.endpoint, tally, bytes, taken, refused, reply, since };
-        Ok(Taken { batches, newest, once, pending })
+        Ok(Taken { batches, newest, once, pending, reserved })
+    }
+
+    /// Reserves the ids of a bulk, and takes out those documents that are to be created and stand already: how many there are.
+    /// Of a repeat none is, for it is its own documents that stand.
+    fn leave_standing(
+        &self,
+        items: &mut Items,
+        batches: &mut Vec<Batch>,
+        once: Option<&Once>,
+        setting: &Setting,
+    ) -> Result<(Reserved, u32), Refusal> {
+        let reserved = self.ids.reserve(std::mem::take(&mut items.ids), setting.limits.turn_wait)?;
+        let creates = std::mem::take(&mut items.creates);
+        let unread = |error: store::StoreError| {
+            tracing::error!(%error, "failed to look for documents that are to be created");
+            Refusal::Busy("the store cannot be asked which documents are there")
+        };
+        let is_repeat =
+            once.is_some_and(|once| !creates.is_empty() && self.stored.knows(once).is_ok_and(|knows| knows));
+        if creates.is_empty() || is_repeat {
+            return Ok((reserved, 0));
+        }
+        let ids = creates.iter().map(|(id, _)| *id).collect();
+        let standing = without_standing(batches, &ids, &*self.stored).map_err(unread)?;
+        let answers: Vec<_> =
+            creates.into_iter().filter(|(id, _)| standing.contains(id)).map(|(_, answer)| answer).collect();
+        items.conflict(&answers);
+        Ok((reserved, u32::try_from(answers.len()).unwrap_or(u32::MAX)))
     }
 
     /// Hands rows over, and has `told` called once it is known what became of them: at once where there are none. Waits
     /// while the store does not keep up.
     pub fn submit(&self, taken: Taken, told: impl FnOnce(Pending, Outcome) + Send + 'static) {
-        let Taken { batches, newest, once, pending } = taken;
+        let Taken { batches, newest, once, pending, reserved } = taken;
         if batches.is_empty() {
             return told(pending, Outcome::Committed);
         }
         let taken = self.taken(pending.endpoint, &batches);
-        let done = Done::with_outcome(move |outcome| told(pending, outcome));
+        let done = Done::with_outcome(move |outcome| {
+            // Readers see the commit: who looks for these documents finds them.
+            drop(reserved);
+            told(pending, outcome);
+        });
         // Whatever is in the way, the submission is dropped, which tells that it is not committed.
         let _ = self.intake.submit(Submission {
             batches,
@@ -253,6 +322,8 @@ impl Push {
     /// Why it ended early; what came before may be committed all the same.
     pub fn take_journal(&self, request: &Request, body: impl BufRead) -> Result<Answer, Refusal> {
         let counters = self.counters_of(Endpoint::Journal);
+        let mut hold = self.bodies().hold();
+        hold.more(request.encoding.window_bytes().min(hold.left_at_best() / 4))?;
         let undecodable = |error| Refusal::bad(format!("the body cannot be decoded: {error}"));
         let reader = reader(body, request.encoding).map_err(undecodable)?;
         let body = Counted { reader, counter: &counters.bytes, sender: &request.sender };
@@ -303,17 +374,18 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
+/// What a body was made into, besides rows.
+enum Made {
+    Reply(ReplyOf),
+    /// The answers to its actions, as far as the store has not been asked.
+    Bulk(Items),
+}
+
 /// What makes an answer, once it is known which records were refused.
 type ReplyOf = Box<dyn FnOnce(Vec<(usize, std::borrow::Cow<'static, str>)>) -> Reply>;
 
-fn take_body(
-    request: &Request,
-    body: &[u8],
-    setting: &Setting,
-    hold: &mut Hold,
-    taking: &mut Taking<'_>,
-) -> Result<ReplyOf, Refusal> {
-    Ok(match request.endpoint {
+fn take_body(request: &Request, body: &[u8], setting: &Setting, taking: &mut Taking<'_>) -> Result<Made, Refusal> {
+    Ok(Made::Reply(match request.endpoint {
         Endpoint::Ingest => {
             ingest::take(body, &request.media, taking)?;
             Box::new(Reply::Ingest)
@@ -324,17 +396,17 @@ fn take_body(
             Box::new(move |reasons| Reply::Otlp(form, reasons))
         }
         Endpoint::Loki => {
-            loki::take(body, &request.media, setting, hold, taking)?;
+            loki::take(body, &request.media, setting, taking)?;
             Box::new(|_| Reply::Loki)
         }
         Endpoint::Bulk => {
             let items = bulk::take(body, request.index.as_deref(), taking)?;
-            Box::new(|_| Reply::Bulk(items))
+            return Ok(Made::Bulk(items));
         }
         Endpoint::Journal => {
             return Err(Refusal::bad("a journal is read as it comes"));
         }
-    })
+    }))
 }
 
 /// Takes any bytes apart as each endpoint would, for tests and fuzzers: how many records there are.
@@ -365,7 +437,8 @@ pub(crate) fn trial(
         return Ok(records);
     }
     let body = decode(bytes.to_vec(), encoding, setting.limits.decoded_bytes_max, &mut hold)?;
-    let mut taking = Taking::new(setting, &request, 7, Ticks::from_date(2026, 11, 21).unwrap_or_default());
-    let _reply = take_body(&request, &body, setting, &mut hold, &mut taking)?;
+    let taking = Taking::new(setting, &request, 7, Ticks::from_date(2026, 11, 21).unwrap_or_default());
+    let mut taking = taking.within(&mut hold, body.len())?;
+    let _reply = take_body(&request, &body, setting, &mut taking)?;
     Ok(taking.gather().taken as usize)
 }

@@ -1,7 +1,7 @@
 //! One request on its way: its records become rows one by one, what is refused alone is noted with its index.
 
 use super::request::hash;
-use super::{Refusal, Request, Setting};
+use super::{Hold, Refusal, Request, Setting};
 use crate::batch::Batch;
 use crate::key::POSITION_MAX;
 use crate::parse::{Envelope, Format, Learned, Parsed, Reading};
@@ -15,6 +15,8 @@ use std::borrow::Cow;
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 /// Refused records whose index and reason are told.
 const REASONS_TOLD: usize = 10;
+/// Bytes of room that rows take at once where they need more than was foreseen.
+const ROOM_STEP: usize = 1 << 20;
 
 /// The records of a request so far.
 pub(crate) struct Taking<'p> {
@@ -24,6 +26,10 @@ pub(crate) struct Taking<'p> {
     /// The time of arrival.
     pub(super) now: Ticks,
     rows: Rows,
+    /// What the room for the rows is taken of.
+    hold: Option<&'p mut Hold>,
+    /// Bytes of room that the rows have.
+    room: usize,
     lanes: Lanes,
     learned: Learned,
     pub(super) tally: Tally,
@@ -80,6 +86,8 @@ impl<'p> Taking<'p> {
             identity,
             now,
             rows,
+            hold: None,
+            room: 0,
             lanes: Lanes::default(),
             learned: Learned::default(),
             tally: Tally::default(),
@@ -87,6 +95,47 @@ impl<'p> Taking<'p> {
             refused: 0,
             reasons: Vec::new(),
         }
+    }
+
+    /// Takes room for what the body becomes of `hold`: at once so much as it has bytes, which is what is usual, and more where
+    /// that is not enough. So it is seen before the work whether there is room for it.
+    ///
+    /// # Errors
+    ///
+    /// Where there is not that much.
+    pub(super) fn within(mut self, hold: &'p mut Hold, body_bytes: usize) -> Result<Taking<'p>, Refusal> {
+        let room = body_bytes.min(hold.left_at_best());
+        hold.more(room)?;
+        (self.hold, self.room) = (Some(hold), room);
+        Ok(self)
+    }
+
+    /// Takes room for bytes that are no rows.
+    pub(super) fn make_room(&mut self, bytes: usize) -> Result<(), Refusal> {
+        self.hold.as_mut().map_or(Ok(()), |hold| hold.more(bytes))
+    }
+
+    /// A body as text. Bytes that are no UTF-8 are within a text of it, where U+FFFD may stand for them: three bytes for each,
+    /// at worst.
+    pub(super) fn text_of<'b>(&mut self, body: &'b [u8]) -> Result<Cow<'b, str>, Refusal> {
+        if let Ok(text) = std::str::from_utf8(body) {
+            return Ok(Cow::Borrowed(text));
+        }
+        self.make_room(body.len().saturating_mul(3))?;
+        Ok(String::from_utf8_lossy(body))
+    }
+
+    /// Has room for the rows so far, and for one record more.
+    fn cover_rows(&mut self) -> Result<(), Refusal> {
+        let Some(hold) = &mut self.hold else { return Ok(()) };
+        let wanted = self.rows.memory();
+        if wanted > self.room {
+            let ahead = ROOM_STEP.min(wanted / 4);
+            let more = (wanted - self.room + ahead).min(hold.left_at_best()).max(wanted - self.room);
+            hold.more(more)?;
+            self.room += more;
+        }
+        Ok(())
     }
 
     /// Begins the next record, and gives its index.
@@ -98,6 +147,7 @@ impl<'p> Taking<'p> {
             let most = self.setting.limits.rows_bytes_max();
             return Err(Refusal::TooLarge(format!("{most} bytes in the rows of a request")));
         }
+        self.cover_rows()?;
         self.index += 1;
         Ok(self.index - 1)
     }
@@ -195,6 +245,11 @@ impl<'p> Taking<'p> {
     /// Bytes of the rows so far.
     pub(super) fn bytes(&self) -> usize {
         self.rows.bytes()
+    }
+
+    /// Bytes that the rows so far take in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.rows.memory()
     }
 
     /// What there is, and begins anew behind it.

@@ -1,5 +1,6 @@
 //! What is shown of day-tables, of sources and of listeners, in the one JSON form that the command line and the reading API share.
 
+use crate::path_text;
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus, TableSummary};
 use crate::time::Ticks;
 use serde::{Deserialize, Serialize};
@@ -99,7 +100,9 @@ impl ShownListener {
 pub struct ShownSource {
     /// The name of its config block.
     pub block: String,
-    /// Where its file was seen last; the folder of a journal, or `journal` for this host's.
+    /// Where its file was seen last; the folder of a journal, or `journal` for this host's. Bytes of a name that are no UTF-8
+    /// are written `\xFF`.
+    #[serde(serialize_with = "path_text::serialize")]
     pub path: PathBuf,
     /// The 16 hex digits of its row keys.
     pub identity: String,

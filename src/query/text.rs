@@ -10,6 +10,7 @@
 
 use super::record::Record;
 use crate::record::Level;
+use crate::safe_text::Shown;
 use std::fmt;
 
 /// Shows a record as one line without its newline; with `colour`, in the colours that every terminal has.
@@ -54,34 +55,6 @@ fn colour_of(level: Option<Level>) -> &'static str {
     }
 }
 
-/// Shows text that others wrote, so that it takes one line and commands nothing.
-pub struct Shown<'t>(pub &'t str);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        while let Some(at) = rest.find(commands) {
-            f.write_str(&rest[..at])?;
-            let mut chars = rest[at..].chars();
-            match chars.next() {
-                Some('\n') => f.write_str("\\n")?,
-                Some('\r') => f.write_str("\\r")?,
-                Some(c) if u32::from(c) < 0x100 => write!(f, "\\x{:02x}", u32::from(c))?,
-                Some(c) => write!(f, "\\u{{{:04x}}}", u32::from(c))?,
-                None => {}
-            }
-            rest = chars.as_str();
-        }
-        f.write_str(rest)
-    }
-}
-
-/// Whether a character does something instead of being shown.
-fn commands(c: char) -> bool {
-    c != '\t' && c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,19 +88,6 @@ mod tests {
         );
         let bare = read_back(&crate::record::Record::default());
         assert_eq!(line(&bare), "2026-11-21T00:00:00.123Z -     web-17");
-    }
-
-    #[test]
-    fn what_would_command_a_terminal_is_shown_instead() {
-        for (text, shown) in [
-            ("\x1b[31mred\x07", r"\x1b[31mred\x07"),
-            ("a\u{9b}31mb\u{7f}", r"a\x9b31mb\x7f"),
-            ("a\r\nb\u{2028}c\0", r"a\r\nb\u{2028}c\x00"),
-            ("\u{202e}txt.exe\u{2069}", r"\u{202e}txt.exe\u{2069}"),
-            ("tab\tand größe", "tab\tand größe"),
-        ] {
-            assert_eq!(Shown(text).to_string(), shown);
-        }
     }
 
     #[test]

@@ -400,6 +400,11 @@ impl Catalogue {
         self.sql(once::outcome_of(&self.connection, once))
     }
 
+    /// Whether a submission with this key was committed.
+    pub(crate) fn knows(&self, once: &Once) -> Result<bool, StoreError> {
+        Ok(self.outcome_of(once)?.is_some())
+    }
+
     /// The commit point of commit `seq`. Says how many idempotency keys are left, where it brought some.
     pub(super) fn commit<'s>(
         &mut self,

@@ -6,6 +6,7 @@ use super::StoreError;
 use super::day::DayFile;
 use super::open::SET_ASIDE;
 use super::sqlite;
+use crate::path_text::PathText;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -111,7 +112,7 @@ fn run(work: &mpsc::Receiver<Task>, shared: &Shared) {
         match task {
             Task::Checkpoint(path) => {
                 if let Err(error) = checkpoint(&path) {
-                    tracing::error!(path = %path.display(), %error, "failed to move the journal into its database");
+                    tracing::error!(path = %path.escaped(), %error, "failed to move the journal into its database");
                     shared.failed.store(true, Ordering::Release);
                 }
                 shared.queued().remove(&path);
@@ -147,7 +148,7 @@ fn sweep(trash: &Path) {
             continue;
         }
         if let Err(error) = std::fs::remove_file(entry.path()) {
-            tracing::warn!(path = %entry.path().display(), %error, "failed to remove what was dropped");
+            tracing::warn!(path = %entry.path().escaped(), %error, "failed to remove what was dropped");
         }
     }
 }

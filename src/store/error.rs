@@ -1,19 +1,20 @@
 //! What can go wrong with a data folder, by what the caller can do about it.
 
 use super::catalogue::{Unread, unread_in};
+use crate::path_text::PathText;
 use std::path::PathBuf;
 
 /// A failure of the store. The text reads well after "failed to …: ".
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process writes here: wait for it, or go through its socket.
-    #[error("{0} is in use by another daytable (process {1})")]
+    #[error("{at} is in use by another daytable (process {1})", at = .0.escaped())]
     Locked(PathBuf, String),
     /// There is nothing here to read.
-    #[error("{0} is no data folder of daytable: it has no catalog.db")]
+    #[error("{} is no data folder of daytable: it has no catalog.db", .0.escaped())]
     NoStore(PathBuf),
     /// Written by a newer daytable: take that one, or a newer one.
-    #[error("{path} has format {found}, this daytable knows {known} and older: use a newer daytable")]
+    #[error("{} has format {found}, this daytable knows {known} and older: use a newer daytable", .path.escaped())]
     NewerFormat {
         /// The catalogue.
         path: PathBuf,
@@ -23,7 +24,7 @@ pub enum StoreError {
         known: i64,
     },
     /// A file that is not ours stands where one of ours belongs.
-    #[error("{0} is not a file of daytable's: {1}")]
+    #[error("{at} is not a file of daytable's: {1}", at = .0.escaped())]
     Foreign(PathBuf, String),
     /// The folder, or a file in it, is not what this process opened: somebody removed, renamed or replaced it meanwhile. What
     /// would be written now is read by nobody.
@@ -33,7 +34,7 @@ pub enum StoreError {
     Displaced(PathBuf, &'static str),
     /// The catalogue and a file do not belong together.
     #[error(
-        "{path} does not belong to this catalogue: {what}; nothing was changed. If one of them is from a backup, bring back the other as well, or run `daytable repair --data {data}`"
+        "{} does not belong to this catalogue: {what}; nothing was changed. If one of them is from a backup, bring back the other as well, or run `daytable repair --data {}`", .path.escaped(), .data.escaped()
     )]
     Mismatch {
         /// The file.
@@ -44,7 +45,7 @@ pub enum StoreError {
         data: PathBuf,
     },
     /// A page whose bytes are not what was written.
-    #[error("page {page} of {path} is damaged: {what}")]
+    #[error("page {page} of {} is damaged: {what}", .path.escaped())]
     Damaged {
         /// The day's file.
         path: PathBuf,
@@ -54,7 +55,7 @@ pub enum StoreError {
         what: String,
     },
     /// A sealed file whose bytes are not what was written.
-    #[error("{path} is damaged: {place}: {what}")]
+    #[error("{} is damaged: {place}: {what}", .path.escaped())]
     SealedDamaged {
         /// The file.
         path: PathBuf,
@@ -65,7 +66,7 @@ pub enum StoreError {
     },
     /// What sources moved in a commit is not what was written. Without it they are where they were before.
     #[error(
-        "{path}: what sources moved in {which} is damaged: {what}. A daemon that runs writes it anew by itself; where none does, run `daytable repair --data {data}`, which leaves it out and keeps all else"
+        "{}: what sources moved in {which} is damaged: {what}. A daemon that runs writes it anew by itself; where none does, run `daytable repair --data {}`, which leaves it out and keeps all else", .path.escaped(), .data.escaped()
     )]
     MovesDamaged {
         /// The catalogue.
@@ -81,10 +82,10 @@ pub enum StoreError {
     #[error("there is no table {0}")]
     TableGone(String),
     /// The disk is full.
-    #[error("the disk that holds {0} is full")]
+    #[error("the disk that holds {} is full", .0.escaped())]
     Full(PathBuf),
     /// SQLite says no.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.escaped())]
     Sqlite {
         /// The file.
         path: PathBuf,
@@ -92,7 +93,7 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// The system says no.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.escaped())]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -143,7 +144,7 @@ impl StoreError {
                     let data = path.parent().unwrap_or(&path).into();
                     StoreError::MovesDamaged { path, which, what, data }
                 }
-                Ok(newer) => StoreError::Refused(format!("{}: {newer}", path.display())),
+                Ok(newer) => StoreError::Refused(format!("{}: {newer}", path.escaped())),
                 Err(source) => StoreError::Sqlite { path, source },
             },
         }

@@ -11,6 +11,7 @@ use super::open::{Layout, Opening, discard, manifest_of};
 use super::private::sync;
 use super::sealed::is_sealed;
 use super::unnamed::{Unnamed, What};
+use crate::path_text::PathText;
 
 /// What the name of a file ends in that is still being written.
 pub(crate) const PARTIAL: &str = ".partial";
@@ -38,7 +39,7 @@ pub(crate) fn sweep(
             What::Data { .. } => {}
             What::Unreadable(why) => {
                 let file = layout.table_file(name);
-                tracing::warn!(file = %file.display(), why, "not a file that the catalogue names: left alone");
+                tracing::warn!(file = %file.escaped(), why, "not a file that the catalogue names: left alone");
             }
         }
     }

@@ -20,6 +20,7 @@ use super::private;
 use super::sealed::{EXTENSION, Manifest, SealedFile};
 use super::unnamed;
 use crate::key::DayTable;
+use crate::path_text::PathText;
 use crate::time;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -109,7 +110,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
     match copy {
         // Everything agreed: it is what it was.
         Some(copy) if said.is_empty() => std::fs::remove_file(&copy).map_err(StoreError::io(&copy))?,
-        Some(copy) => said.insert(0, format!("the catalogue as it was is kept as {}", copy.display())),
+        Some(copy) => said.insert(0, format!("the catalogue as it was is kept as {}", copy.escaped())),
         None => {}
     }
     Ok(said)
@@ -193,7 +194,7 @@ fn keep_old_catalogue(layout: &Layout) -> Result<Aside, StoreError> {
                     _ => {}
                 }
             }
-            let said = format!("catalog.db: {error}; kept as {} and made anew", aside.display());
+            let said = format!("catalog.db: {error}; kept as {} and made anew", aside.escaped());
             Ok(Aside { copy: None, said: vec![said] })
         }
     }

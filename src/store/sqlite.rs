@@ -3,6 +3,7 @@
 use super::StoreError;
 use super::lock::Seen;
 use super::private;
+use crate::path_text::PathText;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -54,7 +55,7 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
         connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {
         let what = format!("its file system cannot share memory between processes (journal mode {mode})");
-        return Err(StoreError::Refused(format!("{}: {what}", path.display())));
+        return Err(StoreError::Refused(format!("{}: {what}", path.escaped())));
     }
     connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
     // A thread of its own does it: inline it stalls commits.

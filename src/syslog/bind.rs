@@ -3,6 +3,7 @@
 use crate::net::SocketFile;
 use crate::net::drops::Drops;
 use crate::net::inherited::Inherited;
+use crate::path_text::PathText;
 use rustix::fs::{Mode, chmod};
 use rustix::net::{listen, sockopt};
 use std::io::{self, ErrorKind};
@@ -17,10 +18,10 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process answers there.
-    #[error("{0} is in use: another process answers there")]
+    #[error("{} is in use: another process answers there", .0.escaped())]
     InUse(PathBuf),
     /// A file that is not ours to remove is in the way.
-    #[error("{0} is in the way: it is no socket")]
+    #[error("{} is in the way: it is no socket", .0.escaped())]
     InTheWay(PathBuf),
     /// Certificates cannot be used.
     #[error(transparent)]
@@ -54,7 +55,7 @@ impl Later {
             && let Err(error) = chmod(&path, Mode::from_raw_mode(mode))
         {
             // Whoever could connect still can, which is no reason to end the listener.
-            tracing::warn!(path = %path.display(), %error, "failed to set the mode of the socket");
+            tracing::warn!(path = %path.escaped(), %error, "failed to set the mode of the socket");
         }
     }
 
@@ -124,9 +125,9 @@ pub(super) fn unix_datagram(
     }
     let answers = |path: &Path| UnixDatagram::unbound()?.connect(path);
     clear(path, answers)?;
-    let socket = UnixDatagram::bind(path).map_err(failed(path.display()))?;
+    let socket = UnixDatagram::bind(path).map_err(failed(path.escaped()))?;
     enlarge(&socket, receive_buffer);
-    Ok((socket, Some(SocketFile::new(path, mode).map_err(failed(path.display()))?.into())))
+    Ok((socket, Some(SocketFile::new(path, mode).map_err(failed(path.escaped()))?.into())))
 }
 
 /// As [`unix_datagram`].
@@ -140,9 +141,9 @@ pub(super) fn unix_stream(
         return Ok((listener, later.file(path, mode, inherited)));
     }
     clear(path, |path| UnixStream::connect(path).map(drop))?;
-    let listener = UnixListener::bind(path).map_err(failed(path.display()))?;
-    listener.set_nonblocking(true).map_err(failed(path.display()))?;
-    Ok((listener, Some(SocketFile::new(path, mode).map_err(failed(path.display()))?.into())))
+    let listener = UnixListener::bind(path).map_err(failed(path.escaped()))?;
+    listener.set_nonblocking(true).map_err(failed(path.escaped()))?;
+    Ok((listener, Some(SocketFile::new(path, mode).map_err(failed(path.escaped()))?.into())))
 }
 
 /// Has the kernel keep more of what is not read yet: past its limit where this process may, else up to it.
@@ -160,13 +161,13 @@ fn enlarge(socket: impl AsFd, bytes: usize) {
 fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ListenError> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(path.display())(error)),
+        Err(error) => return Err(failed(path.escaped())(error)),
         Ok(there) if !there.file_type().is_socket() => return Err(ListenError::InTheWay(path.into())),
         Ok(_) => {}
     }
     match answers(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(failed(path.display()))
+            std::fs::remove_file(path).map_err(failed(path.escaped()))
         }
         // Whether it takes this kind of connection or not: somebody is there.
         _ => Err(ListenError::InUse(path.into())),

@@ -16,6 +16,7 @@ use super::gather::Gather;
 use super::{Content, Continuation, Next, TableError, TableStore, whole_table};
 use crate::batch::Batch;
 use crate::key::{DayTable, RowKey};
+use crate::path_text::PathText;
 use crate::store::sealed::Sum;
 use crate::time::{self, Ticks};
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,7 @@ pub enum CopyError {
     #[error(transparent)]
     Tables(#[from] TableError),
     /// The file of what was done cannot be read or written.
-    #[error("{path}: {source}")]
+    #[error("{}: {source}", .path.escaped())]
     State {
         /// The file.
         path: PathBuf,
@@ -43,7 +44,7 @@ pub enum CopyError {
         source: io::Error,
     },
     /// The file of what was done is of something else.
-    #[error("{path} is of another copy, or damaged: {what}; name another file by --state, or move it away")]
+    #[error("{} is of another copy, or damaged: {what}; name another file by --state, or move it away", .path.escaped())]
     Foreign {
         /// The file.
         path: PathBuf,

@@ -1,15 +1,17 @@
 //! What a file that was found is: a known source under another name or after a pause, a copy of one, or a new one.
 
-use super::content::{Content, Facts};
+use super::content::{Content, Facts, is_utf16, may_become_compressed};
 use super::counters::count;
 use super::cursor::Cursor;
 use super::discover::Found;
 use super::followed::Followed;
 use super::follower::{Follower, is_gone};
 use super::identity::{Likeness, head_of};
+use super::kin::is_being_compressed;
 use super::parked::{Next, Why};
 use super::search::compare;
 use crate::own_output;
+use crate::path_text::PathText;
 use crate::source::ReadFrom;
 use crate::store::{SourceKind, SourceState, SourceStatus};
 use std::io;
@@ -33,15 +35,17 @@ enum Expect<'a> {
 
 impl Follower {
     /// A file was found that no block follows, under a name that rotation makes. If it comes from a path of a known
-    /// source, and was written to since, it was there between two files that were found: it is read, too.
+    /// source, and was written to since, it was there between two files that were found: it is read, too. So is the first
+    /// file of a path, if it came while its folder was watched.
     pub(super) fn meet_rotated(&mut self, path: PathBuf) {
         let Ok(Some(facts)) = Facts::at(&path) else { return };
-        if self.files.of_file(&facts).is_some() || self.rotated_from(&path, &facts).is_none() {
+        if self.files.of_file(&facts).is_some() {
             return;
         }
-        let known = self.homes_of(&path).into_iter().next();
-        let Some(state) = known.and_then(|(_, identity)| self.state_of(identity)) else { return };
-        let Some(block) = self.block_of_source(state) else { return };
+        let Some(home) = self.rotated_from(&path, &facts) else { return };
+        let known = self.known.of_path(&home).into_iter().next().and_then(|identity| self.state_of(identity));
+        let block = known.and_then(|state| self.block_of_source(state)).or_else(|| self.discovery.block_of(&home));
+        let Some(block) = block else { return };
         self.meet(Found { path, block });
     }
 
@@ -88,8 +92,11 @@ impl Follower {
         if let Err(error) = self.examine(found, expect) {
             match error.kind() {
                 io::ErrorKind::NotFound => {}
-                // A compressed file that is not complete.
-                io::ErrorKind::UnexpectedEof => {
+                // A compressed file that is not complete, or is compressed by what nothing here decodes.
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::Unsupported => {
+                    if error.kind() == io::ErrorKind::Unsupported && !self.parked.contains_key(&path) {
+                        tracing::info!(path = %path.escaped(), %error, "file is not read");
+                    }
                     let facts = Facts::at(&path).ok().flatten().unwrap_or_default();
                     self.park(path.clone(), block, facts, Why::Compressed, None);
                 }
@@ -130,7 +137,10 @@ impl Follower {
             }
         }
         let beginning = content.beginning()?;
-        let is_complete = if content.is_compressed() { !content.is_cut() } else { expect == Expect::Complete };
+        let is_complete = match content.is_compressed() {
+            true => !content.is_cut(),
+            false => expect == Expect::Complete && !may_become_compressed(&path, &beginning),
+        };
         let Some(head) = head_of(&beginning, is_complete) else {
             // What it has of its first line is no line, and may be the beginning of one that was read.
             if content.is_compressed() {
@@ -150,7 +160,8 @@ impl Follower {
             return Ok(());
         }
         if content.is_compressed() && !matches!(expect, Expect::Between { .. }) {
-            self.park(path, block, facts, Why::Compressed, None);
+            let why = if is_being_compressed(&path) { Why::Compressing } else { Why::Compressed };
+            self.park(path, block, facts, why, None);
             return Ok(());
         }
         self.begin(block, path, content, facts, head, expect)
@@ -186,7 +197,10 @@ impl Follower {
             *(if is_old { &mut ledger.older_bytes } else { &mut ledger.begun_bytes }) += skipped;
             count(&self.counters_of(block).skipped_bytes, skipped);
         }
-        tracing::debug!(path = %path.display(), identity = format!("{identity:016x}"), "file is followed");
+        if is_utf16(head) {
+            tracing::warn!(path = %path.escaped(), "file is UTF-16: its lines are kept with U+FFFD and NUL in them; have it written as UTF-8");
+        }
+        tracing::debug!(path = %path.escaped(), identity = format!("{identity:016x}"), "file is followed");
         self.follow_cursor(cursor, block, path, facts);
         Ok(())
     }
@@ -200,14 +214,14 @@ impl Follower {
         content: Content,
         facts: Facts,
     ) {
-        let is_its_own = path == state.path && (facts.device, facts.inode) == (state.device, state.inode);
         state.status = match state.status {
             SourceStatus::Rotated => SourceStatus::Rotated,
-            _ if is_its_own => SourceStatus::Live,
+            // Also where it is another file by now, which was saved in its place.
+            _ if path == state.path => SourceStatus::Live,
             _ => SourceStatus::Rotated,
         };
         (state.device, state.inode) = (facts.device, facts.inode);
-        tracing::debug!(path = %path.display(), position = state.position, "file goes on");
+        tracing::debug!(path = %path.escaped(), position = state.position, "file goes on");
         self.follow_cursor(Cursor::new(state, Some(content)), block, path, facts);
     }
 

@@ -17,6 +17,7 @@ use super::options::{Pace, TailOptions};
 use super::patterns::Patterns;
 use super::search::{compare, renamed};
 use crate::adopt::{self, Position};
+use crate::path_text::PathText;
 use crate::store::{Ledger, SourceKind, SourceState, SourceStatus};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -177,7 +178,7 @@ fn only<'p>(
         let Some(facts) = at(path) else { continue };
         match &one {
             Some((first, known)) if !known.is_same_file(&facts) => {
-                return Err(format!("{} and {} have the same fingerprint", first.display(), path.display()));
+                return Err(format!("{} and {} have the same fingerprint", first.escaped(), path.escaped()));
             }
             _ => one = Some((path.to_owned(), facts)),
         }

@@ -10,6 +10,7 @@ use super::discover::Discovery;
 use super::follower::{Follower, is_tailed};
 use super::options::TailOptions;
 use super::patterns::Patterns;
+use crate::path_text::PathText;
 use crate::store::Refused;
 use crate::tail::Watch;
 use std::io;
@@ -87,7 +88,7 @@ impl Follower {
         }
         for identity in left {
             if let Some(file) = self.files.remove(identity) {
-                tracing::info!(path = %file.path.display(), "no block follows this file any more, it is left where it is");
+                tracing::info!(path = %file.path.escaped(), "no block follows this file any more, it is left where it is");
                 self.known.put(file.cursor.state);
             }
         }

@@ -3,6 +3,7 @@
 //! A plain file is read where it is asked for. A compressed one is decoded from its start; offsets are those of the
 //! decoded bytes. Reading on is cheap, going back by more than was asked for last decodes from the start again.
 
+use super::gzip::Gzip;
 use super::identity::{Fit, HEAD_BYTES_MAX, MARK_BYTES_MAX};
 use crate::store::Mark;
 use std::fs::{File, Metadata, OpenOptions};
@@ -69,6 +70,8 @@ pub(super) struct Stream {
     start: u64,
     /// Bytes of the file that were decoded.
     encoded: Arc<AtomicU64>,
+    /// Bytes behind what was decoded that nothing can be made of.
+    garbage: Arc<AtomicU64>,
     /// Whether the file ended, when it was last read, before what it holds did.
     is_cut: bool,
 }
@@ -87,17 +90,22 @@ impl Content {
         let file = OpenOptions::new().read(true).custom_flags(not_blocking).open(path)?;
         let facts = Facts::of(&file.metadata()?).ok_or_else(not_regular)?;
         let content = match compression(&file)? {
-            Some(_) => Content::Compressed(Box::new(Stream {
-                file,
-                decoder: None,
-                window: Vec::new(),
-                start: 0,
-                encoded: Arc::default(),
-                is_cut: false,
-            })),
+            Some(_) => Content::compressed(file),
             None => Content::Plain(file),
         };
         Ok((content, facts))
+    }
+
+    fn compressed(file: File) -> Content {
+        Content::Compressed(Box::new(Stream {
+            file,
+            decoder: None,
+            window: Vec::new(),
+            start: 0,
+            encoded: Arc::default(),
+            garbage: Arc::default(),
+            is_cut: false,
+        }))
     }
 
     /// Whether its bytes have to be decoded.
@@ -109,6 +117,14 @@ impl Content {
     /// off. Its last line is then not known to be whole.
     pub(super) fn is_cut(&self) -> bool {
         matches!(self, Content::Compressed(stream) if stream.is_cut)
+    }
+
+    /// Bytes behind a compressed content that are none of it, once that was read to its end.
+    pub(super) fn garbage_bytes(&self) -> u64 {
+        match self {
+            Content::Plain(_) => 0,
+            Content::Compressed(stream) => stream.garbage.load(Ordering::Relaxed),
+        }
     }
 
     /// How many of its bytes on the disk were read for what lies before `position`, about.
@@ -147,9 +163,17 @@ impl Content {
     }
 
     /// Its first bytes, as many as a head has.
+    ///
+    /// Its very first bytes may not have been there when it was opened: what it is then shows here.
     pub(super) fn beginning(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; HEAD_BYTES_MAX];
-        let n = self.read_at(0, &mut bytes)?;
+        let mut n = self.read_at(0, &mut bytes)?;
+        if let Content::Plain(file) = self
+            && compression_of(&bytes[..n])?.is_some()
+        {
+            *self = Content::compressed(file.try_clone()?);
+            n = self.read_at(0, &mut bytes)?;
+        }
         bytes.truncate(n);
         Ok(bytes)
     }
@@ -182,20 +206,59 @@ fn not_regular() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
 }
 
+/// What compressed files begin with. Of a `?` it is not looked what it is.
+const MAGICS: [(&[u8], Result<Compression, &str>); 6] = [
+    (b"\x1f\x8b", Ok(Compression::Gzip)),
+    (b"\x28\xb5\x2f\xfd", Ok(Compression::Zstd)),
+    (b"\xfd7zXZ\0", Err("xz")),
+    (b"BZh?1AY&SY", Err("bzip2")),
+    (b"\x04\x22\x4d\x18", Err("lz4")),
+    (b"\x1f\x9d", Err("compress")),
+];
+/// The longest of them.
+const MAGIC_BYTES: usize = 10;
+
+/// Whether a magic and a beginning are the same, as far as the shorter of them goes.
+fn agree(magic: &[u8], bytes: &[u8]) -> bool {
+    magic.iter().zip(bytes).all(|(magic, byte)| magic == byte || *magic == b'?')
+}
+
 fn compression(file: &File) -> io::Result<Option<Compression>> {
-    let mut magic = [0; 4];
+    let mut magic = [0; MAGIC_BYTES];
     let n = file.read_at(&mut magic, 0)?;
-    Ok(match &magic[..n] {
-        [0x1f, 0x8b, ..] => Some(Compression::Gzip),
-        [0x28, 0xb5, 0x2f, 0xfd] => Some(Compression::Zstd),
-        _ => None,
-    })
+    compression_of(&magic[..n])
+}
+
+/// What a file that begins with `bytes` is compressed by. An error where that cannot be decoded: its bytes are no text.
+fn compression_of(bytes: &[u8]) -> io::Result<Option<Compression>> {
+    match MAGICS.iter().find(|(magic, _)| bytes.len() >= magic.len() && agree(magic, bytes)) {
+        None => Ok(None),
+        Some((_, Ok(compression))) => Ok(Some(*compression)),
+        Some((_, Err(other))) => Err(io::Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "it is compressed by {other}, and only gzip and zstd are read: decompress it and `daytable import` it"
+            ),
+        )),
+    }
+}
+
+/// Whether a file that begins with `bytes` says that it is UTF-16, of which no line can be read.
+pub(super) fn is_utf16(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
+}
+
+/// Whether a file that has no more than `bytes`, and the name of a compressed one, may only begin to be one.
+pub(super) fn may_become_compressed(path: &Path, bytes: &[u8]) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_named = matches!(extension, Some("gz" | "zst" | "xz" | "bz2" | "lz4" | "Z"));
+    is_named && MAGICS.iter().any(|(magic, _)| bytes.len() < magic.len() && agree(magic, bytes))
 }
 
 /// A file read from its start by positions of its own, so that the descriptor's is left alone.
-struct FromStart {
-    file: File,
-    at: Arc<AtomicU64>,
+pub(super) struct FromStart {
+    pub(super) file: File,
+    pub(super) at: Arc<AtomicU64>,
 }
 
 impl Read for FromStart {
@@ -209,15 +272,16 @@ impl Read for FromStart {
 impl Stream {
     fn restart(&mut self) -> io::Result<()> {
         self.encoded = Arc::default();
-        let encoded = FromStart { file: self.file.try_clone()?, at: self.encoded.clone() };
-        let encoded = io::BufReader::with_capacity(64 << 10, encoded);
+        self.garbage = Arc::default();
         self.decoder = Some(match compression(&self.file)? {
             Some(Compression::Zstd) => {
+                let encoded = FromStart { file: self.file.try_clone()?, at: self.encoded.clone() };
+                let encoded = io::BufReader::with_capacity(64 << 10, encoded);
                 let mut decoder = zstd::stream::read::Decoder::with_buffer(encoded)?;
                 decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
                 Box::new(decoder)
             }
-            _ => Box::new(flate2::bufread::MultiGzDecoder::new(encoded)),
+            _ => Box::new(Gzip::new(self.file.try_clone()?, self.encoded.clone(), self.garbage.clone())?),
         });
         self.window.clear();
         self.start = 0;
@@ -335,5 +399,78 @@ mod tests {
         assert!(content.is_cut());
         let error = content.read_at(n as u64, &mut buffer).expect_err("no more of it");
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_file_that_was_empty_when_it_was_opened_is_not_taken_for_plain_text() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, whole) in [("gz", gzip(&text())), ("zst", zstd::encode_all(&text()[..], 1).expect("memory"))] {
+            // As many bytes as are there when it is opened.
+            for begun in 0..6 {
+                let path = folder.path().join(format!("{begun}.{name}"));
+                std::fs::write(&path, &whole[..begun]).expect("written");
+                let (mut content, _) = Content::open(&path).expect("opened");
+                std::fs::write(&path, &whole).expect("written");
+                let beginning = content.beginning().expect("read");
+                assert!(content.is_compressed(), "{name} with {begun} bytes");
+                assert_eq!(beginning, text()[..HEAD_BYTES_MAX], "{name} with {begun} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_a_gzip_stream() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = text();
+        let garbage = [&[0; 700][..], b"garbage"].concat();
+        for (name, behind, unread) in [
+            ("nothing", &[][..], 0),
+            ("zeros", &[0; 100_000][..], 0),
+            ("one zero", &[0], 0),
+            ("garbage", b"garbage behind it", 17),
+            ("zeros and garbage", &garbage, 7),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, [&gzip(&text)[..], behind].concat()).expect("written");
+            let (mut content, _) = Content::open(&path).expect("opened");
+            let mut buffer = vec![0; text.len() + 10];
+            let n = content.read_at(0, &mut buffer).expect(name);
+            assert_eq!(&buffer[..n], &text[..], "{name}");
+            assert_eq!(content.read_at(text.len() as u64, &mut buffer).expect(name), 0, "{name}");
+            assert!(!content.is_cut(), "{name}");
+            assert_eq!(content.garbage_bytes(), unread, "{name}");
+        }
+        let path = folder.path().join("members");
+        std::fs::write(&path, [gzip(b"one\n"), vec![0; 70_000], gzip(b"two\n")].concat()).expect("written");
+        let (mut content, _) = Content::open(&path).expect("opened");
+        let mut buffer = [0; 10];
+        let n = content.read_at(0, &mut buffer).expect("read");
+        assert_eq!(&buffer[..n], b"one\ntwo\n");
+        for begun in 1..3 {
+            std::fs::write(&path, [&gzip(b"one\n")[..], &gzip(b"two\n")[..begun]].concat()).expect("written");
+            let (mut content, _) = Content::open(&path).expect("opened");
+            let n = content.read_at(0, &mut buffer).expect("read");
+            assert_eq!((&buffer[..n], content.is_cut()), (&b"one\n"[..], true), "{begun}");
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_otherwise_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, begin) in [
+            ("bzip2", &b"BZh91AY&SY\x01\x02"[..]),
+            ("xz", b"\xfd7zXZ\0\0\x04"),
+            ("lz4", b"\x04\x22\x4d\x18\x64"),
+            ("compress", b"\x1f\x9d\x90\n"),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, begin).expect("written");
+            let error = Content::open(&path).err().expect(name);
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        let path = folder.path().join("text");
+        std::fs::write(&path, "BZh is how bzip2 begins\n").expect("written");
+        assert!(Content::open(&path).is_ok());
     }
 }

@@ -17,6 +17,7 @@ use crate::batcher::Batcher;
 use crate::own_output;
 use crate::parse::{Assembler, Ending, Format, Learned, RawRecord, cut_record};
 use crate::path_fields::PathFields;
+use crate::path_text::PathText;
 use crate::record::{Field, Record, Value};
 use crate::route::{self, Lane, Origin, Router};
 use crate::store::{Mark, SourceState};
@@ -42,6 +43,8 @@ pub(super) struct Cursor {
     pub(super) content: Option<Content>,
     /// Offset up to which no newline was found of a line that is over the limit.
     passed: Option<u64>,
+    /// Whether something was read since garbage was looked for.
+    has_advanced: bool,
     /// How long a record waits that the last turn left at the end of the file because it may go on.
     open: Option<Duration>,
     /// None until a record asks for it.
@@ -54,6 +57,9 @@ struct Reader {
     lanes: Lanes,
     /// The path that its records name.
     source: String,
+    /// By what instance and table are named, where that is not `source`: as it was before names were escaped, for the rows
+    /// that are there are called by it.
+    named_by: Option<Box<str>>,
     /// The fields that this path gives to each record; none until the first record asked.
     path_fields: Option<Vec<(String, String)>>,
 }
@@ -99,7 +105,7 @@ pub(super) enum Turn {
 impl Cursor {
     /// Of a source that goes on at its position.
     pub(super) fn new(state: impl Into<Arc<SourceState>>, content: Option<Content>) -> Cursor {
-        Cursor { state: state.into(), content, passed: None, open: None, reader: None }
+        Cursor { state: state.into(), content, passed: None, has_advanced: false, open: None, reader: None }
     }
 
     /// The state, to be changed.
@@ -116,6 +122,7 @@ impl Cursor {
     /// Goes back to what is committed, or to where it was begun.
     pub(super) fn rewind(&mut self, state: Arc<SourceState>) {
         self.state = state;
+        self.has_advanced = false;
         self.passed = None;
         self.open = None;
         self.reader = None;
@@ -134,6 +141,25 @@ impl Cursor {
 
     /// Reads a chunk and writes its records.
     pub(super) fn turn(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
+        let turn = self.read_on(rest, desk)?;
+        if turn == Turn::AtEnd {
+            self.count_garbage(desk.counters);
+        }
+        Ok(turn)
+    }
+
+    /// Counts what lies behind a compressed content, with its last records: so a restart does not count it again.
+    fn count_garbage(&mut self, counters: &BlockCounters) {
+        let garbage = self.content.as_ref().map_or(0, Content::garbage_bytes);
+        if garbage == 0 || !std::mem::take(&mut self.has_advanced) {
+            return;
+        }
+        tracing::warn!(path = %self.state.path.escaped(), bytes = garbage, "trailing garbage behind a gzip file is not read");
+        self.state_mut().ledger.lost_bytes += garbage;
+        count(&counters.lost_bytes, garbage);
+    }
+
+    fn read_on(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
         let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
         let position = self.state.position;
         let mark = self.state.marks.last().copied().filter(|mark| mark.position == position).unwrap_or_default();
@@ -194,7 +220,8 @@ impl Cursor {
         };
         let ending = if rest == Rest::Waits { Ending::Open } else { Ending::Closed };
         let (reading, unfinished) = (&desk.options.reading, data.len() - whole);
-        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending);
+        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending)
+            .at_beginning(self.state.position == 0);
         let (state, reader) = self.parts();
         let mut next = records.next(&reader.learned, reading);
         if next.is_some() {
@@ -236,7 +263,9 @@ impl Cursor {
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
         let (limit, reading) = (desk.options.line_bytes_max, &desk.options.reading);
         let (state, reader) = self.parts();
-        reader.record(cut_record(&kept, limit, cut, &reader.learned, reading), Arc::make_mut(state), desk);
+        let record = cut_record(&kept, limit, cut, &reader.learned, reading);
+        let record = if position == 0 { record.at_beginning() } else { record };
+        reader.record(record, Arc::make_mut(state), desk);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
         self.advance(next - position, window, desk.counters);
         self.passed = None;
@@ -250,6 +279,7 @@ impl Cursor {
         state.ledger.bytes += by;
         state.learned = reader.learned.save();
         note_marks(&mut state.marks, state.position, window);
+        self.has_advanced = true;
         count(&counters.bytes, by);
     }
 
@@ -296,10 +326,12 @@ impl Cursor {
 impl Reader {
     /// Of a source that nothing was read from in this run, or for a second.
     fn of(state: &SourceState) -> Reader {
+        let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
         Reader {
             learned: Learned::restore(&state.learned),
             lanes: Lanes::default(),
-            source: state.path.to_string_lossy().into_owned(),
+            named_by: (text != lossy).then(|| lossy.into()),
+            source: text.into_owned(),
             path_fields: None,
         }
     }
@@ -338,7 +370,7 @@ impl Reader {
         state.last_time = record.time.or(state.last_time);
         let position = state.position + raw.start as u64;
         let origin = Origin { identity: state.identity, position, source: &self.source, tenant: None };
-        let lane = self.lanes.of(&record, &self.source, desk);
+        let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), desk);
         let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
         if admission != Admission::Own {
             desk.counters.misplace(lane.table(), admission);

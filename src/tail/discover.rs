@@ -8,9 +8,11 @@ use super::hints::{FolderEvents, Heard, Hints};
 use super::names::homes_of;
 use super::options::Pace;
 use super::patterns::Patterns;
-use std::collections::{BTreeMap, HashMap};
+use crate::path_text::PathText;
+use crate::time::{self, Ticks};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -40,10 +42,15 @@ pub(super) struct Discovery {
     folders: HashMap<PathBuf, Folder>,
     looked: Option<Instant>,
     walked: Option<Instant>,
+    /// When the first folder was listed.
+    began: Option<Ticks>,
     errors: u64,
 }
 
 struct Folder {
+    /// The inodes of files with names that rotation makes that were there when it was listed first, as far as they are still.
+    /// None of them where the folder itself came later. Not known before it can be listed.
+    old: Option<HashSet<u64>>,
     modified: Option<(i64, i64)>,
     /// When it was listed. Changes within the clock's grain behind its time of change may have been missed.
     listed: Instant,
@@ -58,7 +65,7 @@ impl Discovery {
     /// Nothing is listed yet. `hints` hear of the folders' events, where they are wanted.
     pub(super) fn new(patterns: Vec<Patterns>, hints: Option<&Hints>) -> Discovery {
         let events = FolderEvents::new(hints);
-        Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, errors: 0 }
+        Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, began: None, errors: 0 }
     }
 
     /// The first block that follows a path.
@@ -69,6 +76,13 @@ impl Discovery {
     /// Whether a block follows a path.
     pub(super) fn follows(&self, block: usize, path: &Path) -> bool {
         self.patterns.get(block).is_some_and(|patterns| patterns.take(path))
+    }
+
+    /// Since when the folder of a file is watched; none where the file was there before.
+    pub(super) fn watched_since(&self, path: &Path, inode: u64) -> Option<Ticks> {
+        let folder = self.folders.get(path.parent()?)?;
+        let is_new = folder.old.as_ref().is_some_and(|old| !old.contains(&inode));
+        self.began.filter(|_| is_new)
     }
 
     /// Failures to list a folder so far.
@@ -90,6 +104,7 @@ impl Discovery {
     pub(super) fn look(&mut self, heard: &Heard, now: Instant, pace: &Pace) -> Listed {
         let is_walk = self.walked.is_none_or(|walked| now.duration_since(walked) >= pace.rescan);
         let is_poll = self.is_due(now, pace);
+        let began = self.began.unwrap_or_else(time::now);
         let (mut found, mut changed) = (BTreeMap::new(), Vec::new());
         if is_walk || heard.is_all {
             self.walked = Some(now);
@@ -113,6 +128,7 @@ impl Discovery {
                 self.list(folder, false, now, &mut found);
             }
         }
+        self.began = Some(began);
         let mut listed = Listed { folders: changed, ..Listed::default() };
         for (path, block) in found {
             match block {
@@ -133,6 +149,7 @@ impl Discovery {
             let modified = modified(&path);
             match std::fs::read_dir(&path) {
                 Ok(entries) => {
+                    let mut rotated = HashSet::new();
                     for entry in entries.flatten() {
                         let Ok(kind) = entry.file_type() else { continue };
                         let path = entry.path();
@@ -144,10 +161,12 @@ impl Discovery {
                         } else if let block @ Some(_) = self.block_of(&path) {
                             found.insert(path, block);
                         } else if !homes_of(&entry.file_name()).is_empty() {
+                            rotated.insert(entry.ino());
                             found.insert(path, None);
                         }
                     }
-                    self.listed(path, modified, None, now);
+                    let old = self.old(&path, rotated);
+                    self.listed(path, modified, None, now, Some(old));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_root(&path) => {
                     self.events.unwatch(&path);
@@ -155,7 +174,10 @@ impl Discovery {
                 }
                 Err(error) => {
                     self.errors += 1;
-                    self.listed(path, modified, Some(error), now);
+                    let before = self.folders.get_mut(&path).and_then(|folder| folder.old.take());
+                    // What is in a folder that is not there yet comes later.
+                    let old = before.or_else(|| (error.kind() == io::ErrorKind::NotFound).then(HashSet::new));
+                    self.listed(path, modified, Some(error), now, old);
                 }
             }
         }
@@ -165,7 +187,28 @@ impl Discovery {
         self.patterns.iter().any(|patterns| patterns.roots.iter().any(|root| root == path))
     }
 
-    fn listed(&mut self, path: PathBuf, modified: Option<(i64, i64)>, error: Option<io::Error>, now: Instant) {
+    /// Which of the `rotated` files of a folder were there when it was watched first.
+    fn old(&mut self, path: &Path, rotated: HashSet<u64>) -> HashSet<u64> {
+        let is_first_look = self.began.is_none();
+        match self.folders.get_mut(path).map(|folder| folder.old.take()) {
+            Some(Some(mut old)) => {
+                old.retain(|inode| rotated.contains(inode));
+                old
+            }
+            Some(None) => rotated,
+            None if is_first_look => rotated,
+            None => HashSet::new(),
+        }
+    }
+
+    fn listed(
+        &mut self,
+        path: PathBuf,
+        modified: Option<(i64, i64)>,
+        error: Option<io::Error>,
+        now: Instant,
+        old: Option<HashSet<u64>>,
+    ) {
         let failed = error.as_ref().map(io::Error::kind);
         let before = self.folders.get(&path);
         // It is watched once it is there, and again when it came back.
@@ -173,10 +216,10 @@ impl Discovery {
             self.events.watch(&path);
         }
         if let Some(error) = error.filter(|_| before.is_none_or(|before| before.failed != failed)) {
-            tracing::warn!(folder = %path.display(), %error, "cannot list folder");
+            tracing::warn!(folder = %path.escaped(), %error, "cannot list folder");
         }
         let is_settled = before.is_some_and(|before| before.modified == modified);
-        self.folders.insert(path, Folder { modified, listed: now, is_settled, failed });
+        self.folders.insert(path, Folder { old, modified, listed: now, is_settled, failed });
     }
 }
 

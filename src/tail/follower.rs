@@ -21,6 +21,7 @@ use super::options::{Pace, TailOptions};
 use super::parked::Parked;
 use crate::batcher::Batcher;
 use crate::memory;
+use crate::path_text::PathText;
 use crate::route::Router;
 use crate::store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
 use crate::tail::Watch;
@@ -317,11 +318,11 @@ impl Follower {
             newest: &mut self.newest,
         };
         let is_compressed = file.cursor.content.as_ref().is_some_and(|content| content.is_compressed());
-        let position = file.state().position;
+        let before = (file.state().position, file.state().ledger.lost_bytes);
         let turn = file.cursor.turn(if is_compressed { Rest::Everything } else { rest }, &mut desk);
         file.is_in_use = true;
         self.last_read = Instant::now();
-        if file.state().position != position {
+        if (file.state().position, file.state().ledger.lost_bytes) != before {
             file.is_changed = true;
             self.oldest.get_or_insert_with(Instant::now);
         }
@@ -330,7 +331,7 @@ impl Follower {
                 file.has_more = turn == Turn::More;
                 file.is_final = rest == Rest::Everything && turn == Turn::AtEnd;
                 file.failed = None;
-                if turn == Turn::AtEnd && (rest != Rest::Waits || file.state().position == position) {
+                if turn == Turn::AtEnd && (rest != Rest::Waits || file.state().position == before.0) {
                     // Its last line has waited, or waits now.
                     file.cursor.forget_reader();
                 }
@@ -349,7 +350,7 @@ impl Follower {
         let Some(file) = self.files.file_mut(identity) else { return };
         count(&self.counters.blocks[file.block].read_errors, 1);
         if file.failed.replace(error.kind()) != Some(error.kind()) {
-            tracing::warn!(path = %file.path.display(), %error, "cannot read file");
+            tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
         }
         file.has_more = false;
         if file.hold == Hold::Path {

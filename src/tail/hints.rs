@@ -3,6 +3,7 @@
 //!
 //! Events only say where to look. One that is lost costs half a second: folders are looked at anyway.
 
+use crate::path_text::PathText;
 use notify::{Event, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::HashSet;
@@ -136,7 +137,7 @@ impl FolderEvents {
                 );
                 self.watcher = None;
             }
-            Err(error) => tracing::debug!(folder = %folder.display(), %error, "folder is polled"),
+            Err(error) => tracing::debug!(folder = %folder.escaped(), %error, "folder is polled"),
         }
     }
 

@@ -4,7 +4,7 @@
 //! from its own, plain or compressed, gives nothing twice; one that has grown gives what is new. An unfinished last line
 //! is a record, as nobody waits for the rest of it.
 
-use super::content::{Content, Facts};
+use super::content::{Content, Facts, is_utf16};
 use super::counters::BlockCounters;
 use super::cursor::{Cursor, Desk, Rest, Turn};
 use super::identity::{Likeness, head_of, mark_at};
@@ -13,6 +13,7 @@ use super::names::{is_made_from, is_next_of};
 use super::options::TailOptions;
 use super::search::compare;
 use crate::batcher::Batcher;
+use crate::path_text::PathText;
 use crate::route::Router;
 use crate::store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
 use crate::time::Ticks;
@@ -67,7 +68,7 @@ pub enum ImportError {
     #[error("the store did not take the records: {0}")]
     Refused(#[from] Refused),
     /// A file could not be read to its end.
-    #[error("failed to read {path}: {source}")]
+    #[error("failed to read {}: {source}", .path.escaped())]
     Read {
         /// The file.
         path: PathBuf,
@@ -206,6 +207,10 @@ impl Import<'_> {
     fn source(&self, path: &Path, content: &mut Content, facts: &Facts) -> io::Result<Option<SourceState>> {
         let beginning = content.beginning()?;
         let Some(head) = head_of(&beginning, true) else { return Ok(None) };
+        if is_utf16(head) {
+            let what = "it is UTF-16, which is not read: convert it with `iconv -f UTF-16 -t UTF-8`";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
         let head_mark = mark_at(head.len() as u64, head);
         let same_file = self.known.of_file(facts.device, facts.inode);
         let beside = self.known.of_head(head_mark.hash).into_iter().filter(|identity| self.is_beside(*identity, path));

@@ -10,6 +10,7 @@
 //! * `adopt`, `kin`: what a file that was found is. `resume`, `rotation`: what became of one that was followed, while the
 //!   daemon was down and while it runs. They get their facts from `search` and `content`, and their decisions from
 //!   `identity` and `names`, which touch no file.
+//! * `gzip`: what gzip(1) reads, and no less.
 //! * `known`, `parked`: sources without a file, and files without a source.
 //! * `cursor`: reading on in one file, and the records in what was read. `lag`: for how long something is not read.
 //! * `import`: files that are read once, to their end. `begun`: sources that begin where another collector stopped.
@@ -26,6 +27,7 @@ mod drowsy;
 mod files;
 mod follower;
 mod followed;
+mod gzip;
 mod hints;
 mod identity;
 mod import;

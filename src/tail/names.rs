@@ -4,6 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 /// Whether `name` is a name that `old` may have been rotated, copied or compressed to: `old` and something behind it
 /// (`app.log.1`, `app.log-20261121.gz`, `app.log~`), or a number before its extension (`app-20261121.log`, `app.1.log.gz`).
@@ -51,6 +52,13 @@ pub(super) fn is_next_of(old: &OsStr, name: &OsStr) -> bool {
         (Some(one), Some(two)) => one == two && old != name,
         _ => false,
     }
+}
+
+/// The path of the file that a compressed one is made from, by its name.
+pub(super) fn uncompressed(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.as_bytes();
+    let original = without_compression(name);
+    (original.len() < name.len()).then(|| path.with_file_name(OsStr::from_bytes(original)))
 }
 
 fn without_compression(name: &[u8]) -> &[u8] {

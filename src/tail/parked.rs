@@ -6,6 +6,7 @@ use super::discover::Found;
 use super::follower::{Follower, is_gone};
 use super::options::Pace;
 use super::search::renamed;
+use crate::path_text::PathText;
 use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -21,6 +22,8 @@ pub(super) enum Why {
     Unfinished,
     /// It is compressed, and continues no source.
     Compressed,
+    /// It is compressed, and what it is made from stands beside it.
+    Compressing,
     /// It is where this daemon's own output goes.
     Own,
     /// It cannot be opened or read.
@@ -72,7 +75,7 @@ impl Parked {
             Why::Headless { is_rotated: true } if quiet >= pace.line_final && facts.size > 0 => Next::Complete,
             Why::Unfinished if quiet >= pace.copy_final => Next::Own,
             // What it is a copy of may be gone.
-            Why::Copy | Why::Unfinished if checked >= pace.rescan => Next::Examine,
+            Why::Copy | Why::Unfinished | Why::Compressing if checked >= pace.rescan => Next::Examine,
             _ => Next::Leave,
         }
     }
@@ -135,12 +138,12 @@ impl Follower {
         if let Some(error) = error {
             count(&self.counters_of(block).read_errors, 1);
             if before.is_none_or(|before| before.why != why) {
-                tracing::warn!(path = %path.display(), %error, "cannot read file");
+                tracing::warn!(path = %path.escaped(), %error, "cannot read file");
             }
         } else if why == Why::Own && before.is_none_or(|before| before.why != why) {
-            tracing::warn!(path = %path.display(), "what this daemon says itself is written to this file: it is not read");
+            tracing::warn!(path = %path.escaped(), "what this daemon says itself is written to this file: it is not read");
         } else if before.is_none() {
-            tracing::debug!(path = %path.display(), ?why, "file is not read");
+            tracing::debug!(path = %path.escaped(), ?why, "file is not read");
         }
         let is_same = |before: &&Parked| before.facts == Facts { links: before.facts.links, ..facts };
         let changed = before.filter(is_same).map_or(now, |before| before.changed);
@@ -172,6 +175,8 @@ mod tests {
             (Why::Unfinished, facts, 60, Next::Own),
             (Why::Compressed, facts, 1000, Next::Leave),
             (Why::Compressed, grown, 0, Next::Examine),
+            (Why::Compressing, facts, 9, Next::Leave),
+            (Why::Compressing, facts, 10, Next::Examine),
             (Why::Own, grown, 1000, Next::Leave),
             (Why::Own, Facts { inode: 9, ..facts }, 0, Next::Examine),
             (Why::Failed(std::io::ErrorKind::PermissionDenied), grown, 9, Next::Leave),

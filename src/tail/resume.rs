@@ -11,6 +11,7 @@ use super::known::NO_INODE;
 use super::parked::Why;
 use super::search::{Candidate, compare, renamed};
 use crate::own_output;
+use crate::path_text::PathText;
 use crate::store::{SourceState, SourceStatus};
 use std::io;
 use std::path::PathBuf;
@@ -76,14 +77,14 @@ impl Follower {
             let mut cursor = Cursor::new(state.clone(), Some(content));
             match go_on_after_loss(&mut cursor, likeness, &facts) {
                 Ok(true) => {
-                    tracing::warn!(path = %path.display(), position = cursor.state.position, "file lost its tail");
+                    tracing::warn!(path = %path.escaped(), position = cursor.state.position, "file lost its tail");
                     return self.follow_cursor(cursor, block, path, facts);
                 }
                 Ok(false) => {}
-                Err(error) => tracing::warn!(path = %path.display(), %error, "cannot read file"),
+                Err(error) => tracing::warn!(path = %path.escaped(), %error, "cannot read file"),
             }
         }
-        tracing::debug!(path = %state.path.display(), "file of an earlier run is gone");
+        tracing::debug!(path = %state.path.escaped(), "file of an earlier run is gone");
         state.status = SourceStatus::Ended;
         if was_rewritten {
             state.inode = NO_INODE;

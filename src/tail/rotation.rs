@@ -11,6 +11,7 @@ use super::followed::Hold;
 use super::follower::Follower;
 use super::known::NO_INODE;
 use super::search::{Candidate, renamed};
+use crate::path_text::PathText;
 use crate::store::SourceStatus;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -21,12 +22,12 @@ impl Follower {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (path, facts) = (file.path.clone(), file.facts);
         if let Some((path, _)) = renamed(&path, facts.device, facts.inode) {
-            tracing::debug!(from = %file.path.display(), to = %path.display(), "file was renamed");
+            tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file was renamed");
             file.path = path;
             file.look.next = Instant::now();
             self.rotated(identity);
         } else if file.cursor.content.is_some() && file.hold == Hold::Path {
-            tracing::debug!(path = %path.display(), "file was removed, it is read to its end");
+            tracing::debug!(path = %path.escaped(), "file was removed, it is read to its end");
             file.hold = Hold::Descriptor;
             file.look.next = Instant::now();
             self.rotated(identity);
@@ -40,7 +41,7 @@ impl Follower {
     pub(super) fn rewritten(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
-        tracing::debug!(path = %path.display(), "file was truncated");
+        tracing::debug!(path = %path.escaped(), "file was truncated");
         file.cursor.content = None;
         if !self.go_on_in_copy(identity) {
             self.lose(identity, unread);
@@ -71,7 +72,7 @@ impl Follower {
         let Some(file) = self.files.file(identity) else { return false };
         let found = self.copy_of(file.state(), &file.path);
         let Some(Candidate { path, content, facts }) = found else { return false };
-        tracing::debug!(from = %file.path.display(), to = %path.display(), "file goes on in its copy");
+        tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file goes on in its copy");
         let old = file.facts;
         self.files.moved(identity, &old, &facts);
         self.parked.remove(&path);
@@ -95,7 +96,7 @@ impl Follower {
         let Some(file) = self.files.file_mut(identity) else { return };
         let (block, facts) = (file.block, file.facts);
         if unread > 0 {
-            tracing::warn!(path = %file.path.display(), unread, "file was truncated or removed before it was read");
+            tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before it was read");
         }
         file.cursor.state_mut().ledger.lost_bytes += unread;
         // Whatever has this inode from now on is another file.
@@ -112,7 +113,7 @@ impl Follower {
     pub(super) fn end(&mut self, identity: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
         file.set_status(SourceStatus::Ended);
-        tracing::debug!(path = %file.path.display(), "file has ended");
+        tracing::debug!(path = %file.path.escaped(), "file has ended");
         let state = file.state().clone();
         self.known.put(state);
     }

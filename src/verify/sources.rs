@@ -8,6 +8,7 @@
 use super::{Kind, LOOK_WAIT, Run};
 use crate::config::TailConfig;
 use crate::glob::Pattern;
+use crate::path_text::PathText;
 use crate::store::{Reader, SourceKind, SourceState, StoreError};
 use crate::tail::{Found, check};
 
@@ -80,7 +81,7 @@ impl Run<'_> {
             }
             Found::Unreadable { path, why } => (path, why.clone(), ADVICE_UNREADABLE),
         };
-        let (place, file) = (state.path.to_string_lossy(), path.to_string_lossy());
+        let (place, file) = (state.path.text(), path.text());
         match self.ask.tails {
             Some(_) => self.find(Kind::Source, &place, Some(&file), what, advice),
             None => self.doubt(Kind::Source, &place, Some(&file), what, ADVICE_UNKNOWN),
@@ -99,7 +100,7 @@ impl Run<'_> {
         let (position, counted) = (state.position, state.ledger.position());
         if state.kind != SourceKind::Journal && position != counted {
             let what = format!("its ledger comes to {counted} bytes, its position is {position}");
-            self.find(Kind::Source, &state.path.to_string_lossy(), None, what, ADVICE_LEDGER);
+            self.find(Kind::Source, &state.path.text(), None, what, ADVICE_LEDGER);
         }
     }
 }

@@ -23,6 +23,20 @@ fn rename() {
     place.finish(daemon, TAIL, &lines);
 }
 
+/// The first file of a log is renamed before it is seen, and the new one stays empty: the rotated one is read all the same,
+/// though the pattern does not cover it.
+#[test]
+fn renamed_before_it_was_seen() {
+    let place = Place::new();
+    let daemon = place.start();
+    let lines = numbered("line", 20);
+    append(&place.path("elsewhere"), lines.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes());
+    fs::rename(place.path("elsewhere"), place.log("app.log.1")).expect("renamed");
+    append(&place.log("app.log"), b"");
+    place.wait_for_messages(&lines);
+    place.finish(daemon, TAIL, &lines);
+}
+
 /// What was written before and after the rename, none of it seen, is read from the old file before it is forgotten.
 #[test]
 fn rename_while_down() {

@@ -116,6 +116,9 @@ pub(crate) fn cut(
     let collector = &*options.collector;
     let mut daemon = run::start(collector, place).map_err(failed)?;
     let repeated = client.repeat(at, &mut daemon, random, Instant::now() + place.patience).map_err(failed);
-    let settled = run::settled(collector, place, world, tally, daemon);
+    let settled = run::settled(collector, place, &world.written, tally, daemon);
+    if settled.is_ok() {
+        world.was_read();
+    }
     repeated.and(settled).map_err(|fault| format!("cut before change {at} of {}: {fault}", disk.len()))
 }

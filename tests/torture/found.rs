@@ -1,7 +1,7 @@
 //! What a mode found, in a line that a table can take.
 
 use crate::Options;
-use crate::oracle::Verdict;
+use crate::oracle::{Verdict, Written};
 use crate::world::World;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -31,7 +31,12 @@ impl Tally {
 
     /// Counts the records of a run that is over.
     pub(crate) fn played(&self, world: &World) {
-        let records: usize = world.written.records.values().map(|(least, _)| least).sum();
+        self.wrote(&world.written);
+    }
+
+    /// Counts the records that a run has to have.
+    pub(crate) fn wrote(&self, written: &Written) {
+        let records: usize = written.records.values().map(|(least, _)| least).sum();
         self.records.fetch_add(records as u64, Ordering::Relaxed);
     }
 

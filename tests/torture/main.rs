@@ -8,6 +8,7 @@
 //! cargo test --test torture -- faults                the n-th write, sync, open or rename fails, or writes too little
 //! cargo test --test torture -- kills --count 10000   killed at random, on a world that goes on
 //! cargo test --test torture -- troubles --count 3000 standstill, limits, clocks, reloads, older formats, errands
+//! cargo test --test torture -- rotations --count 600 with gzip, at every pace: a second or more each, in `--jobs` at a time
 //! cargo test --test torture -- cuts --count 2000     a power cut: what was not synced is gone, or torn
 //! cargo test --test torture -- pushes --count 6000   connections cut at each byte, with idempotency keys and without
 //! cargo test --test torture -- intruders --count 300 the lock is removed and a second one started; the journal is lost
@@ -39,6 +40,7 @@ mod oracle;
 mod outbox;
 mod pushes;
 mod random;
+mod rotations;
 mod run;
 mod stream;
 mod sweep;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
                     "pushes" => pushes::repeated(&options),
                     "doubts" => doubts::tried(&options),
                     "outbox" => outbox::sending(&options),
+                    "rotations" => rotations::gzipped(&options),
                     "cuts" => cuts::power(&options),
                     "intruders" => intruders::random(&options),
                     _ => kills::random(&options),

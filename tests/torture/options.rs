@@ -23,7 +23,8 @@ const SHORT_STRIDE: usize = 311;
 const SHORT_COUNT: u64 = 24;
 
 /// What can be done, in the order in which the short version does a little of each.
-const MODES: [&str; 9] = ["doubts", "sweep", "faults", "kills", "troubles", "cuts", "intruders", "pushes", "outbox"];
+const MODES: [&str; 10] =
+    ["doubts", "sweep", "faults", "kills", "troubles", "rotations", "cuts", "intruders", "pushes", "outbox"];
 
 impl Options {
     /// The modes that `args` ask for, and with what. None at all where a test of another name is asked for.

@@ -3,7 +3,7 @@
 use crate::Options;
 use crate::collector::{Collector, Stage};
 use crate::found::Tally;
-use crate::oracle::Verdict;
+use crate::oracle::{Verdict, Written};
 use crate::tracer::{self, Call, End, Player};
 use crate::world::World;
 use nix::sys::signal::Signal;
@@ -219,14 +219,16 @@ pub(crate) fn settle(collector: &dyn Collector, place: &Place, world: &mut World
     let failed = |error: io::Error| error.to_string();
     world.finish().map_err(failed)?;
     let child = start(collector, place).map_err(failed)?;
-    settled(collector, place, world, tally, child)
+    settled(collector, place, &world.written, tally, child)?;
+    world.was_read();
+    Ok(())
 }
 
 /// The same of a collector that was started already.
 pub(crate) fn settled(
     collector: &dyn Collector,
     place: &Place,
-    world: &mut World,
+    written: &Written,
     tally: &Tally,
     mut child: Child,
 ) -> Result<(), String> {
@@ -240,11 +242,11 @@ pub(crate) fn settled(
             return Err(format!("it ended by itself: {status}"));
         }
         // To read all of it is work, so that is not done in vain, nor put off for ever.
-        if pause < LONG_PAUSE && !collector.seems_to_have(&place.home(), world.written.least()) {
+        if pause < LONG_PAUSE && !collector.seems_to_have(&place.home(), written.least()) {
             continue;
         }
         // What cannot be read now may be in the middle of something.
-        match collector.messages(&place.home()).map(|messages| Verdict::of(&world.written, messages)) {
+        match collector.messages(&place.home()).map(|messages| Verdict::of(written, messages)) {
             Ok(verdict) if verdict.lost.is_empty() || Instant::now() >= deadline => break verdict,
             Err(error) if Instant::now() >= deadline => {
                 end(&mut child).map_err(failed)?;
@@ -265,9 +267,8 @@ pub(crate) fn settled(
     // Once more when nothing moves.
     let messages = collector.messages(&place.home()).map_err(failed)?;
     let count = messages.len();
-    let verdict = Verdict::of(&world.written, messages);
+    let verdict = Verdict::of(written, messages);
     tally.count(&verdict);
-    world.was_read();
     if !verdict.is_clean() {
         return Err(format!("after the stop: {verdict}"));
     }

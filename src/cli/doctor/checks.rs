@@ -3,6 +3,7 @@
 use super::super::control::Control;
 use super::Finding;
 use crate::config::{Config, Listen};
+use crate::path_text::PathText;
 use crate::query::ShownSource;
 use crate::store::Reader;
 use crate::syslog::Endpoint;
@@ -78,7 +79,7 @@ fn file_system(kind: i64) -> Option<(&'static str, bool)> {
 
 fn data_folder(folder: &Path, is_running: bool) -> Vec<Finding> {
     const CHECK: &str = "data folder";
-    let shown = folder.display();
+    let shown = folder.escaped();
     // Where it is not there yet, what is above it says the same.
     let there = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let mut findings = Vec::new();
@@ -87,7 +88,7 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<Finding> {
         (false, true) => Finding::ok(CHECK, format!("{shown} is not there yet and can be made")),
         (_, false) => Finding::fail(
             CHECK,
-            format!("{} cannot be written by this user", there.display()),
+            format!("{} cannot be written by this user", there.escaped()),
             format!("run this as the daemon's user, or: install -d -o daytable -g daytable -m 0700 {shown}"),
         ),
     });
@@ -187,7 +188,7 @@ fn files(config: &Config) -> Vec<Finding> {
 }
 
 fn named(paths: &[PathBuf]) -> String {
-    let shown: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
+    let shown: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| path.text().into_owned()).collect();
     let more = paths.len().saturating_sub(NAMED_MAX);
     if more > 0 { format!("{}, and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
@@ -254,7 +255,7 @@ fn ports(config: &Config, is_running: bool) -> Vec<Finding> {
                     true => Finding::ok("port", what),
                     false => Finding::fail(
                         "port",
-                        format!("{what}: {} cannot be written", folder.display()),
+                        format!("{what}: {} cannot be written", folder.escaped()),
                         "use a folder of the daemon's (/run/daytable), or let systemd bind it (daytable.socket)",
                     ),
                 });
@@ -290,19 +291,19 @@ fn secrets(config: &Config) -> Vec<Finding> {
     files
         .map(|path| match std::fs::metadata(path) {
             Err(error) => {
-                Finding::fail("secrets", format!("{}: {error}", path.display()), "the daemon does not start without it")
+                Finding::fail("secrets", format!("{}: {error}", path.escaped()), "the daemon does not start without it")
             }
             Ok(_) if !is_readable_now(path) => Finding::fail(
                 "secrets",
-                format!("{} cannot be read by this user", path.display()),
+                format!("{} cannot be read by this user", path.escaped()),
                 "give it to the daemon's user, or use LoadCredential=",
             ),
             Ok(file) if file.permissions().mode() & 0o077 != 0 => Finding::warn(
                 "secrets",
-                format!("{} can be read by others", path.display()),
-                format!("chmod 600 {}", path.display()),
+                format!("{} can be read by others", path.escaped()),
+                format!("chmod 600 {}", path.escaped()),
             ),
-            Ok(_) => Finding::ok("secrets", path.display().to_string()),
+            Ok(_) => Finding::ok("secrets", path.text().into_owned()),
         })
         .collect()
 }

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::parse::{Parsed, Unsaid, explain};
-use crate::query::text::Shown;
+use crate::safe_text::Shown;
 use std::fmt;
 
 /// A record and where it came from.

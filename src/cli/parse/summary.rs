@@ -1,7 +1,7 @@
 //! What was made of a file, in a few lines: what it was recognised as, how much of it fits, what does not.
 
 use crate::parse::{Format, Parsed, RawRecord};
-use crate::query::text::Shown;
+use crate::safe_text::Shown;
 use std::fmt;
 
 /// Records that are shown of those that do not fit.

@@ -6,6 +6,7 @@
 //!
 //! The times are nanoseconds, as text. Each value is cut out as it is written before anything is read of it.
 
+use super::super::raws::Raws;
 use super::super::taking::Taking;
 use super::{Entry, Refusal, Stream};
 use crate::time::Ticks;
@@ -16,7 +17,7 @@ use std::borrow::Cow;
 #[derive(Deserialize)]
 struct Push<'a> {
     #[serde(borrow)]
-    streams: Vec<&'a RawValue>,
+    streams: Raws<'a>,
 }
 
 #[derive(Deserialize)]
@@ -24,7 +25,7 @@ struct Written<'a> {
     #[serde(borrow, default)]
     stream: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    values: Vec<&'a RawValue>,
+    values: Raws<'a>,
 }
 
 /// A time, a line, and metadata where there is some.
@@ -33,7 +34,7 @@ struct Value<'a>(#[serde(borrow)] &'a RawValue, String, #[serde(borrow, default)
 
 /// Takes a document apart.
 pub(super) fn take(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let text = String::from_utf8_lossy(body);
+    let text = taking.text_of(body)?;
     let push: Push<'_> = serde_json::from_str(&text).map_err(|error| bad(taking, &error))?;
     for stream in push.streams {
         let Written { stream, values } = serde_json::from_str(stream.get()).map_err(|error| bad(taking, &error))?;

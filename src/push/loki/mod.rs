@@ -14,7 +14,7 @@ mod labels;
 mod proto;
 
 use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
-use super::{Hold, Refusal, Setting, encoding, essence};
+use super::{Refusal, Setting, encoding, essence};
 use crate::parse::Envelope;
 use crate::record::{Field, Level, Record, Value};
 use crate::time::Ticks;
@@ -26,13 +26,7 @@ const INSTANCE: [&str; 7] = ["instance", "host", "hostname", "pod", "node_name",
 const LEVEL: [&str; 3] = ["level", "detected_level", "severity"];
 
 /// Takes a decoded body apart.
-pub(super) fn take(
-    body: &[u8],
-    media: &str,
-    setting: &Setting,
-    hold: &mut Hold,
-    taking: &mut Taking<'_>,
-) -> Result<(), Refusal> {
+pub(super) fn take(body: &[u8], media: &str, setting: &Setting, taking: &mut Taking<'_>) -> Result<(), Refusal> {
     let is_json = match &*essence(media) {
         "application/json" => true,
         "application/x-protobuf" | "application/protobuf" | "" => false,
@@ -42,7 +36,7 @@ pub(super) fn take(
     if is_json {
         return json::take(body, taking);
     }
-    let message = encoding::unblock(body, setting.limits.decoded_bytes_max, hold)?;
+    let message = encoding::unblock(body, setting.limits.decoded_bytes_max, |bytes| taking.make_room(bytes))?;
     proto::take(&message, taking)
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::tests::{Taken, taken, with_setting};
 use super::*;
-use crate::push::{Bodies, Endpoint};
+use crate::push::Endpoint;
 use proptest::prelude::*;
 use prost::Message;
 
@@ -49,9 +49,7 @@ struct Pair {
 }
 
 fn push(media: &str, body: &[u8]) -> Result<Taken, Refusal> {
-    taken(Endpoint::Loki, |taking| {
-        with_setting(|setting| take(body, media, setting, &mut Bodies::new(1 << 24).hold(), taking))
-    })
+    taken(Endpoint::Loki, |taking| with_setting(|setting| take(body, media, setting, taking)))
 }
 
 fn proto(request: &PushRequest) -> Vec<u8> {

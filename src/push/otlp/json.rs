@@ -1,6 +1,7 @@
 //! OTLP's JSON: that of protocol buffers, but for ids, which are hex. Numbers of 64 bits are texts or numbers, names that
 //! are not known are passed over. Each log record is cut out as it is written before anything is read of it.
 
+use super::super::raws::Raws;
 use super::super::taking::Taking;
 use super::value::Any;
 use super::{Log, Origin, Refusal};
@@ -8,7 +9,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -16,7 +16,7 @@ use std::fmt;
 #[serde(rename_all = "camelCase")]
 struct Request<'a> {
     #[serde(borrow, default)]
-    resource_logs: Option<Vec<&'a RawValue>>,
+    resource_logs: Option<Raws<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct ResourceLogs<'a> {
     #[serde(borrow, default)]
     resource: Option<Resource<'a>>,
     #[serde(borrow, default)]
-    scope_logs: Option<Vec<&'a RawValue>>,
+    scope_logs: Option<Raws<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ struct ScopeLogs<'a> {
     #[serde(borrow, default)]
     scope: Option<Scope<'a>>,
     #[serde(borrow, default)]
-    log_records: Option<Vec<&'a RawValue>>,
+    log_records: Option<Raws<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -94,7 +94,7 @@ struct Number(i128);
 
 /// Takes a document apart.
 pub(super) fn take(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let text = String::from_utf8_lossy(body);
+    let text = taking.text_of(body)?;
     // serde would take an array for the members of an object in their order.
     if !is_object(text.trim_ascii_start()) {
         return Err(Refusal::bad("the body is no export request: it is no JSON object"));

@@ -28,6 +28,7 @@ use super::super::page::{Bytes, PageError, put_varint};
 use super::super::source::{Ledger, MARKS_MAX, Mark, SourceState, SourceStatus};
 use super::super::sqlite;
 use super::{begin_source, move_on};
+use crate::path_text::PathText;
 use crate::time::Ticks;
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, params};
@@ -457,7 +458,7 @@ fn enter<'s>(connection: &Connection, sources: impl Iterator<Item = &'s SourceSt
     sources.sort_unstable_by_key(|source| source.identity.cast_signed());
     for source in sources {
         if move_on(connection, source)? == 0 {
-            let (identity, path) = (format!("{:016x}", source.identity), source.path.display());
+            let (identity, path) = (format!("{:016x}", source.identity), source.path.escaped());
             tracing::error!(identity, %path, "a source that moved was not in the catalogue any more, and is put back");
             begin_source(connection, source)?;
         }

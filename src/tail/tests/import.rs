@@ -137,6 +137,37 @@ fn what_is_no_regular_file_is_said_to_be_none() {
 }
 
 #[test]
+fn what_no_line_can_be_read_of_is_refused_with_what_to_do() {
+    let bench = Bench::new();
+    for (name, bytes, what) in [
+        ("utf16.log", &b"\xff\xfeo\0n\0e\0\n\0"[..], "iconv -f UTF-16"),
+        ("a.log.xz", b"\xfd7zXZ\0\0\x04\xe6\n", "compressed by xz"),
+        ("a.log.bz2", b"BZh91AY&SY\x12\n", "compressed by bzip2"),
+    ] {
+        fs::write(bench.path(name), bytes).expect("written");
+        let (imported, rows, _) = run(vec![], &[bench.path(name)], false);
+        let error = imported.expect("no store failed").complete().expect_err(name);
+        assert!(error.to_string().contains(what) && rows.is_empty(), "{name}: {error}");
+    }
+}
+
+/// gzip(1) reads what was padded, and what has garbage behind it, which it says.
+#[test]
+fn a_gzip_file_with_something_behind_it() {
+    let bench = Bench::new();
+    for (name, behind, lost) in [("zeros.gz", &[0; 600][..], 0), ("garbage.gz", b"garbage", 7)] {
+        let path = bench.path(name);
+        fs::write(&path, [&gzipped(b"one\ntwo\n")[..], behind].concat()).expect("written");
+        let (imported, rows, sources) = run(vec![], std::slice::from_ref(&path), false);
+        imported.expect("no store failed").complete().expect(name);
+        assert_eq!(messages(&rows), ["one", "two"], "{name}");
+        assert_eq!(sources[0].ledger.lost_bytes, lost, "{name}");
+        let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
+        assert_eq!((rows.len(), sources[0].ledger.lost_bytes), (0, lost), "{name} again");
+    }
+}
+
+#[test]
 fn a_failed_commit_is_told_and_the_next_import_reads_it_all() {
     let bench = Bench::new();
     bench.append("a.log", "one\ntwo\n");

@@ -1,11 +1,14 @@
 //! The tailer on real files, with a [`Sink`] for a store. A test a case, in the words of the issue.
 
 mod churn;
+mod compressed;
 mod identity;
 mod import;
 mod joining;
 mod reading;
 mod rotation;
+mod saved;
+mod unseen;
 
 use super::options::Pace;
 use super::*;
@@ -120,9 +123,7 @@ impl Bench {
     }
 
     fn gzip(&self, from: &str, to: &str) {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(&fs::read(self.path(from)).expect("read")).expect("memory");
-        fs::write(self.path(to), encoder.finish().expect("memory")).expect("written");
+        fs::write(self.path(to), gzipped(&fs::read(self.path(from)).expect("read"))).expect("written");
         self.remove(from);
     }
 
@@ -227,6 +228,12 @@ impl Drop for Bench {
     fn drop(&mut self) {
         self.intake.close();
     }
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
 }
 
 fn rows_of(batch: &Batch) -> Vec<Row> {

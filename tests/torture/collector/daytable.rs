@@ -82,7 +82,7 @@ instance = "{{stem}}"
 format = "plain"
 poll = "20ms"
 [[tail]]
-include = ["{logs}/app-*.log*", "{logs}/cri-*.log*"]
+include = ["{logs}/app-*.log*", "{logs}/cri-*.log*", "{logs}/only-*.log"]
 exclude = ["{logs}/*.tmp", "{logs}/*.next"]
 instance = "{{stem}}"
 line_bytes_max = "2MiB"

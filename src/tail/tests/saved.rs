@@ -1,0 +1,57 @@
+//! Files that another one is renamed over, which begins with what was read, and files that begin with a byte order mark.
+
+use super::*;
+
+fn lines(numbers: std::ops::Range<u32>) -> String {
+    numbers.map(|n| format!("2026-11-22T10:00:{:02}Z INFO line {n}\n", n % 60)).collect()
+}
+
+/// As `rsync` and editors do: the new file is whole before it has the name.
+fn save(bench: &Bench, text: &str) {
+    fs::write(bench.path("new.tmp"), text).expect("written");
+    bench.rename("new.tmp", "app.log");
+}
+
+#[test]
+fn a_file_that_is_saved_with_what_was_read_goes_on_behind_it() {
+    let mut bench = Bench::new();
+    // How long a removed file is quiet before it is over, and a copy looked at again.
+    bench.pace.line_final = Duration::from_millis(50);
+    bench.start();
+    bench.append("app.log", lines(0..40));
+    bench.until("all lines", |bench| bench.records().len() == 40);
+    save(&bench, &lines(0..50));
+    bench.until("the new lines", |bench| bench.records().len() >= 50);
+    bench.settle();
+    bench.append("app.log", lines(50..55));
+    bench.until("what is written to it", |bench| bench.records().len() >= 55);
+    bench.settle();
+    assert_eq!((bench.records().len(), bench.identities()), (55, 1), "{:#?}", bench.messages());
+    assert_eq!(bench.source_of("line 54").status, SourceStatus::Live);
+    bench.restart(|bench| save(bench, &lines(0..58)));
+    bench.until("what came while it was down", |bench| bench.records().len() >= 58);
+    bench.settle();
+    assert_eq!((bench.records().len(), bench.identities()), (58, 1), "{:#?}", bench.messages());
+}
+
+#[test]
+fn equal_lines_without_a_time_are_another_file() {
+    let mut bench = Bench::started();
+    bench.append("app.log", "one\ntwo\n");
+    bench.expect(&["one", "two"]);
+    save(&bench, "one\ntwo\n");
+    bench.expect(&["one", "one", "two", "two"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_record() {
+    let mut bench = Bench::new();
+    bench.append("json.log", "\u{feff}{\"message\":\"one\"}\n{\"message\":\"two\"}\n");
+    bench.append("text.log", "\u{feff}2026-11-22T10:00:00Z ERROR three\n    at four\n");
+    bench.append("mark.log", "\u{feff}");
+    bench.start();
+    bench.expect(&["one", "three\n    at four", "two"]);
+    // Positions are those of the file.
+    assert_eq!((bench.record("one").position, bench.record("two").position), (0, 21));
+    assert_eq!(bench.source_of("one").position, 39);
+}
