@@ -17,7 +17,6 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -48,17 +47,14 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
     let mut world = World::new(&place.logs(), collector.abilities(), seed).map_err(failed)?;
     lose_the_journal(options, place, &mut world)?;
     let mut random = Random::new(seed ^ 0x696e_7472);
-    let client = Mutex::new((&mut world, RECORDS));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let pushing = scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                let mut client = client.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                let (world, next) = &mut *client;
-                let is_taken = push(&socket(place), world, *next);
-                *next += 1;
-                drop(client);
-                if !is_taken {
+            for seq in RECORDS.. {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                if !push(&socket(place), &mut world, seq) {
                     std::thread::sleep(Duration::from_millis(2));
                 }
             }
@@ -69,7 +65,6 @@ fn play(options: &Options, place: &Place, seed: u64, tally: &Tally) -> Result<()
         removed
     })
     .map_err(failed)?;
-    drop(client);
     tally.played(&world);
     run::settle(collector, place, &mut world, tally)
 }

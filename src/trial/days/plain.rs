@@ -8,6 +8,9 @@ use crate::time::{Ticks, UNIX_EPOCH_TICKS};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What a record is counted by: time, level and instance.
+type Group = (Option<Ticks>, Option<Option<Level>>, Option<String>);
+
 /// All that was committed, of equal keys the last.
 #[derive(Default)]
 pub(super) struct Plain(BTreeMap<(RowKey, Arc<str>), Written>);
@@ -81,7 +84,7 @@ impl Plain {
 
     /// What a count gives, in its order.
     pub(super) fn count(&self, filter: &Filter, grouping: Grouping) -> Vec<Count> {
-        let mut counts: BTreeMap<(Option<Ticks>, Option<Option<Level>>, Option<String>), u64> = BTreeMap::new();
+        let mut counts: BTreeMap<Group, u64> = BTreeMap::new();
         if grouping == Grouping::default() {
             counts.insert((None, None, None), 0);
         }
