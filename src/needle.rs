@@ -224,7 +224,7 @@ fn print_hex(bytes: &[u8], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::OwnedValue;
+    use crate::property::OwnedValue;
     use crate::time::Ticks;
     use proptest::prelude::*;
 

@@ -1,6 +1,8 @@
 //! A property: its type, its value, and the name it may have. All three are Azure Table's.
 
 use crate::time::Ticks;
+use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// UTF-16 units of a property name at most.
 pub const PROPERTY_NAME_UNITS_MAX: usize = 255;
@@ -124,6 +126,95 @@ impl Property<'_> {
             Property::DateTime(_) => Kind::DateTime,
             Property::Guid(_) => Kind::Guid,
             Property::Binary(_) => Kind::Binary,
+        }
+    }
+}
+
+/// A [`Property`] that outlives its page.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OwnedValue {
+    /// UTF-8 text.
+    String(String),
+    /// A 64-bit whole number.
+    Int64(i64),
+    /// A 64-bit float.
+    Double(f64),
+    /// True or false.
+    Boolean(bool),
+    /// A 32-bit whole number.
+    Int32(i32),
+    /// A point in time.
+    DateTime(Ticks),
+    /// A UUID, its bytes in the order of its text.
+    Guid([u8; 16]),
+    /// Bytes.
+    Binary(Vec<u8>),
+}
+
+impl From<Property<'_>> for OwnedValue {
+    fn from(property: Property<'_>) -> OwnedValue {
+        match property {
+            Property::String(text) => OwnedValue::String(text.into()),
+            Property::Int64(n) => OwnedValue::Int64(n),
+            Property::Double(n) => OwnedValue::Double(n),
+            Property::Boolean(b) => OwnedValue::Boolean(b),
+            Property::Int32(n) => OwnedValue::Int32(n),
+            Property::DateTime(time) => OwnedValue::DateTime(time),
+            Property::Guid(guid) => OwnedValue::Guid(guid),
+            Property::Binary(bytes) => OwnedValue::Binary(bytes.into()),
+        }
+    }
+}
+
+impl OwnedValue {
+    /// The value as it is written.
+    pub fn as_property(&self) -> Property<'_> {
+        match self {
+            OwnedValue::String(text) => Property::String(text),
+            OwnedValue::Int64(n) => Property::Int64(*n),
+            OwnedValue::Double(n) => Property::Double(*n),
+            OwnedValue::Boolean(b) => Property::Boolean(*b),
+            OwnedValue::Int32(n) => Property::Int32(*n),
+            OwnedValue::DateTime(time) => Property::DateTime(*time),
+            OwnedValue::Guid(guid) => Property::Guid(*guid),
+            OwnedValue::Binary(bytes) => Property::Binary(bytes),
+        }
+    }
+}
+
+impl Serialize for OwnedValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            OwnedValue::String(text) => serializer.serialize_str(text),
+            OwnedValue::Int64(n) => serializer.serialize_i64(*n),
+            OwnedValue::Int32(n) => serializer.serialize_i32(*n),
+            OwnedValue::Double(n) if n.is_finite() => serializer.serialize_f64(*n),
+            OwnedValue::Boolean(b) => serializer.serialize_bool(*b),
+            other => serializer.collect_str(other),
+        }
+    }
+}
+
+/// The text of a value: a time in RFC 3339, a UUID with its dashes, bytes as hex.
+impl fmt::Display for OwnedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OwnedValue::String(text) => f.write_str(text),
+            OwnedValue::Int64(n) => n.fmt(f),
+            OwnedValue::Int32(n) => n.fmt(f),
+            OwnedValue::Double(n) if n.is_nan() => f.write_str("NaN"),
+            OwnedValue::Double(n) if n.is_infinite() => f.write_str(if *n > 0.0 { "Infinity" } else { "-Infinity" }),
+            OwnedValue::Double(n) => n.fmt(f),
+            OwnedValue::Boolean(b) => b.fmt(f),
+            OwnedValue::DateTime(time) => time.fmt(f),
+            OwnedValue::Guid(guid) => {
+                for (at, byte) in guid.iter().enumerate() {
+                    let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+                    write!(f, "{dash}{byte:02x}")?;
+                }
+                Ok(())
+            }
+            OwnedValue::Binary(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }
     }
 }

@@ -10,8 +10,8 @@
 
 use super::afar::Afar;
 use super::archived::Reading;
+use super::bounds::{Bounds, Rows, archived_rows, range_of, unless_gone};
 use super::filter::{Filter, Sieve};
-use super::select::{Bounds, Rows, archived_rows, range_of, unless_gone};
 use super::stores::Stores;
 use crate::key::RowKey;
 use crate::store::{Range, Scan, StoreError};

@@ -4,8 +4,9 @@
 //! the filter looks for text, or the steps of time are not whole minutes, is every record read.
 
 use super::archived::{Reading, Told};
+use super::bounds::{Bounds, archived_range, range_of, tables_of, unless_gone};
 use super::filter::Filter;
-use super::select::{Bounds, archived_range, entities_of, range_of, select, tables_of, unless_gone};
+use super::select::{entities_of, select};
 use super::stores::Stores;
 use crate::key::instance_of;
 use crate::record::Level;

@@ -27,6 +27,7 @@ pub mod when;
 pub mod archived;
 mod afar;
 mod both;
+mod bounds;
 pub mod stores;
 pub mod filter;
 pub mod entity;

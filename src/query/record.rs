@@ -129,43 +129,6 @@ impl<T: fmt::Display> Serialize for Text<T> {
     }
 }
 
-impl Serialize for OwnedValue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            OwnedValue::String(text) => serializer.serialize_str(text),
-            OwnedValue::Int64(n) => serializer.serialize_i64(*n),
-            OwnedValue::Int32(n) => serializer.serialize_i32(*n),
-            OwnedValue::Double(n) if n.is_finite() => serializer.serialize_f64(*n),
-            OwnedValue::Boolean(b) => serializer.serialize_bool(*b),
-            other => serializer.collect_str(other),
-        }
-    }
-}
-
-/// The text of a value: a time in RFC 3339, a UUID with its dashes, bytes as hex.
-impl fmt::Display for OwnedValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OwnedValue::String(text) => f.write_str(text),
-            OwnedValue::Int64(n) => n.fmt(f),
-            OwnedValue::Int32(n) => n.fmt(f),
-            OwnedValue::Double(n) if n.is_nan() => f.write_str("NaN"),
-            OwnedValue::Double(n) if n.is_infinite() => f.write_str(if *n > 0.0 { "Infinity" } else { "-Infinity" }),
-            OwnedValue::Double(n) => n.fmt(f),
-            OwnedValue::Boolean(b) => b.fmt(f),
-            OwnedValue::DateTime(time) => time.fmt(f),
-            OwnedValue::Guid(guid) => {
-                for (at, byte) in guid.iter().enumerate() {
-                    let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
-                    write!(f, "{dash}{byte:02x}")?;
-                }
-                Ok(())
-            }
-            OwnedValue::Binary(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
-        }
-    }
-}
-
 /// A JSON object whose names may come twice.
 struct Pairs(Vec<(String, OwnedValue)>);
 

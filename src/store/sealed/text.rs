@@ -102,7 +102,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::OwnedValue;
+    use crate::property::OwnedValue;
 
     #[test]
     fn every_type_reads_back_as_what_it_was() {
