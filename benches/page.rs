@@ -6,13 +6,13 @@
 //! `cargo bench --bench page`
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use daytable::batch::Batch;
-use daytable::key::{DayTable, Period, RowKey, TableName};
-use daytable::needle::Needle;
-use daytable::property::Property;
-use daytable::record::Level;
-use daytable::store::page::{Builder, Encoded, Page};
-use daytable::time::Ticks;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::needle::Needle;
+use daytable_model::property::Property;
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use daytable_store::page::{Builder, Encoded, Page};
 use std::hint::black_box;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What it costs to read a line, by format. The lines have the shape of the corpus that the end-to-end benchmark uses.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use daytable::parse::{Format, FormatChoice, Learned, Reading, parse};
-use daytable::time::now;
+use daytable_model::time::now;
+use daytable_parse::{Format, FormatChoice, Learned, Reading, parse};
 use std::fmt::Write;
 use std::hint::black_box;
 

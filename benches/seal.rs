@@ -9,10 +9,10 @@
 mod corpus;
 
 use anyhow::{Context, Result, ensure};
-use daytable::key::DayTable;
-use daytable::store::sealed::{Progress, SealedFile, Sealing, seal};
-use daytable::store::{CountBy, Range, Reader};
-use daytable::time::Ticks;
+use daytable_model::key::DayTable;
+use daytable_model::time::Ticks;
+use daytable_store::sealed::{Progress, SealedFile, Sealing, seal};
+use daytable_store::{CountBy, Range, Reader};
 use std::ops::ControlFlow;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -24,9 +24,7 @@ mod report;
 mod stub;
 
 use anyhow::{Result, ensure};
-use daytable::azure::{
-    Account, Client, DateTime, ENTITIES_MAX, Options, Pushed, SealedTransaction, Transaction, Value,
-};
+use daytable_azure::{Account, Client, DateTime, ENTITIES_MAX, Options, Pushed, SealedTransaction, Transaction, Value};
 use report::{Report, bytes_each, micros_each, rate};
 use rustix::time::{ClockId, clock_gettime};
 use std::net::{TcpListener, TcpStream};
@@ -98,7 +96,7 @@ fn connection_string(port: u16) -> String {
 
 fn client(port: u16) -> Result<Client> {
     let account: Account = connection_string(port).parse()?;
-    Ok(Client::new(account, Options::new(|| DateTime::from_ticks(daytable::time::now().get())))?)
+    Ok(Client::new(account, Options::new(|| DateTime::from_ticks(daytable_model::time::now().get())))?)
 }
 
 /// Transactions are made and thrown away.

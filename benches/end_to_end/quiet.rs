@@ -11,11 +11,11 @@
 use crate::corpus::{Corpus, SEED};
 use crate::process::bytes_below;
 use anyhow::Result;
-use daytable::batcher::Batcher;
-use daytable::key::{DayTable, Period, RowKey, TableName};
-use daytable::parse::{FormatChoice, parse};
-use daytable::store::{Mark, Options, SourceKind, SourceState, SourceStatus, Store, Submission};
-use daytable::time::Ticks;
+use daytable_intake::batcher::Batcher;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::time::Ticks;
+use daytable_parse::{FormatChoice, parse};
+use daytable_store::{Mark, Options, SourceKind, SourceState, SourceStatus, Store, Submission};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
         submission.batches = batcher.take();
         let (told, committed) = std::sync::mpsc::sync_channel(1);
         // Awaited, and nothing waits for company, so it is a commit of its own, as what 250 ms bring would be.
-        submission.done = daytable::store::Done::new(move |done| {
+        submission.done = daytable_store::Done::new(move |done| {
             // Whoever waits is there until it is told.
             let _ = told.send(done);
         });
@@ -130,7 +130,7 @@ fn source(instance: usize, lines: u64) -> SourceState {
         cursor: String::new(),
         learned: String::new(),
         status: SourceStatus::Live,
-        ledger: daytable::store::Ledger { records: lines, bytes: position, ..Default::default() },
-        seen: daytable::time::now(),
+        ledger: daytable_store::Ledger { records: lines, bytes: position, ..Default::default() },
+        seen: daytable_model::time::now(),
     }
 }

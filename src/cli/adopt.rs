@@ -6,10 +6,10 @@
 use super::args::configured;
 use super::exit::CliError;
 use super::output::{Columns, Output, cell};
-use crate::adopt::Peer;
-use crate::path_text::PathText;
-use crate::store::{Done, Options, Reader, SourceState, Store, Submission};
-use crate::tail::{Adoptee, Begun, TailOptions, begin};
+use daytable_intake::adopt::Peer;
+use daytable_intake::tail::{Adoptee, Begun, TailOptions, begin};
+use daytable_model::path_text::PathText;
+use daytable_store::{Done, Options, Reader, SourceState, Store, Submission};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -116,7 +116,7 @@ fn adopt(
     args: &Args,
     store: &Store,
     blocks: &[TailOptions],
-    positions: &[crate::adopt::Position],
+    positions: &[daytable_intake::adopt::Position],
 ) -> Result<Vec<Adoptee>, CliError> {
     let intake = store.intake();
     let (epoch, sources) = intake.sources();

@@ -5,9 +5,9 @@ use super::control::Control;
 use super::exit::CliError;
 use super::output::{Output, bytes};
 use super::working::{Bar, Here, Rules, ask, rules_of};
-use crate::key::{DayTable, KeyError};
-use crate::lifecycle::Archive;
-use crate::lifecycle::hands::Kept;
+use daytable_lifecycle::Archive;
+use daytable_lifecycle::hands::Kept;
+use daytable_model::key::{DayTable, KeyError};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

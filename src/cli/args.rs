@@ -1,20 +1,20 @@
 //! Options that several commands take.
 
 use super::exit::CliError;
-use crate::azure::Account;
-use crate::azure_tables::AzureTables;
-use crate::azure_tables::QUERY_PATIENCE;
-use crate::azure_tables::connect::{self, ConnectError};
 use crate::config::{Config, ConfigError, TableConfig, environment};
-use crate::lifecycle::{Limits, TableRule};
-use crate::parse::Reading;
-use crate::query::{Archives, Filter, Stores, Told, When};
-use crate::record::Level;
-use crate::safe_text::Lines;
-use crate::store::{Reader, StoreError};
-use crate::tables::TableStore;
-use crate::time::Ticks;
 use clap::Args;
+use daytable_azure::Account;
+use daytable_lifecycle::{Limits, TableRule};
+use daytable_model::record::Level;
+use daytable_model::safe_text::Lines;
+use daytable_model::time::Ticks;
+use daytable_parse::Reading;
+use daytable_query::tables::TableStore;
+use daytable_query::{Archives, Filter, Stores, Told, When};
+use daytable_remote::tables::AzureTables;
+use daytable_remote::tables::QUERY_PATIENCE;
+use daytable_remote::tables::connect::{self, ConnectError};
+use daytable_store::{Reader, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -168,6 +168,6 @@ pub(super) fn format(text: &str) -> Result<String, String> {
 
 /// A duration that is not zero.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    let duration = crate::units::parse_duration(text).map_err(|error| error.to_string())?;
+    let duration = daytable_model::units::parse_duration(text).map_err(|error| error.to_string())?;
     if duration.is_zero() { Err("must be longer than nothing".into()) } else { Ok(duration) }
 }

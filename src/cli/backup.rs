@@ -3,8 +3,8 @@
 use super::args::Data;
 use super::exit::CliError;
 use super::output::Output;
-use crate::path_text::PathText;
-use crate::store::{BackedUp, SealedFiles, backup};
+use daytable_model::path_text::PathText;
+use daytable_store::{BackedUp, SealedFiles, backup};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

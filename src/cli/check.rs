@@ -3,7 +3,7 @@
 use super::args::configured;
 use super::exit::CliError;
 use super::output::Output;
-use crate::path_text::PathText;
+use daytable_model::path_text::PathText;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 //! HTTP/1.1, one request a connection, as much of it as `daytable`'s own listener speaks: an answer with a length, in
 //! chunks, or up to the end of the connection. An answer is read line by line, each of which is JSON.
 
-use crate::path_text::PathText;
+use daytable_model::path_text::PathText;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

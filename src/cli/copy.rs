@@ -9,16 +9,16 @@
 
 use super::exit::CliError;
 use super::output::Output;
-use crate::azure_tables::WORK_PATIENCE;
-use crate::azure_tables::{AzureTables, connect};
 use crate::config::Config;
-use crate::key::{KeyError, TableName};
-use crate::path_text::PathText;
-use crate::query::When;
-use crate::store::{Options, Reader, Store, StoreError};
-use crate::tables::copy::Copy;
-use crate::tables::{Embedded, TableStore};
-use crate::time::{self, Ticks};
+use daytable_model::key::{KeyError, TableName};
+use daytable_model::path_text::PathText;
+use daytable_model::time::{self, Ticks};
+use daytable_query::When;
+use daytable_query::tables::copy::Copy;
+use daytable_query::tables::{Embedded, TableStore};
+use daytable_remote::tables::WORK_PATIENCE;
+use daytable_remote::tables::{AzureTables, connect};
+use daytable_store::{Options, Reader, Store, StoreError};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -3,11 +3,11 @@
 use super::args::{Behind, Data, Filters, interval, tell};
 use super::exit::CliError;
 use super::output::Output;
-use crate::query::{Count, Grouping, count};
-use crate::record::Level;
-use crate::safe_text::Shown;
-use crate::time::now;
 use clap::ValueEnum;
+use daytable_model::record::Level;
+use daytable_model::safe_text::Shown;
+use daytable_model::time::now;
+use daytable_query::{Count, Grouping, count};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ fn table(counts: &[Count], grouping: Grouping) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Ticks;
+    use daytable_model::time::Ticks;
 
     fn of(time: Option<Ticks>, level: Option<Option<Level>>, instance: Option<&str>, records: u64) -> Count {
         Count { time, level, instance: instance.map(str::to_owned), records }

@@ -4,8 +4,8 @@ use super::args::Data;
 use super::control::Control;
 use super::exit::CliError;
 use super::output::Output;
-use crate::key::{DayTable, KeyError};
-use crate::store::{Options, Reader, Store};
+use daytable_model::key::{DayTable, KeyError};
+use daytable_store::{Options, Reader, Store};
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]

@@ -1,20 +1,20 @@
 //! What goes wrong, and the exit code it ends in. The codes are those of `sysexits.h`.
 
 use super::control::ControlError;
-use crate::adopt::AdoptError;
-use crate::archive::ArchiveError;
-use crate::azure_tables::connect::ConnectError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::BindError;
-use crate::lifecycle::StepError;
-use crate::outbox::OutboxError;
-use crate::path_text::PathText;
-use crate::store::StoreError;
-use crate::syslog::ListenError;
-use crate::tables::TableError;
-use crate::tables::copy::CopyError;
-use crate::tail::ImportError;
+use daytable_archive::ArchiveError;
+use daytable_intake::adopt::AdoptError;
+use daytable_intake::syslog::ListenError;
+use daytable_intake::tail::ImportError;
+use daytable_lifecycle::StepError;
+use daytable_model::path_text::PathText;
+use daytable_query::tables::TableError;
+use daytable_query::tables::copy::CopyError;
+use daytable_remote::outbox::OutboxError;
+use daytable_remote::tables::connect::ConnectError;
+use daytable_store::StoreError;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;

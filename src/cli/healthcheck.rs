@@ -7,7 +7,7 @@
 use super::args::configured;
 use super::exit::CliError;
 use crate::config::{Config, Listen};
-use crate::path_text::PathText;
+use daytable_model::path_text::PathText;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         return over_tcp(address, path, args.timeout).map_err(|error| unhealthy(format!("{address}: {error}")));
     }
     let config = configured(args.config.as_deref())?;
-    let socket = crate::store::control_socket(args.data_dir.as_ref().unwrap_or(&config.data_dir));
+    let socket = daytable_store::control_socket(args.data_dir.as_ref().unwrap_or(&config.data_dir));
     let by_socket = match over_unix(&socket, path, args.timeout) {
         Err(Asked::NotReached(error)) => format!("{}: {error}", socket.escaped()),
         answered => return answered.map_err(|error| unhealthy(error.to_string())),

@@ -3,10 +3,10 @@
 use super::args::configured;
 use super::exit::CliError;
 use super::output::Output;
-use crate::azure_tables::QUERY_PATIENCE;
-use crate::azure_tables::connect;
-use crate::lifecycle::shared::Notes;
-use crate::outbox::ShownSpread;
+use daytable_remote::outbox::ShownSpread;
+use daytable_remote::shared::Notes;
+use daytable_remote::tables::QUERY_PATIENCE;
+use daytable_remote::tables::connect;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

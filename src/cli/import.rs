@@ -10,11 +10,11 @@ use super::output::{Output, bytes};
 use crate::config::{Config, StoreKind};
 use crate::daemon;
 use crate::http::Import;
-use crate::instance_template::InstanceTemplate;
-use crate::path_text::PathText;
-use crate::store::outbox::steps;
-use crate::store::{Options, Store};
-use crate::tail::{self, Progress, TailOptions};
+use daytable_intake::instance_template::InstanceTemplate;
+use daytable_intake::tail::{self, Progress, TailOptions};
+use daytable_model::path_text::PathText;
+use daytable_store::outbox::steps;
+use daytable_store::{Options, Store};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::{Path, PathBuf};
 
@@ -111,7 +111,7 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -
     }
     let options = TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
     let router = daemon::router_of(&config.tables, &args.data.dir)?;
-    let imported = tail::import(paths, &options, &router, &crate::host::name(), &store.intake(), show);
+    let imported = tail::import(paths, &options, &router, &daytable_platform::host::name(), &store.intake(), show);
     // Whatever became of it, what was taken is committed.
     store.close()?;
     imported?.complete()?;

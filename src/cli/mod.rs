@@ -46,8 +46,8 @@ pub use exit::{CliError, Exit};
 
 use crate::log;
 use crate::log::LogFormat;
-use crate::safe_text::{self, Lines};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use daytable_model::safe_text::{self, Lines};
 use tracing::level_filters::LevelFilter;
 
 /// Takes log records in, keeps each day in a table of its own, and lets a day go with one drop.

@@ -5,8 +5,9 @@
 //! It is gathered in a buffer and written as a whole; when nobody reads any more, the command ends without a word.
 
 use super::exit::CliError;
-use crate::query::{Record, text::Line};
-use crate::safe_text::{self, Lines, Shown};
+use daytable_model::safe_text::{self, Lines, Shown};
+use daytable_query::Record;
+use daytable_query::text::Line;
 use serde::Serialize;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};

@@ -14,9 +14,9 @@ use super::args::named;
 use super::exit::CliError;
 use super::output::Output;
 use crate::config::{Config, TailConfig};
-use crate::parse::{Parsed, RawRecord, Reading, Records, Unsaid};
-use crate::path_text::PathText;
-use crate::time::now;
+use daytable_model::path_text::PathText;
+use daytable_model::time::now;
+use daytable_parse::{Parsed, RawRecord, Reading, Records, Unsaid};
 use explain::Explained;
 use shown::Shown;
 use std::io::{self, IsTerminal};
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()?;
     if args.summary || io::stderr().is_terminal() {
         for (path, summary) in summaries {
-            eprintln!("{}: {summary}", crate::safe_text::Shown(&path.text()));
+            eprintln!("{}: {summary}", daytable_model::safe_text::Shown(&path.text()));
         }
     }
     Ok(())
@@ -69,7 +69,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 /// How the first block that includes a file reads it, and bytes of a line at most.
 fn of_block(config: &Config, path: &Path) -> (Reading, u64) {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let matches = |patterns: &[crate::glob::Pattern]| patterns.iter().any(|pattern| pattern.matches(&absolute));
+    let matches =
+        |patterns: &[daytable_intake::glob::Pattern]| patterns.iter().any(|pattern| pattern.matches(&absolute));
     let block = config.tails.iter().find(|block| matches(&block.include) && !matches(&block.exclude));
     match block {
         Some(block) => (block.reading.clone(), block.line_bytes_max.get()),

@@ -5,9 +5,9 @@ use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::{Columns, Output};
 use super::working::{Rules, rules_of};
-use crate::lifecycle::{Told, View, forecast};
-use crate::store::LifecycleState;
-use crate::time;
+use daytable_lifecycle::{Told, View, forecast};
+use daytable_model::time;
+use daytable_store::LifecycleState;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -3,9 +3,9 @@
 use super::args::{Behind, Data, Filters, tell};
 use super::exit::CliError;
 use super::output::Output;
-use crate::key::{DayTable, RowKey};
-use crate::query::{one, select};
-use crate::time::now;
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::time::now;
+use daytable_query::{one, select};
 use std::ops::ControlFlow;
 
 #[derive(Debug, clap::Args)]

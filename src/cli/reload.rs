@@ -8,7 +8,7 @@ use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::Output;
 use crate::daemon::Reloaded;
-use crate::path_text::PathText;
+use daytable_model::path_text::PathText;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 use super::args::Data;
 use super::exit::CliError;
 use super::output::Output;
-use crate::store::repair;
+use daytable_store::repair;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -6,8 +6,8 @@ use super::exit::CliError;
 use super::output::Output;
 use super::working::{Bar, Here, Rules, ask, rules_of};
 use crate::http::Restore;
-use crate::key::{DayTable, KeyError, TableName};
-use crate::lifecycle::{Archive, Restored, Wanted};
+use daytable_lifecycle::{Archive, Restored, Wanted};
+use daytable_model::key::{DayTable, KeyError, TableName};
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]

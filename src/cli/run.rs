@@ -4,8 +4,8 @@ use super::args::configured;
 use super::exit::CliError;
 use crate::config::environment;
 use crate::config::{Config, Listen, Pushing, TailConfig};
-use crate::glob::Pattern;
 use crate::log;
+use daytable_intake::glob::Pattern;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 

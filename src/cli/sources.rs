@@ -5,11 +5,11 @@ use super::args::Data;
 use super::control::Control;
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
-use crate::outbox::{ShownOutbox, ShownSpread};
-use crate::path_text::PathText;
-use crate::query::{ShownListener, ShownSource};
-use crate::safe_text::Shown;
-use crate::store::{ListenerLedger, SourceStatus};
+use daytable_model::path_text::PathText;
+use daytable_model::safe_text::Shown;
+use daytable_query::{ShownListener, ShownSource};
+use daytable_remote::outbox::{ShownOutbox, ShownSpread};
+use daytable_store::{ListenerLedger, SourceStatus};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -157,7 +157,7 @@ fn columns(sources: &[ShownSource]) -> Columns<'static, 10> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::source::tests_state;
+    use daytable_store::source::tests_state;
 
     #[test]
     fn a_line_a_source_and_no_line_more_for_a_strange_path() {

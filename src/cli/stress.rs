@@ -3,9 +3,9 @@
 use super::args::named;
 use super::exit::CliError;
 use super::output::{Columns, Output};
-use crate::azure::Client;
 use crate::daemon;
-use crate::stress::{Load, Measured, left_behind, recommend, stress};
+use daytable_azure::Client;
+use daytable_remote::stress::{Load, Measured, left_behind, recommend, stress};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -171,7 +171,7 @@ fn advice(peak: u32, one: &Measured, many: &Measured, buckets: NonZeroU16) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stress::Histogram;
+    use daytable_remote::stress::Histogram;
 
     #[test]
     fn what_is_advised() {

@@ -3,13 +3,14 @@
 use super::args::{Behind, Data};
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
-use crate::lifecycle::board::Shown;
-use crate::lifecycle::listing::lives;
-use crate::lifecycle::shared::listing::lives_afar;
-use crate::lifecycle::{View, plan, remembered, shared};
-use crate::query::ShownTable;
-use crate::store::LifecycleState;
-use crate::time;
+use daytable_lifecycle::board::Shown;
+use daytable_lifecycle::listing::lives;
+use daytable_lifecycle::{View, plan, remembered};
+use daytable_model::time;
+use daytable_query::ShownTable;
+use daytable_remote::shared;
+use daytable_remote::shared::listing::lives_afar;
+use daytable_store::LifecycleState;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

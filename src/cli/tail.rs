@@ -3,8 +3,8 @@
 use super::args::{Data, Filters};
 use super::exit::CliError;
 use super::output::Output;
-use crate::query::Follower;
-use crate::time::now;
+use daytable_model::time::now;
+use daytable_query::Follower;
 use std::ops::ControlFlow;
 use std::time::Duration;
 

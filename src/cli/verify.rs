@@ -21,8 +21,8 @@ use super::args::{Data, named};
 use super::exit::CliError;
 use super::output::Output;
 use super::working::Bar;
-use crate::lifecycle::board::Working;
 use crate::verify::{Ask, Share, verify};
+use daytable_lifecycle::board::Working;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@
 
 use super::secret_file;
 use super::section::Section;
-use crate::archive::Access;
+use daytable_archive::Access;
 
 /// The section's keys, checked. Files are read when an archive is opened, so that new secrets need no restart.
 pub(super) fn read(mut section: Section<'_>) -> Access {

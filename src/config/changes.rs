@@ -5,11 +5,11 @@
 use super::{
     Config, HttpConfig, JournalOptions, LifecycleConfig, LogConfig, StoreKind, SyslogOptions, TableConfig, TailConfig,
 };
-use crate::archive::Access;
-use crate::lifecycle::Limits;
-use crate::parse::Reading;
-use crate::push;
-use crate::window::Window;
+use daytable_archive::Access;
+use daytable_intake::push;
+use daytable_lifecycle::Limits;
+use daytable_model::window::Window;
+use daytable_parse::Reading;
 
 /// What differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

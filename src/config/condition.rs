@@ -6,12 +6,12 @@
 //! ```
 //!
 //! One table is one condition, so that nobody has to know which of several keys binds stronger: `all`, `any` and `not`
-//! say it. What the conditions mean is said where they are kept, in [`crate::route::condition`].
+//! say it. What the conditions mean is said where they are kept, in [`daytable_intake::route::condition`].
 
 use super::section::Section;
-use crate::glob::Pattern;
-use crate::record::Level;
-use crate::route::condition::{BOUND_MAX, CONDITION_DEPTH_MAX, CONDITIONS_MAX, Condition, Literal, Test};
+use daytable_intake::glob::Pattern;
+use daytable_intake::route::condition::{BOUND_MAX, CONDITION_DEPTH_MAX, CONDITIONS_MAX, Condition, Literal, Test};
+use daytable_model::record::Level;
 
 /// How conditions are called in messages.
 const NAME: &str = "when";

@@ -19,7 +19,7 @@
 //! are `DAYTABLE_DATA` and `DAYTABLE_CONFIG`, which are options of the commands, and what Kubernetes and Docker make of a
 //! service that is called `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
 
-use crate::did_you_mean::nearest;
+use daytable_model::did_you_mean::nearest;
 use std::borrow::Cow;
 use std::ops::Range;
 use toml::Spanned;

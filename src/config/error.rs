@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, and where.
 
-use crate::path_text::PathText;
+use daytable_model::path_text::PathText;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

@@ -2,9 +2,9 @@
 
 use super::section::Section;
 use super::{limits, push as push_limits, secret_file};
-use crate::fair::Allowance;
-use crate::net::tls::TlsOptions;
-use crate::units::count;
+use daytable_intake::fair::Allowance;
+use daytable_model::units::count;
+use daytable_net::tls::TlsOptions;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct HttpConfig {
     /// What each sender may push.
     pub per_sender: Allowance,
     /// What bounds a push.
-    pub limits: crate::push::Limits,
+    pub limits: daytable_intake::push::Limits,
     /// Connections at one time at most, the unix socket's not counted.
     pub connections_max: NonZeroU16,
 }
@@ -102,7 +102,7 @@ impl Default for HttpConfig {
             push: None,
             credentials_file: None,
             per_sender: Allowance::default(),
-            limits: crate::push::Limits::default(),
+            limits: daytable_intake::push::Limits::default(),
             connections_max: count(256),
         }
     }

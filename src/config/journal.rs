@@ -3,11 +3,11 @@
 use super::section::{Report, Section};
 use super::tail::block_name;
 use super::{absolute, reading};
-use crate::journal::JournalOptions;
-use crate::record::Level;
-use crate::redact::Redaction;
-use crate::source::ReadFrom;
-use crate::units::ByteSize;
+use daytable_intake::journal::JournalOptions;
+use daytable_intake::source::ReadFrom;
+use daytable_model::record::Level;
+use daytable_model::units::ByteSize;
+use daytable_parse::redact::Redaction;
 use std::ops::RangeInclusive;
 
 const ENTRY_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);

@@ -1,8 +1,8 @@
 //! `per_sender = { … }`: what one sender may send.
 
 use super::section::Section;
-use crate::fair::Allowance;
-use crate::units::ByteSize;
+use daytable_intake::fair::Allowance;
+use daytable_model::units::ByteSize;
 use std::num::{NonZeroU32, NonZeroU64};
 
 const MOST: ByteSize = ByteSize::new(1 << 50);

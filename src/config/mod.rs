@@ -1,7 +1,7 @@
 //! The configuration: one TOML file becomes one checked [`Config`], or all that is wrong with it.
 //!
 //! The file is parsed, not validated: what comes out has types that cannot say anything wrong (`Duration`,
-//! [`TableName`](crate::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
+//! [`TableName`](daytable_model::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
 //! [`Problem`] names the file, the line, the key and the fix; all of them are found in one go.
 //!
 //! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`], [`journal`], [`table`] and [`store`] have files
@@ -9,7 +9,7 @@
 //! * `section` reads a table key by key: types, defaults, unknown keys. A key is named in two places, where it is read
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
 //! * [`changes`] says what differs between two of them.
-//! * `condition` and `archives` read what [`crate::route`] and [`crate::archive`] keep.
+//! * `condition` and `archives` read what [`daytable_intake::route`] and [`daytable_archive`] keep.
 //! * [`units`], [`template`], [`path_fields`] and [`glob`] are the kinds of values.
 //!
 //! * [`environment`]: a variable a key. [`mod@reference`]: every key, as documentation.
@@ -43,15 +43,15 @@ pub use store::{StoreConfig, StoreKind};
 pub use table::TableConfig;
 pub use tail::TailConfig;
 
-use crate::archive::Access;
-use crate::journal::JournalOptions;
-use crate::lifecycle::{Limits, Schedule, ScheduleError};
 use crate::log::LogFormat;
-use crate::parse::Reading;
-use crate::path_text::PathText;
-use crate::redact::{Redaction, Redactor};
-use crate::syslog::SyslogOptions;
-use crate::units::ByteSize;
+use daytable_archive::Access;
+use daytable_intake::journal::JournalOptions;
+use daytable_intake::syslog::SyslogOptions;
+use daytable_lifecycle::{Limits, Schedule, ScheduleError};
+use daytable_model::path_text::PathText;
+use daytable_model::units::ByteSize;
+use daytable_parse::Reading;
+use daytable_parse::redact::{Redaction, Redactor};
 use environment::Appended;
 use error::line_and_column;
 use section::{Report, Section};

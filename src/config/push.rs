@@ -1,8 +1,8 @@
 //! The keys of `[http]` that bound what is pushed.
 
 use super::section::Section;
-use crate::push::Limits;
-use crate::units::ByteSize;
+use daytable_intake::push::Limits;
+use daytable_model::units::ByteSize;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

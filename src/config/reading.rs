@@ -1,8 +1,8 @@
 //! The keys that say how lines are read: `format`, `zone`, `join`, `redact`.
 
 use super::section::{Section, Written};
-use crate::parse::{Explicit, FormatChoice, Join, PatternError, Reading};
-use crate::redact::{PATTERNS_MAX, Redaction, Redactor};
+use daytable_parse::redact::{PATTERNS_MAX, Redaction, Redactor};
+use daytable_parse::{Explicit, FormatChoice, Join, PatternError, Reading};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -6,8 +6,8 @@
 
 use super::environment;
 use super::error::{Problem, line_and_column};
-use crate::did_you_mean::nearest;
-use crate::units::{ByteSize, UnitError, parse_duration, show_duration};
+use daytable_model::did_you_mean::nearest;
+use daytable_model::units::{ByteSize, UnitError, parse_duration, show_duration};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;

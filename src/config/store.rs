@@ -5,8 +5,8 @@
 
 use super::section::Section;
 use super::{absolute, table::TableConfig};
-use crate::outbox::{DEAD_LETTERS, RemoteOptions, SendOrder, WhenFull};
-use crate::units::{ByteSize, parse_duration};
+use daytable_model::units::{ByteSize, parse_duration};
+use daytable_remote::outbox::{DEAD_LETTERS, RemoteOptions, SendOrder, WhenFull};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

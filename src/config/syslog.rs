@@ -3,11 +3,11 @@
 use super::section::{Report, Section};
 use super::tail::block_name;
 use super::{TailConfig, limits, reading, secret_file};
-use crate::net::tls::TlsOptions;
-use crate::parse::{Reading, Zone};
-use crate::redact::{Redaction, Redactor};
-use crate::syslog::{Endpoint, SyslogOptions};
-use crate::units::ByteSize;
+use daytable_intake::syslog::{Endpoint, SyslogOptions};
+use daytable_model::units::ByteSize;
+use daytable_net::tls::TlsOptions;
+use daytable_parse::redact::{Redaction, Redactor};
+use daytable_parse::{Reading, Zone};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 

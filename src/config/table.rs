@@ -2,13 +2,13 @@
 
 use super::condition;
 use super::section::{Report, Section};
-use crate::archive::ArchiveUrl;
-use crate::key::{Period, TableName};
-use crate::lifecycle::{Archive, TableRule};
-use crate::outbox::TableOptions;
-use crate::route::Condition;
-use crate::units::parse_duration;
-use crate::window::Window;
+use daytable_archive::ArchiveUrl;
+use daytable_intake::route::Condition;
+use daytable_lifecycle::{Archive, TableRule};
+use daytable_model::key::{Period, TableName};
+use daytable_model::units::parse_duration;
+use daytable_model::window::Window;
+use daytable_remote::outbox::TableOptions;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -2,14 +2,14 @@
 
 use super::reading;
 use super::section::{Report, Section};
-use crate::glob::Pattern;
-use crate::instance_template::InstanceTemplate;
-use crate::parse::Reading;
-use crate::path_fields::{PathFields, PathFieldsError};
-use crate::redact::Redaction;
-use crate::source::ReadFrom;
-use crate::tail::{TailOptions, Watch};
-use crate::units::{ByteSize, count};
+use daytable_intake::glob::Pattern;
+use daytable_intake::instance_template::InstanceTemplate;
+use daytable_intake::path_fields::{PathFields, PathFieldsError};
+use daytable_intake::source::ReadFrom;
+use daytable_intake::tail::{TailOptions, Watch};
+use daytable_model::units::{ByteSize, count};
+use daytable_parse::Reading;
+use daytable_parse::redact::Redaction;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;

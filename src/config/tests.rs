@@ -2,19 +2,19 @@
 
 use super::reference::{EXAMPLE, example_all_set};
 use super::*;
-use crate::fair::Allowance;
-use crate::glob::{self, Pattern};
-use crate::key::{Period, TableName};
-use crate::net::tls::TlsOptions;
-use crate::outbox::{RemoteOptions, SendOrder, WhenFull};
-use crate::parse::{Explicit, Format, FormatChoice, Join, Reading};
-use crate::record::Level;
-use crate::redact::{Redaction, Redactor};
-use crate::route::{Condition, Literal, Test};
-use crate::source::ReadFrom;
-use crate::tail::Watch;
-use crate::units::count;
-use crate::window::Window;
+use daytable_intake::fair::Allowance;
+use daytable_intake::glob::{self, Pattern};
+use daytable_intake::route::{Condition, Literal, Test};
+use daytable_intake::source::ReadFrom;
+use daytable_intake::tail::Watch;
+use daytable_model::key::{Period, TableName};
+use daytable_model::record::Level;
+use daytable_model::units::count;
+use daytable_model::window::Window;
+use daytable_net::tls::TlsOptions;
+use daytable_parse::redact::{Redaction, Redactor};
+use daytable_parse::{Explicit, Format, FormatChoice, Join, Reading};
+use daytable_remote::outbox::{RemoteOptions, SendOrder, WhenFull};
 use proptest::prelude::*;
 use std::num::{NonZeroU32, NonZeroU64};
 

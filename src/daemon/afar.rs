@@ -1,13 +1,13 @@
 //! What the daemon reads of a remote store, and what it does for the life of its tables.
 
-use crate::azure::Client;
-use crate::azure_tables::AzureTables;
-use crate::azure_tables::{QUERY_PATIENCE, WORK_PATIENCE};
 use crate::config::{Config, TableConfig};
-use crate::lifecycle::run::Run;
-use crate::lifecycle::shared::{Shared, SharedHands};
-use crate::lifecycle::{Hands, TableRule};
-use crate::tables::TableError;
+use daytable_azure::Client;
+use daytable_lifecycle::run::Run;
+use daytable_lifecycle::{Hands, TableRule};
+use daytable_query::tables::TableError;
+use daytable_remote::shared::{Shared, SharedHands};
+use daytable_remote::tables::AzureTables;
+use daytable_remote::tables::{QUERY_PATIENCE, WORK_PATIENCE};
 use std::sync::Arc;
 
 /// The remote store, as it is read.

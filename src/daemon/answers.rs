@@ -1,4 +1,4 @@
-//! What the routes answer: the queries of [`crate::query`], each over a reader from a pool.
+//! What the routes answer: the queries of [`daytable_query`], each over a reader from a pool.
 //!
 //! A reader keeps its connections and what SQLite has cached behind them, so the second query of a day is fast. A
 //! few of them stay; after a burst of queries the others close, and all of them after a drop.
@@ -6,24 +6,24 @@
 use super::life::Lives;
 use super::observe::Counted;
 use super::reload::{Order, ReloadError};
-use crate::azure_tables::AzureTables;
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
-use crate::key::{DayTable, RowKey};
-use crate::live::Live;
-use crate::outbox::ShownOutbox;
-use crate::parse::Reading;
-use crate::push::Stored;
-use crate::query::{
+use daytable_intake::push::Stored;
+use daytable_intake::route::Router;
+use daytable_intake::syslog;
+use daytable_intake::tail::{self, ImportError, TailOptions};
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::record::Level;
+use daytable_model::time::{self, Ticks};
+use daytable_parse::Reading;
+use daytable_platform::live::Live;
+use daytable_query::tables::{TableError, TableStore};
+use daytable_query::{
     Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when,
 };
-use crate::record::Level;
-use crate::route::Router;
-use crate::store::{Once, Reader, Store, StoreError};
-use crate::syslog;
-use crate::tables::{TableError, TableStore};
-use crate::tail::{self, ImportError, TailOptions};
-use crate::time::{self, Ticks};
+use daytable_remote::outbox::ShownOutbox;
+use daytable_remote::tables::AzureTables;
+use daytable_store::{Once, Reader, Store, StoreError};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -118,8 +118,9 @@ pub(super) fn api(
         }),
         import: Box::new(move |import, out| {
             let instance = import.instance.as_deref().unwrap_or("{host}").parse();
-            let instance = instance
-                .map_err(|e: crate::instance_template::TemplateError| ApiError::parameter("instance", e.to_string()))?;
+            let instance = instance.map_err(|e: daytable_intake::instance_template::TemplateError| {
+                ApiError::parameter("instance", e.to_string())
+            })?;
             let (mut reading, mut router) = (Reading::clone(&reading.now()), router.clone());
             router.renew();
             if !router.is_settled() {
@@ -133,7 +134,8 @@ pub(super) fn api(
             let progress = |progress| {
                 out.line(&progress);
             };
-            let imported = tail::import(&import.paths, &options, &router, &crate::host::name(), &intake, progress);
+            let imported =
+                tail::import(&import.paths, &options, &router, &daytable_platform::host::name(), &intake, progress);
             let complete = imported.and_then(tail::Imported::complete);
             complete.map(drop).map_err(|error| match error {
                 ImportError::Refused(_) => ApiError::Busy(error.to_string()),
@@ -321,7 +323,8 @@ fn answer_count(stores: &Stores<'_>, params: &CountParams, out: &mut Out) -> Res
         }
     }
     if let Some(every) = &params.every {
-        let every = crate::units::parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
+        let every =
+            daytable_model::units::parse_duration(every).map_err(|e| ApiError::parameter("every", e.to_string()))?;
         if every.is_zero() {
             return Err(ApiError::parameter("every", "must be longer than nothing"));
         }

@@ -14,7 +14,7 @@
 //!
 //! So nothing is smaller from 512 MiB on. At 64 MiB a push has 16 MiB, a commit 4.
 
-use crate::push;
+use daytable_intake::push;
 
 const MIB: u64 = 1 << 20;
 /// The least that a limit counts as: below it nothing works anyway.
@@ -38,7 +38,7 @@ impl Budget {
         let limit = limit.map(|limit| limit.max(LEAST));
         let share = |part: u64, most: usize| limit.map_or(most, |limit| most.min(bytes(limit / part)));
         Budget {
-            waiting_bytes: share(16, crate::store::intake::WAITING_BYTES_MAX),
+            waiting_bytes: share(16, daytable_store::intake::WAITING_BYTES_MAX),
             held_bytes: share(16, 32 << 20),
             scans: share(32 * MIB, 8).max(1),
             limit,

@@ -7,11 +7,11 @@
 use super::DaemonError;
 use crate::config::{HttpConfig, Listen};
 use crate::http::{self, BindError, Door, Gate, Limits, Listener, Shared, Token};
-use crate::live::Live;
 use crate::metrics::{Metrics, raise_to};
-use crate::net::inherited::Inherited;
-use crate::push::Push;
-use crate::route::Router;
+use daytable_intake::push::Push;
+use daytable_intake::route::Router;
+use daytable_net::inherited::Inherited;
+use daytable_platform::live::Live;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

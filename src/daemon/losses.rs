@@ -7,11 +7,11 @@
 //! what a failed commit refused counts as not said.
 
 use super::observe::Counted;
-use crate::fair::Reason;
-use crate::live::Live;
-use crate::push::{EndpointCounters, Push};
-use crate::store::{Done, Intake, Submission, Taken};
-use crate::syslog::ListenerCounters;
+use daytable_intake::fair::Reason;
+use daytable_intake::push::{EndpointCounters, Push};
+use daytable_intake::syslog::ListenerCounters;
+use daytable_platform::live::Live;
+use daytable_store::{Done, Intake, Submission, Taken};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -32,29 +32,29 @@ pub(crate) use answers::filter;
 pub use reload::Reloaded;
 pub use remote::{RemoteError, client};
 
-use crate::bucket_plan::Spread;
 use crate::config::{Config, ConfigError, StoreKind, TableConfig};
-use crate::fair::Present;
 use crate::http::{self, BindError, Door, GateError, Limits, Listener, Readiness, Shared, TokenError};
-use crate::lifecycle::{Board, Hands, Lifecycle};
-use crate::live::Live;
-use crate::memory;
 use crate::metrics::Metrics;
-use crate::net::inherited::{ActivationError, Inherited};
-use crate::net::tls::TlsError;
-use crate::outbox::{Outbox, OutboxError};
-use crate::path_text::PathText;
-use crate::push::Push;
-use crate::query::Archives;
-use crate::route::{Condition, Route, Router};
-use crate::store::{Onward, Store, StoreError};
-use crate::syslog::{HeldBytes, ListenError};
-use crate::tables::TableError;
-use crate::units::ByteSize;
-use crate::units::show_duration;
 use afar::Afar;
 use answers::{Readers, Ways};
 use budget::Budget;
+use daytable_intake::fair::Present;
+use daytable_intake::push::Push;
+use daytable_intake::route::{Condition, Route, Router};
+use daytable_intake::syslog::{HeldBytes, ListenError};
+use daytable_lifecycle::{Board, Hands, Lifecycle};
+use daytable_model::bucket_plan::Spread;
+use daytable_model::path_text::PathText;
+use daytable_model::units::ByteSize;
+use daytable_model::units::show_duration;
+use daytable_net::inherited::{ActivationError, Inherited};
+use daytable_net::tls::TlsError;
+use daytable_platform::live::Live;
+use daytable_platform::memory;
+use daytable_query::Archives;
+use daytable_query::tables::TableError;
+use daytable_remote::outbox::{Outbox, OutboxError};
+use daytable_store::{Onward, Store, StoreError};
 use front::Front;
 use life::Lives;
 use observe::Counted;
@@ -227,15 +227,22 @@ async fn serve(
     let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let push_limits = budget.push(config.http.limits);
     let (intake, stored) = (store.intake(), readers.clone());
-    let push = Arc::new(Push::new(router.clone(), config.reading(), push_limits, crate::host::name(), intake, stored));
+    let push = Arc::new(Push::new(
+        router.clone(),
+        config.reading(),
+        push_limits,
+        daytable_platform::host::name(),
+        intake,
+        stored,
+    ));
 
     let mut servers = tokio::task::JoinSet::new();
-    let control = Listener::unix(&crate::store::control_socket(&config.data_dir))?;
+    let control = Listener::unix(&daytable_store::control_socket(&config.data_dir))?;
     let routes = http::router(shared.clone(), Door::Unix, Some(push.clone()));
     servers.spawn(http::serve(control, routes, limits, readiness.draining()));
     front.serve(port, &shared, &push, &mut servers)?;
 
-    let (host, intake, steps) = (crate::host::name(), store.intake(), store.steps());
+    let (host, intake, steps) = (daytable_platform::host::name(), store.intake(), store.steps());
     let held = HeldBytes::new(budget.held_bytes);
     let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone(), held };
     // Before it is decided which sources begin: the answer may come in between, and then they begin twice, which is once.
@@ -271,7 +278,7 @@ async fn serve(
     let losses = tokio::spawn(losses.work(losses_stopped));
     let (afar_stop, afar_stopped) = mpsc::channel::<()>();
     if let Some(afar) = afar {
-        let run = afar.lifecycle(&config, &crate::host::name(), observe::on_run(&metrics, readers));
+        let run = afar.lifecycle(&config, &daytable_platform::host::name(), observe::on_run(&metrics, readers));
         // It may wait for the service for long, and what it leaves half done is what a kill would leave.
         std::thread::Builder::new().name("shared".into()).spawn(move || run.work(afar_stopped))?;
     }
@@ -433,11 +440,11 @@ async fn ended(sources: &Mutex<Sources>, outbox: Option<&Outbox>) {
 }
 
 /// What bounds the lifecycle of the data folder: an outbox has bounds of its own.
-fn local_limits(config: &Config) -> crate::lifecycle::Limits {
+fn local_limits(config: &Config) -> daytable_lifecycle::Limits {
     let limits = config.lifecycle.limits;
     match config.store.kind {
         StoreKind::Embedded => limits,
-        StoreKind::Azure => crate::lifecycle::Limits { max_bytes: None, ..limits },
+        StoreKind::Azure => daytable_lifecycle::Limits { max_bytes: None, ..limits },
     }
 }
 
@@ -452,7 +459,7 @@ pub fn router(tables: &[TableConfig]) -> Router {
 ///
 /// Where it cannot be read how instances are spread.
 pub fn router_of(tables: &[TableConfig], data_dir: &std::path::Path) -> Result<Router, StoreError> {
-    let steps = crate::store::outbox::steps::read(data_dir)?;
+    let steps = daytable_store::outbox::steps::read(data_dir)?;
     let spread = steps.map(|steps| Arc::new(Spread::new(Some(steps.planned))));
     Ok(match spread {
         Some(spread) => router(tables).spreading(spread),

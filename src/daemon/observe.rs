@@ -2,20 +2,20 @@
 
 use super::answers::Readers;
 use crate::config::Config;
-use crate::fair::Reason;
 use crate::http::Readiness;
-use crate::journal::JournalCounters;
-use crate::lifecycle::Run;
-use crate::live::Live;
 use crate::metrics::{Metrics, raise_to, size};
-use crate::net::tls;
-use crate::parse::Format;
-use crate::push::{EndpointCounters, Push};
-use crate::redact::Redactor;
-use crate::store::{Intake, Onward, Options};
-use crate::syslog::{self, ListenerCounters};
-use crate::tail::{BlockCounters, TailCounters};
-use crate::time::Ticks;
+use daytable_intake::fair::Reason;
+use daytable_intake::journal::JournalCounters;
+use daytable_intake::push::{EndpointCounters, Push};
+use daytable_intake::syslog::{self, ListenerCounters};
+use daytable_intake::tail::{BlockCounters, TailCounters};
+use daytable_lifecycle::Run;
+use daytable_model::time::Ticks;
+use daytable_net::tls;
+use daytable_parse::Format;
+use daytable_parse::redact::Redactor;
+use daytable_platform::live::Live;
+use daytable_store::{Intake, Onward, Options};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, 
         let Counted { tails, listeners, blocks, all_listeners, journals, redactions, certificates } = &*counted;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |of: fn(&BlockCounters) -> &AtomicU64| blocks.iter().map(|block| read(of(block))).sum::<u64>();
-        let now = crate::time::now();
+        let now = daytable_model::time::now();
         let mut late_early = std::collections::BTreeMap::new();
         for block in blocks {
             let metrics = metrics.source(&block.name);
@@ -141,7 +141,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, 
         for journal in journals {
             fetch_journal(metrics, journal, now);
         }
-        raise_to(&metrics.own_records, crate::own_output::passed_over());
+        raise_to(&metrics.own_records, daytable_intake::own_output::passed_over());
         metrics.push_held_bytes.set(size(push.bodies().held()));
         for endpoint in push.counters() {
             fetch_endpoint(metrics, endpoint);

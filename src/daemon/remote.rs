@@ -1,21 +1,21 @@
 //! The remote store's part of the daemon: who is sent to, what the store is told of it, and what is shown.
 
 use super::DaemonError;
-use crate::azure::{Account, Client, DateTime, Options};
-use crate::azure_tables::connect::{ConnectError, connection_string};
-use crate::bucket_plan::Spread;
 use crate::config::{Config, StoreKind, TableConfig};
 use crate::http::Readiness;
-use crate::key::Period;
-use crate::lifecycle::{Archive, TableRule};
 use crate::metrics::{Metrics, raise_to};
-use crate::outbox::{self, Bell, Counters, Inbox, Outbox, SetAside, Setup, dead};
-use crate::outbox::{RemoteOptions, TableOptions, WhenFull};
-use crate::store::outbox::steps::{self, Steps};
-use crate::store::outbox::{Dropped, Level};
-use crate::store::{OutboxOptions, Store};
-use crate::time;
-use crate::window::Window;
+use daytable_azure::{Account, Client, DateTime, Options};
+use daytable_lifecycle::{Archive, TableRule};
+use daytable_model::bucket_plan::Spread;
+use daytable_model::key::Period;
+use daytable_model::time;
+use daytable_model::window::Window;
+use daytable_remote::outbox::{self, Bell, Counters, Inbox, Outbox, SetAside, Setup, dead};
+use daytable_remote::outbox::{RemoteOptions, TableOptions, WhenFull};
+use daytable_remote::tables::connect::{ConnectError, connection_string};
+use daytable_store::outbox::steps::{self, Steps};
+use daytable_store::outbox::{Dropped, Level};
+use daytable_store::{OutboxOptions, Store};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,13 +28,13 @@ pub enum RemoteError {
     ConnectionString(#[from] ConnectError),
     /// It is no connection string.
     #[error("the connection string: {0}")]
-    Account(#[from] crate::azure::AccountError),
+    Account(#[from] daytable_azure::AccountError),
     /// There is no client.
     #[error(transparent)]
-    Client(#[from] crate::azure::SetupError),
+    Client(#[from] daytable_azure::SetupError),
     /// The name of the dead letters' table is none.
     #[error(transparent)]
-    Name(#[from] crate::key::KeyError),
+    Name(#[from] daytable_model::key::KeyError),
 }
 
 /// A client of the account that the configuration names.
@@ -88,7 +88,8 @@ impl Remote {
                 return tracing::error!(%error, "how instances are spread is not known here: the remote store is asked");
             }
         };
-        let (host, endpoint) = (super::afar::id(config, &crate::host::name()), self.client.account().endpoint());
+        let (host, endpoint) =
+            (super::afar::id(config, &daytable_platform::host::name()), self.client.account().endpoint());
         if (steps.host.as_str(), steps.endpoint.as_str()) != (host.as_str(), endpoint) {
             // Under this name, this service knows of none.
             steps.planned.iter_mut().flat_map(|planned| &mut planned.steps).for_each(|step| step.is_afar = false);
@@ -114,7 +115,7 @@ impl Remote {
             departures: store.departures(),
             level: level.clone(),
             spread: spread.clone(),
-            host: super::afar::id(config, &crate::host::name()),
+            host: super::afar::id(config, &daytable_platform::host::name()),
             on_landed: Box::new(move |entities| landed.observe(entities as f64)),
         };
         let outbox = Outbox::start(setup, inbox)?;

@@ -3,7 +3,7 @@
 //! A change is made in two steps. [`Sources::prepare`] binds what is to listen, by which everything that can go wrong does;
 //! nothing is changed by it. [`Sources::change`] does the rest:
 //!
-//! * **Files** change their blocks on the tailer's thread, which keeps their descriptors ([`crate::tail`]).
+//! * **Files** change their blocks on the tailer's thread, which keeps their descriptors ([`daytable_intake::tail`]).
 //! * **A listener** that stays where it is hands its socket to its successor, so nobody is refused and nothing that waits
 //!   in the kernel is lost; connections that there are go on by the rules that they began with. One that is gone is
 //!   drained as by a stop.
@@ -12,16 +12,16 @@
 use super::DaemonError;
 use super::observe::{self, Counted};
 use crate::config::Config;
-use crate::journal::JournalOptions;
-use crate::journal::{self, JournalCounters, JournalHandle};
-use crate::live::Live;
-use crate::net::inherited::Inherited;
-use crate::route::Router;
-use crate::store::{Intake, Steps};
-use crate::syslog::Place;
-use crate::syslog::SyslogOptions;
-use crate::syslog::{self, HeldBytes, SyslogHandle};
-use crate::tail::{TailCounters, TailHandle, TailOptions, Tailer};
+use daytable_intake::journal::JournalOptions;
+use daytable_intake::journal::{self, JournalCounters, JournalHandle};
+use daytable_intake::route::Router;
+use daytable_intake::syslog::Place;
+use daytable_intake::syslog::SyslogOptions;
+use daytable_intake::syslog::{self, HeldBytes, SyslogHandle};
+use daytable_intake::tail::{TailCounters, TailHandle, TailOptions, Tailer};
+use daytable_net::inherited::Inherited;
+use daytable_platform::live::Live;
+use daytable_store::{Intake, Steps};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

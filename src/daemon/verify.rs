@@ -6,12 +6,12 @@
 //! made up.
 
 use crate::config::{Config, LifecycleConfig, TailConfig};
-use crate::lifecycle::Schedule;
-use crate::live::Live;
 use crate::metrics::Metrics;
-use crate::query::Archives;
-use crate::time;
 use crate::verify::{Ask, Finding, Kind, Report, Share, verify};
+use daytable_lifecycle::Schedule;
+use daytable_model::time;
+use daytable_platform::live::Live;
+use daytable_query::Archives;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;

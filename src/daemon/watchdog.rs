@@ -9,11 +9,11 @@
 //! day's life. Nothing is computed for it: all of it is counted anyway.
 
 use super::observe::Counted;
-use crate::lifecycle::Board;
-use crate::live::Live;
 use crate::metrics::Metrics;
-use crate::store::Intake;
-use crate::time;
+use daytable_lifecycle::Board;
+use daytable_model::time;
+use daytable_platform::live::Live;
+use daytable_store::Intake;
 use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;

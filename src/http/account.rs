@@ -1,7 +1,7 @@
 //! The account that a sender's pushes are charged to: its rates and its bytes of the day.
 
-use crate::fair::{Accounts, Now};
-use crate::push::Meter;
+use daytable_intake::fair::{Accounts, Now};
+use daytable_intake::push::Meter;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

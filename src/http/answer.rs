@@ -11,10 +11,10 @@
 //! without an [`Piece::End`], which the body turns into a broken connection, never into a short answer that looks whole.
 
 use super::api::ApiError;
-use crate::safe_text;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use daytable_model::safe_text;
 use futures_core::Stream;
 use serde::Serialize;
 use std::pin::Pin;

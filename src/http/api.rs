@@ -5,7 +5,7 @@
 //! [`Out::wanted`] says that nobody listens any more: ask `wanted` wherever much is read without a line to show for it.
 
 use super::answer::Out;
-use crate::path_text;
+use daytable_model::path_text;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

@@ -2,11 +2,11 @@
 
 use super::answer::refusal;
 use super::routes::Door;
-use crate::path_text::PathText;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use daytable_model::path_text::PathText;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use subtle::ConstantTimeEq;
@@ -46,7 +46,7 @@ impl Token {
     pub fn read(path: &Path) -> Result<Token, TokenError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| TokenError::Unreadable { path: path.to_owned(), source })?;
-        crate::watched::warn_if_exposed(path);
+        daytable_platform::watched::warn_if_exposed(path);
         Token::new(&text)
     }
 

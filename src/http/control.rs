@@ -4,11 +4,11 @@ use super::answer::{Frame, answer};
 use super::api::{ApiError, Import, Restore};
 use super::params;
 use super::routes::Shared;
-use crate::path_text::PathText;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use daytable_model::path_text::PathText;
 use std::sync::Arc;
 use tokio::time::timeout;
 

@@ -19,16 +19,16 @@ use super::push::linger;
 use super::routes::Door;
 use super::serve::Peer;
 use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
-use crate::fair::{Accounts, Allowance, Now, Over};
 use crate::metrics::Metrics;
-use crate::path_text::PathText;
-use crate::push::Sender;
-use crate::route::Router;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use daytable_intake::fair::{Accounts, Allowance, Now, Over};
+use daytable_intake::push::Sender;
+use daytable_intake::route::Router;
+use daytable_model::path_text::PathText;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -128,7 +128,7 @@ impl Gate {
         };
         let key = match sender.is_anonymous() {
             false => AccountKey::Credential(sender.name.clone()),
-            true => AccountKey::Peer(crate::fair::network_of(
+            true => AccountKey::Peer(daytable_intake::fair::network_of(
                 request.extensions.get::<Peer>().map_or(Ipv4Addr::LOCALHOST.into(), |peer| peer.0),
             )),
         };
@@ -217,7 +217,7 @@ impl std::fmt::Display for Refusal {
             Refusal::Browser => f.write_str("this is not for web pages"),
             Refusal::Missing => f.write_str("pushing needs a credential: the header Authorization is missing"),
             Refusal::Wrong => f.write_str("the credential in the header Authorization is not known"),
-            Refusal::Over(Over { reason: crate::fair::Reason::Rate, .. }) => {
+            Refusal::Over(Over { reason: daytable_intake::fair::Reason::Rate, .. }) => {
                 f.write_str("this sender is over its rate, http.per_sender")
             }
             Refusal::Over(_) => f.write_str("this sender has sent its bytes of the day, http.per_sender.bytes_per_day"),
@@ -270,7 +270,7 @@ password = \"correct:horse\"
     }
 
     fn now() -> Now {
-        Now { instant: Instant::now(), ticks: crate::time::now() }
+        Now { instant: Instant::now(), ticks: daytable_model::time::now() }
     }
 
     fn request(headers: &[(&str, &str)]) -> Parts {
@@ -328,13 +328,23 @@ password = \"correct:horse\"
         let web = gate.admit(&bearer, now()).expect("known");
         // Its condition is for what comes from elsewhere: what is bound to a table goes there.
         let mut lane = web.router(&gate.routes).lane("web", "push");
-        let mut batcher = crate::batcher::Batcher::default();
-        let mut record = crate::record::Record::default();
-        record.fields.push(crate::record::Field { name: "tenant".into(), value: crate::record::Value::Int64(7) });
+        let mut batcher = daytable_intake::batcher::Batcher::default();
+        let mut record = daytable_model::record::Record::default();
+        record.fields.push(daytable_model::record::Field {
+            name: "tenant".into(),
+            value: daytable_model::record::Value::Int64(7),
+        });
         web.mark(&mut record);
         assert_eq!(record.text("tenant").as_deref(), Some("acme"));
-        let origin = crate::route::Origin { identity: 1, position: 0, source: "push", tenant: None };
-        lane.push(web.router(&gate.routes), &mut batcher, &record, crate::time::now(), origin, crate::time::now());
+        let origin = daytable_intake::route::Origin { identity: 1, position: 0, source: "push", tenant: None };
+        lane.push(
+            web.router(&gate.routes),
+            &mut batcher,
+            &record,
+            daytable_model::time::now(),
+            origin,
+            daytable_model::time::now(),
+        );
         assert_eq!(lane.table(), "Audit");
         let elsewhere = FILE.replace("audit", "Elsewhere");
         assert!(matches!(try_guarded("", &elsewhere), Err(GateError::Table { name, .. }) if name == "web"));

@@ -4,13 +4,13 @@
 
 use super::gate::{GateError, Refusal};
 use crate::config::{CredentialConfig, Proof, load_credentials};
-use crate::key::TableName;
-use crate::push::Sender;
-use crate::route::Router;
-use crate::watched::{self, Watched};
 use axum::http::header;
 use axum::http::request::Parts;
 use base64::prelude::{BASE64_STANDARD, Engine};
+use daytable_intake::push::Sender;
+use daytable_intake::route::Router;
+use daytable_model::key::TableName;
+use daytable_platform::watched::{self, Watched};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Binding: a TCP port, with TLS or without, or the control socket in the data folder.
 
 use crate::metrics::Metrics;
-use crate::net::tls::TlsOptions;
-use crate::net::tls::{Certificates, TlsError};
-use crate::path_text::PathText;
+use daytable_model::path_text::PathText;
+use daytable_net::tls::TlsOptions;
+use daytable_net::tls::{Certificates, TlsError};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::fs::Metadata;

@@ -5,7 +5,7 @@
 //! | `GET /metrics` | both, open | Prometheus text |
 //! | `GET /healthz` | both, open | 200 while the process answers |
 //! | `GET /readyz` | both, open | 200, or 503 with the reason |
-//! | `POST /ingest`, `/v1/logs`, `/loki/api/v1/push`, `/elasticsearch/_bulk`, `/upload` | both | [`crate::push`] |
+//! | `POST /ingest`, `/v1/logs`, `/loki/api/v1/push`, `/elasticsearch/_bulk`, `/upload` | both | [`daytable_intake::push`] |
 //! | `GET /api/query` | both | newest records first, NDJSON |
 //! | `GET /api/count` | both | counts, JSON |
 //! | `GET /api/tail` | both | records as they are committed, server-sent events |
@@ -32,7 +32,7 @@
 //! The parts: [`listen`] binds, [`mod@serve`] accepts and drains, [`auth`] asks for the token, [`gate`] asks who pushes
 //! (`known` are the credentials of a file), `account` is what a sender is charged to, `routes` says what is
 //! where, `params` reads parameters, `answer` carries lines from a blocking scan to the client, `follow` keeps such
-//! an answer open, `push` and `upload` read bodies for [`crate::push`], `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
+//! an answer open, `push` and `upload` read bodies for [`daytable_intake::push`], `control` is for the socket alone. What a route answers is behind the seam of [`api`]: this module
 //! opens no store.
 
 pub mod api;
@@ -65,7 +65,7 @@ pub use ready::Readiness;
 pub use routes::{Door, Shared, router};
 pub use serve::serve;
 
-use crate::fair::{Allowance, Present};
+use daytable_intake::fair::{Allowance, Present};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The endpoints of [`crate::push`]: what of a request is read by whom, and when it is answered.
+//! The endpoints of [`daytable_intake::push`]: what of a request is read by whom, and when it is answered.
 //!
 //! ```text
 //! runtime                                    blocking thread, a few at a time
@@ -19,10 +19,6 @@ use super::params;
 use super::ready::Readiness;
 use super::routes::Door;
 use super::serve::Peer;
-use crate::memory;
-use crate::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, Sender, elastic};
-use crate::rows::count;
-use crate::store::Outcome;
 use axum::Router;
 use axum::body::{BodyDataStream, Bytes};
 use axum::extract::{Path, Request as HttpRequest, State};
@@ -31,6 +27,10 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
+use daytable_intake::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, Sender, elastic};
+use daytable_intake::rows::count;
+use daytable_platform::memory;
+use daytable_store::Outcome;
 use futures_core::Stream;
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -3,9 +3,9 @@
 mod client;
 
 use super::*;
-use crate::live::Live;
 use crate::metrics::Metrics;
 use client::{Client, Response};
+use daytable_platform::live::Live;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;

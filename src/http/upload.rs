@@ -10,9 +10,9 @@
 
 use super::push::{Pushes, next};
 use super::ready::drained;
-use crate::push::{Answer, Endpoint, Refusal, Request};
-use crate::rows::count;
 use axum::body::{BodyDataStream, Bytes};
+use daytable_intake::push::{Answer, Endpoint, Refusal, Request};
+use daytable_intake::rows::count;
 use std::io::{self, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;

@@ -1,7 +1,7 @@
 //! One message, and how it is written.
 
-use crate::safe_text::{self, commands};
-use crate::time::Ticks;
+use daytable_model::safe_text::{self, commands};
+use daytable_model::time::Ticks;
 use serde_json::{Map, Value};
 use std::fmt::{self, Write};
 use tracing::field::{Field, Visit};

@@ -14,7 +14,7 @@
 //!
 //! **How much**: of one message (one place in the program) 50 within 10 s; how many more there were is said after it. Levels below `info` are asked for by somebody who looks, and are not bounded.
 //!
-//! **Never its own input**: see [`crate::own_output`].
+//! **Never its own input**: see [`daytable_intake::own_output`].
 //!
 //! It is a subscriber of `tracing` of its own: what that crate's companion does with spans and filters by module is not
 //! needed here, and would be a registry in the memory of every daemon.
@@ -22,8 +22,8 @@
 mod line;
 mod rate;
 
-use crate::own_output::goes_to_journal;
-use crate::time;
+use daytable_intake::own_output::goes_to_journal;
+use daytable_model::time;
 use line::{Form, Line};
 use rate::{Rates, Said};
 use std::io::{IsTerminal, Write};

@@ -114,7 +114,7 @@ mod tests {
         assert!(process.resident_bytes.get() > 1 << 20 && process.virtual_bytes.get() > process.resident_bytes.get());
         assert!(process.open_fds.get() >= 3 && process.max_fds.get() > process.open_fds.get());
         assert!(process.threads.get() >= 1);
-        let now = crate::time::now().unix_seconds() as f64;
+        let now = daytable_model::time::now().unix_seconds() as f64;
         assert!(process.start_time.get() > now - 86_400.0 && process.start_time.get() < now + 60.0);
     }
 }

@@ -17,12 +17,12 @@
 //! shorter, and nothing else; a catalogue without its last commit is one that was killed before it.
 
 use super::{Draw, stored};
-use crate::archive::{Access, Archive, Patience};
-use crate::batch::Batch;
-use crate::key::{DayTable, RowKey, TableName};
-use crate::record::Record;
-use crate::store::{Done, Options, Range, Reader, Store, StoreError, Submission, repair};
-use crate::time::Ticks;
+use daytable_archive::{Access, Archive, Patience};
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, RowKey, TableName};
+use daytable_model::record::Record;
+use daytable_model::time::Ticks;
+use daytable_store::{Done, Options, Range, Reader, Store, StoreError, Submission, repair};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
@@ -188,7 +188,7 @@ impl Place {
     pub(super) fn new() -> Place {
         let shared = Path::new("/dev/shm");
         let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
-        let name = format!("daytable-trial-{}-{:016x}", std::process::id(), crate::rows::random_identity());
+        let name = format!("daytable-trial-{}-{:016x}", std::process::id(), daytable_intake::rows::random_identity());
         Place(base.join(name))
     }
 
@@ -287,10 +287,15 @@ impl Place {
         let options = Options { commit_interval: Duration::from_millis(1), ..Options::default() };
         let store = Store::open(&self.data(), options).map_err(noted)?;
         let name = TableName::new("Log").map_err(|error| error.to_string())?;
-        let table = DayTable::at(&name, crate::key::Period::Day, time_of_open());
+        let table = DayTable::at(&name, daytable_model::key::Period::Day, time_of_open());
         let key = RowKey::new(time_of_open().plus(Duration::from_secs(7200)), ADDED, 1);
         let mut batch = Batch::new(table.clone(), "added".into());
-        crate::entity::append(&mut batch, key, "trial", &Record { message: "added".into(), ..Record::default() });
+        daytable_model::entity::append(
+            &mut batch,
+            key,
+            "trial",
+            &Record { message: "added".into(), ..Record::default() },
+        );
         let (told, hears) = std::sync::mpsc::channel();
         let intake = store.intake();
         let done = Done::awaited(move |committed| {

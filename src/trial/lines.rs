@@ -2,9 +2,9 @@
 //! configuration.
 
 use super::seen;
-use crate::parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
-use crate::redact::{Redaction, Redactor};
-use crate::time::Ticks;
+use daytable_model::time::Ticks;
+use daytable_parse::redact::{Redaction, Redactor};
+use daytable_parse::{Assembler, Ending, Explicit, Learned, Reading, Unsaid, explain};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 4096;
 pub(super) static READINGS: LazyLock<Vec<Reading>> = LazyLock::new(|| {
     let redactor = Redactor::new(Redaction::presets().filter_map(Redaction::preset));
     let mut readings = vec![Reading::default(), Reading { redactor, ..Reading::default() }];
-    for format in crate::parse::FormatChoice::all() {
+    for format in daytable_parse::FormatChoice::all() {
         readings.push(Reading { format, ..Reading::default() });
     }
     let mut by_pattern = Reading::default();

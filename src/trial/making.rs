@@ -2,13 +2,13 @@
 //! format of the folder demands. Inputs of `fuzz/corpus/folders` then damage other places, and are no worse for it.
 
 use super::folder::{KEPT, time_of_open};
-use crate::archive::{Access, Archive, Patience};
-use crate::batch::Batch;
-use crate::key::{DayTable, Period, RowKey, TableName};
-use crate::record::{Field, Level, Record, Value};
-use crate::store::catalogue::Seal;
-use crate::store::{Done, Options, Store, Submission, sealed, source};
-use crate::time::Ticks;
+use daytable_archive::{Access, Archive, Patience};
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
+use daytable_store::catalogue::Seal;
+use daytable_store::{Done, Options, Store, Submission, sealed, source};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn write(store: &Store, at: Ticks, from: u64, to: u64, instances: u64) {
         };
         let key = RowKey::new(at.plus(Duration::from_secs(n)), SOURCE, n * 100);
         let batch = &mut batches[usize::try_from(n % instances).expect("small")];
-        crate::entity::append(batch, key, "/var/log/app.log", &record);
+        daytable_model::entity::append(batch, key, "/var/log/app.log", &record);
     }
     let (told, hears) = std::sync::mpsc::channel();
     let intake = store.intake();

@@ -29,7 +29,7 @@ mod tests;
 mod text;
 mod wire;
 
-use crate::time::Ticks;
+use daytable_model::time::Ticks;
 
 /// A property and its name.
 #[derive(Clone, Copy, Debug)]

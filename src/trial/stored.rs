@@ -2,14 +2,15 @@
 //! stands before each decoder; here it is put right, so that the decoder is tried and not the checksum alone.
 
 use super::{Draw, seen};
-use crate::batch::Batch;
-use crate::key::{DayTable, Period, RowKey, TableName};
-use crate::property::Property;
-use crate::record::Level;
-use crate::store::page::{Builder, Encoded, Header, Page, PageError, level_minutes};
-use crate::store::sealed::{self, Manifest, SealedFile};
-use crate::store::{self, CountBy, Range};
-use crate::time::Ticks;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::property::Property;
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use daytable_store as store;
+use daytable_store::page::{Builder, Encoded, Header, Page, PageError, level_minutes};
+use daytable_store::sealed::{self, Manifest, SealedFile};
+use daytable_store::{CountBy, Range};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,7 +151,7 @@ pub(super) fn any_manifest(bytes: &[u8]) {
         Ok(manifest) => {
             let again = Manifest::from_json(manifest.to_json().as_bytes());
             assert_eq!(again.ok().as_ref(), Some(&manifest));
-            crate::archive::trial_name(&manifest);
+            daytable_archive::trial_name(&manifest);
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

@@ -2,21 +2,21 @@
 //! connection string, and how far other collectors were.
 
 use super::{Draw, seen};
-use crate::adopt::{self, Peer};
-use crate::archive::ArchiveUrl;
-use crate::azure::Account;
 use crate::config::{self, Changes, Config, ConfigError, Variable};
-use crate::glob::Pattern;
 use crate::http;
-use crate::instance_template::InstanceTemplate;
-use crate::key::{DayTable, RowKey, instance_of, partition_key};
-use crate::lifecycle::Schedule;
-use crate::path_fields::PathFields;
-use crate::property::property_name;
-use crate::query::when::When;
-use crate::time::Ticks;
-use crate::units::ByteSize;
-use crate::units::{parse_duration, show_duration};
+use daytable_archive::ArchiveUrl;
+use daytable_azure::Account;
+use daytable_intake::adopt::{self, Peer};
+use daytable_intake::glob::Pattern;
+use daytable_intake::instance_template::InstanceTemplate;
+use daytable_intake::path_fields::PathFields;
+use daytable_lifecycle::Schedule;
+use daytable_model::key::{DayTable, RowKey, instance_of, partition_key};
+use daytable_model::property::property_name;
+use daytable_model::time::Ticks;
+use daytable_model::units::ByteSize;
+use daytable_model::units::{parse_duration, show_duration};
+use daytable_query::when::When;
 
 /// UTF-16 units of a PartitionKey at most.
 const KEY_UNITS_MAX: usize = 512;
@@ -131,7 +131,7 @@ pub(super) fn any_key(bytes: &[u8]) {
     }
     let _ = instance_of(text);
 
-    let time = Ticks::new((time >> 1).cast_signed() % (crate::time::MAX_TICKS + 1)).unwrap_or_default();
+    let time = Ticks::new((time >> 1).cast_signed() % (daytable_model::time::MAX_TICKS + 1)).unwrap_or_default();
     let key = RowKey::new(time, source, position).with_item(item);
     assert_eq!(RowKey::from_bytes(&key.to_bytes()), Some(key));
     assert_eq!(RowKey::parse(&key.to_string()).as_ref(), Ok(&key));
@@ -149,7 +149,7 @@ pub(super) fn any_key(bytes: &[u8]) {
     let is_start = |c: char| c == '_' || c.is_alphabetic();
     let is_rest = |c: char| is_start(c) || c.is_ascii_digit();
     assert!(name.starts_with(is_start) && name.chars().all(is_rest), "{name:?} is no identifier");
-    assert!(name.encode_utf16().count() <= crate::property::PROPERTY_NAME_UNITS_MAX, "{name:?} is too long");
+    assert!(name.encode_utf16().count() <= daytable_model::property::PROPERTY_NAME_UNITS_MAX, "{name:?} is too long");
 }
 
 /// Any text is a connection string or is refused; neither shows what may be secret in it, and the address has no end that a
@@ -191,7 +191,7 @@ pub(super) fn any_positions(bytes: &[u8]) {
 
 /// Any bytes are a database of Fluent Bit's, or are refused with their path.
 pub(super) fn any_database(bytes: &[u8]) {
-    let name = format!("daytable-trial-{}-{:016x}.db", std::process::id(), crate::rows::random_identity());
+    let name = format!("daytable-trial-{}-{:016x}.db", std::process::id(), daytable_intake::rows::random_identity());
     let path = std::env::temp_dir().join(name);
     if std::fs::write(&path, bytes).is_err() {
         return;

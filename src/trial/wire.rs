@@ -1,16 +1,16 @@
 //! What must hold of what comes over a socket: messages and frames of syslog, a journal's entries, bodies that are pushed,
 //! and what Azure Table storage answers.
 
-use crate::journal::export::{Entries, Entry};
-use crate::journal::record::EntryReading;
-use crate::key::{Period, TableName};
-use crate::parse::Reading;
-use crate::push::{self, Encoding, Endpoint, Limits, Setting};
-use crate::route::{Condition, Route, Router};
-use crate::syslog::framing::{Framer, Message};
-use crate::syslog::relp::Frames;
-use crate::time::Ticks;
-use crate::window::Window;
+use daytable_intake::journal::export::{Entries, Entry};
+use daytable_intake::journal::record::EntryReading;
+use daytable_intake::push::{self, Encoding, Endpoint, Limits, Setting};
+use daytable_intake::route::{Condition, Route, Router};
+use daytable_intake::syslog::framing::{Framer, Message};
+use daytable_intake::syslog::relp::Frames;
+use daytable_model::key::{Period, TableName};
+use daytable_model::time::Ticks;
+use daytable_model::window::Window;
+use daytable_parse::Reading;
 use std::io::Write;
 use std::sync::LazyLock;
 
@@ -131,7 +131,7 @@ pub(super) fn any_push(bytes: &[u8]) {
 /// The first byte says how many were sent.
 pub(super) fn any_answer(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
-    crate::azure::trial(usize::from(choice % 4) + 1, bytes);
+    daytable_azure::trial(usize::from(choice % 4) + 1, bytes);
 }
 
 /// `body` in an encoding, as a client sends it; none where it cannot be packed.

@@ -5,9 +5,9 @@
 //! known: it is a doubt, and no finding.
 
 use super::{Kind, LOOK_WAIT, Run};
-use crate::archive::{Archive, ArchiveError, ArchiveUrl, Archived, Patience};
-use crate::store::catalogue::{self, Catalogue};
-use crate::store::sealed::Manifest;
+use daytable_archive::{Archive, ArchiveError, ArchiveUrl, Archived, Patience};
+use daytable_store::catalogue::{self, Catalogue};
+use daytable_store::sealed::Manifest;
 use std::collections::HashMap;
 
 const ADVICE_GONE: &str =

@@ -1,9 +1,9 @@
 //! The books: what came in is what stands and what went.
 
 use super::{Kind, Run};
-use crate::store::StoreError;
-use crate::store::books::Books;
-use crate::store::catalogue::Catalogue;
+use daytable_store::StoreError;
+use daytable_store::books::Books;
+use daytable_store::catalogue::Catalogue;
 
 const ADVICE: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; `daytable repair` begins the books anew";
 

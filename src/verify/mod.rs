@@ -25,9 +25,9 @@ mod tables;
 
 pub use finding::{Finding, Kind, Verdict};
 
-use crate::archive::Access;
 use crate::config::TailConfig;
-use crate::store::{Reader, StoreError};
+use daytable_archive::Access;
+use daytable_store::{Reader, StoreError};
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -212,7 +212,7 @@ impl Run<'_> {
     /// How often what is not as it should be is looked at again before it is said: somebody at work has a while to come
     /// to it.
     fn looks(&self) -> usize {
-        let has_daemon = UnixStream::connect(crate::store::control_socket(self.ask.data_dir)).is_ok();
+        let has_daemon = UnixStream::connect(daytable_store::control_socket(self.ask.data_dir)).is_ok();
         if has_daemon { LOOKS } else { LOOKS_ALONE }
     }
 }

@@ -16,10 +16,10 @@
 use super::stream::{Gap, What};
 use super::streams::{Found, SEQUENCES_MAX, Streams};
 use super::{Kind, Run};
-use crate::key::{DayTable, Period, TableName};
-use crate::store::catalogue::Catalogue;
-use crate::store::{Range, Reader, StoreError, sealed};
-use crate::time;
+use daytable_model::key::{DayTable, Period, TableName};
+use daytable_model::time;
+use daytable_store::catalogue::Catalogue;
+use daytable_store::{Range, Reader, StoreError, sealed};
 use std::collections::BTreeMap;
 
 /// Partitions of a day that is read: a scan has a page of each in memory.

@@ -7,10 +7,10 @@
 
 use super::{Kind, LOOK_WAIT, Run};
 use crate::config::TailConfig;
-use crate::glob::Pattern;
-use crate::path_text::PathText;
-use crate::store::{Reader, SourceKind, SourceState, StoreError};
-use crate::tail::{Found, check};
+use daytable_intake::glob::Pattern;
+use daytable_intake::tail::{Found, check};
+use daytable_model::path_text::PathText;
+use daytable_store::{Reader, SourceKind, SourceState, StoreError};
 
 const ADVICE_FILE: &str = "what was read of it is in the tables; what was written to it between the last commit and the change is lost where no copy of it lies beside it. The next daemon goes on from what there is";
 const ADVICE_LEDGER: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; the rows are as they were";

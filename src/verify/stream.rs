@@ -12,7 +12,7 @@
 //! for as long, and [`LATE_MAX`] of a life for longer. There is room for so many of all sequences together; one that
 //! has more is given up, and nothing is said of it.
 
-use crate::time::Ticks;
+use daytable_model::time::Ticks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -8,10 +8,10 @@
 //! rows that were not read, for it may be among them.
 
 use super::stream::{DISORDER, Gap, Stream, What};
-use crate::key::instance_of;
-use crate::property::{Property, property_name};
-use crate::store::Row;
-use crate::time::Ticks;
+use daytable_model::key::instance_of;
+use daytable_model::property::{Property, property_name};
+use daytable_model::time::Ticks;
+use daytable_store::Row;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

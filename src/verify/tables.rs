@@ -1,9 +1,9 @@
 //! The day-tables: their files against the catalogue and against their checksums.
 
 use super::{Kind, LOOK_WAIT, Run};
-use crate::store::catalogue::Catalogue;
-use crate::store::check::{Checked, Fault, Noted, Unnamed, What, open_file, sealed_file, unnamed_files};
-use crate::store::{Reader, StoreError, sealed};
+use daytable_store::catalogue::Catalogue;
+use daytable_store::check::{Checked, Fault, Noted, Unnamed, What, open_file, sealed_file, unnamed_files};
+use daytable_store::{Reader, StoreError, sealed};
 use std::collections::BTreeSet;
 use std::path::Path;
 

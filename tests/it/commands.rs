@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// Records of two instances and three levels, a second apart, the last one now: `web 0`, `db 1`, `web 2`, ….
 fn write_day(place: &Place, records: u64) {
-    let now = daytable::time::now();
+    let now = daytable_model::time::now();
     let line = |n: u64| {
         let time = now.minus(std::time::Duration::from_secs(records - n));
         let (host, level) = (["web", "db"][n as usize % 2], ["info", "warn", "error"][n as usize % 3]);

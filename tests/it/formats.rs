@@ -189,7 +189,7 @@ fn every_format_is_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = fs::read_to_string(root.join("README.md")).expect("a README.md");
     let config = fs::read_to_string(root.join("config/daytable.toml")).expect("a configuration");
-    for choice in daytable::parse::FormatChoice::all().map(|choice| choice.name()).filter(|name| *name != "auto") {
+    for choice in daytable_parse::FormatChoice::all().map(|choice| choice.name()).filter(|name| *name != "auto") {
         assert!(readme.contains(&format!("`{choice}`")), "{choice} is not in the README");
         assert!(config.contains(&format!("{choice:?}")), "{choice} is not in the configuration");
     }

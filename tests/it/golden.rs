@@ -4,8 +4,8 @@
 //! `????` stands for the year of a time that says none, which is that of the day on which the test runs, or the one before.
 
 use crate::place::DAYTABLE;
-use daytable::parse::{Reading, Records};
-use daytable::time::now;
+use daytable_model::time::now;
+use daytable_parse::{Reading, Records};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -157,7 +157,7 @@ fn write_until(place: &Place, stop: &AtomicBool, mut random: Random) -> BTreeSet
 
 /// Each stream in a form of its own, with and without times; records of several lines where lines begin with one.
 fn line_of(stream: usize, message: &str) -> String {
-    let now = daytable::time::now();
+    let now = daytable_model::time::now();
     match stream % 4 {
         0 => format!("{now} INFO {message}\n"),
         1 => format!("{message}\n"),

@@ -3,9 +3,9 @@
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, message_of, numbered, wait_for};
 use crate::trouble::{SmallDisk, lines_of_noise};
-use daytable::archive::{Access, Archive, ArchiveUrl, Patience};
-use daytable::key::{DayTable, Period, TableName};
-use daytable::time::now;
+use daytable_archive::{Access, Archive, ArchiveUrl, Patience};
+use daytable_model::key::{DayTable, Period, TableName};
+use daytable_model::time::now;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;

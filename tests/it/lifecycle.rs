@@ -1,7 +1,7 @@
 //! Day-tables that are made ahead and dropped when they expire, by the scheduler of a daemon that runs.
 
 use crate::place::{PATIENCE, Place, message_of, wait_for};
-use daytable::time::now;
+use daytable_model::time::now;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -37,7 +37,7 @@ fn the_next_table_is_there_ahead() {
         let daemon = place.start_with(&config(period, "30d"));
         wait_for("two tables", PATIENCE, || (names(&place).len() >= 2).then_some(()));
         let digits = if period == "hour" { 10 } else { 8 };
-        let suffix = |time: daytable::time::Ticks| {
+        let suffix = |time: daytable_model::time::Ticks| {
             let text: String = time.to_string().chars().filter(char::is_ascii_digit).take(digits).collect();
             format!("Log{text}")
         };

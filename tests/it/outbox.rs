@@ -8,7 +8,7 @@ use crate::azure::emulator::{Azurite, wait};
 use crate::azure::proxy::{Asked, Fault, Proxy};
 use crate::client;
 use crate::place::{Daemon, PATIENCE, Place, numbered, wait_for};
-use daytable::azure::{Query, Value};
+use daytable_azure::{Query, Value};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 //! `tests/run` installs them into `target/venv`.
 
 use crate::place::{Place, installed};
-use daytable::key::DayTable;
-use daytable::store::Reader;
-use daytable::store::sealed::{Manifest, Sealing, seal};
+use daytable_model::key::DayTable;
+use daytable_store::Reader;
+use daytable_store::sealed::{Manifest, Sealing, seal};
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ fn sealed(place: &Place, table: &str) -> (PathBuf, Manifest) {
 fn duckdb_pyarrow_and_pandas_read_what_was_sealed() {
     let place = Place::new();
     let daemon = place.start();
-    let day = daytable::time::now().to_string()[..10].to_owned();
+    let day = daytable_model::time::now().to_string()[..10].to_owned();
     let line = |n: usize| {
         let level = ["info", "warn", "error"][n % 3];
         let kind = if n.is_multiple_of(5) { "7".into() } else { format!("\"k{}\"", n % 7) };

@@ -2,8 +2,8 @@
 //! border of two entities, and in numbers.
 
 use crate::place::Place;
-use daytable::key::{DayTable, Period, TableName};
-use daytable::time::{Ticks, now};
+use daytable_model::key::{DayTable, Period, TableName};
+use daytable_model::time::{Ticks, now};
 use serde_json::Value;
 use std::time::Duration;
 

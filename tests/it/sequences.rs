@@ -2,7 +2,7 @@
 //! days, in open and sealed ones; and nothing of what it cannot know.
 
 use crate::place::{PATIENCE, Place, wait_for};
-use daytable::time::{Ticks, now};
+use daytable_model::time::{Ticks, now};
 use serde_json::Value;
 use std::sync::LazyLock;
 use std::time::Duration;

@@ -100,7 +100,7 @@ fn every_transport_takes_messages() {
     assert_eq!(tcp["partition_key"], "edge-db-1");
     assert!(tcp["time"].as_str().is_some_and(|time| time.ends_with("T08:00:01Z")), "the zone of {tcp}");
     assert_eq!(by_message(&place, "over tcp6 to [redacted email]")["partition_key"], "::1");
-    let host = daytable::host::name();
+    let host = daytable_platform::host::name();
     assert_eq!(by_message(&place, "over dgram")["partition_key"], host.as_str());
     assert_eq!(by_message(&place, "over stream")["component"], "root");
     assert_eq!(daemon.metric("daytable_records_received_total{source=\"udp\"}"), Some(2.0));
@@ -269,7 +269,7 @@ pub(crate) fn flood(daemon: &Daemon, to: SocketAddr, sent: u32) {
 
 /// Records of all listeners and what the kernel dropped, as the ledger in the folder has it; nobody asks the daemon.
 pub(crate) fn in_the_ledger(place: &Place) -> Option<(u64, u64)> {
-    let reader = daytable::store::Reader::open(&place.data()).ok()?;
+    let reader = daytable_store::Reader::open(&place.data()).ok()?;
     let ledgers = reader.catalogue().listeners().ok()?;
     let dropped = ledgers.iter().filter_map(|ledger| ledger.losses.get("kernel"));
     Some((ledgers.iter().map(|ledger| ledger.records).sum(), dropped.sum()))

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 /// A day whose records do not expire while the tests run, for lines with a time of their own.
 fn today() -> String {
-    daytable::time::now().to_string()
+    daytable_model::time::now().to_string()
 }
 
 fn error_of(output: &Output) -> String {

@@ -3,7 +3,7 @@
 
 use crate::client;
 use crate::place::{Daemon, PATIENCE, Place, append, wait_for};
-use daytable::time::{Ticks, now};
+use daytable_model::time::{Ticks, now};
 use rusqlite::Connection;
 use serde_json::Value;
 use std::fs;

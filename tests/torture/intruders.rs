@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
-use daytable::time::now;
+use daytable_model::time::now;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -17,7 +17,7 @@ use crate::oracle::Written;
 use crate::random::Random;
 use crate::run::{self, Place};
 use crate::{Options, in_rounds};
-use daytable::time::now;
+use daytable_model::time::now;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fs::{self, File};

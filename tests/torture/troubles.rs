@@ -141,7 +141,7 @@ fn limited(command: &Command, limit: &str) -> Command {
 /// The same command with a clock that is up to three days ahead or behind, or a moment before midnight.
 fn at_another_time(mut command: Command, random: &mut Random) -> Command {
     const SECONDS_A_DAY: u64 = 86_400;
-    let now = daytable::time::now().unix_seconds();
+    let now = daytable_model::time::now().unix_seconds();
     let to_midnight = SECONDS_A_DAY - now.rem_euclid(86_400).cast_unsigned();
     let offset = match random.below(3) {
         0 => format!("+{}", to_midnight.saturating_sub(1)),

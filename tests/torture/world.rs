@@ -15,7 +15,7 @@ use crate::line::{self, BARE, Id};
 use crate::oracle::Written;
 use crate::random::Random;
 use crate::stream::Stream;
-use daytable::time::{Ticks, now};
+use daytable_model::time::{Ticks, now};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl World {
     /// An empty folder.
     pub(crate) fn new(folder: &Path, abilities: Abilities, seed: u64) -> io::Result<World> {
         fs::create_dir_all(folder)?;
-        let midnight = now().get() / daytable::time::TICKS_PER_DAY * daytable::time::TICKS_PER_DAY;
+        let midnight = now().get() / daytable_model::time::TICKS_PER_DAY * daytable_model::time::TICKS_PER_DAY;
         let midnight = Ticks::new(midnight).ok_or(io::Error::other("no such day"))?;
         let names = ["app-0", "app-1", "app-2", "cri-3", "bare-4"];
         let names = (0..).zip(names);

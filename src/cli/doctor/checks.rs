@@ -3,12 +3,12 @@
 use super::super::control::Control;
 use super::Finding;
 use crate::config::{Config, Listen};
-use crate::path_text::PathText;
-use crate::query::ShownSource;
-use crate::store::Reader;
-use crate::syslog::Endpoint;
-use crate::tail::{TailOptions, matches};
-use crate::time::{self, Ticks};
+use daytable_intake::syslog::Endpoint;
+use daytable_intake::tail::{TailOptions, matches};
+use daytable_model::path_text::PathText;
+use daytable_model::time::{self, Ticks};
+use daytable_query::ShownSource;
+use daytable_store::Reader;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 use std::fs::File;
 use std::io::ErrorKind;

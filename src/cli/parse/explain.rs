@@ -9,8 +9,8 @@
 //!   40..41  free     0
 //! ```
 
-use crate::parse::{Parsed, Unsaid, explain};
-use crate::safe_text::Shown;
+use daytable_model::safe_text::Shown;
+use daytable_parse::{Parsed, Unsaid, explain};
 use std::fmt;
 
 /// A record and where it came from.
@@ -48,7 +48,7 @@ impl fmt::Display for Explained<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{FormatChoice, parse};
+    use daytable_parse::{FormatChoice, parse};
 
     #[test]
     fn what_a_terminal_would_obey_is_shown_as_text() {

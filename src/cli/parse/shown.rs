@@ -2,8 +2,8 @@
 //! as the line gives them, then its other fields. A field that is called like one that is there already is kept beside
 //! it, with `_` behind its name.
 
-use crate::query::record::beside_keys;
-use crate::record::{Field, Level, Record, Value};
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_query::record::beside_keys;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::HashSet;
 
@@ -52,7 +52,7 @@ impl Serialize for Shown<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{FormatChoice, parse};
+    use daytable_parse::{FormatChoice, parse};
 
     fn json(line: &str) -> String {
         serde_json::to_string(&Shown(&parse(line, FormatChoice::Auto).record)).expect("plain data")

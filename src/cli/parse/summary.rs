@@ -1,7 +1,7 @@
 //! What was made of a file, in a few lines: what it was recognised as, how much of it fits, what does not.
 
-use crate::parse::{Format, Parsed, RawRecord};
-use crate::safe_text::Shown;
+use daytable_model::safe_text::Shown;
+use daytable_parse::{Format, Parsed, RawRecord};
 use std::fmt;
 
 /// Records that are shown of those that do not fit.
@@ -96,8 +96,8 @@ impl fmt::Display for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Reading, Records};
-    use crate::time::Ticks;
+    use daytable_model::time::Ticks;
+    use daytable_parse::{Reading, Records};
 
     fn summary(text: &str) -> String {
         let mut summary = Summary::default();

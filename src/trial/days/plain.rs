@@ -1,10 +1,10 @@
 //! A reader without cleverness: a list of records, filtered one by one.
 
 use super::records::{Written, printed};
-use crate::key::RowKey;
-use crate::query::{Count, Filter, Grouping, Record};
-use crate::record::Level;
-use crate::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_model::key::RowKey;
+use daytable_model::record::Level;
+use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_query::{Count, Filter, Grouping, Record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -3,10 +3,10 @@
 use super::Dice;
 use super::plain::{Plain, Read, wants};
 use super::records::Written;
-use crate::entity::STRING_UNITS_MAX;
-use crate::query::{Filter, Grouping, Stores, count, one, select};
-use crate::record::Level;
-use crate::time::Ticks;
+use daytable_model::entity::STRING_UNITS_MAX;
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use daytable_query::{Filter, Grouping, Stores, count, one, select};
 use std::ops::ControlFlow;
 use std::time::Duration;
 

@@ -1,13 +1,13 @@
 //! Records of every size and shape.
 
 use super::Dice;
-use crate::batch::Batch;
-use crate::entity::{FIELDS_MAX, Measured, STRING_UNITS_MAX};
-use crate::key::{DayTable, Period, RowKey, TableName, partition_key};
-use crate::property::Property;
-use crate::query::OwnedValue;
-use crate::record::{Field, Level, Record, Value};
-use crate::time::Ticks;
+use daytable_model::batch::Batch;
+use daytable_model::entity::{FIELDS_MAX, Measured, STRING_UNITS_MAX};
+use daytable_model::key::{DayTable, Period, RowKey, TableName, partition_key};
+use daytable_model::property::Property;
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
+use daytable_query::OwnedValue;
 use std::sync::Arc;
 
 /// Instances and their buckets; the order of these names as bytes is not that of the numbers.
@@ -186,7 +186,7 @@ pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
         });
         let batch = &mut batches[at];
         if fields.is_some() {
-            crate::entity::append(batch, one.key, "source", &record);
+            daytable_model::entity::append(batch, one.key, "source", &record);
             continue;
         }
         let mut row = batch.begin(one.key, one.level);

@@ -3,9 +3,9 @@
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stores::{QUICK, Store};
 use crate::trouble::SmallDisk;
-use daytable::archive::{Access, Archive, ArchiveError, Archived, Remedy};
-use daytable::key::TableName;
-use daytable::store::sealed::Ranged;
+use daytable_archive::{Access, Archive, ArchiveError, Archived, Remedy};
+use daytable_model::key::TableName;
+use daytable_store::sealed::Ranged;
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;

@@ -2,8 +2,8 @@
 
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stub::{Fault, Request, Stub};
-use daytable::archive::{Archive, ArchiveError, Archived, Proof, Remedy};
-use daytable::store::sealed::Manifest;
+use daytable_archive::{Archive, ArchiveError, Archived, Proof, Remedy};
+use daytable_store::sealed::Manifest;
 use std::ops::ControlFlow;
 
 const DATA: &str = "a/Log/2026/11/Log20261120.1.parquet";

@@ -1,7 +1,7 @@
 //! Sealed days to archive. What is in them does not matter here: bytes, and a manifest that they match.
 
-use daytable::archive::{Act, Archive, ArchiveError, Progress, Proof};
-use daytable::store::sealed::Manifest;
+use daytable_archive::{Act, Archive, ArchiveError, Progress, Proof};
+use daytable_store::sealed::Manifest;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::ops::ControlFlow;

@@ -4,7 +4,7 @@
 
 use crate::place::installed;
 use crate::server::{Server, free_port};
-use daytable::archive::{Access, Archive, ArchiveUrl, Patience};
+use daytable_archive::{Access, Archive, ArchiveUrl, Patience};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::local::LocalFileSystem;

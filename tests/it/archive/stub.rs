@@ -3,7 +3,7 @@
 //! It keeps its objects in memory, and numbers its requests. A test says which requests go wrong and how, and looks at
 //! what was really kept.
 
-use daytable::archive::{Access, Archive, Patience};
+use daytable_archive::{Access, Archive, Patience};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,9 +1,9 @@
-//! The client of `daytable::azure`: what it writes is what Microsoft's own reads, and whatever goes wrong on the way is
+//! The client of `daytable_azure`: what it writes is what Microsoft's own reads, and whatever goes wrong on the way is
 //! known for what it is.
 
 use super::emulator::{Azurite, client, kind, wait};
 use super::proxy::{Fault, Proxy};
-use daytable::azure::{
+use daytable_azure::{
     Backoff, Client, DateTime, Entity, Error, Kind, Options, Pauses, Pushed, Query, Scope, SealedTransaction,
     Transaction, Value, literal,
 };

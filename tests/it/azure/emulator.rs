@@ -4,7 +4,7 @@
 
 use crate::place::installed;
 use crate::server::{Server, free_port};
-use daytable::azure::{Account, Client, DateTime, Error, Kind, Options};
+use daytable_azure::{Account, Client, DateTime, Error, Kind, Options};
 use serde_json::Value;
 use std::future::Future;
 use std::process::{Command, Stdio};
@@ -87,7 +87,7 @@ pub(crate) fn client(connection_string: &str) -> Client {
 
 /// The time, as requests are dated.
 pub(crate) fn now() -> DateTime {
-    DateTime::from_ticks(daytable::time::now().get())
+    DateTime::from_ticks(daytable_model::time::now().get())
 }
 
 /// Runs what is asked of a client to its end.

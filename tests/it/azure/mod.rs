@@ -2,7 +2,7 @@
 //!
 //! * [`emulator`]: Azurite's tables on a port of their own, and Microsoft's client for Python, which reads them back.
 //! * [`proxy`]: stands before it, notes what is asked, and does wrong on demand.
-//! * `client`: the client of `daytable::azure` against both; `stress`: the command that measures a store.
+//! * `client`: the client of `daytable_azure` against both; `stress`: the command that measures a store.
 
 pub(crate) mod emulator;
 #[allow(dead_code, reason = "not every fault is told to by every test")]

@@ -34,7 +34,7 @@ fn every_form_of_logger() {
     let local =
         |path: &std::path::Path| vec!["--socket-errors=on".to_owned(), "--socket".into(), path.display().to_string()];
     let (dgram, stream) = (local(&dgram), local(&stream));
-    let host = daytable::host::name();
+    let host = daytable_platform::host::name();
     let host = host.as_str();
     let structured =
         ["--rfc5424", "--msgid", "ID47", "--sd-id", "ex@32473", "--sd-param", "iut=\"3\"", "--sd-param", "src=\"a b\""];

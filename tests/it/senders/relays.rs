@@ -90,7 +90,7 @@ fn rsyslog_forwards_over_udp_tcp_tls_and_relp() {
     daemon.stop();
     let records = place.records();
     let record = &records[0];
-    for (field, expected) in [("component", "app"), ("level", "notice"), ("host", &daytable::host::name())] {
+    for (field, expected) in [("component", "app"), ("level", "notice"), ("host", &daytable_platform::host::name())] {
         assert_eq!(record[field], expected, "{field} of {record}");
     }
     place.assert_no_key_twice();

@@ -1,13 +1,13 @@
 //! The suite.
 
 use super::stores::all;
-use daytable::batch::Batch;
-use daytable::key::{DayTable, RowKey, partition_key};
-use daytable::property::Property;
-use daytable::record::{Field, Level, Record, Value};
-use daytable::tables::gather::Gather;
-use daytable::tables::{Columns, Content, Entity, Order, TableStore, Wanted, wanted_rows, whole_table};
-use daytable::time::Ticks;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, RowKey, partition_key};
+use daytable_model::property::Property;
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
+use daytable_query::tables::gather::Gather;
+use daytable_query::tables::{Columns, Content, Entity, Order, TableStore, Wanted, wanted_rows, whole_table};
 use std::time::Duration;
 
 fn table(day: u32) -> DayTable {
@@ -38,7 +38,7 @@ fn batch(partition: &str, n: u64, is_large: bool) -> Batch {
         field("raw", Value::Binary(vec![0, 255, 10].into())),
     ];
     let record = Record { level, message: message.into(), fields, ..Record::default() };
-    daytable::entity::append(&mut batch, key(n), "/var/log/app.log", &record);
+    daytable_model::entity::append(&mut batch, key(n), "/var/log/app.log", &record);
     batch
 }
 
@@ -52,7 +52,7 @@ fn write(store: &dyn TableStore, rows: impl IntoIterator<Item = Entity>) {
 
 /// The rows of a batch.
 fn rows_of(batch: &Batch) -> Vec<Entity> {
-    let of = |row: daytable::batch::RowRef<'_>| Entity {
+    let of = |row: daytable_model::batch::RowRef<'_>| Entity {
         partition: batch.partition.clone(),
         key: row.key,
         level: row.level,

@@ -4,12 +4,12 @@ use super::stores::embedded;
 use crate::azure::emulator::Azurite;
 use crate::azure::proxy::Proxy;
 use crate::place::{DAYTABLE, PATIENCE, Place, wait_for};
-use daytable::batch::Batch;
-use daytable::key::{DayTable, Period, RowKey, TableName};
-use daytable::record::Record;
-use daytable::tables::copy::{Copied, Copy, CopyError};
-use daytable::tables::{Content, TableStore, whole_table};
-use daytable::time::now;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::record::Record;
+use daytable_model::time::now;
+use daytable_query::tables::copy::{Copied, Copy, CopyError};
+use daytable_query::tables::{Content, TableStore, whole_table};
 use serde_json::Value;
 use std::fs;
 use std::ops::ControlFlow;
@@ -183,7 +183,7 @@ fn put(store: &dyn TableStore, table: &DayTable, partition: &str, second: u64) {
     let mut batch = Batch::new(table.clone(), partition.into());
     let key = RowKey::new(table.start().plus(Duration::from_secs(second)), 7, second);
     let record = Record { message: format!("record {second}").into(), ..Record::default() };
-    daytable::entity::append(&mut batch, key, "/var/log/app.log", &record);
+    daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
     store.write(batch).expect("written");
 }
 

@@ -5,13 +5,13 @@ use super::stores::azure;
 use crate::azure::emulator::Azurite;
 use crate::azure::proxy::{Fault, Proxy};
 use crate::place::{Daemon, PATIENCE, Place, wait_for};
-use daytable::azure_tables::AzureTables;
-use daytable::batch::Batch;
-use daytable::key::{DayTable, Period, RowKey, TableName};
-use daytable::lifecycle::shared::{Host, Notes};
-use daytable::record::{Level, Record};
-use daytable::tables::TableStore;
-use daytable::time::now;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::record::{Level, Record};
+use daytable_model::time::now;
+use daytable_query::tables::TableStore;
+use daytable_remote::shared::{Host, Notes};
+use daytable_remote::tables::AzureTables;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn fill_with(store: &AzureTables, table: &DayTable, records: std::ops::Range<u64
         let message = if n == 7 { "x".repeat(100_000) } else { format!("record {n}") };
         let record = Record { level: Some(Level::Info), message: message.into(), ..Record::default() };
         let key = RowKey::new(table.start().plus(Duration::from_secs(n)), 9, n);
-        daytable::entity::append(&mut batch, key, "/var/log/app.log", &record);
+        daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
         store.write(batch).expect("written");
     }
 }

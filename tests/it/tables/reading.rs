@@ -4,7 +4,7 @@ use crate::azure::emulator::Azurite;
 use crate::azure::proxy::{Fault, Proxy};
 use crate::client;
 use crate::place::{PATIENCE, Place, TAIL, numbered, wait_for};
-use daytable::time::now;
+use daytable_model::time::now;
 use serde_json::Value;
 use std::fs;
 

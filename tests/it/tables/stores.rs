@@ -1,9 +1,9 @@
 //! Table stores, each empty at its start and gone with the test.
 
 use crate::azure::emulator::{Azurite, client};
-use daytable::azure_tables::AzureTables;
-use daytable::store::{Options, Store};
-use daytable::tables::{Embedded, TableStore};
+use daytable_query::tables::{Embedded, TableStore};
+use daytable_remote::tables::AzureTables;
+use daytable_store::{Options, Store};
 use std::time::Duration;
 
 /// A store, and what it needs to stand.

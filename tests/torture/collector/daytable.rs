@@ -147,7 +147,7 @@ impl Collector for Daytable {
     fn stage(&self, home: &Path, days: &[String]) -> io::Result<Stage> {
         let tables = self.ask(home, "tables", &[])?;
         let tables = days.iter().filter_map(|day| tables.iter().find(|table| table["table"] == format!("Log{day}")));
-        let now = daytable::time::now().to_string();
+        let now = daytable_model::time::now().to_string();
         Ok(tables.fold(Stage::Done, |stage, table| match (stage, table["state"].as_str()) {
             (Stage::Busy, _) => Stage::Busy,
             (stage, Some("dropped")) => stage,

@@ -19,7 +19,7 @@ use crate::random::Random;
 use crate::run::{self, Place};
 use crate::world::World;
 use crate::{Options, in_rounds};
-use daytable::time::now;
+use daytable_model::time::now;
 use program::Program;
 use protocol::{Protocol, TURN};
 use proxy::{Cut, Proxy};

@@ -1,7 +1,7 @@
 //! What is pushed, in every protocol, as its clients send it.
 
 use crate::line::{self, Id};
-use daytable::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 
 /// A protocol, or a client that speaks one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

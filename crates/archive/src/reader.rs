@@ -1,0 +1,121 @@
+//! Ranges of an archive's file, for a query that needs a few row groups of it.
+//!
+//! ```text
+//! │ block 0 │ block 1 │ block 2 │ block 3 │ …        1 MiB each
+//!            └ read ──────┘                          whole blocks are asked for, those beside each other in one request
+//! ```
+//!
+//! A Parquet reader asks for a page here and a few bytes there, and often for the ones behind: so whole blocks are
+//! fetched, and the last few are kept. A folder's file is read as it is, the kernel keeps what was read of it. Each
+//! byte is held against a checksum by whoever reads a sealed day; here only lengths are.
+
+use super::names::Part;
+use super::{Archive, ArchiveError, Archived};
+use bytes::{Bytes, BytesMut};
+use daytable_store::sealed::Ranged;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes that are asked for at least.
+const BLOCK_BYTES: u64 = 1 << 20;
+/// Blocks that are asked for in one request at most.
+const RUN_BLOCKS_MAX: u64 = 8;
+/// Blocks that are kept.
+const KEPT_BLOCKS_MAX: usize = 16;
+
+/// The bytes of an archive's file, where they are.
+pub struct ArchiveReader {
+    archive: Archive,
+    archived: Archived,
+    /// Where the archive is a folder.
+    file: Option<File>,
+    /// The blocks that were read last, the latest at the end.
+    kept: Mutex<VecDeque<(u64, Bytes)>>,
+}
+
+impl Archive {
+    /// The file of an archive, to be read in parts.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::Missing`], or [`ArchiveError::Damaged`] where its length is another, or whatever keeps the store
+    /// from being asked.
+    pub fn reader(&self, archived: &Archived) -> Result<ArchiveReader, ArchiveError> {
+        self.wait(self.head(archived))?;
+        let open = |path| File::open(&path).map_err(ArchiveError::io(path));
+        let file = self.file(&archived.name, Part::Data).map(open).transpose()?;
+        Ok(ArchiveReader { archive: self.clone(), archived: archived.clone(), file, kept: Mutex::default() })
+    }
+}
+
+impl ArchiveReader {
+    /// Which archive it reads.
+    pub fn archived(&self) -> &Archived {
+        &self.archived
+    }
+
+    fn bytes(&self) -> u64 {
+        self.archived.manifest().bytes
+    }
+
+    /// Whole blocks from `first` on, up to `end`: what is kept of them, or the next ones that are not, in one request.
+    fn blocks(&self, first: u64, end: u64) -> Result<Vec<(u64, Bytes)>, ArchiveError> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = kept.iter().position(|(block, _)| *block == first) {
+            let found: Vec<(u64, Bytes)> = kept.remove(at).into_iter().collect();
+            kept.extend(found.iter().cloned());
+            return Ok(found);
+        }
+        let is_kept = |block: u64| kept.iter().any(|(other, _)| *other == block);
+        let run = (first..end.min(first + RUN_BLOCKS_MAX)).take_while(|block| !is_kept(*block)).count() as u64;
+        // Nobody waits for a request that is not his.
+        drop(kept);
+        let range = first * BLOCK_BYTES..((first + run) * BLOCK_BYTES).min(self.bytes());
+        let (mut bytes, _) = self.archive.wait(self.archive.range(&self.archived.name, range))?;
+        let mut blocks = Vec::new();
+        for block in first..first + run {
+            let length = usize::try_from(BLOCK_BYTES).unwrap_or(usize::MAX).min(bytes.len());
+            blocks.push((block, bytes.split_to(length)));
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(blocks.iter().cloned());
+        while kept.len() > KEPT_BLOCKS_MAX {
+            kept.pop_front();
+        }
+        Ok(blocks)
+    }
+}
+
+impl Ranged for ArchiveReader {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.bytes())
+    }
+
+    fn read(&self, start: u64, length: usize) -> io::Result<Bytes> {
+        let end = start.checked_add(length as u64).filter(|end| *end <= self.bytes());
+        let end = end.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if let Some(file) = &self.file {
+            let mut bytes = vec![0; length];
+            file.read_exact_at(&mut bytes, start)?;
+            return Ok(bytes.into());
+        }
+        let mut out = BytesMut::with_capacity(length);
+        let mut at = start;
+        while at < end {
+            for (block, bytes) in self.blocks(at / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES)).map_err(io::Error::other)? {
+                // Both are within the block.
+                let within = |place: u64| usize::try_from(place - block * BLOCK_BYTES).unwrap_or(usize::MAX);
+                let piece = bytes.slice(within(at)..within(end).min(bytes.len()));
+                at += piece.len() as u64;
+                if at == end && out.is_empty() {
+                    return Ok(piece);
+                }
+                out.extend_from_slice(&piece);
+            }
+        }
+        Ok(out.freeze())
+    }
+}

@@ -1,0 +1,108 @@
+//! The database of Fluent Bit's `tail` input (`DB`).
+//!
+//! ```sql
+//! CREATE TABLE in_tail_files (id INTEGER PRIMARY KEY, name TEXT NOT NULL, offset INTEGER, inode INTEGER,
+//!                             created INTEGER, rotated INTEGER DEFAULT 0);   -- newer ones have more columns
+//! ```
+//!
+//! The newest row of an inode counts, as it does there. The offset is that of the compressed bytes for a compressed file,
+//! which is left out when the file is found. The database is read in a copy of its own, so that a journal that a killed Fluent Bit left is
+//! used and nothing is changed.
+
+use super::{AdoptError, Known, Position, format};
+use daytable_model::path_text::PathText;
+use rusqlite::{Connection, OpenFlags};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub(super) fn read(path: &Path) -> Result<Vec<Position>, AdoptError> {
+    let failed = |source| AdoptError::Io { path: path.into(), source };
+    std::fs::metadata(path).map_err(failed)?;
+    let copy = Copy::of(path).map_err(failed)?;
+    rows(&copy.database()).map_err(|error| format(path.escaped(), error.to_string()))
+}
+
+fn rows(path: &Path) -> rusqlite::Result<Vec<Position>> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let mut select = connection.prepare("SELECT inode, name, offset FROM in_tail_files ORDER BY id")?;
+    let mut rows = select.query([])?;
+    let mut newest = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (inode, name, offset): (i64, String, Option<i64>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if let (Ok(inode), Ok(offset)) = (u64::try_from(inode), u64::try_from(offset.unwrap_or(0))) {
+            newest.insert(inode, (PathBuf::from(name), offset));
+        }
+    }
+    let position =
+        |(inode, (path, offset))| Position { file: Known::Inode { device: None, inode, path: Some(path) }, offset };
+    Ok(newest.into_iter().map(position).collect())
+}
+
+/// The database and its journal in a folder of their own, which goes with it.
+struct Copy(PathBuf);
+
+impl Copy {
+    fn of(path: &Path) -> std::io::Result<Copy> {
+        let name = format!("daytable-adopt-{}-{:016x}", std::process::id(), crate::rows::random_identity());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new().create(&folder)?;
+        let copy = Copy(folder);
+        for (from, to) in ["", "-wal"].map(|end| (with_end(path, end), with_end(&copy.database(), end))) {
+            if end_is_there(&from) {
+                std::fs::copy(&from, &to)?;
+            }
+        }
+        Ok(copy)
+    }
+
+    fn database(&self) -> PathBuf {
+        self.0.join("tail.db")
+    }
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(end);
+    path.into()
+}
+
+fn end_is_there(path: &Path) -> bool {
+    path.is_file()
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // A temporary folder that stays does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_row_of_an_inode_counts_and_the_journal_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("flb.db");
+        let connection = Connection::open(&path).expect("opened");
+        connection.pragma_update(None, "journal_mode", "WAL").expect("set");
+        connection
+            .execute_batch(
+                "CREATE TABLE in_tail_files (id INTEGER PRIMARY KEY, name TEXT NOT NULL, offset INTEGER, inode INTEGER, \
+                 created INTEGER, rotated INTEGER DEFAULT 0);
+                 INSERT INTO in_tail_files (name, offset, inode, created) VALUES ('/a.log', 5, 7, 1), ('/b.log', 6, 8, 1), \
+                 ('/a.log.1', 9, 7, 2);",
+            )
+            .expect("filled");
+        let of = |inode, path: &str, offset| Position {
+            file: Known::Inode { device: None, inode, path: Some(path.into()) },
+            offset,
+        };
+        // While it is open, the rows are in the journal alone.
+        assert_eq!(read(&path).expect("read"), [of(7, "/a.log.1", 9), of(8, "/b.log", 6)]);
+        std::fs::write(folder.path().join("other"), "text that is no database at all").expect("written");
+        assert!(matches!(read(&folder.path().join("other")), Err(AdoptError::Format { .. })));
+        assert!(matches!(read(Path::new("/nowhere")), Err(AdoptError::Io { .. })));
+    }
+}

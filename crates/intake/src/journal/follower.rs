@@ -1,0 +1,378 @@
+//! One journal's thread: entries come from `journalctl`, and rows go to the store together with the cursor they were
+//! read up to.
+//!
+//! Reading goes on *at* the last entry that was read, not behind it: the first entry that comes has to be that one, and
+//! is passed over. If it is another one, what was to be gone on behind is gone (vacuumed, or lost with `/run`), and what
+//! went with it is counted as far as the journal's own numbers tell.
+
+use super::counters::JournalCounters;
+use super::cursor::{self, Cursor};
+use super::export::{Entries, Entry};
+use super::program::{Query, Start};
+use super::record::{EntryReading, EntryRecord};
+use crate::journal::JournalOptions;
+use crate::own_output;
+use crate::route::{Lanes, Origin, Router};
+use crate::rows::{Rows, count};
+use crate::source::ReadFrom;
+use daytable_model::path_text::PathText;
+use daytable_model::time::{self, Ticks};
+use daytable_store::{Intake, Refused, SourceKind, SourceState, Submission};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
+/// Bytes of rows that are handed over at once.
+const SUBMISSION_BYTES: usize = 4 << 20;
+/// Age at which rows are handed over, whatever their number.
+const HAND_OVER: Duration = Duration::from_millis(100);
+/// How long nobody looks whether the daemon stops, while nothing comes.
+const IDLE: Duration = Duration::from_millis(250);
+/// How long `journalctl` may take to say where the journal begins or ends.
+const ANSWER: Duration = Duration::from_secs(60);
+/// How long it rests after `journalctl` ended: the first time, and at most where it ends again and again.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// All that the thread has.
+pub(super) struct Follower {
+    query: Query,
+    config: JournalOptions,
+    reading: EntryReading,
+    /// What its records name as their source.
+    source: String,
+    host: String,
+    intake: Intake,
+    epoch: u64,
+    counters: Arc<JournalCounters>,
+    stop: Arc<AtomicBool>,
+    /// How far it was read, and whether the store knows of the journal at all.
+    state: SourceState,
+    is_begun: bool,
+    /// The cursor that it began at, where it began in this run.
+    beginning: Option<String>,
+    /// Whether `state` is further than what was handed over.
+    is_changed: bool,
+    lanes: Lanes,
+    rows: Rows,
+    /// When the oldest row was read.
+    oldest: Option<Instant>,
+    pause: Duration,
+}
+
+/// Why reading ended.
+enum End {
+    /// The daemon stops.
+    Stopped,
+    /// The store takes nothing that was read in this epoch, or nothing at all.
+    Refused(Refused),
+    /// The program ended, or said what is no entry.
+    Failed(String),
+}
+
+impl From<Refused> for End {
+    fn from(refused: Refused) -> End {
+        End::Refused(refused)
+    }
+}
+
+impl Follower {
+    pub(super) fn new(
+        config: JournalOptions,
+        router: Router,
+        host: String,
+        intake: Intake,
+        counters: Arc<JournalCounters>,
+        stop: Arc<AtomicBool>,
+    ) -> Follower {
+        let path = config.directory.clone().unwrap_or_else(|| PathBuf::from("journal"));
+        let source = match &config.directory {
+            None => "journal".to_owned(),
+            Some(directory) => format!("journal:{}", directory.escaped()),
+        };
+        let identity = xxhash_rust::xxh3::xxh3_64(format!("{}\n{source}", config.name).as_bytes());
+        let state = SourceState::new(identity, SourceKind::Journal, config.name.clone(), path);
+        let (directory, units) = (config.directory.clone(), config.units.clone());
+        let mut follower = Follower {
+            query: Query { directory, units, level_at_least: config.level_at_least },
+            reading: EntryReading::new(config.reading.clone()),
+            config,
+            source,
+            host,
+            rows: Rows::new(router),
+            epoch: intake.epoch(),
+            intake,
+            counters,
+            stop,
+            state,
+            is_begun: false,
+            beginning: None,
+            is_changed: false,
+            lanes: Lanes::default(),
+            oldest: None,
+            pause: PAUSES.0,
+        };
+        follower.rewind();
+        follower
+    }
+
+    /// Reads until the daemon stops, or the store takes nothing more.
+    pub(super) fn run(mut self) {
+        while !self.is_stopping() {
+            let end = match self.follow() {
+                Ok(()) | Err(End::Stopped) => break,
+                Err(End::Failed(error)) => self.fail(error),
+                Err(End::Refused(refused)) => Err(refused),
+            };
+            match end {
+                Ok(()) => {}
+                Err(Refused::Stale) => self.rewind(),
+                Err(Refused::Closed) => return,
+            }
+        }
+        // A refusal loses nothing: it is read again.
+        let _ = self.hand_over();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Goes back to what is committed.
+    fn rewind(&mut self) {
+        let (epoch, sources) = self.intake.sources();
+        self.epoch = epoch;
+        let committed = sources.into_iter().find(|source| source.identity == self.state.identity);
+        self.is_changed = false;
+        match committed {
+            Some(committed) => {
+                self.state = SourceState::clone(&committed);
+                self.is_begun = true;
+            }
+            // Where it was to begin stays, so that what came since then is read.
+            None => {
+                self.state.cursor = self.beginning.clone().unwrap_or_default();
+                (self.state.position, self.state.ledger) = Default::default();
+                self.is_begun = self.beginning.is_some();
+                self.is_changed = self.is_begun;
+            }
+        }
+        self.rows.take();
+        self.oldest = None;
+    }
+
+    /// Notes that the program failed, and rests.
+    fn fail(&mut self, error: String) -> Result<(), Refused> {
+        count(&self.counters.failures, 1);
+        if self.pause < PAUSES.1 {
+            tracing::warn!(block = self.config.name, error, "reading the journal was interrupted, trying on");
+        }
+        self.hand_over()?;
+        let until = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        while !self.is_stopping() && Instant::now() < until {
+            std::thread::sleep(PAUSES.0.min(until.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+
+    /// Decides where a journal that was never read begins, and has it committed: what is written from now on is read,
+    /// whatever happens.
+    fn begin(&mut self) -> Result<(), End> {
+        if self.config.read_from == ReadFrom::End {
+            self.state.cursor = self.first_cursor(&self.query.of_all(), Start::Newest)?.unwrap_or_default();
+        }
+        self.beginning = Some(self.state.cursor.clone());
+        self.is_begun = true;
+        self.is_changed = true;
+        Ok(self.hand_over()?)
+    }
+
+    /// The cursor of the first entry that the program tells of; none where it tells of none.
+    fn first_cursor(&self, query: &Query, start: Start<'_>) -> Result<Option<String>, End> {
+        let failed = |error: std::io::Error| End::Failed(format!("failed to run journalctl: {error}"));
+        let mut reader = query.once(start).map_err(failed)?;
+        let (mut entries, mut buffer, mut cursor) = (Entries::new(1 << 10), vec![0; 4 << 10], None);
+        let deadline = Instant::now() + ANSWER;
+        while cursor.is_none() && Instant::now() < deadline {
+            if self.is_stopping() {
+                return Err(End::Stopped);
+            }
+            match reader.read(&mut buffer, IDLE).map_err(failed)? {
+                None => {}
+                Some(0) => {
+                    let ended = reader.end();
+                    return if ended.is_success { Ok(None) } else { Err(End::Failed(ended.how)) };
+                }
+                Some(read) => entries
+                    .feed(&buffer[..read], |entry| {
+                        cursor = cursor.take().or_else(|| entry.text("__CURSOR").map(str::to_owned));
+                    })
+                    .map_err(|error| End::Failed(error.to_string()))?,
+            }
+        }
+        cursor.map(Some).ok_or_else(|| End::Failed("journalctl does not answer".into()))
+    }
+
+    /// Reads on, until something ends it.
+    fn follow(&mut self) -> Result<(), End> {
+        if !self.is_begun {
+            self.begin()?;
+        }
+        let cursor = self.state.cursor.clone();
+        let start = if cursor.is_empty() { Start::Beginning } else { Start::At(&cursor) };
+        let failed = |error: std::io::Error| End::Failed(format!("failed to run journalctl: {error}"));
+        let mut reader = self.query.follow(start).map_err(failed)?;
+        let mut entries = Entries::new(usize::try_from(self.config.entry_bytes_max.get()).unwrap_or(1 << 20));
+        let mut is_expected = !cursor.is_empty();
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            if self.is_stopping() {
+                return Err(End::Stopped);
+            }
+            if self.intake.epoch() != self.epoch {
+                return Err(Refused::Stale.into());
+            }
+            let patience = if self.oldest.is_some() { HAND_OVER } else { IDLE };
+            match reader.read(&mut buffer, patience).map_err(failed)? {
+                Some(0) => return Err(End::Failed(reader.end().how)),
+                Some(read) => {
+                    let now = time::now();
+                    let mut refused = Ok(());
+                    let fed = entries.feed(&buffer[..read], |entry| {
+                        if std::mem::take(&mut is_expected) && self.is_last(&entry) {
+                            return;
+                        }
+                        self.take(&entry, now);
+                        if refused.is_ok() && self.rows.bytes() >= SUBMISSION_BYTES {
+                            refused = self.hand_over();
+                        }
+                    });
+                    refused?;
+                    fed.map_err(|error| End::Failed(format!("what journalctl says is no entry: {error}")))?;
+                }
+                None => self.counters.unread_since.store(0, Ordering::Relaxed),
+            }
+            if self.oldest.is_some_and(|oldest| oldest.elapsed() >= HAND_OVER) {
+                self.hand_over()?;
+            }
+        }
+    }
+
+    /// Whether the first entry that came is the one that was read last. If not, that is gone, or the configuration
+    /// passes it over now.
+    fn is_last(&mut self, entry: &Entry<'_>) -> bool {
+        let found = entry.text("__CURSOR").unwrap_or_default();
+        if is_same(found, &self.state.cursor) {
+            return true;
+        }
+        let first = match self.query.is_choosy() {
+            false => Ok(Some(found.to_owned())),
+            true => self.first_cursor(&self.query.of_all(), Start::At(&self.state.cursor)),
+        };
+        let first = first.ok().flatten().unwrap_or_else(|| found.to_owned());
+        if !is_same(&first, &self.state.cursor) {
+            self.note_gap(&first);
+        }
+        false
+    }
+
+    /// Counts what is gone between the entry that was read last and the oldest one that is left.
+    fn note_gap(&mut self, first: &str) {
+        let last = Cursor::read(&self.state.cursor);
+        let missing = last.zip(Cursor::read(first)).and_then(|(last, first)| last.missing_before(&first));
+        count(&self.counters.gaps, 1);
+        count(&self.counters.tally.lost, missing.unwrap_or(0));
+        self.state.ledger.lost_records += missing.unwrap_or(0);
+        let (block, last) = (&self.config.name, &self.state.cursor);
+        match missing {
+            Some(entries) => tracing::warn!(
+                block,
+                last,
+                first,
+                entries,
+                "the journal was freed of entries before they were read, those of other units and levels among them; \
+                 going on with the oldest that is left"
+            ),
+            None => tracing::warn!(
+                block,
+                last,
+                first,
+                "the journal is another one than before: what it had and was not read is gone; going on with its \
+                 oldest entry since then"
+            ),
+        }
+    }
+
+    /// Writes an entry to the batch it belongs to.
+    fn take(&mut self, entry: &Entry<'_>, now: Ticks) {
+        if own_output::is_entry(|name| entry.text(name)) {
+            own_output::pass_over(&self.source);
+            // Committed with the next entry of another's: a commit for its own sake could be said, and read, and committed.
+            if let Some(cursor) = entry.text("__CURSOR") {
+                self.state.cursor.clear();
+                self.state.cursor.push_str(cursor);
+            }
+            return;
+        }
+        let EntryRecord { record, format, origin, is_invalid_utf8 } = self.reading.record(entry, now);
+        let Some(cursor) = entry.text("__CURSOR") else {
+            // `journalctl` gives every entry one; one without could never be gone on behind.
+            count(&self.counters.tally.lost, 1);
+            self.state.ledger.lost_records += 1;
+            return;
+        };
+        let (identity, position) = origin.unwrap_or_else(|| cursor::origin(cursor));
+        let (counters, ledger) = (&*self.counters, &mut self.state.ledger);
+        let bytes = entry.bytes();
+        count(&counters.bytes, bytes);
+        count(&counters.tally.by_format[format.number()], 1);
+        ledger.records += 1;
+        ledger.bytes += bytes;
+        if entry.cut > 0 {
+            count(&counters.tally.truncated, 1);
+            ledger.truncated_records += 1;
+            ledger.truncated_bytes += entry.cut as u64;
+        }
+        if is_invalid_utf8 {
+            count(&counters.tally.invalid_utf8, 1);
+            ledger.invalid_utf8_records += 1;
+        }
+        let time = record.time.unwrap_or(now);
+        let instance = self.config.instance.render(&self.host, &self.source, |name| record.text(name));
+        let origin = Origin { identity, position, source: &self.source, tenant: None };
+        self.rows.write(&mut self.lanes, &instance, &record, origin, now, &counters.tally);
+        counters.unread_since.store(time.get().unsigned_abs(), Ordering::Relaxed);
+        self.state.cursor.clear();
+        self.state.cursor.push_str(cursor);
+        self.state.position += 1;
+        self.state.last_time = Some(time);
+        self.is_changed = true;
+        self.pause = PAUSES.0;
+        self.oldest.get_or_insert_with(Instant::now);
+    }
+
+    /// Hands over the rows that were read, with the cursor they were read up to. Waits while too much waits already.
+    fn hand_over(&mut self) -> Result<(), Refused> {
+        self.oldest = None;
+        if !std::mem::take(&mut self.is_changed) {
+            return Ok(());
+        }
+        self.state.seen = time::now();
+        let (batches, newest) = self.rows.take();
+        self.intake.submit(Submission {
+            batches,
+            advances: vec![self.state.clone().into()],
+            newest,
+            epoch: self.epoch,
+            ..Submission::default()
+        })
+    }
+}
+
+/// Whether two cursors are of one entry.
+fn is_same(one: &str, other: &str) -> bool {
+    one == other || Cursor::read(one).is_some_and(|read| Cursor::read(other) == Some(read))
+}

@@ -1,0 +1,277 @@
+//! An entry becomes a record.
+//!
+//! | of the entry | in the record |
+//! |---|---|
+//! | `_SOURCE_REALTIME_TIMESTAMP`, else `__REALTIME_TIMESTAMP` | its time, where the message has none of its own |
+//! | `PRIORITY` | its level, where the message has none; else the field `priority` |
+//! | `MESSAGE` | its message; it is read as a line is, see below |
+//! | `_HOSTNAME` | `host` |
+//! | `SYSLOG_IDENTIFIER`, else `_COMM` | `component` |
+//! | `_PID`, else `SYSLOG_PID` | `pid` |
+//! | `_SYSTEMD_UNIT` | `unit` |
+//! | `SYSLOG_FACILITY` | `facility`, by its name |
+//! | `__CURSOR` | its row key ([`super::cursor`]) |
+//! | other names with two underscores, `_SOURCE_MONOTONIC_TIMESTAMP`, `SYSLOG_TIMESTAMP`, `SYSLOG_RAW` | nothing |
+//! | all others | fields under their own names; bytes where they are no UTF-8 |
+//!
+//! A message is read as a line of a file is ([`daytable_parse`]) where it is one: what a service or a container wrote to
+//! its output, an object, or whatever it is where the configuration gives a format. What a program handed to the
+//! journal or to syslog is a message already. Each is read by itself, with nothing learnt from those before it: so an
+//! entry that is read again gives the same record, wherever reading began. Several lines in one entry are one record;
+//! journald makes each line of a service's output an entry.
+
+use super::cursor;
+use super::export::Entry;
+use daytable_model::property::BINARY_BYTES_MAX;
+use daytable_model::record::{Field, Record, Value};
+use daytable_model::time::Ticks;
+use daytable_parse::redact::Redactor;
+use daytable_parse::{Envelope, Format, FormatChoice, Learned, Parsed, Reading, facility_name, syslog_level};
+use std::borrow::Cow;
+
+/// How the messages of entries are read.
+#[derive(Clone, Debug, Default)]
+pub struct EntryReading {
+    /// Without the secrets: those are looked for in the whole record.
+    reading: Reading,
+    redactor: Option<Redactor>,
+}
+
+/// What an entry says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntryRecord<'a> {
+    /// The record; its time is none where the entry has none that can be read.
+    pub record: Record<'a>,
+    /// What its message was recognised as; [`Format::Plain`] where it was not read further.
+    pub format: Format,
+    /// Identity and position for its row key, which are those of its cursor; none where it has no cursor.
+    pub origin: Option<(u64, u64)>,
+    /// Whether some of its text is no UTF-8, and has U+FFFD in its place.
+    pub is_invalid_utf8: bool,
+}
+
+impl EntryReading {
+    /// By what the configuration says of how lines are read.
+    pub fn new(mut reading: Reading) -> EntryReading {
+        let redactor = reading.redactor.take();
+        EntryReading { reading, redactor }
+    }
+
+    /// Reads an entry. `now` stands in for a time that the entry does not have. Cannot fail.
+    pub fn record<'a>(&'a self, entry: &Entry<'a>, now: Ticks) -> EntryRecord<'a> {
+        let time =
+            ["_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP"].iter().find_map(|name| time(entry.text(name)?));
+        let mut fields = Vec::with_capacity(32);
+        let mut taken = Taken::default();
+        taken.take(entry, "host", &["_HOSTNAME"], &mut fields);
+        taken.take(entry, "component", &["SYSLOG_IDENTIFIER", "_COMM"], &mut fields);
+        taken.take(entry, "pid", &["_PID", "SYSLOG_PID"], &mut fields);
+        taken.take(entry, "unit", &["_SYSTEMD_UNIT"], &mut fields);
+        let facility = entry.text("SYSLOG_FACILITY").and_then(|number| facility_name(number.parse().ok()?));
+        if let Some(name) = facility {
+            fields.push(Field { name: "facility".into(), value: Value::String(name.into()) });
+            taken.0.push("SYSLOG_FACILITY");
+        }
+        let Parsed { record: said, format, .. } = self.message(entry, time, now);
+        taken.0.push("MESSAGE");
+        let priority = entry.text("PRIORITY").and_then(|digit| digit.parse::<i64>().ok());
+        let level = priority.and_then(syslog_level);
+        if let Some(priority) = priority.filter(|_| level.is_some()) {
+            taken.0.push("PRIORITY");
+            if said.level.is_some_and(|said| Some(said) != level) {
+                fields.push(Field { name: "priority".into(), value: Value::Int64(priority) });
+            }
+        }
+        fields.extend(said.fields);
+        let mut is_invalid_utf8 = matches!(said.message, Cow::Owned(_)) && entry.text("MESSAGE").is_none();
+        for (name, value) in entry.fields() {
+            if taken.has(name) || is_left_out(name) {
+                continue;
+            }
+            let value = match str::from_utf8(value) {
+                Ok(text) => typed(name, text),
+                Err(_) if value.len() <= BINARY_BYTES_MAX => Value::Binary(value.into()),
+                Err(_) => {
+                    is_invalid_utf8 = true;
+                    Value::String(String::from_utf8_lossy(value))
+                }
+            };
+            fields.push(Field { name: name.into(), value });
+        }
+        if entry.cut > 0 {
+            fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
+        }
+        let mut record = Record { time: said.time, level: said.level.or(level), message: said.message, fields };
+        if let Some(redactor) = &self.redactor {
+            redactor.redact_parts(&mut record);
+        }
+        let origin = entry.text("__CURSOR").map(cursor::origin);
+        EntryRecord { record, format, origin, is_invalid_utf8 }
+    }
+
+    /// Reads the message, as far as it is to be read.
+    fn message<'a>(&'a self, entry: &Entry<'a>, time: Option<Ticks>, now: Ticks) -> Parsed<'a> {
+        let bytes = entry.field("MESSAGE").unwrap_or_default();
+        let plain = |message| {
+            let record = Record { time, message, ..Record::default() };
+            Parsed::of(record, Format::Plain)
+        };
+        let Ok(text) = str::from_utf8(bytes) else { return plain(String::from_utf8_lossy(bytes)) };
+        let is_line = self.reading.format != FormatChoice::Auto
+            || self.reading.explicit.is_some()
+            || text.starts_with('{')
+            || entry.field("_TRANSPORT") == Some(b"stdout")
+            || entry.field("CONTAINER_ID").is_some();
+        if !is_line {
+            return plain(text.into());
+        }
+        let envelope = Envelope { time, ..Envelope::default() };
+        // A time without its year is of the year in which the entry was written, whenever it is read.
+        Learned::default().record(text, envelope, &self.reading, time.unwrap_or(now))
+    }
+}
+
+/// The names that were given another meaning; each counts once.
+#[derive(Default)]
+struct Taken(Vec<&'static str>);
+
+impl Taken {
+    /// Makes a field of the first of these names that the entry has.
+    fn take<'a>(
+        &mut self,
+        entry: &Entry<'a>,
+        as_name: &'static str,
+        names: &[&'static str],
+        fields: &mut Vec<Field<'a>>,
+    ) {
+        let found = names.iter().find_map(|name| Some((*name, entry.text(name)?)));
+        if let Some((name, value)) = found.filter(|(_, value)| !value.is_empty()) {
+            fields.push(Field { name: as_name.into(), value: typed(name, value) });
+            self.0.push(name);
+        }
+    }
+
+    /// Whether this is the first field of one of these names.
+    fn has(&mut self, name: &str) -> bool {
+        let at = self.0.iter().position(|taken| *taken == name);
+        at.is_some_and(|at| !self.0.swap_remove(at).is_empty())
+    }
+}
+
+/// Whether a field says where and when the entry was written, which its key and its time say as well.
+fn is_left_out(name: &str) -> bool {
+    const NAMES: [&str; 4] =
+        ["_SOURCE_REALTIME_TIMESTAMP", "_SOURCE_MONOTONIC_TIMESTAMP", "SYSLOG_TIMESTAMP", "SYSLOG_RAW"];
+    name.starts_with("__") || NAMES.contains(&name)
+}
+
+/// Values are text, but for those of names that are always a number.
+fn typed<'a>(name: &str, value: &'a str) -> Value<'a> {
+    const NUMBERS: [&str; 8] =
+        ["_PID", "SYSLOG_PID", "_UID", "_GID", "_AUDIT_SESSION", "_AUDIT_LOGINUID", "CODE_LINE", "ERRNO"];
+    let number = NUMBERS.contains(&name).then(|| value.parse::<i64>().ok()).flatten();
+    // What would not be written the same way again stays text.
+    match number.filter(|number| number.to_string() == value) {
+        Some(number) => Value::Int64(number),
+        None => Value::String(value.into()),
+    }
+}
+
+/// Microseconds since 1970.
+fn time(text: &str) -> Option<Ticks> {
+    let micros: i64 = text.parse().ok()?;
+    Ticks::from_unix(micros.div_euclid(1_000_000), u32::try_from(micros.rem_euclid(1_000_000)).ok()? * 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::export::Entries;
+    use super::*;
+    use daytable_model::record::Level;
+    use daytable_parse::redact::Redaction;
+
+    /// The record of one entry in the export format, as a text a part.
+    fn shown(reading: &EntryReading, export: &[u8]) -> (String, EntryRecord<'static>) {
+        let (mut entries, mut shown) = (Entries::new(1 << 20), None);
+        let fed = entries.feed(export, |entry| {
+            let read = reading.record(&entry, Ticks::UNIX_EPOCH);
+            let part = |field: &Field<'_>| match &field.value {
+                Value::String(text) => format!(" {}={text:?}", field.name),
+                other => format!(" {}={other:?}", field.name),
+            };
+            let record = &read.record;
+            let fields: String = record.fields.iter().map(part).collect();
+            let time = record.time.map(|time| time.to_string()).unwrap_or_default();
+            let level = record.level.map_or("", Level::name);
+            let text = format!("{time} {level} {:?}{fields}", record.message);
+            shown = Some((text, EntryRecord { record: Record::default(), ..read }));
+        });
+        fed.and_then(|()| entries.finish(|_| {})).expect("entries");
+        shown.expect("an entry")
+    }
+
+    const NATIVE: &str = "__CURSOR=s=ab;i=1f;b=cd;m=1;t=2;x=3\n__REALTIME_TIMESTAMP=1763712345678901\n\
+        __MONOTONIC_TIMESTAMP=77\n_BOOT_ID=cd\n_TRANSPORT=journal\n_UID=0\n_HOSTNAME=web-17\n_PID=042\nPRIORITY=4\n\
+        SYSLOG_IDENTIFIER=sshd\nSYSLOG_FACILITY=4\n_COMM=sshd\n_SYSTEMD_UNIT=ssh.service\nCODE_LINE=7\n";
+
+    #[test]
+    fn an_entry_is_a_record() {
+        let reading = EntryReading::default();
+        let (text, read) =
+            shown(&reading, format!("{NATIVE}MESSAGE=level=info text, no line\nMESSAGE=more\n\n").as_bytes());
+        assert_eq!(
+            text,
+            "2025-11-21T08:05:45.678901Z warn \"level=info text, no line\" host=\"web-17\" component=\"sshd\" pid=\"042\" \
+             unit=\"ssh.service\" facility=\"auth\" _BOOT_ID=\"cd\" _TRANSPORT=\"journal\" _UID=Int64(0) _COMM=\"sshd\" \
+             CODE_LINE=Int64(7) MESSAGE=\"more\""
+        );
+        assert_eq!((read.origin, read.format), (Some(cursor::origin("s=ab;i=1f")), Format::Plain));
+        assert!(!read.is_invalid_utf8);
+    }
+
+    #[test]
+    fn what_a_service_prints_is_read_as_a_line_is() {
+        let reading = EntryReading::default();
+        let head = "_SOURCE_REALTIME_TIMESTAMP=1763712345000000\n__REALTIME_TIMESTAMP=1763712345678901\nPRIORITY=6\n";
+        for (fields, expected) in [
+            (
+                "_TRANSPORT=stdout\nMESSAGE=level=error msg=\"no disk\" disk=2\n",
+                "2025-11-21T08:05:45Z error \"no disk\" priority=Int64(6) disk=Int64(2) _TRANSPORT=\"stdout\"",
+            ),
+            (
+                "CONTAINER_ID=ab\nMESSAGE={\"level\":\"info\",\"msg\":\"up\"}\n",
+                "2025-11-21T08:05:45Z info \"up\" CONTAINER_ID=\"ab\"",
+            ),
+            (
+                "_TRANSPORT=syslog\nMESSAGE={\"msg\":\"up\",\"time\":\"2025-11-21T08:05:44Z\"}\n",
+                "2025-11-21T08:05:44Z info \"up\" _TRANSPORT=\"syslog\"",
+            ),
+            (
+                "_TRANSPORT=stdout\nMESSAGE=Nov 20 01:02:03 host app[1]: it is of the entry's year\n",
+                "2025-11-20T01:02:03Z info \"it is of the entry's year\" host=\"host\" component=\"app\" pid=Int64(1) _TRANSPORT=\"stdout\"",
+            ),
+            ("_TRANSPORT=stdout\nMESSAGE=\n", "2025-11-21T08:05:45Z info \"\" _TRANSPORT=\"stdout\""),
+            ("_TRANSPORT=audit\n", "2025-11-21T08:05:45Z info \"\" _TRANSPORT=\"audit\""),
+        ] {
+            assert_eq!(shown(&reading, format!("{head}{fields}\n").as_bytes()).0, expected);
+        }
+        let plain = EntryReading::new(Reading { format: FormatChoice::Only(Format::Plain), ..Reading::default() });
+        let (text, _) = shown(&plain, b"MESSAGE={\"msg\":\"up\"}\nPRIORITY=9\n\n");
+        assert_eq!(text, "  \"{\\\"msg\\\":\\\"up\\\"}\" PRIORITY=\"9\"");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_marked_and_secrets_replaced_wherever_they_are() {
+        let (text, read) = shown(&EntryReading::default(), b"MESSAGE\n\x05\0\0\0\0\0\0\0a\n\xffbc\nMESSAGE_ID=x\n\n");
+        assert_eq!(
+            (text.as_str(), read.is_invalid_utf8, read.origin),
+            ("  \"a\\n\u{fffd}bc\" MESSAGE_ID=\"x\"", true, None)
+        );
+        let (text, read) = shown(&EntryReading::default(), b"MESSAGE=a\nA=\xff\n\n");
+        assert_eq!((text.as_str(), read.is_invalid_utf8), ("  \"a\" A=Binary([255])", false));
+        let redactor = Redactor::new(Redaction::preset("email"));
+        let reading = EntryReading::new(Reading { redactor, ..Reading::default() });
+        let (text, _) = shown(&reading, b"MESSAGE=to ann@example.com\n_CMDLINE=mail bob@example.com\n\n");
+        assert_eq!(text, "  \"to [redacted email]\" _CMDLINE=\"mail [redacted email]\"");
+    }
+}

@@ -1,0 +1,100 @@
+//! What of the input is this daemon's own output: read, it would be said again, and read again.
+//!
+//! It comes back in three ways, each of which is known by what cannot be another's:
+//!
+//! * **A file** that standard output or error is redirected to: by its device and inode. The tailer does not begin it,
+//!   whatever it is called, and says so.
+//! * **The journal**: by the invocation of the unit (`INVOCATION_ID`, which systemd gives to each start of a service and
+//!   journald notes in each entry), else by this process's number and name on this boot. Such entries are passed over and counted.
+//!   What an earlier start said is read: that comes to an end.
+//! * **Syslog**, where another program forwards the journal, or writes it to a file that is tailed: by the name `daytable`, this
+//!   process's number, and this host's name where the message has one. Passed over and counted.
+
+use daytable_model::record::Record;
+use rustix::fs::{FileType, fstat};
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Records and entries that were passed over.
+static PASSED_OVER: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a file is where this process's own output goes.
+pub fn is_output(device: u64, inode: u64) -> bool {
+    static FILES: OnceLock<Vec<(u64, u64)>> = OnceLock::new();
+    let file = |fd: &dyn Fd| {
+        let stat = fstat(fd.fd()).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some((stat.st_dev, stat.st_ino))
+    };
+    let files =
+        FILES.get_or_init(|| [file(&std::io::stdout()), file(&std::io::stderr())].into_iter().flatten().collect());
+    files.contains(&(device, inode))
+}
+
+/// Standard output or error.
+trait Fd {
+    fn fd(&self) -> std::os::fd::BorrowedFd<'_>;
+}
+
+impl<F: AsFd> Fd for F {
+    fn fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+/// Whether standard error is the stream that `JOURNAL_STREAM` names: a child whose output goes elsewhere inherits the
+/// variable all the same.
+pub fn goes_to_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    fstat(std::io::stderr()).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+}
+
+/// Who this process is, for the journal.
+struct Invocation {
+    id: Option<String>,
+    pid: String,
+    /// Within a container the number may be that of another process of the host: the name tells them apart.
+    name: Option<String>,
+    boot: Option<String>,
+}
+
+/// Whether an entry of the journal is of this process, or of what it started. `field` gives the fields of the entry.
+pub fn is_entry<'f>(field: impl Fn(&str) -> Option<&'f str>) -> bool {
+    static OWN: OnceLock<Invocation> = OnceLock::new();
+    let own = OWN.get_or_init(|| Invocation {
+        // An interactive shell may have inherited one from the service that started it.
+        id: goes_to_journal().then(|| std::env::var("INVOCATION_ID").ok()).flatten(),
+        pid: std::process::id().to_string(),
+        name: std::fs::read_to_string("/proc/self/comm").ok().map(|name| name.trim().to_owned()),
+        boot: std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().replace('-', "")),
+    });
+    let is = |name: &str, own: &Option<String>| own.is_some() && field(name) == own.as_deref();
+    let by_process = || field("_PID") == Some(own.pid.as_str()) && is("_BOOT_ID", &own.boot) && is("_COMM", &own.name);
+    let by_invocation = || is("_SYSTEMD_INVOCATION_ID", &own.id);
+    by_process() || by_invocation()
+}
+
+/// Whether a record of syslog is what this process said, come back through another program.
+pub fn is_record(record: &Record<'_>) -> bool {
+    static OWN: OnceLock<(String, String)> = OnceLock::new();
+    // The name comes first, which nearly none has.
+    let is = |name: &str, value: &str| record.text(name).is_some_and(|text| text == value);
+    if !is("component", "daytable") {
+        return false;
+    }
+    let (pid, host) = OWN.get_or_init(|| (std::process::id().to_string(), daytable_platform::host::name()));
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    is("pid", pid) && record.text("host").is_none_or(|named| short(&named) == short(host))
+}
+
+/// Counts a record or an entry that is passed over, and says so the first time.
+pub fn pass_over(source: &str) {
+    if PASSED_OVER.fetch_add(1, Ordering::Relaxed) == 0 {
+        tracing::info!(source, "what this daemon says itself comes back here and is passed over");
+    }
+}
+
+/// How many were passed over.
+pub fn passed_over() -> u64 {
+    PASSED_OVER.load(Ordering::Relaxed)
+}

@@ -1,0 +1,166 @@
+//! `POST /upload`: what systemd-journal-upload sends, the journal's export format, for as long as it has something.
+//!
+//! Such a body has no length that anybody knows, so it is read as it comes and committed in pieces; the answer comes after
+//! the last commit. Where it breaks off, what was committed stays, and the client sends all of it again: each entry's key
+//! is made of its `__CURSOR`, so what is there already is written over by itself.
+//!
+//! Entries are read as those of a `[[journal]]` block are ([`crate::journal`]), so that an entry is the same record
+//! whichever way it came; its key is one of the sender's own. The instance is `_HOSTNAME`, else the sender's address.
+
+use super::taking::{Gathered, Instance, Taking};
+use super::{Refusal, Request, Setting};
+use crate::journal::export::{Entries, Entry};
+use crate::journal::record::{EntryReading, EntryRecord};
+use crate::rows::{count, random_identity};
+use daytable_model::key::POSITION_MAX;
+use daytable_model::time;
+use std::io::{BufRead, ErrorKind};
+
+/// Bytes of an entry that are kept at most.
+const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of rows that are committed at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Takes entries from a decoded body until it ends, and hands pieces over as they get large enough.
+///
+/// # Errors
+///
+/// What is wrong with the body, at which entry; or what `hand_over` says.
+pub(super) fn take(
+    setting: &Setting,
+    request: &Request,
+    mut body: impl BufRead,
+    mut hand_over: impl FnMut(Gathered) -> Result<(), Refusal>,
+) -> Result<u64, Refusal> {
+    let reading = EntryReading::new(setting.lines.clone());
+    let mut taking = Taking::new(setting, request, random_identity(), time::now());
+    let mut entries = Entries::new(ENTRY_BYTES_MAX);
+    let (mut total, mut in_piece) = (0u64, 0);
+    let ended = loop {
+        let mut refused = Ok(());
+        let mut each = |entry: Entry<'_>| {
+            if refused.is_err() {
+                return;
+            }
+            // In a piece indexes begin anew, so this never comes to the limit of a request.
+            taking.now = time::now();
+            refused = write(&entry, &reading, total, &mut taking);
+            total += 1;
+            in_piece += 1;
+            if refused.is_ok() && (taking.bytes() >= PIECE_BYTES || in_piece >= setting.limits.records_max) {
+                refused = hand_over(taking.gather());
+                in_piece = 0;
+            }
+        };
+        let (fed, read) = match body.fill_buf() {
+            Ok([]) => (entries.finish(&mut each), 0),
+            Ok(bytes) => (entries.feed(bytes, &mut each), bytes.len()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                break Err(Refusal::Slow(setting.limits.body_timeout.as_secs()));
+            }
+            Err(error) => break Err(Refusal::bad(format!("the body cannot be read: {error}"))),
+        };
+        refused?;
+        if let Err(error) = fed {
+            break Err(Refusal::Bad { reason: error.to_string().into(), index: usize::try_from(total).ok() });
+        }
+        if read == 0 {
+            break Ok(());
+        }
+        body.consume(read);
+    };
+    if in_piece > 0 {
+        // Whatever came after them, these are whole.
+        hand_over(taking.gather())?;
+    }
+    ended.map(|()| total)
+}
+
+fn write(entry: &Entry<'_>, reading: &EntryReading, number: u64, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+    let index = taking.begin()?;
+    let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, taking.now);
+    count(&taking.tally.by_format[format.number()], 1);
+    if is_invalid_utf8 {
+        count(&taking.tally.invalid_utf8, 1);
+    }
+    if entry.cut > 0 {
+        count(&taking.tally.truncated, 1);
+    }
+    // A cursor is one of who pushes it: nobody writes over another's entries by naming them. Without one it is the number
+    // of the entry in this upload.
+    let key = match origin {
+        Some((identity, position)) => (taking.key_of_name(&[&identity.to_be_bytes()])?.0, position),
+        None => (taking.key_of(index).0, number & POSITION_MAX),
+    };
+    taking.write(index, Instance::Named(&["host"]), record, Some(key));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Taken, request, with_setting};
+    use super::*;
+    use crate::push::Endpoint;
+    use proptest::prelude::*;
+
+    const TWO: &[u8] = b"__CURSOR=s=1;i=1\n__REALTIME_TIMESTAMP=1342540861416409\n_HOSTNAME=epsilon\nPRIORITY=4\n\
+        SYSLOG_IDENTIFIER=gdm\n_PID=587\nMESSAGE=ignored: a=b\n\n__CURSOR=s=1;i=2\n__REALTIME_TIMESTAMP=1342540861421465\n\
+        _HOSTNAME=epsilon\nMESSAGE\n\x07\0\0\0\0\0\0\0foo\nbar\nBLOB\n\x02\0\0\0\0\0\0\0\xff\0\n\n";
+
+    fn upload(body: &[u8]) -> (Vec<Taken>, Result<u64, Refusal>) {
+        let request = request(Endpoint::Journal);
+        let mut pieces = Vec::new();
+        let ended = with_setting(|setting| {
+            take(setting, &request, body, |gathered| {
+                pieces.push(Taken::from(gathered));
+                Ok(())
+            })
+        });
+        (pieces, ended)
+    }
+
+    #[test]
+    fn entries_mean_what_they_mean_in_json() {
+        let (pieces, ended) = upload(TWO);
+        assert_eq!((ended, pieces.len()), (Ok(2), 1));
+        assert_eq!(
+            pieces[0].shown(),
+            [
+                "epsilon 2012-07-17T16:01:01.416409Z warn \"ignored: a=b\" host=\"epsilon\" component=\"gdm\" pid=587",
+                "epsilon 2012-07-17T16:01:01.421465Z - \"foo\\nbar\" host=\"epsilon\" BLOB=[ff 00]",
+            ]
+        );
+        assert_eq!(pieces[0].keys(), upload(TWO).0[0].keys(), "a repeat has the same keys");
+    }
+
+    #[test]
+    fn a_long_upload_comes_in_pieces() {
+        let many = TWO.repeat(10_000);
+        let (pieces, ended) = upload(&many);
+        assert_eq!(ended, Ok(20_000));
+        assert!(pieces.len() > 3, "{}", pieces.len());
+        assert_eq!(pieces.iter().map(|piece| piece.messages().len()).sum::<usize>(), 20_000);
+    }
+
+    #[test]
+    fn what_came_whole_before_a_cut_is_kept() {
+        let first = TWO.windows(2).position(|pair| pair == b"\n\n").expect("an entry ends") + 2;
+        for cut in 1..TWO.len() - 1 {
+            let (pieces, ended) = upload(&TWO[..cut]);
+            let kept: usize = pieces.iter().map(|piece| piece.messages().len()).sum();
+            // What ends between two fields of an entry cannot be told from one that ends there.
+            assert!(kept <= 2 && (cut < first || kept >= 1), "{kept} at {cut}");
+            assert!(ended.is_ok() || kept < 2, "at {cut}");
+        }
+    }
+
+    proptest! {
+        /// Any bytes are entries or none, and what is kept of one is within its limit.
+        #[test]
+        fn any_bytes(bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'='), Just(0)], 0..200)) {
+            let (pieces, _) = upload(&bytes);
+            prop_assert!(pieces.len() <= 1);
+        }
+    }
+}

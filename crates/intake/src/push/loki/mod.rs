@@ -1,0 +1,118 @@
+//! `POST /loki/api/v1/push`: what Promtail, Alloy, Fluent Bit, Vector and Docker's driver send to Loki.
+//!
+//! Protocol buffers in a block of snappy, or JSON. A line is read as a line of a file is; the entry's own time is the
+//! record's, and where the text gave another one that stays as the field `time`. Labels and structured metadata are
+//! fields; the level is the text's, else that of `level`, `detected_level` or `severity` among them. The instance is the
+//! label `instance`, `host`, `hostname`, `pod`, `node_name`, `service_name` or `job`, the first of them that there is, else
+//! the sender's address.
+//!
+//! Loki's protocol cannot name an entry that is refused. So none is, where it can be helped: labels that cannot be read
+//! stay as they are written, as the field `labels`; a time that cannot be read leaves that of the text or of the arrival.
+
+mod json;
+mod labels;
+mod proto;
+
+use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
+use super::{Refusal, Setting, encoding, essence};
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
+use daytable_parse::Envelope;
+use std::borrow::Cow;
+
+/// Labels that name the instance, the first of them first.
+const INSTANCE: [&str; 7] = ["instance", "host", "hostname", "pod", "node_name", "service_name", "job"];
+/// Labels that say the level where the text does not.
+const LEVEL: [&str; 3] = ["level", "detected_level", "severity"];
+
+/// Takes a decoded body apart.
+pub(super) fn take(body: &[u8], media: &str, setting: &Setting, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+    let is_json = match &*essence(media) {
+        "application/json" => true,
+        "application/x-protobuf" | "application/protobuf" | "" => false,
+        // What `curl -d` says of it.
+        _ => body.trim_ascii_start().starts_with(b"{"),
+    };
+    if is_json {
+        return json::take(body, taking);
+    }
+    let message = encoding::unblock(body, setting.limits.decoded_bytes_max, |bytes| taking.make_room(bytes))?;
+    proto::take(&message, taking)
+}
+
+/// The labels of a stream, as they are needed for each of its entries.
+struct Stream<'a> {
+    fields: Vec<Field<'a>>,
+    instance: Cow<'a, str>,
+    level: Option<Level>,
+    /// Bytes of the labels.
+    bytes: usize,
+}
+
+/// An entry of a stream.
+struct Entry<'a> {
+    time: Option<Ticks>,
+    line: Cow<'a, str>,
+    metadata: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+/// Bytes of names and values.
+fn bytes_of(labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> usize {
+    labels.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+impl<'a> Stream<'a> {
+    fn new(labels: Vec<(Cow<'a, str>, Cow<'a, str>)>, taking: &Taking<'_>) -> Stream<'a> {
+        let labels: Vec<_> =
+            labels.into_iter().map(|(name, value)| (taking.clean(name), taking.clean(value))).collect();
+        let of = |name: &str| labels.iter().find(|(label, value)| label == name && !value.is_empty());
+        let instance = INSTANCE.iter().find_map(|name| of(name)).map(|(_, value)| value.clone());
+        let level = LEVEL.iter().find_map(|name| of(name).and_then(|(_, value)| Level::from_word(value)));
+        Stream {
+            bytes: bytes_of(&labels),
+            instance: instance.unwrap_or_else(|| Cow::Owned(taking.peer().to_owned())),
+            level,
+            fields: labels.into_iter().map(|(name, value)| Field { name, value: Value::String(value) }).collect(),
+        }
+    }
+
+    fn write(&self, entry: Entry<'_>, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+        let index = taking.begin()?;
+        // Only the line can be cut, and labels are a part of every entry.
+        if self.bytes + bytes_of(&entry.metadata) > RECORD_BYTES_MAX {
+            return Err(Refusal::TooLarge(format!(
+                "{RECORD_BYTES_MAX} bytes of labels and metadata, at entry {index}"
+            )));
+        }
+        let is_invalid = entry.line.contains(char::REPLACEMENT_CHARACTER) && matches!(entry.line, Cow::Owned(_));
+        let text = entry.line.trim_end_matches(['\n', '\r']);
+        let (reading, _) = taking.readings();
+        let mut kept = text.floor_char_boundary(RECORD_BYTES_MAX);
+        if kept < text.len()
+            && let Some(redactor) = &reading.redactor
+        {
+            kept = redactor.keep_of_cut(&text[..kept]);
+        }
+        let parsed = taking.parse(&text[..kept], Envelope::default(), reading);
+        let mut record: Record<'_> = parsed.record;
+        if let Some(time) = entry.time
+            && let Some(other) = record.time.replace(time).filter(|other| *other != time)
+        {
+            record.fields.push(Field { name: "time".into(), value: Value::String(other.to_string().into()) });
+        }
+        taking.note(parsed.format, is_invalid, text.len() - kept, &mut record);
+        let mut level = None;
+        for (name, value) in entry.metadata {
+            let (name, value) = (taking.clean(name), taking.clean(value));
+            level = level.or_else(|| LEVEL.contains(&&*name).then(|| Level::from_word(&value)).flatten());
+            record.fields.push(Field { name, value: Value::String(value) });
+        }
+        record.level = record.level.or(level).or(self.level);
+        record.fields.extend(self.fields.iter().cloned());
+        taking.write(index, Instance::Is(&self.instance), record, None);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What the tests of the endpoints have in common: a request that is taken apart without a store.
+
+use super::taking::{Gathered, Taking};
+use super::{Encoding, Endpoint, Limits, Refusal, Request, Sender, Setting};
+use crate::route::{Condition, Route, Router};
+use daytable_model::batch::Batch;
+use daytable_model::key::{Period, TableName};
+use daytable_model::property::Property;
+use daytable_model::time::{self, Ticks};
+use daytable_model::window::Window;
+use daytable_parse::Reading;
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::num::NonZeroU16;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// Records of a request in these tests.
+pub(super) const RECORDS_MAX: usize = 5000;
+
+static SETTING: LazyLock<Setting> = LazyLock::new(|| {
+    let table = TableName::new("Log").expect("a name");
+    let window = Window { keep: Duration::from_secs(86_400 * 36_500), period: Period::Month };
+    let route = Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always };
+    let limits = Limits { records_max: RECORDS_MAX, ..Limits::default() };
+    Setting::new(Router::new(vec![route]), Reading::default(), limits)
+});
+
+pub(super) fn with_setting<T>(work: impl FnOnce(&Setting) -> T) -> T {
+    work(&SETTING)
+}
+
+pub(super) fn request(endpoint: Endpoint) -> Request {
+    Request {
+        endpoint,
+        media: String::new(),
+        encoding: Encoding::Identity,
+        instance: None,
+        index: None,
+        peer: "192.0.2.7".into(),
+        sender: Sender::anonymous("test"),
+        key: None,
+    }
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(super) struct Taken {
+    batches: Vec<Batch>,
+    reasons: Vec<(usize, Cow<'static, str>)>,
+}
+
+impl From<Gathered> for Taken {
+    fn from(gathered: Gathered) -> Taken {
+        let rows: usize = gathered.batches.iter().map(Batch::len).sum();
+        assert!(rows >= gathered.taken as usize);
+        assert_eq!(gathered.tally.records.load(std::sync::atomic::Ordering::Relaxed), u64::from(gathered.taken));
+        Taken { batches: gathered.batches, reasons: gathered.reasons }
+    }
+}
+
+/// What `take` makes of a request to `endpoint`.
+pub(super) fn taken(
+    endpoint: Endpoint,
+    take: impl FnOnce(&mut Taking<'_>) -> Result<(), Refusal>,
+) -> Result<Taken, Refusal> {
+    let request = request(endpoint);
+    let mut taking = Taking::new(&SETTING, &request, 7, time::now());
+    take(&mut taking)?;
+    Ok(taking.gather().into())
+}
+
+/// A row and where it goes.
+struct Row {
+    position: u64,
+    item: u16,
+    time: Ticks,
+    key: String,
+    instance: String,
+    message: String,
+    shown: String,
+}
+
+impl Taken {
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for batch in &self.batches {
+            for row in batch.rows() {
+                let mut message = String::new();
+                let mut fields = String::new();
+                for (name, value) in row.properties() {
+                    let name = &*batch.names()[usize::from(name)];
+                    let _ = match (name, value) {
+                        ("Source", _) => Ok(()),
+                        ("Message", Property::String(text)) => {
+                            message = text.to_owned();
+                            Ok(())
+                        }
+                        (_, Property::String(text)) => write!(fields, " {name}={text:?}"),
+                        (_, Property::Int64(number)) => write!(fields, " {name}={number}"),
+                        (_, Property::Double(number)) => write!(fields, " {name}={number:?}"),
+                        (_, Property::Boolean(truth)) => write!(fields, " {name}={truth}"),
+                        (_, Property::Binary(bytes)) => write!(fields, " {name}={bytes:02x?}"),
+                        (_, other) => write!(fields, " {name}={other:?}"),
+                    };
+                }
+                let (time, level) = (row.key.time(), row.level.map_or("-", |level| level.name()));
+                rows.push(Row {
+                    position: row.key.position(),
+                    item: row.key.item(),
+                    time,
+                    key: format!("{} {}", batch.partition, row.key),
+                    instance: batch.partition.to_string(),
+                    shown: format!("{} {time} {level} {message:?}{}", batch.partition, fields.replace(", ", " ")),
+                    message,
+                });
+            }
+        }
+        rows.sort_by_key(|row| (row.position, row.item));
+        rows
+    }
+
+    /// The messages, in the order of the request.
+    pub(super) fn messages(&self) -> Vec<String> {
+        let mut messages: Vec<String> = Vec::new();
+        for row in self.rows() {
+            match messages.last_mut() {
+                Some(last) if row.item > 0 => last.push_str(&row.message),
+                _ => messages.push(row.message),
+            }
+        }
+        messages
+    }
+
+    /// The partitions, sorted.
+    pub(super) fn instances(&self) -> Vec<String> {
+        let mut instances: Vec<_> = self.rows().into_iter().map(|row| row.instance).collect();
+        instances.sort();
+        instances
+    }
+
+    /// Partition and row key of all, in the order of the request.
+    pub(super) fn keys(&self) -> Vec<String> {
+        self.rows().into_iter().map(|row| row.key).collect()
+    }
+
+    /// All of each row as text, the oldest first.
+    pub(super) fn shown(&self) -> Vec<String> {
+        let mut rows = self.rows();
+        rows.sort_by_key(|row| row.time);
+        rows.into_iter().map(|row| row.shown).collect()
+    }
+
+    /// The records that were refused alone.
+    pub(super) fn refused(&self) -> Vec<(usize, &str)> {
+        self.reasons.iter().map(|(index, reason)| (*index, &**reason)).collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! Accepting, bounded, until told to stop.
+//!
+//! One connection too many is closed at once: left in the kernel's queue it could send what nobody may ever read. A failure
+//! to accept (no file descriptors left) is said once, tried again after a pause, and never ends the loop. A handshake has
+//! its time limit, and is the task of its own connection: nobody waits behind it.
+
+use super::stream::{DRAIN_QUIET, Peer, Room, Socket, connection};
+use crate::fair::network_of;
+use crate::rows::count;
+use daytable_net::tls::{Certificates, HANDSHAKE};
+use rustix::net::sockopt;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// How long accepting rests after it failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves a listener until told to stop, and its connections until they are drained.
+pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, room: Rc<Room>) {
+    match socket {
+        Socket::Tcp(listener) => match TcpListener::from_std(listener) {
+            Ok(listener) => {
+                let mut certificates = certificates;
+                let begin = |(stream, address): (TcpStream, SocketAddr), place, connections: &mut JoinSet<()>| {
+                    tune(&stream);
+                    let name = address.ip().to_canonical().to_string();
+                    let Some(counted) = room.present.enter(address.ip()) else {
+                        return count(&room.block.counters.too_many_of_peer, 1);
+                    };
+                    let network = Some(network_of(address.ip()));
+                    let peer = Peer { name, network, counted: Some(counted) };
+                    let acceptor = certificates
+                        .as_mut()
+                        .map(|certificates| certificates.acceptor(|| count(&room.block.counters.reloads_failed, 1)));
+                    let room = room.clone();
+                    match acceptor {
+                        None => connections.spawn_local(connection(stream, peer, room, place)),
+                        Some(acceptor) => connections.spawn_local(async move {
+                            match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                                Ok(Ok(stream)) => connection(stream, peer, room, place).await,
+                                failed => {
+                                    count(&room.block.counters.handshakes_failed, 1);
+                                    let error = match failed {
+                                        Ok(failed) => failed.err().map(|error| error.to_string()),
+                                        Err(_) => Some("it took too long".to_owned()),
+                                    };
+                                    let listener = &room.block.config.name;
+                                    tracing::info!(listener, peer = peer.name, error, "a TLS handshake failed");
+                                }
+                            }
+                        }),
+                    };
+                };
+                accept_all(|cx| listener.poll_accept(cx), begin, &room).await;
+            }
+            Err(error) => tracing::error!(%error, "failed to listen"),
+        },
+        Socket::Unix(listener, _file) => match UnixListener::from_std(listener) {
+            Ok(listener) => {
+                let accept = |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
+                let begin = |stream, place, connections: &mut JoinSet<()>| {
+                    let peer = Peer { name: room.host.clone(), network: None, counted: None };
+                    connections.spawn_local(connection(stream, peer, room.clone(), place));
+                };
+                accept_all(accept, begin, &room).await;
+            }
+            Err(error) => tracing::error!(%error, "failed to listen"),
+        },
+    }
+}
+
+/// A connection works without any of these, only not as well.
+fn tune(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    // A peer that is gone without a word holds its place for two minutes.
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(60));
+    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(15));
+    let _ = sockopt::set_tcp_keepcnt(stream, 4);
+}
+
+/// Accepts until told to stop, then what is connected already, and waits until all connections are drained.
+async fn accept_all<S>(
+    mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
+    mut begin: impl FnMut(S, OwnedSemaphorePermit, &mut JoinSet<()>),
+    room: &Rc<Room>,
+) {
+    let counters = &room.block.counters;
+    let places = Arc::new(Semaphore::new(room.block.config.connections_max.get().into()));
+    let mut connections = JoinSet::new();
+    let (mut stop, mut is_stopping, mut is_failing) = (room.shared.stop.clone(), false, false);
+    let mut leave = room.shared.leave.clone();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stopped(&mut stop), if !is_stopping => {
+                is_stopping = true;
+                continue;
+            }
+            // Whoever waits in the kernel's queue is accepted by the listener that has the socket now.
+            () = stopped(&mut leave), if !is_stopping => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = poll_fn(&mut accept) => accepted,
+            () = sleep(DRAIN_QUIET), if is_stopping => break,
+        };
+        match accepted {
+            Ok(stream) => {
+                is_failing = false;
+                count(&counters.accepted, 1);
+                // To leave it in the kernel's queue would let it send what nobody may ever read.
+                match places.clone().try_acquire_owned() {
+                    Ok(place) => begin(stream, place, &mut connections),
+                    Err(_) => count(&counters.too_many, 1),
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+            Err(error) => {
+                if !is_failing {
+                    tracing::warn!(listener = counters.name, %error, "failed to accept a connection, trying on");
+                }
+                is_failing = true;
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(accept);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Returns once the daemon stops.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that whoever could say it is gone.
+    let _ = stop.wait_for(|stop| *stop).await;
+}

@@ -1,0 +1,216 @@
+//! Sockets are bound before anything else happens, so that a listener that cannot be is an error of the start.
+
+use daytable_model::path_text::PathText;
+use daytable_net::SocketFile;
+use daytable_net::drops::Drops;
+use daytable_net::inherited::Inherited;
+use rustix::fs::{Mode, chmod};
+use rustix::net::{listen, sockopt};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a listener is not bound.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another process answers there.
+    #[error("{} is in use: another process answers there", .0.escaped())]
+    InUse(PathBuf),
+    /// A file that is not ours to remove is in the way.
+    #[error("{} is in the way: it is no socket", .0.escaped())]
+    InTheWay(PathBuf),
+    /// Certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] super::TlsError),
+    /// The system says no.
+    #[error("{at}: {source}")]
+    Io {
+        /// The address or path.
+        at: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What a socket is to have that another listener still serves, once its successor does: where the configuration is not
+/// taken over after all, that one goes on with the socket as it was.
+#[derive(Default)]
+pub(super) struct Later {
+    /// The file of a unix socket, and its mode.
+    mode: Option<(PathBuf, u32)>,
+    receive_buffer: Option<usize>,
+}
+
+impl Later {
+    /// The successor serves the socket now, which has a buffer of its own if it is one of datagrams.
+    pub(super) fn settle(self, datagrams: Option<impl AsFd>) {
+        if let (Some(bytes), Some(socket)) = (self.receive_buffer, datagrams) {
+            enlarge(socket, bytes);
+        }
+        if let Some((path, mode)) = self.mode
+            && let Err(error) = chmod(&path, Mode::from_raw_mode(mode))
+        {
+            // Whoever could connect still can, which is no reason to end the listener.
+            tracing::warn!(path = %path.escaped(), %error, "failed to set the mode of the socket");
+        }
+    }
+
+    /// Enlarges the buffer of a socket of datagrams: now, or once it is nobody else's.
+    fn enlarge(&mut self, socket: impl AsFd, bytes: usize, is_served: bool) {
+        match is_served {
+            true => self.receive_buffer = Some(bytes),
+            false => enlarge(socket, bytes),
+        }
+    }
+
+    /// The file of a socket that another listener of ours left.
+    fn file(&mut self, path: &Path, mode: u32, inherited: &mut Inherited) -> Option<Arc<SocketFile>> {
+        let file = inherited.file(path)?;
+        self.mode = Some((path.into(), mode));
+        Some(file)
+    }
+}
+
+fn failed(at: impl std::fmt::Display) -> impl FnOnce(io::Error) -> ListenError {
+    let at = at.to_string();
+    move |source| ListenError::Io { at, source }
+}
+
+/// Connections that wait to be accepted; the system has a limit of its own (`net.core.somaxconn`).
+const BACKLOG: i32 = 1024;
+
+/// Binds a port. An IPv6 address that stands for any takes IPv4 as well, as the system is set.
+pub(super) fn tcp(address: SocketAddr, inherited: &mut Inherited) -> Result<TcpListener, ListenError> {
+    if let Some(listener) = inherited.tcp(address) {
+        return Ok(listener);
+    }
+    let listener = TcpListener::bind(address).map_err(failed(address))?;
+    listener.set_nonblocking(true).map_err(failed(address))?;
+    // The standard library listens with a shorter queue.
+    listen(&listener, BACKLOG).map_err(|error| failed(address)(error.into()))?;
+    Ok(listener)
+}
+
+pub(super) fn udp(
+    address: SocketAddr,
+    receive_buffer: usize,
+    inherited: &mut Inherited,
+    later: &mut Later,
+) -> Result<(UdpSocket, Arc<Drops>), ListenError> {
+    if let Some((socket, drops)) = inherited.udp(address) {
+        later.enlarge(&socket, receive_buffer, inherited.is_served());
+        return Ok((socket, drops));
+    }
+    let socket = UdpSocket::bind(address).map_err(failed(address))?;
+    enlarge(&socket, receive_buffer);
+    let drops = Drops::all(&socket);
+    Ok((socket, drops))
+}
+
+/// A socket that the service manager handed over keeps its file and the mode that it has.
+pub(super) fn unix_datagram(
+    path: &Path,
+    mode: u32,
+    receive_buffer: usize,
+    inherited: &mut Inherited,
+    later: &mut Later,
+) -> Result<(UnixDatagram, Option<Arc<SocketFile>>), ListenError> {
+    if let Some(socket) = inherited.unix_datagram(path) {
+        later.enlarge(&socket, receive_buffer, inherited.is_served());
+        return Ok((socket, later.file(path, mode, inherited)));
+    }
+    let answers = |path: &Path| UnixDatagram::unbound()?.connect(path);
+    clear(path, answers)?;
+    let socket = UnixDatagram::bind(path).map_err(failed(path.escaped()))?;
+    enlarge(&socket, receive_buffer);
+    Ok((socket, Some(SocketFile::new(path, mode).map_err(failed(path.escaped()))?.into())))
+}
+
+/// As [`unix_datagram`].
+pub(super) fn unix_stream(
+    path: &Path,
+    mode: u32,
+    inherited: &mut Inherited,
+    later: &mut Later,
+) -> Result<(UnixListener, Option<Arc<SocketFile>>), ListenError> {
+    if let Some(listener) = inherited.unix_stream(path) {
+        return Ok((listener, later.file(path, mode, inherited)));
+    }
+    clear(path, |path| UnixStream::connect(path).map(drop))?;
+    let listener = UnixListener::bind(path).map_err(failed(path.escaped()))?;
+    listener.set_nonblocking(true).map_err(failed(path.escaped()))?;
+    Ok((listener, Some(SocketFile::new(path, mode).map_err(failed(path.escaped()))?.into())))
+}
+
+/// Has the kernel keep more of what is not read yet: past its limit where this process may, else up to it.
+fn enlarge(socket: impl AsFd, bytes: usize) {
+    let _ = sockopt::set_socket_recv_buffer_size_force(&socket, bytes)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, bytes));
+    // The kernel shows twice what it was asked for.
+    let kept = sockopt::socket_recv_buffer_size(&socket).unwrap_or(0) / 2;
+    if kept < bytes {
+        tracing::info!(wanted = bytes, kept, "the receive buffer is smaller: net.core.rmem_max, or CAP_NET_ADMIN");
+    }
+}
+
+/// Removes the socket file of a process that is gone.
+fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ListenError> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(path.escaped())(error)),
+        Ok(there) if !there.file_type().is_socket() => return Err(ListenError::InTheWay(path.into())),
+        Ok(_) => {}
+    }
+    match answers(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(failed(path.escaped()))
+        }
+        // Whether it takes this kind of connection or not: somebody is there.
+        _ => Err(ListenError::InUse(path.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daytable_net::inherited::Heirloom;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_socket_file_has_its_mode_is_replaced_when_stale_and_goes_with_its_listener() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        drop(UnixDatagram::bind(&path).expect("what a killed daemon leaves"));
+        let (own, later) = (&mut Inherited::default(), &mut Later::default());
+        let (socket, file) = unix_datagram(&path, 0o666, 1 << 16, own, later).expect("bound");
+        assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o666);
+        assert!(matches!(unix_datagram(&path, 0o666, 1 << 16, own, later), Err(ListenError::InUse(_))));
+        assert!(matches!(unix_stream(&path, 0o666, own, later), Err(ListenError::InUse(_))));
+        drop((socket, file));
+        assert!(!path.exists());
+        std::fs::write(&path, "dear diary").expect("written");
+        assert!(matches!(unix_stream(&path, 0o666, own, later), Err(ListenError::InTheWay(_))));
+    }
+
+    #[test]
+    fn a_socket_that_is_served_stays_as_it_is_until_its_successor_serves_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let (own, later) = (&mut Inherited::default(), &mut Later::default());
+        let (socket, file) = unix_datagram(&path, 0o666, 1 << 16, own, later).expect("bound");
+        let shown = |path: &Path| {
+            let mode = path.metadata().expect("there").permissions().mode() & 0o777;
+            (mode, sockopt::socket_recv_buffer_size(&socket).expect("known"))
+        };
+        let before = shown(&path);
+        own.leave(Heirloom::UnixDatagram(path.clone(), socket.try_clone().expect("cloned"), file));
+        let (next, _file) = unix_datagram(&path, 0o600, 1 << 15, own, later).expect("taken over");
+        assert_eq!(shown(&path), before);
+        std::mem::take(later).settle(Some(&next));
+        assert_eq!(shown(&path), (0o600, before.1 / 2));
+    }
+}

@@ -1,0 +1,189 @@
+//! Datagrams, a message each. A socket has a thread of its own, so that nothing stands between it and its rows but its
+//! own work: what is not read in time the kernel drops. What a peer sends beyond its rate or quota is dropped here, and counted.
+
+use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
+use super::framing::Message;
+use crate::fair::{Accounts, Now, network_of};
+use crate::route::Lanes;
+use crate::rows::count;
+use daytable_net::SocketFile;
+use daytable_net::drops::Drops;
+use daytable_parse::Learned;
+use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of a buffer: a datagram, or several of one peer that the kernel has put together.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Peers whose formats are remembered at most.
+const PEERS_MAX: usize = 4096;
+/// How long a socket is drained at most when the daemon stops.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// How often the kernel is asked what it dropped.
+const DROPS_EVERY: Duration = Duration::from_secs(1);
+
+/// A socket of datagrams.
+pub(super) enum Socket {
+    Udp(UdpSocket, UdpSocketState, Arc<Drops>),
+    Unix(UnixDatagram),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Udp(socket, ..) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// A peer, and what was learnt of what he sends.
+struct Peer {
+    name: String,
+    learned: Learned,
+}
+
+/// Takes what comes, until told to stop and nothing is left.
+pub(super) struct Datagrams {
+    pub(super) socket: Socket,
+    /// Where it is one of this host.
+    pub(super) file: Option<Arc<SocketFile>>,
+    pub(super) block: Arc<Block>,
+    pub(super) desk: Desk,
+    pub(super) host: String,
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+impl Datagrams {
+    pub(super) fn run(self) {
+        let Datagrams { socket, file, block, mut desk, host, stop } = self;
+        let mut counter = Counter::new();
+        let mut lanes = Lanes::default();
+        let mut peers: HashMap<Option<IpAddr>, Peer, foldhash::quality::RandomState> = HashMap::default();
+        let mut accounts = Accounts::new(block.config.per_sender);
+        let mut take = |desk: &mut Desk, address: Option<IpAddr>, bytes: &[u8], now: Now| {
+            let network = address.map(network_of);
+            if let Err(over) = accounts.admit(&network, now) {
+                return count(&block.counters.over[over.reason.number()], 1);
+            }
+            accounts.charge(network, 1, bytes.len() as u64, now);
+            if peers.len() >= PEERS_MAX && !peers.contains_key(&address) {
+                peers.clear();
+            }
+            let peer = peers.entry(address).or_insert_with(|| Peer {
+                name: address.map_or_else(|| host.clone(), |address| address.to_string()),
+                learned: Learned::default(),
+            });
+            count(&block.counters.bytes, bytes.len() as u64);
+            let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r' | 0)).map_or(0, |last| last + 1);
+            let kept = end.min(block.limit);
+            if end > 0 {
+                let mut sender = Sender { counter: &mut counter, learned: &mut peer.learned, peer: &peer.name };
+                let message = Message { bytes: &bytes[..kept], cut: end - kept };
+                desk.take(&block, &mut lanes, &mut sender, message, now.ticks);
+            }
+        };
+        let mut reader = Reader::new(&socket, block.limit);
+        let mut stopping: Option<Instant> = None;
+        let (mut failing, mut counted) = (false, Instant::now());
+        loop {
+            if stopping.is_none() && stop.load(Ordering::Acquire) {
+                stopping = Some(Instant::now());
+            }
+            let now = Now::read();
+            match reader.read(&socket, |address, bytes| take(&mut desk, address, bytes, now)) {
+                Ok(()) => failing = false,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if stopping.is_some() {
+                        break;
+                    }
+                    desk.rest();
+                    wait(&socket, if desk.has_rows() { HAND_OVER } else { 4 * HAND_OVER });
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    if !failing {
+                        tracing::warn!(listener = block.config.name, %error, "failed to receive, trying on");
+                    }
+                    failing = true;
+                    std::thread::sleep(HAND_OVER);
+                }
+            }
+            if stopping.is_some_and(|since| since.elapsed() > DRAIN) {
+                break;
+            }
+            desk.hand_over_if_due();
+            if counted.elapsed() >= DROPS_EVERY {
+                counted = Instant::now();
+                count_drops(&socket, &block);
+            }
+        }
+        desk.finish();
+        // Once the socket is closed, nobody knows any more.
+        count_drops(&socket, &block);
+        drop(file);
+    }
+}
+
+/// Counts what the kernel dropped since the last time.
+fn count_drops(socket: &Socket, block: &Block) {
+    if let Socket::Udp(_, _, drops) = socket {
+        count(&block.counters.kernel_drops, drops.take());
+    }
+}
+
+/// Waits until there is something to read, or time is up.
+fn wait(socket: &Socket, patience: Duration) {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+    // A failure shows when the socket is read.
+    let _ = poll(&mut [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)], Some(&timeout));
+}
+
+/// Buffers to read into.
+struct Reader {
+    buffers: Vec<Vec<u8>>,
+    metas: [RecvMeta; BATCH_SIZE],
+}
+
+impl Reader {
+    fn new(socket: &Socket, limit: usize) -> Reader {
+        let buffers = match socket {
+            Socket::Udp(..) => vec![vec![0; BUFFER_BYTES]; BATCH_SIZE],
+            // With the byte behind the limit it is known that there was more.
+            Socket::Unix(_) => vec![vec![0; limit.max(BUFFER_BYTES) + 1]],
+        };
+        Reader { buffers, metas: [RecvMeta::default(); BATCH_SIZE] }
+    }
+
+    /// Reads what is there, as much as one call gives.
+    fn read(&mut self, socket: &Socket, mut each: impl FnMut(Option<IpAddr>, &[u8])) -> io::Result<()> {
+        match socket {
+            Socket::Udp(socket, state, _) => {
+                let mut buffers = self.buffers.iter_mut();
+                let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+                    std::array::from_fn(|_| IoSliceMut::new(buffers.next().map_or(&mut [], Vec::as_mut_slice)));
+                let read = state.recv(UdpSockRef::from(socket), &mut slices, &mut self.metas)?;
+                for (buffer, meta) in slices.iter().zip(&self.metas).take(read) {
+                    let address = Some(meta.addr.ip().to_canonical());
+                    // Several of one size may be put together.
+                    let bytes = &buffer[..meta.len.min(buffer.len())];
+                    bytes.chunks(meta.stride.max(1)).for_each(|datagram| each(address, datagram));
+                }
+            }
+            Socket::Unix(socket) => {
+                let buffer = &mut self.buffers[0];
+                let read = socket.recv(buffer)?;
+                each(None, &buffer[..read]);
+            }
+        }
+        Ok(())
+    }
+}

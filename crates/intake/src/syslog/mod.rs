@@ -1,0 +1,284 @@
+//! Syslog: what other programs and hosts send, over UDP, TCP, TLS, RELP and unix sockets.
+//!
+//! A message is read as a line of a file is ([`daytable_parse`]), with what was learnt of its connection or peer. Its instance
+//! is the host that it names, else the peer. Its row key is made of 64 random bits, drawn for each connection or socket of
+//! datagrams, and a counter.
+//!
+//! What is promised: what was taken is committed, whatever commits fail, as long as the process lives; a stop takes what
+//! was sent before it and commits that. What a kill takes with it is what no syslog can know, but RELP: there a message is
+//! acknowledged after its commit, and its sender repeats what was not. When the store does not keep up nobody is read
+//! from; only datagrams are dropped then, by the kernel, which counts them.
+//!
+//! * `framing`, `relp`: bytes become messages. Neither knows of sockets.
+//! * `session`: one connection's messages. `desk`: messages become rows. `delivery`: rows on their way into a commit.
+//! * `bind`: sockets. `datagram`, `stream`: the threads that read them. `accept`: who gets a connection. `drops`: what the kernel drops.
+
+mod accept;
+mod bind;
+mod counters;
+mod datagram;
+mod delivery;
+mod desk;
+pub mod framing;
+pub mod relp;
+mod options;
+mod session;
+mod stream;
+
+pub use bind::ListenError;
+pub use counters::ListenerCounters;
+pub use daytable_net::tls::TlsError;
+pub use options::{Endpoint, EndpointError, Place, SyslogOptions};
+
+use crate::route::Router;
+use datagram::Datagrams;
+use daytable_net::inherited::{Heirloom, Inherited};
+use daytable_net::tls::Certificates;
+use daytable_net::{Drops, SocketFile};
+use daytable_store::Intake;
+use desk::{Block, Desk};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use stream::{Door, Signals};
+use tokio::sync::watch;
+
+/// A listener that runs.
+pub struct SyslogHandle {
+    threads: Vec<JoinHandle<()>>,
+    /// Has the thread of datagrams end, and every connection.
+    stop: Arc<AtomicBool>,
+    stopping: watch::Sender<bool>,
+    /// Has nobody accepted any more.
+    leaving: watch::Sender<bool>,
+    /// Its socket once more, for a listener that is to have it next.
+    heirloom: Option<Heirloom>,
+    counters: Arc<Counters>,
+}
+
+/// Bytes of messages that are not whole, over all listeners. Cheap to clone.
+#[derive(Clone)]
+pub struct HeldBytes {
+    held: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl HeldBytes {
+    /// None yet, and so many at most.
+    pub fn new(most: usize) -> HeldBytes {
+        HeldBytes { held: Arc::default(), most }
+    }
+
+    /// How many more there may be.
+    fn left(&self) -> usize {
+        self.most.saturating_sub(self.held.load(Ordering::Relaxed))
+    }
+
+    /// A connection holds so many in place of what it held.
+    fn change(&self, before: usize, now: usize) {
+        self.held.fetch_add(now, Ordering::Relaxed);
+        self.held.fetch_sub(before, Ordering::Relaxed);
+    }
+}
+
+/// What a listener counts.
+pub struct Counters {
+    listener: Arc<ListenerCounters>,
+    /// What the kernel drops of its UDP socket.
+    udp: Option<Arc<Drops>>,
+}
+
+impl Counters {
+    /// The counts of the listener; those of the kernel as they are now.
+    pub fn read(&self) -> &Arc<ListenerCounters> {
+        if let Some(drops) = &self.udp {
+            self.listener.kernel_drops.fetch_add(drops.take(), Ordering::Relaxed);
+        }
+        &self.listener
+    }
+
+    /// Whether it is one of datagrams over UDP.
+    pub fn is_udp(&self) -> bool {
+        self.udp.is_some()
+    }
+}
+
+/// A listener that is bound, and that nobody serves yet.
+pub struct Bound {
+    taken: Taken,
+    heirloom: Option<Heirloom>,
+    /// What its socket is to have once it is nobody else's.
+    later: bind::Later,
+    counters: Arc<Counters>,
+    /// Where it listens, as the configuration has it, and as it is: a port may have been left to the system.
+    listen: String,
+    at: String,
+}
+
+/// How what comes is taken.
+enum Taken {
+    Door(Door),
+    Datagrams(Arc<Block>, datagram::Socket, Option<Arc<SocketFile>>),
+}
+
+/// Binds a listener, or takes the socket of `inherited` that is bound already. What it takes is counted with what a
+/// listener of its name counted `before`.
+///
+/// # Errors
+///
+/// Whatever keeps it from being bound, certificates among it.
+pub fn bind(
+    config: &SyslogOptions,
+    before: Option<Arc<ListenerCounters>>,
+    inherited: &mut Inherited,
+) -> Result<Bound, ListenError> {
+    let listen = config.listen.to_string();
+    let counters = before.unwrap_or_else(|| Arc::new(ListenerCounters::new(&config.name, &listen)));
+    let block = Arc::new(Block::new(config.clone(), counters.clone()));
+    let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
+    let failed = |source| ListenError::Io { at: listen.clone(), source };
+    let (mut at, mut udp, mut later) = (None, None, bind::Later::default());
+    let (taken, heirloom) = match &config.listen {
+        Endpoint::Udp(address) => {
+            let (socket, drops) = bind::udp(*address, receive_buffer, inherited, &mut later)?;
+            (at, udp) = (socket.local_addr().ok(), Some(drops.clone()));
+            let heirloom = socket.try_clone().map(|socket| Heirloom::Udp(*address, socket, drops.clone()));
+            let state = quinn_udp::UdpSocketState::new((&socket).into()).map_err(failed)?;
+            (Taken::Datagrams(block, datagram::Socket::Udp(socket, state, drops), None), heirloom)
+        }
+        Endpoint::UnixDatagram(path) => {
+            let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited, &mut later)?;
+            socket.set_nonblocking(true).map_err(failed)?;
+            let (heir, of_heir) = (socket.try_clone(), file.clone());
+            let heirloom = heir.map(|socket| Heirloom::UnixDatagram(path.clone(), socket, of_heir));
+            (Taken::Datagrams(block, datagram::Socket::Unix(socket), file), heirloom)
+        }
+        Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
+            let certificates = config.tls.clone().map(|tls| Certificates::read(tls, &config.name)).transpose()?;
+            let listener = bind::tcp(*address, inherited)?;
+            at = listener.local_addr().ok();
+            let heirloom = listener.try_clone().map(|listener| Heirloom::Tcp(*address, listener));
+            (Taken::Door(Door { block, socket: stream::Socket::Tcp(listener), certificates }), heirloom)
+        }
+        Endpoint::UnixStream(path) => {
+            let (listener, file) = bind::unix_stream(path, config.mode, inherited, &mut later)?;
+            let (heir, of_heir) = (listener.try_clone(), file.clone());
+            let heirloom = heir.map(|listener| Heirloom::UnixStream(path.clone(), listener, of_heir));
+            (Taken::Door(Door { block, socket: stream::Socket::Unix(listener, file), certificates: None }), heirloom)
+        }
+    };
+    let at = at.map_or_else(|| listen.clone(), |at| format!("{}://{at}", config.listen.scheme()));
+    let counters = Arc::new(Counters { listener: counters, udp });
+    // Without another descriptor for its socket the listener works as well, and can only be stopped.
+    Ok(Bound { taken, heirloom: heirloom.ok(), later, counters, listen, at })
+}
+
+impl Bound {
+    /// What they count.
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
+    /// Begins to take messages. `host` is this host's name, the peer on a unix socket; `held` counts what is held of
+    /// messages that are not whole, over all listeners.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread to be had; nothing listens then.
+    pub fn serve(
+        self,
+        router: &Router,
+        host: &str,
+        intake: &Intake,
+        held: &HeldBytes,
+    ) -> Result<SyslogHandle, ListenError> {
+        let Bound { taken, heirloom, later, counters, listen, at } = self;
+        later.settle(match &taken {
+            Taken::Datagrams(_, socket, _) => Some(socket),
+            Taken::Door(_) => None,
+        });
+        tracing::info!(listener = counters.listener.name, at, "taking syslog");
+        counters.listener.moved(&listen);
+        let (stop, desk, host) =
+            (Arc::new(AtomicBool::new(false)), Desk::new(router.clone(), intake.clone()), host.to_owned());
+        let (stopping, leaving) = (watch::Sender::new(false), watch::Sender::new(false));
+        let signals = Signals { stop: stopping.subscribe(), leave: leaving.subscribe() };
+        let mut handle = SyslogHandle { threads: Vec::new(), stop, stopping, leaving, heirloom, counters };
+        match taken {
+            Taken::Datagrams(block, socket, file) => {
+                let datagrams = Datagrams { socket, file, block, desk, host, stop: handle.stop.clone() };
+                handle.spawn("syslog-dgram", move || datagrams.run())?;
+            }
+            Taken::Door(door) => {
+                let held = held.clone();
+                handle.spawn("syslog", move || {
+                    if let Err(error) = stream::run(door, desk, host, held, signals) {
+                        tracing::error!(%error, "failed to serve connections");
+                    }
+                })?;
+            }
+        }
+        Ok(handle)
+    }
+}
+
+impl SyslogHandle {
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ListenError> {
+        let failed = |source| ListenError::Io { at: "a thread".into(), source };
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(work).map_err(failed)?);
+        Ok(())
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
+    /// Its socket, for the listener that is to have it next. To be followed by [`leave`](SyslogHandle::leave) once that
+    /// one serves it. None where the system has no more descriptors.
+    pub fn heirloom(&self) -> Option<Heirloom> {
+        self.heirloom.as_ref().and_then(Heirloom::try_clone)
+    }
+
+    /// Accepts nobody any more: another listener has the socket. Datagrams that were read are committed; connections go on
+    /// to their end, as they began.
+    pub fn leave(&mut self) {
+        self.heirloom = None;
+        self.stop.store(true, Ordering::Release);
+        self.leaving.send_replace(true);
+    }
+
+    /// Takes what was sent already, has it committed, and ends.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    /// Whether it has ended, which it does by itself only by a fault, or after it [left](SyslogHandle::leave).
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Has it begin to stop, for who waits for several of them.
+    pub fn ask_to_stop(&mut self) {
+        // Nobody is to wait in the queue of a socket that nobody accepts from.
+        self.heirloom = None;
+        self.stop.store(true, Ordering::Release);
+        self.stopping.send_replace(true);
+    }
+
+    fn end(&mut self) {
+        self.ask_to_stop();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a listener failed by a fault of its own; what it had not handed over is lost");
+            }
+        }
+    }
+}
+
+/// A handle that is dropped stops its listener.
+impl Drop for SyslogHandle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,201 @@
+//! Where a listener listens, and how its messages are read.
+
+use crate::fair::Allowance;
+use crate::instance_template::InstanceTemplate;
+use daytable_model::units::{ByteSize, count};
+use daytable_net::tls::TlsOptions;
+use daytable_parse::Reading;
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A listener and how what it takes is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyslogOptions {
+    /// Its name among the metrics; no other block has it.
+    pub name: String,
+    /// Where it listens.
+    pub listen: Endpoint,
+    /// How the instance of a record is named; `{host}` stands for the peer.
+    pub instance: InstanceTemplate,
+    /// The zone of times that name none, and the secrets that are replaced.
+    pub reading: Reading,
+    /// A longer message is kept up to here and marked.
+    pub message_bytes_max: ByteSize,
+    /// Connections at one time at most.
+    pub connections_max: NonZeroU16,
+    /// A connection on which nothing comes for so long is closed; none closes no quiet one.
+    pub idle_timeout: Option<Duration>,
+    /// What the kernel is asked to keep of datagrams that are not read yet.
+    pub receive_buffer: ByteSize,
+    /// Who may connect to a unix socket: the mode of its file.
+    pub mode: u32,
+    /// What TLS needs; none where it is not spoken.
+    pub tls: Option<TlsOptions>,
+    /// What each peer may send.
+    pub per_sender: Allowance,
+}
+
+impl SyslogOptions {
+    /// A listener with the defaults of everything else.
+    pub fn new(listen: Endpoint) -> SyslogOptions {
+        SyslogOptions {
+            name: "syslog".into(),
+            listen,
+            instance: InstanceTemplate::of_field("host"),
+            reading: Reading::default(),
+            message_bytes_max: ByteSize::new(1 << 20),
+            connections_max: count(1024),
+            idle_timeout: None,
+            receive_buffer: ByteSize::new(16 << 20),
+            mode: 0o660,
+            tls: None,
+            per_sender: Allowance::default(),
+        }
+    }
+}
+
+/// Where a listener listens. Shown as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `udp://`
+    Udp(SocketAddr),
+    /// `tcp://`
+    Tcp(SocketAddr),
+    /// `tls://`: TCP with TLS.
+    Tls(SocketAddr),
+    /// `relp://`: RELP over TCP, or over TLS where the block has a certificate.
+    Relp(SocketAddr),
+    /// `unix-dgram://`
+    UnixDatagram(PathBuf),
+    /// `unix-stream://`
+    UnixStream(PathBuf),
+}
+
+/// A `listen` that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// Nothing is called so.
+    #[error(
+        "must begin with \"udp://\", \"tcp://\", \"tls://\", \"relp://\", \"unix-dgram://\" or \"unix-stream://\", for \
+         example \"udp://127.0.0.1:5514\""
+    )]
+    Scheme,
+    /// No address and port.
+    #[error("must have an IP address and a port, like \"{0}://127.0.0.1:5514\" or \"{0}://[::]:5514\"")]
+    Address(&'static str),
+    /// No absolute path.
+    #[error("must have an absolute path, like \"{0}:///run/daytable/syslog\"")]
+    Path(&'static str),
+}
+
+const SCHEMES: [&str; 6] = ["udp", "tcp", "tls", "relp", "unix-dgram", "unix-stream"];
+/// Bytes of a unix socket's path that the kernel takes.
+const PATH_BYTES_MAX: usize = 107;
+/// The socket of an endpoint, whatever is spoken over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A port for connections.
+    Tcp(SocketAddr),
+    /// A port for datagrams.
+    Udp(SocketAddr),
+    /// A path for connections.
+    Stream(&'a Path),
+    /// A path for datagrams.
+    Datagram(&'a Path),
+}
+
+impl Endpoint {
+    /// Where it listens: two endpoints of one place have one socket.
+    pub fn place(&self) -> Place<'_> {
+        match self {
+            Endpoint::Udp(at) => Place::Udp(*at),
+            Endpoint::Tcp(at) | Endpoint::Tls(at) | Endpoint::Relp(at) => Place::Tcp(*at),
+            Endpoint::UnixDatagram(path) => Place::Datagram(path),
+            Endpoint::UnixStream(path) => Place::Stream(path),
+        }
+    }
+
+    /// Its scheme, without `://`.
+    pub fn scheme(&self) -> &'static str {
+        let at = match self {
+            Endpoint::Udp(_) => 0,
+            Endpoint::Tcp(_) => 1,
+            Endpoint::Tls(_) => 2,
+            Endpoint::Relp(_) => 3,
+            Endpoint::UnixDatagram(_) => 4,
+            Endpoint::UnixStream(_) => 5,
+        };
+        SCHEMES[at]
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Endpoint, EndpointError> {
+        let (scheme, rest) = text.split_once("://").ok_or(EndpointError::Scheme)?;
+        let scheme = SCHEMES.into_iter().find(|known| *known == scheme).ok_or(EndpointError::Scheme)?;
+        let address = || rest.parse().map_err(|_| EndpointError::Address(scheme));
+        let path = || match rest.starts_with('/') && rest.len() <= PATH_BYTES_MAX {
+            true => Ok(PathBuf::from(rest)),
+            false => Err(EndpointError::Path(scheme)),
+        };
+        Ok(match scheme {
+            "udp" => Endpoint::Udp(address()?),
+            "tcp" => Endpoint::Tcp(address()?),
+            "tls" => Endpoint::Tls(address()?),
+            "relp" => Endpoint::Relp(address()?),
+            "unix-dgram" => Endpoint::UnixDatagram(path()?),
+            _ => Endpoint::UnixStream(path()?),
+        })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.scheme();
+        match self {
+            Endpoint::Udp(at) | Endpoint::Tcp(at) | Endpoint::Tls(at) | Endpoint::Relp(at) => {
+                write!(f, "{scheme}://{at}")
+            }
+            Endpoint::UnixDatagram(path) | Endpoint::UnixStream(path) => write!(f, "{scheme}://{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_shown_as_they_are_written() {
+        for text in [
+            "udp://127.0.0.1:5514",
+            "tcp://[::]:514",
+            "tls://192.0.2.7:6514",
+            "relp://[::1]:2514",
+            "unix-dgram:///dev/log",
+            "unix-stream:///run/log",
+        ] {
+            let endpoint: Endpoint = text.parse().expect(text);
+            assert_eq!(endpoint.to_string(), text);
+            assert!(text.starts_with(endpoint.scheme()));
+        }
+        for (text, error) in [
+            ("", EndpointError::Scheme),
+            ("127.0.0.1:514", EndpointError::Scheme),
+            ("http://127.0.0.1:514", EndpointError::Scheme),
+            ("udp://127.0.0.1", EndpointError::Address("udp")),
+            ("tcp://:514", EndpointError::Address("tcp")),
+            ("relp://localhost:514", EndpointError::Address("relp")),
+            ("unix-dgram://dev/log", EndpointError::Path("unix-dgram")),
+        ] {
+            assert_eq!(text.parse::<Endpoint>(), Err(error), "{text}");
+        }
+        assert!(format!("unix-stream:///{}", "a".repeat(107)).parse::<Endpoint>().is_err());
+    }
+}

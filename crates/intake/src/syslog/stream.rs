@@ -1,0 +1,386 @@
+//! Connections: all of a listener on one thread, a task each.
+//!
+//! A task that waits for its client holds no buffer: what comes is read into one that all share, and framed at once. A
+//! read takes what is there, up to that buffer, then it is another's turn, however much more there is. When the store does
+//! not keep up the thread waits for it, so nobody is read from, and senders are held back by their own full sockets. A peer
+//! that is over its rate or quota is held back in the same way, alone: its connections are not read from until it is not.
+//!
+//! What connections hold of messages that are not whole is bounded together: beyond that a message is cut where it is.
+
+use super::accept::{listen, stopped};
+use super::counters::ListenerCounters;
+use super::desk::{Block, Desk, HAND_OVER, Open};
+use super::session::Session;
+use super::{HeldBytes, relp};
+use crate::fair::{Accounts, Counted, Now, Present};
+use crate::route::Lanes;
+use crate::rows::count;
+use daytable_net::SocketFile;
+use daytable_net::tls::Certificates;
+use std::cell::RefCell;
+use std::future::{pending, poll_fn};
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::task::{LocalSet, yield_now};
+use tokio::time::{sleep, timeout};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 << 10;
+/// How long a client may leave an answer unread.
+const WRITE_STALL: Duration = Duration::from_secs(30);
+/// How long nothing comes until a connection is taken for drained, when the daemon stops.
+pub(super) const DRAIN_QUIET: Duration = Duration::from_millis(50);
+/// How long a connection of a peer that is over is left alone at most before it is looked again.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How long a connection is drained at most.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A bound listener.
+pub(super) struct Door {
+    pub(super) block: Arc<Block>,
+    pub(super) socket: Socket,
+    pub(super) certificates: Option<Certificates>,
+}
+
+pub(super) enum Socket {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener, Option<Arc<SocketFile>>),
+}
+
+/// What the tasks share.
+pub(super) struct Shared {
+    desk: RefCell<Desk>,
+    buffer: RefCell<Vec<u8>>,
+    held: HeldBytes,
+    /// Somebody waits for a commit of what was taken.
+    awaited: Notify,
+    pub(super) stop: watch::Receiver<bool>,
+    /// Another listener has the socket: nobody is accepted any more, connections go on to their end.
+    pub(super) leave: watch::Receiver<bool>,
+}
+
+/// When a thread ends.
+pub(super) struct Signals {
+    /// Once what was sent so far is taken.
+    pub(super) stop: watch::Receiver<bool>,
+    /// Once the connections that there are have ended.
+    pub(super) leave: watch::Receiver<bool>,
+}
+
+/// What the connections of a listener share.
+pub(super) struct Room {
+    pub(super) block: Arc<Block>,
+    lanes: RefCell<Lanes>,
+    accounts: RefCell<Accounts<Option<IpAddr>>>,
+    pub(super) present: Present,
+    pub(super) shared: Rc<Shared>,
+    pub(super) host: String,
+}
+
+/// The other end of a connection.
+pub(super) struct Peer {
+    /// What stands for it as an instance.
+    pub(super) name: String,
+    /// Its network; none on a unix socket, whose clients are one sender.
+    pub(super) network: Option<IpAddr>,
+    /// Its place among the connections of its network.
+    pub(super) counted: Option<Counted>,
+}
+
+/// Serves a listener until told to stop, then drains what is open. `held` is what all connections, of other listeners as
+/// well, hold of messages that are not whole.
+pub(super) fn run(door: Door, desk: Desk, host: String, held: HeldBytes, signals: Signals) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let shared = Rc::new(Shared {
+        desk: RefCell::new(desk),
+        buffer: RefCell::new(vec![0; READ_BYTES]),
+        held,
+        awaited: Notify::new(),
+        stop: signals.stop,
+        leave: signals.leave,
+    });
+    let tasks = LocalSet::new();
+    tasks.block_on(&runtime, async {
+        let room = Room {
+            accounts: RefCell::new(Accounts::new(door.block.config.per_sender)),
+            present: Present::new(door.block.config.per_sender),
+            block: door.block,
+            lanes: RefCell::default(),
+            shared: shared.clone(),
+            host,
+        };
+        let handing_over = tokio::task::spawn_local(hand_over(shared.clone()));
+        listen(door.socket, door.certificates, Rc::new(room)).await;
+        handing_over.abort();
+    });
+    shared.desk.borrow_mut().finish();
+    Ok(())
+}
+
+/// Hands over what gathers, when it is old enough or somebody waits for it.
+async fn hand_over(shared: Rc<Shared>) {
+    loop {
+        // Whoever is ready to be read gets his turn before, so that one commit serves them all.
+        if timeout(HAND_OVER, shared.awaited.notified()).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        shared.desk.borrow_mut().hand_over();
+    }
+}
+
+/// What a connection holds of a message that is not whole counts with what the others hold.
+struct Held<'a> {
+    all: &'a HeldBytes,
+    own: usize,
+}
+
+impl Held<'_> {
+    /// How long a message may get now.
+    fn limit(&self, block: &Block) -> usize {
+        block.limit.min(self.own + self.all.left())
+    }
+
+    fn set(&mut self, held: usize) {
+        if held != self.own {
+            self.all.change(self.own, held);
+        }
+        self.own = held;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// How reading ended.
+enum End {
+    /// The client sent all it had.
+    Closed,
+    /// The daemon stops.
+    Stopped,
+    Failed(io::Error),
+    NoFrame,
+    Idle,
+}
+
+/// Takes what a client sends, until one of both ends it.
+pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    peer: Peer,
+    room: Rc<Room>,
+    _place: OwnedSemaphorePermit,
+) {
+    let (block, shared) = (&*room.block, &*room.shared);
+    let counters: &ListenerCounters = &block.counters;
+    let _open = Open::new(&counters.connections);
+    let mut session = Session::new(block, peer.name.clone());
+    let mut held = Held { all: &shared.held, own: 0 };
+    let end = serve(&mut stream, &mut session, &room, peer.network, &mut held).await;
+    let (peer, _counted) = (peer.name, peer.counted);
+    session.finish(block, &mut room.lanes.borrow_mut(), &mut shared.desk.borrow_mut());
+    let listener = &block.config.name;
+    match end {
+        End::Closed | End::Stopped => {}
+        End::Failed(error) => tracing::debug!(listener, peer, %error, "a connection ended early"),
+        End::NoFrame => {
+            count(&counters.no_frames, 1);
+            tracing::info!(listener, peer, "closed a connection: what it sent is no RELP");
+        }
+        End::Idle => count(&counters.idle, 1),
+    }
+    // The client may be gone.
+    let _ = timeout(WRITE_STALL, stream.shutdown()).await;
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    session: &mut Session,
+    room: &Room,
+    network: Option<IpAddr>,
+    held: &mut Held<'_>,
+) -> End {
+    let (block, shared) = (&*room.block, &*room.shared);
+    let mut stop = shared.stop.clone();
+    let mut committed = shared.desk.borrow().delivery.committed();
+    let mut paced = None;
+    loop {
+        let over = room.accounts.borrow_mut().admit(&network, Now::read()).err();
+        if let Some(over) = over.filter(|over| paced != Some(over.reason)) {
+            count(&block.counters.paced[over.reason.number()], 1);
+        }
+        paced = over.map(|over| over.reason);
+        let pause = over.map_or(Duration::ZERO, |over| over.wait.min(PAUSE_MAX));
+        let idle = async {
+            match block.config.idle_timeout {
+                Some(patience) => sleep(patience).await,
+                None => pending().await,
+            }
+        };
+        let read = tokio::select! {
+            // In this order: who never pauses must not keep the daemon from stopping.
+            biased;
+            () = stopped(&mut stop) => break,
+            _ = committed.changed(), if session.is_waiting() => None,
+            read = poll_fn(|cx| read(cx, stream, session, room, network, held)), if over.is_none() => Some(read),
+            () = idle, if over.is_none() => return End::Idle,
+            () = sleep(pause), if over.is_some() => None,
+        };
+        match read {
+            Some(Ok(Some(0))) => break,
+            Some(Ok(None)) => return End::NoFrame,
+            Some(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => break,
+            Some(Err(error)) => return End::Failed(error),
+            Some(Ok(Some(_))) | None => {}
+        }
+        if let Err(error) = answer(stream, session, &mut committed).await {
+            return End::Failed(error);
+        }
+        if session.is_over() {
+            return End::Closed;
+        }
+        // Without this whoever sends without a pause is read from dozens of times before it is another's turn.
+        yield_now().await;
+    }
+    // What was sent before is taken still, and answered.
+    let drained = timeout(DRAIN, async {
+        while let Ok(Ok(Some(1..))) =
+            timeout(DRAIN_QUIET, poll_fn(|cx| read(cx, stream, session, room, network, held))).await
+        {}
+        while session.is_waiting() {
+            answer(stream, session, &mut committed).await?;
+            if session.is_waiting() && committed.changed().await.is_err() {
+                break;
+            }
+        }
+        if session.is_answered() { stream.write_all(relp::SERVER_CLOSE).await } else { Ok(()) }
+    });
+    match drained.await {
+        Ok(Err(error)) => End::Failed(error),
+        _ => End::Stopped,
+    }
+}
+
+/// Reads once, and takes what came: so many bytes; none where they are no frames.
+fn read<S: AsyncRead + Unpin>(
+    cx: &mut Context<'_>,
+    stream: &mut S,
+    session: &mut Session,
+    room: &Room,
+    network: Option<IpAddr>,
+    held: &mut Held<'_>,
+) -> Poll<io::Result<Option<usize>>> {
+    let (block, shared) = (&*room.block, &*room.shared);
+    let mut buffer = shared.buffer.borrow_mut();
+    let mut came = ReadBuf::new(&mut buffer);
+    ready!(Pin::new(stream).poll_read(cx, &mut came))?;
+    let mut desk = shared.desk.borrow_mut();
+    let bytes = came.filled();
+    let before = session.taken();
+    let taken = session.feed(bytes, held.limit(block), block, &mut room.lanes.borrow_mut(), &mut desk);
+    held.set(session.held());
+    let records = session.taken() - before;
+    room.accounts.borrow_mut().charge(network, records, bytes.len() as u64, Now::read());
+    desk.hand_over_if_due();
+    if session.is_answered() {
+        shared.awaited.notify_one();
+    }
+    Poll::Ready(Ok(taken.is_ok().then_some(bytes.len())))
+}
+
+/// Writes the answers that are due.
+async fn answer<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    session: &mut Session,
+    committed: &mut watch::Receiver<u64>,
+) -> io::Result<()> {
+    if !session.is_answered() {
+        return Ok(());
+    }
+    let number = *committed.borrow_and_update();
+    let bytes = session.answers(number);
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let written = async {
+        stream.write_all(&bytes).await?;
+        stream.flush().await
+    };
+    timeout(WRITE_STALL, written).await.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::{Condition, Route, Router};
+    use crate::syslog::SyslogOptions;
+    use daytable_model::key::{Period, TableName};
+    use daytable_model::window::Window;
+    use daytable_store::intake::Sink;
+    use std::io::Write;
+    use std::net::{SocketAddr, TcpStream};
+    use std::num::NonZeroU16;
+
+    fn router() -> Router {
+        let table = TableName::new("Log").expect("a name");
+        let window = Window { keep: Duration::from_secs(30 * 86_400), period: Period::Day };
+        Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always }])
+    }
+
+    const LINE: &str = "<6>Nov 21 15:00:00 noisy app: one of very many\n";
+
+    fn flooding(address: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(address).expect("connected");
+        stream.set_nonblocking(true).expect("set");
+        let line = LINE.repeat(1000);
+        // As much as the kernel takes without anybody who reads, up to 20,000 messages.
+        (0..20).try_for_each(|_| stream.write_all(line.as_bytes())).unwrap_or(());
+        stream
+    }
+
+    /// Whoever has one message is heard before those who never pause have said all they have.
+    #[test]
+    fn who_never_pauses_does_not_keep_the_others_waiting() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        listener.set_nonblocking(true).expect("set");
+        let address = listener.local_addr().expect("an address");
+        let config = SyslogOptions::new(format!("tcp://{address}").parse().expect("an endpoint"));
+        let block = Arc::new(Block::new(config, Arc::default()));
+        let (intake, sink) = Sink::new(vec![]);
+        let desk = Desk::new(router(), intake);
+        let stop = watch::Sender::new(false);
+        let floods: Vec<_> = (0..4).map(|_| flooding(address)).collect();
+        let mut quiet = TcpStream::connect(address).expect("connected");
+        quiet.write_all(b"<6>Nov 21 15:00:00 quiet app: the only one\n").expect("written");
+
+        let door = Door { block, socket: Socket::Tcp(listener), certificates: None };
+        let (leave, stopping) = (watch::Sender::new(false), stop.subscribe());
+        let signals = Signals { stop: stopping, leave: leave.subscribe() };
+        let serving = std::thread::spawn(move || run(door, desk, "host".into(), HeldBytes::new(32 << 20), signals));
+        let mut before = 0;
+        loop {
+            let submission = sink.take(Duration::from_secs(60)).expect("a submission");
+            if submission.batches.iter().any(|batch| *batch.partition == *"quiet") {
+                break;
+            }
+            before += submission.batches.iter().map(daytable_model::batch::Batch::len).sum::<usize>();
+        }
+        // A read of each, and the one after it of those whose turn it was meanwhile.
+        let of_a_read = READ_BYTES / LINE.len() + 1;
+        assert!(before <= 2 * floods.len() * of_a_read, "{before} messages came before the only one of another");
+        drop((floods, quiet));
+        stop.send_replace(true);
+        while !serving.is_finished() {
+            sink.take(Duration::from_millis(1));
+        }
+        serving.join().expect("no panic").expect("served");
+    }
+}

@@ -1,0 +1,263 @@
+//! Sources that begin where another collector stopped ([`crate::adopt`]).
+//!
+//! A position is believed where the file bears it out: it is the file that the other one knew (by inode, fingerprint or
+//! path, as far as each says), it has as many bytes, and the position is behind a newline. Where it is in a line, the source
+//! begins with that line: the other one had not taken it as a record. What is not borne out is refused with its reason, and
+//! that file is read from its beginning when the daemon runs, as any that is new.
+//!
+//! A source of ours that something was read of is left alone. One that only began somewhere begins where the position says.
+
+use super::content::{Content, Facts};
+use super::cursor::{Cursor, last_newline_end};
+use super::discover::{Discovery, Found};
+use super::hints::Heard;
+use super::identity::{Likeness, head_of};
+use super::known::Known;
+use super::options::{Pace, TailOptions};
+use super::patterns::Patterns;
+use super::search::{compare, renamed};
+use crate::adopt::{self, Position};
+use daytable_model::path_text::PathText;
+use daytable_store::{Ledger, SourceKind, SourceState, SourceStatus};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Bytes of a first line that Vector's fingerprint takes at most (its `max_line_bytes`).
+const FIRST_LINE_BYTES_MAX: usize = 102_400;
+/// Bytes that Filebeat's fingerprint takes.
+const FINGERPRINT_BYTES: usize = 1024;
+
+/// What is made of a position.
+#[derive(Debug)]
+pub enum Begun {
+    /// A source that is to begin there: a new one, or one of ours that nothing was read of.
+    At(Arc<SourceState>),
+    /// The file is a source of ours already, as far as this.
+    Known {
+        /// Our position.
+        position: u64,
+        /// Whether it began there, and nothing was read since.
+        is_same: bool,
+    },
+    /// It is not begun there.
+    Refused(String),
+}
+
+/// A file that another collector knows, and what is made of it.
+#[derive(Debug)]
+pub struct Adoptee {
+    /// Where it is; where it was, if it is not found.
+    pub path: Option<PathBuf>,
+    /// How far the other one was.
+    pub offset: u64,
+    /// Bytes it has now.
+    pub size: u64,
+    /// What is made of it.
+    pub begun: Begun,
+}
+
+/// Makes sources of positions, for the files that `blocks` follow. `sources` are those that are known. Of several
+/// positions of one file the least counts. An error where a pattern is none.
+pub fn begin(
+    blocks: &[TailOptions],
+    positions: &[Position],
+    sources: Vec<Arc<SourceState>>,
+) -> io::Result<Vec<Adoptee>> {
+    let patterns = blocks.iter().map(Patterns::new).collect::<Result<Vec<_>, _>>();
+    let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let mut discovery = Discovery::new(patterns, None);
+    let found = discovery.look(&Heard::default(), Instant::now(), &Pace::default()).found;
+    let mut known = Known::new(sources);
+    let (mut files, mut adoptees) = (BTreeMap::<(u64, u64), (PathBuf, Option<PathBuf>, u64)>::new(), Vec::new());
+    for Position { file, offset } in positions {
+        match find(file, &found) {
+            Ok((path, home, facts)) => {
+                let least = files.entry((facts.device, facts.inode)).or_insert((path, home, *offset));
+                least.2 = least.2.min(*offset);
+            }
+            Err(why) => {
+                let (path, begun) = (path_of(file).map(Path::to_path_buf), Begun::Refused(why));
+                adoptees.push(Adoptee { path, offset: *offset, size: 0, begun });
+            }
+        }
+    }
+    for (path, home, offset) in files.into_values() {
+        let home = home.unwrap_or_else(|| path.clone());
+        let block = discovery.block_of(&home).or_else(|| discovery.block_of(&path));
+        let (size, begun) = match block.map(|block| source(&mut known, &blocks[block].name, &path, home, offset)) {
+            None => (0, Ok(Begun::Refused("no [[tail]] block follows it".into()))),
+            Some(Ok((size, begun))) => (size, Ok(begun)),
+            Some(Err(error)) => (0, Err(error)),
+        };
+        let begun = begun.unwrap_or_else(|error: io::Error| Begun::Refused(error.to_string()));
+        adoptees.push(Adoptee { path: Some(path), offset, size, begun });
+    }
+    adoptees.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(adoptees)
+}
+
+/// The files that a block follows now.
+///
+/// # Errors
+///
+/// Where a pattern is none.
+pub fn matches(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
+    let patterns = Patterns::new(block).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let mut discovery = Discovery::new(vec![patterns], None);
+    Ok(discovery
+        .look(&Heard::default(), Instant::now(), &Pace::default())
+        .found
+        .into_iter()
+        .map(|found| found.path)
+        .collect())
+}
+
+fn path_of(file: &adopt::Known) -> Option<&Path> {
+    match file {
+        adopt::Known::Path(path) => Some(path),
+        adopt::Known::Inode { path, .. } | adopt::Known::Sha256 { path, .. } => path.as_deref(),
+        adopt::Known::FirstLine(_) => None,
+    }
+}
+
+/// Where a file is, where it was, and what the file system says of it.
+fn find(file: &adopt::Known, found: &[Found]) -> Result<(PathBuf, Option<PathBuf>, Facts), String> {
+    let at = |path: &Path| Facts::at(path).ok().flatten();
+    let all = || found.iter().map(|found| found.path.as_path());
+    match file {
+        adopt::Known::Path(path) => {
+            let facts = at(path).ok_or("it is not there")?;
+            Ok((path.clone(), None, facts))
+        }
+        adopt::Known::Inode { device, inode, path } => {
+            let is_it = |facts: &Facts| facts.inode == *inode && device.is_none_or(|device| facts.device == device);
+            if let Some(path) = path {
+                if let Some(facts) = at(path).filter(is_it) {
+                    return Ok((path.clone(), None, facts));
+                }
+                // Without a device it is the one of the folder: a rename stays within it.
+                let of_folder = || at_folder(path);
+                let renamed = device.or_else(of_folder).and_then(|device| renamed(path, device, *inode));
+                let (now, facts) = renamed.ok_or("the file of that inode is neither there nor beside it")?;
+                return Ok((now, Some(path.clone()), facts));
+            }
+            let mut same = all().filter_map(|path| Some((path, at(path).filter(is_it)?)));
+            let (path, facts) = same.next().ok_or("no file that is followed has this inode")?;
+            Ok((path.to_owned(), None, facts))
+        }
+        adopt::Known::Sha256 { digest, path } => {
+            let is_it = |path: &&Path| {
+                beginning(path, FINGERPRINT_BYTES)
+                    .is_ok_and(|bytes| bytes.len() == FINGERPRINT_BYTES && hex(&Sha256::digest(&bytes)) == *digest)
+            };
+            let paths: Vec<&Path> = path.as_deref().into_iter().chain(all()).collect();
+            only(paths.into_iter().filter(is_it), at)
+        }
+        adopt::Known::FirstLine(checksum) => {
+            let is_it = |path: &&Path| {
+                let bytes = beginning(path, FIRST_LINE_BYTES_MAX).unwrap_or_default();
+                let line = bytes.iter().position(|byte| *byte == b'\n').map(|newline| &bytes[..=newline]);
+                line.is_some_and(|line| adopt::crc64(line) == *checksum)
+            };
+            only(all().filter(is_it), at)
+        }
+    }
+}
+
+/// The one file that these paths lead to.
+fn only<'p>(
+    paths: impl Iterator<Item = &'p Path>,
+    at: impl Fn(&Path) -> Option<Facts>,
+) -> Result<(PathBuf, Option<PathBuf>, Facts), String> {
+    let mut one: Option<(PathBuf, Facts)> = None;
+    for path in paths {
+        let Some(facts) = at(path) else { continue };
+        match &one {
+            Some((first, known)) if !known.is_same_file(&facts) => {
+                return Err(format!("{} and {} have the same fingerprint", first.escaped(), path.escaped()));
+            }
+            _ => one = Some((path.to_owned(), facts)),
+        }
+    }
+    one.map(|(path, facts)| (path, None, facts)).ok_or_else(|| "no file that is followed has this fingerprint".into())
+}
+
+fn at_folder(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path.parent()?).ok().map(|folder| folder.dev())
+}
+
+fn beginning(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let (mut content, _) = Content::open(path)?;
+    let mut bytes = vec![0; most];
+    let n = content.read_at(0, &mut bytes)?;
+    bytes.truncate(n);
+    Ok(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The source of the file at `path`, which was at `home` first, from `offset` on; and the file's size.
+fn source(known: &mut Known, block: &str, path: &Path, home: PathBuf, offset: u64) -> io::Result<(u64, Begun)> {
+    let (mut content, facts) = Content::open(path)?;
+    let size = facts.size;
+    let refused = |why: &str| Ok((size, Begun::Refused(why.into())));
+    let ours = ours(known, &mut content, &facts)?;
+    if let Some(state) = ours.as_ref().filter(|state| !is_unread(state)) {
+        return Ok((size, Begun::Known { position: state.position, is_same: false }));
+    }
+    if content.is_compressed() {
+        return refused("it is compressed: what was read of it is not known");
+    }
+    if offset > size {
+        return refused("it is shorter than that: it was truncated or replaced since");
+    }
+    let is_ours = ours.is_some();
+    let state = match ours {
+        Some(state) => SourceState::clone(&state),
+        None => {
+            let bytes = content.beginning()?;
+            let Some(head) = head_of(&bytes, false) else {
+                return refused("it has no whole line yet: it is read from its beginning");
+            };
+            let status = if home == path { SourceStatus::Live } else { SourceStatus::Rotated };
+            SourceState { status, ..known.begin(SourceKind::Tail, block, home, &facts, head) }
+        }
+    };
+    let Some(position) = last_newline_end(&mut content, offset)?.or_else(|| (offset <= 2 << 20).then_some(0)) else {
+        return refused("that is in the middle of a line of more than 2 MiB");
+    };
+    if is_ours && state.position == position {
+        return Ok((size, Begun::Known { position, is_same: true }));
+    }
+    let mut cursor = Cursor::new(state, Some(content));
+    cursor.go_to(position)?;
+    // Nothing was read of it: this is all that there is to say.
+    cursor.state_mut().ledger = Ledger { skipped_bytes: position, adopted_bytes: position, ..Ledger::default() };
+    known.put(cursor.state.clone());
+    Ok((size, Begun::At(cursor.state)))
+}
+
+/// The source of ours whose file this is: it has all that was read of it. An inode is used again when its file is gone,
+/// so it alone says nothing.
+fn ours(known: &Known, content: &mut Content, facts: &Facts) -> io::Result<Option<Arc<SourceState>>> {
+    for identity in known.of_file(facts.device, facts.inode) {
+        if let Some(state) = known.source(identity).filter(|state| state.kind == SourceKind::Tail)
+            && compare(content, state)? == Likeness::Same
+        {
+            return Ok(Some(state.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether nothing was read of a source: it only began somewhere, and may as well begin elsewhere.
+fn is_unread(state: &SourceState) -> bool {
+    state.ledger.records == 0 && state.ledger.skipped_bytes == state.position
+}

@@ -1,0 +1,476 @@
+//! The bytes of a file by their offset, whether it is plain or compressed.
+//!
+//! A plain file is read where it is asked for. A compressed one is decoded from its start; offsets are those of the
+//! decoded bytes. Reading on is cheap, going back by more than was asked for last decodes from the start again.
+
+use super::gzip::Gzip;
+use super::identity::{Fit, HEAD_BYTES_MAX, MARK_BYTES_MAX};
+use daytable_store::Mark;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What the file system says of a file. Equal facts mean that nothing has to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    /// Bytes, as they lie on the disk.
+    pub(super) size: u64,
+    /// Seconds since the Unix epoch and nanoseconds.
+    pub(super) modified: (i64, i64),
+    /// Names it has.
+    pub(super) links: u64,
+}
+
+impl Facts {
+    /// Of the file that a path leads to, through symbolic links; none where that is no regular file.
+    pub(super) fn at(path: &Path) -> io::Result<Option<Facts>> {
+        Ok(Facts::of(&std::fs::metadata(path)?))
+    }
+
+    fn of(metadata: &Metadata) -> Option<Facts> {
+        metadata.is_file().then(|| Facts {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            links: metadata.nlink(),
+        })
+    }
+
+    /// Whether both are of one file.
+    pub(super) fn is_same_file(&self, other: &Facts) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// A window larger than this (2^27 = 128 MiB, what `zstd --long` makes) is refused.
+const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
+/// An open file.
+pub(super) enum Content {
+    /// Its bytes are its content.
+    Plain(File),
+    /// Its content is what its bytes decode to.
+    Compressed(Box<Stream>),
+}
+
+/// A compressed file as it is decoded.
+pub(super) struct Stream {
+    file: File,
+    decoder: Option<Box<dyn Read + Send>>,
+    /// The bytes that were asked for last, and those read beyond.
+    window: Vec<u8>,
+    /// Offset of the first of them.
+    start: u64,
+    /// Bytes of the file that were decoded.
+    encoded: Arc<AtomicU64>,
+    /// Bytes behind what was decoded that nothing can be made of.
+    garbage: Arc<AtomicU64>,
+    /// Whether the file ended, when it was last read, before what it holds did.
+    is_cut: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Content {
+    /// Opens a regular file; its first bytes say whether it is compressed.
+    pub(super) fn open(path: &Path) -> io::Result<(Content, Facts)> {
+        // A pipe without a writer would block an open, and the thread with it.
+        let not_blocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+        let file = OpenOptions::new().read(true).custom_flags(not_blocking).open(path)?;
+        let facts = Facts::of(&file.metadata()?).ok_or_else(not_regular)?;
+        let content = match compression(&file)? {
+            Some(_) => Content::compressed(file),
+            None => Content::Plain(file),
+        };
+        Ok((content, facts))
+    }
+
+    fn compressed(file: File) -> Content {
+        Content::Compressed(Box::new(Stream {
+            file,
+            decoder: None,
+            window: Vec::new(),
+            start: 0,
+            encoded: Arc::default(),
+            garbage: Arc::default(),
+            is_cut: false,
+        }))
+    }
+
+    /// Whether its bytes have to be decoded.
+    pub(super) fn is_compressed(&self) -> bool {
+        matches!(self, Content::Compressed(_))
+    }
+
+    /// Whether it ended, when it was last read, before what it holds did: it is still being compressed, or it was cut
+    /// off. Its last line is then not known to be whole.
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self, Content::Compressed(stream) if stream.is_cut)
+    }
+
+    /// Bytes behind a compressed content that are none of it, once that was read to its end.
+    pub(super) fn garbage_bytes(&self) -> u64 {
+        match self {
+            Content::Plain(_) => 0,
+            Content::Compressed(stream) => stream.garbage.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How many of its bytes on the disk were read for what lies before `position`, about.
+    pub(super) fn bytes_before(&self, position: u64) -> u64 {
+        match self {
+            Content::Plain(_) => position,
+            Content::Compressed(stream) => stream.encoded.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What the file system says of it now, whatever its path leads to.
+    pub(super) fn facts(&self) -> io::Result<Facts> {
+        let file = match self {
+            Content::Plain(file) => file,
+            Content::Compressed(stream) => &stream.file,
+        };
+        Facts::of(&file.metadata()?).ok_or_else(not_regular)
+    }
+
+    /// Reads what lies at `offset`: as many bytes as `buffer` takes, or as there are.
+    pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let file = match self {
+            Content::Plain(file) => file,
+            Content::Compressed(stream) => return stream.read_at(offset, buffer),
+        };
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Its first bytes, as many as a head has.
+    ///
+    /// Its very first bytes may not have been there when it was opened: what it is then shows here.
+    pub(super) fn beginning(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; HEAD_BYTES_MAX];
+        let mut n = self.read_at(0, &mut bytes)?;
+        if let Content::Plain(file) = self
+            && compression_of(&bytes[..n])?.is_some()
+        {
+            *self = Content::compressed(file.try_clone()?);
+            n = self.read_at(0, &mut bytes)?;
+        }
+        bytes.truncate(n);
+        Ok(bytes)
+    }
+
+    /// How its bytes fit a head and marks, which are in the order of their positions.
+    pub(super) fn fits(&mut self, head: Mark, marks: &[Mark]) -> io::Result<(Fit, Vec<Fit>)> {
+        let head = self.fit(head)?;
+        if head != Fit::Equal {
+            return Ok((head, vec![head; marks.len()]));
+        }
+        let fits = marks.iter().map(|mark| self.fit(*mark)).collect::<io::Result<_>>()?;
+        Ok((head, fits))
+    }
+
+    fn fit(&mut self, mark: Mark) -> io::Result<Fit> {
+        let mut bytes = [0; MARK_BYTES_MAX];
+        let length = mark.length as usize;
+        let (Some(start), Some(bytes)) = (mark.position.checked_sub(u64::from(mark.length)), bytes.get_mut(..length))
+        else {
+            return Ok(Fit::Different);
+        };
+        if self.read_at(start, bytes)? < length {
+            return Ok(Fit::Beyond);
+        }
+        Ok(if xxh3_64(bytes) == mark.hash { Fit::Equal } else { Fit::Different })
+    }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "it is no regular file")
+}
+
+/// What compressed files begin with. Of a `?` it is not looked what it is.
+const MAGICS: [(&[u8], Result<Compression, &str>); 6] = [
+    (b"\x1f\x8b", Ok(Compression::Gzip)),
+    (b"\x28\xb5\x2f\xfd", Ok(Compression::Zstd)),
+    (b"\xfd7zXZ\0", Err("xz")),
+    (b"BZh?1AY&SY", Err("bzip2")),
+    (b"\x04\x22\x4d\x18", Err("lz4")),
+    (b"\x1f\x9d", Err("compress")),
+];
+/// The longest of them.
+const MAGIC_BYTES: usize = 10;
+
+/// Whether a magic and a beginning are the same, as far as the shorter of them goes.
+fn agree(magic: &[u8], bytes: &[u8]) -> bool {
+    magic.iter().zip(bytes).all(|(magic, byte)| magic == byte || *magic == b'?')
+}
+
+fn compression(file: &File) -> io::Result<Option<Compression>> {
+    let mut magic = [0; MAGIC_BYTES];
+    let n = file.read_at(&mut magic, 0)?;
+    compression_of(&magic[..n])
+}
+
+/// What a file that begins with `bytes` is compressed by. An error where that cannot be decoded: its bytes are no text.
+fn compression_of(bytes: &[u8]) -> io::Result<Option<Compression>> {
+    match MAGICS.iter().find(|(magic, _)| bytes.len() >= magic.len() && agree(magic, bytes)) {
+        None => Ok(None),
+        Some((_, Ok(compression))) => Ok(Some(*compression)),
+        Some((_, Err(other))) => Err(io::Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "it is compressed by {other}, and only gzip and zstd are read: decompress it and `daytable import` it"
+            ),
+        )),
+    }
+}
+
+/// Whether a file that begins with `bytes` says that it is UTF-16, of which no line can be read.
+pub(super) fn is_utf16(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
+}
+
+/// Whether a file that has no more than `bytes`, and the name of a compressed one, may only begin to be one.
+pub(super) fn may_become_compressed(path: &Path, bytes: &[u8]) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_named = matches!(extension, Some("gz" | "zst" | "xz" | "bz2" | "lz4" | "Z"));
+    is_named && MAGICS.iter().any(|(magic, _)| bytes.len() < magic.len() && agree(magic, bytes))
+}
+
+/// A file read from its start by positions of its own, so that the descriptor's is left alone.
+pub(super) struct FromStart {
+    pub(super) file: File,
+    pub(super) at: Arc<AtomicU64>,
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read_at(buffer, self.at.load(Ordering::Relaxed))?;
+        self.at.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+impl Stream {
+    fn restart(&mut self) -> io::Result<()> {
+        self.encoded = Arc::default();
+        self.garbage = Arc::default();
+        self.decoder = Some(match compression(&self.file)? {
+            Some(Compression::Zstd) => {
+                let encoded = FromStart { file: self.file.try_clone()?, at: self.encoded.clone() };
+                let encoded = io::BufReader::with_capacity(64 << 10, encoded);
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(encoded)?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+                Box::new(decoder)
+            }
+            _ => Box::new(Gzip::new(self.file.try_clone()?, self.encoded.clone(), self.garbage.clone())?),
+        });
+        self.window.clear();
+        self.start = 0;
+        Ok(())
+    }
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.decoder.is_none() || offset < self.start {
+            self.restart()?;
+        }
+        // The window may begin with more than is asked for, or end before it.
+        let before = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(self.window.len());
+        self.window.drain(..before);
+        self.start += before as u64;
+        while self.start < offset {
+            let wanted = usize::try_from(offset - self.start).unwrap_or(usize::MAX).min(buffer.len().max(4096));
+            let n = self.decode(wanted)?;
+            self.window.clear();
+            self.start += n as u64;
+            if n == 0 {
+                return Ok(0);
+            }
+        }
+        while self.window.len() < buffer.len() {
+            match self.decode(buffer.len() - self.window.len()) {
+                Ok(0) => break,
+                Ok(_) => {}
+                // A file that is still being compressed: what there is, first.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof && !self.window.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let n = self.window.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&self.window[..n]);
+        Ok(n)
+    }
+
+    /// Decodes up to `wanted` bytes more to the window.
+    fn decode(&mut self, wanted: usize) -> io::Result<usize> {
+        let Some(decoder) = &mut self.decoder else { return Ok(0) };
+        let filled = self.window.len();
+        self.window.resize(filled + wanted, 0);
+        let result = loop {
+            match decoder.read(&mut self.window[filled..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.window.truncate(filled + result.as_ref().map_or(0, |n| *n));
+        self.is_cut = matches!(&result, Err(error) if error.kind() == ErrorKind::UnexpectedEof);
+        if result.is_err() {
+            // It cannot go on from here; the next read begins anew.
+            self.decoder = None;
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tail::identity::mark_at;
+    use std::io::Write;
+
+    fn text() -> Vec<u8> {
+        (0..100_000).flat_map(|n| format!("line {n}\n").into_bytes()).collect()
+    }
+
+    pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    #[test]
+    fn a_compressed_file_reads_like_the_plain_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = text();
+        let (first, second) = text.split_at(text.len() / 3);
+        for (name, bytes) in [
+            ("plain", text.clone()),
+            ("gz", gzip(&text)),
+            ("members.gz", [gzip(first), gzip(second)].concat()),
+            ("zst", zstd::encode_all(&text[..], 1).expect("memory")),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).expect("written");
+            let (mut content, _) = Content::open(&path).expect("opened");
+            assert_eq!(content.is_compressed(), name != "plain");
+            for (offset, length) in
+                [(0, 10), (5, 1000), (500_000, 70_000), (499_000, 5000), (text.len() - 3, 10), (1, 1)]
+            {
+                let mut buffer = vec![0; length];
+                let n = content.read_at(offset as u64, &mut buffer).expect("read");
+                let end = (offset + length).min(text.len());
+                assert_eq!(&buffer[..n], &text[offset..end], "{name} at {offset}");
+            }
+            assert_eq!(content.read_at(text.len() as u64 + 9, &mut [0; 4]).expect("read"), 0, "{name}");
+            let marks = [mark_at(9000, &text[..9000]), mark_at(800_000, &text[..800_000])];
+            let (head, fits) = content.fits(mark_at(7, &text[..7]), &marks).expect("read");
+            assert_eq!((head, fits), (Fit::Equal, vec![Fit::Equal; 2]), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_still_being_compressed_gives_what_there_is_and_then_says_so() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("gz");
+        let whole = gzip(&text());
+        std::fs::write(&path, &whole[..whole.len() / 2]).expect("written");
+        let (mut content, _) = Content::open(&path).expect("opened");
+        let mut buffer = vec![0; text().len()];
+        let n = content.read_at(0, &mut buffer).expect("some of it");
+        assert!(n > 0 && n < buffer.len());
+        assert!(content.is_cut());
+        let error = content.read_at(n as u64, &mut buffer).expect_err("no more of it");
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_file_that_was_empty_when_it_was_opened_is_not_taken_for_plain_text() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, whole) in [("gz", gzip(&text())), ("zst", zstd::encode_all(&text()[..], 1).expect("memory"))] {
+            // As many bytes as are there when it is opened.
+            for begun in 0..6 {
+                let path = folder.path().join(format!("{begun}.{name}"));
+                std::fs::write(&path, &whole[..begun]).expect("written");
+                let (mut content, _) = Content::open(&path).expect("opened");
+                std::fs::write(&path, &whole).expect("written");
+                let beginning = content.beginning().expect("read");
+                assert!(content.is_compressed(), "{name} with {begun} bytes");
+                assert_eq!(beginning, text()[..HEAD_BYTES_MAX], "{name} with {begun} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_behind_a_gzip_stream() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = text();
+        let garbage = [&[0; 700][..], b"garbage"].concat();
+        for (name, behind, unread) in [
+            ("nothing", &[][..], 0),
+            ("zeros", &[0; 100_000][..], 0),
+            ("one zero", &[0], 0),
+            ("garbage", b"garbage behind it", 17),
+            ("zeros and garbage", &garbage, 7),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, [&gzip(&text)[..], behind].concat()).expect("written");
+            let (mut content, _) = Content::open(&path).expect("opened");
+            let mut buffer = vec![0; text.len() + 10];
+            let n = content.read_at(0, &mut buffer).expect(name);
+            assert_eq!(&buffer[..n], &text[..], "{name}");
+            assert_eq!(content.read_at(text.len() as u64, &mut buffer).expect(name), 0, "{name}");
+            assert!(!content.is_cut(), "{name}");
+            assert_eq!(content.garbage_bytes(), unread, "{name}");
+        }
+        let path = folder.path().join("members");
+        std::fs::write(&path, [gzip(b"one\n"), vec![0; 70_000], gzip(b"two\n")].concat()).expect("written");
+        let (mut content, _) = Content::open(&path).expect("opened");
+        let mut buffer = [0; 10];
+        let n = content.read_at(0, &mut buffer).expect("read");
+        assert_eq!(&buffer[..n], b"one\ntwo\n");
+        for begun in 1..3 {
+            std::fs::write(&path, [&gzip(b"one\n")[..], &gzip(b"two\n")[..begun]].concat()).expect("written");
+            let (mut content, _) = Content::open(&path).expect("opened");
+            let n = content.read_at(0, &mut buffer).expect("read");
+            assert_eq!((&buffer[..n], content.is_cut()), (&b"one\n"[..], true), "{begun}");
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_otherwise_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, begin) in [
+            ("bzip2", &b"BZh91AY&SY\x01\x02"[..]),
+            ("xz", b"\xfd7zXZ\0\0\x04"),
+            ("lz4", b"\x04\x22\x4d\x18\x64"),
+            ("compress", b"\x1f\x9d\x90\n"),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, begin).expect("written");
+            let error = Content::open(&path).err().expect(name);
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        let path = folder.path().join("text");
+        std::fs::write(&path, "BZh is how bzip2 begins\n").expect("written");
+        assert!(Content::open(&path).is_ok());
+    }
+}

@@ -1,0 +1,426 @@
+//! One source as it is read: from its position on, a chunk a turn, each record in a batch.
+//!
+//! A turn reads the bytes before the position once more and compares them with the newest mark. So the same read that
+//! brings new lines notices that the file was truncated and written anew, however long it is again.
+//!
+//! An unfinished last line and a last record that may go on in more lines ([`daytable_parse::Assembler`]) are left where
+//! they are, and read again with what follows them. A line or a record that is longer than a chunk is read in one piece
+//! up to the limit; a line that is longer than the limit is passed over, turn by turn, until its newline is found, and
+//! then becomes a record of what is kept. Until then the position stays at its start, so a kill in between changes
+//! nothing. What was learnt of the source moves with the position, and only with it.
+
+use super::content::Content;
+use super::counters::{BlockCounters, count};
+use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
+use super::options::TailOptions;
+use crate::batcher::Batcher;
+use crate::own_output;
+use crate::path_fields::PathFields;
+use crate::route::{self, Lane, Origin, Router};
+use daytable_model::path_text::PathText;
+use daytable_model::record::{Field, Record, Value};
+use daytable_model::time::Ticks;
+use daytable_model::window::Admission;
+use daytable_parse::{Assembler, Ending, Format, Learned, RawRecord, cut_record};
+use daytable_store::{Mark, SourceState};
+use memchr::{memchr, memrchr};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes that are read at once, the ones before the position included.
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
+
+/// A source, its open file, and what was found out while reading it.
+///
+/// There may be tens of thousands that nothing is written to: of those no more is kept than the state, which they share with
+/// whoever else knows them.
+pub(super) struct Cursor {
+    /// As it is to be committed with the records that were read.
+    pub(super) state: Arc<SourceState>,
+    /// Its file, while that is open.
+    pub(super) content: Option<Content>,
+    /// Offset up to which no newline was found of a line that is over the limit.
+    passed: Option<u64>,
+    /// Whether something was read since garbage was looked for.
+    has_advanced: bool,
+    /// How long a record waits that the last turn left at the end of the file because it may go on.
+    open: Option<Duration>,
+    /// None until a record asks for it.
+    reader: Option<Box<Reader>>,
+}
+
+/// What makes rows of the records of a source. All of it follows from the state and the configuration.
+struct Reader {
+    learned: Learned,
+    lanes: Lanes,
+    /// The path that its records name.
+    source: String,
+    /// By what instance and table are named, where that is not `source`: as it was before names were escaped, for the rows
+    /// that are there are called by it.
+    named_by: Option<Box<str>>,
+    /// The fields that this path gives to each record; none until the first record asked.
+    path_fields: Option<Vec<(String, String)>>,
+}
+
+/// What a turn needs from outside.
+pub(super) struct Desk<'a> {
+    pub(super) buffer: &'a mut Vec<u8>,
+    pub(super) router: &'a Router,
+    pub(super) batcher: &'a mut Batcher,
+    pub(super) options: &'a TailOptions,
+    pub(super) counters: &'a BlockCounters,
+    pub(super) host: &'a str,
+    pub(super) now: Ticks,
+    /// The newest time that a line gave and that its day took.
+    pub(super) newest: &'a mut Option<Ticks>,
+}
+
+/// How much of the end of a file a turn takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Neither a record that may go on nor an unfinished line.
+    Waits,
+    /// The record: it waited long enough for another line. But not if the file has more than `size` bytes by now.
+    Record {
+        /// Its size when it was found quiet.
+        size: u64,
+    },
+    /// All there is, for nothing more comes. But not of a compressed file that is cut: the rest may come yet.
+    Everything,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// There is nothing to read for now, but for what waits.
+    AtEnd,
+    /// There may be more.
+    More,
+    /// The bytes before the position are not those that were read.
+    Rewritten,
+}
+
+impl Cursor {
+    /// Of a source that goes on at its position.
+    pub(super) fn new(state: impl Into<Arc<SourceState>>, content: Option<Content>) -> Cursor {
+        Cursor { state: state.into(), content, passed: None, has_advanced: false, open: None, reader: None }
+    }
+
+    /// The state, to be changed.
+    pub(super) fn state_mut(&mut self) -> &mut SourceState {
+        Arc::make_mut(&mut self.state)
+    }
+
+    /// The state, of which whoever changes it makes a copy of its own, and what reads by it.
+    fn parts(&mut self) -> (&mut Arc<SourceState>, &mut Reader) {
+        let reader = self.reader.get_or_insert_with(|| Box::new(Reader::of(&self.state)));
+        (&mut self.state, reader)
+    }
+
+    /// Goes back to what is committed, or to where it was begun.
+    pub(super) fn rewind(&mut self, state: Arc<SourceState>) {
+        self.state = state;
+        self.has_advanced = false;
+        self.passed = None;
+        self.open = None;
+        self.reader = None;
+    }
+
+    /// Forgets where its records go, and what their path gives them: the configuration has other tables, another name for
+    /// the instance or other fields. Or nothing was read for a while, and nobody may ever ask again.
+    pub(super) fn forget_reader(&mut self) {
+        self.reader = None;
+    }
+
+    /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
+    pub(super) fn open(&self) -> Option<Duration> {
+        self.open
+    }
+
+    /// Reads a chunk and writes its records.
+    pub(super) fn turn(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
+        let turn = self.read_on(rest, desk)?;
+        if turn == Turn::AtEnd {
+            self.count_garbage(desk.counters);
+        }
+        Ok(turn)
+    }
+
+    /// Counts what lies behind a compressed content, with its last records: so a restart does not count it again.
+    fn count_garbage(&mut self, counters: &BlockCounters) {
+        let garbage = self.content.as_ref().map_or(0, Content::garbage_bytes);
+        if garbage == 0 || !std::mem::take(&mut self.has_advanced) {
+            return;
+        }
+        tracing::warn!(path = %self.state.path.escaped(), bytes = garbage, "trailing garbage behind a gzip file is not read");
+        self.state_mut().ledger.lost_bytes += garbage;
+        count(&counters.lost_bytes, garbage);
+    }
+
+    fn read_on(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
+        let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
+        let position = self.state.position;
+        let mark = self.state.marks.last().copied().filter(|mark| mark.position == position).unwrap_or_default();
+        let before = mark.length as usize;
+        // Of a file that nothing was read from, the first line is all that is known.
+        let proof = if position == 0 { self.state.head } else { mark };
+        let proven = proof.length as usize;
+
+        self.open = None;
+        desk.buffer.resize(CHUNK_BYTES, 0);
+        let mut n = content.read_at(position - u64::from(mark.length), desk.buffer)?;
+        if n < proven || proven > 0 && xxh3_64(&desk.buffer[..proven]) != proof.hash {
+            return Ok(Turn::Rewritten);
+        }
+        if let Some(passed) = self.passed {
+            return self.pass_over(passed, rest, desk);
+        }
+        let limit = desk.options.line_bytes_max;
+        loop {
+            let is_at_end = n < desk.buffer.len();
+            let is_cut = self.content.as_ref().is_some_and(Content::is_cut);
+            let end = position + (n - before) as u64;
+            let rest = match rest {
+                _ if !is_at_end || is_cut => Rest::Waits,
+                Rest::Record { size } if end > size => Rest::Waits,
+                rest => rest,
+            };
+            let buffer = std::mem::take(desk.buffer);
+            let used = self.records(&buffer[before..n], rest, desk);
+            // What a cut file has open waits for the rest of the file, however long.
+            self.open.take_if(|_| is_cut);
+            if used > 0 {
+                self.advance(used as u64, &buffer[..before + used], desk.counters);
+            }
+            *desk.buffer = buffer;
+            if used > 0 || is_at_end && n - before <= limit {
+                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+            }
+            if n - before > limit {
+                self.passed = Some(position + (n - before) as u64);
+                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+            }
+            // One line or record that is longer than a chunk: with one byte more than the limit it is known what it is.
+            desk.buffer.resize(before + limit + 1, 0);
+            let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
+            n += content.read_at(position + (n - before) as u64, &mut desk.buffer[n..])?;
+        }
+    }
+
+    /// Writes the records at the position, of which `data` follows. Gives how many bytes they take.
+    fn records(&mut self, data: &[u8], rest: Rest, desk: &mut Desk<'_>) -> usize {
+        if data.is_empty() {
+            return 0;
+        }
+        let whole = match rest {
+            Rest::Everything => data.len(),
+            _ => memrchr(b'\n', data).map_or(0, |newline| newline + 1),
+        };
+        let ending = if rest == Rest::Waits { Ending::Open } else { Ending::Closed };
+        let (reading, unfinished) = (&desk.options.reading, data.len() - whole);
+        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending)
+            .at_beginning(self.state.position == 0);
+        let (state, reader) = self.parts();
+        let mut next = records.next(&reader.learned, reading);
+        if next.is_some() {
+            let state = Arc::make_mut(state);
+            while let Some(record) = next {
+                reader.record(record, state, desk);
+                next = records.next(&reader.learned, reading);
+            }
+        }
+        self.open = records.open();
+        records.consumed()
+    }
+
+    /// Looks for the end of a line that is over the limit, from `passed` on.
+    fn pass_over(&mut self, passed: u64, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
+        let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
+        let n = content.read_at(passed, desk.buffer)?;
+        let is_at_end = n < desk.buffer.len();
+        let (end, next) = match memchr(b'\n', &desk.buffer[..n]) {
+            Some(newline) => (passed + newline as u64, passed + newline as u64 + 1),
+            None if rest == Rest::Everything && is_at_end && !content.is_cut() => {
+                (passed + n as u64, passed + n as u64)
+            }
+            None => {
+                self.passed = Some(passed + n as u64);
+                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+            }
+        };
+        let position = self.state.position;
+        // With the byte behind the limit it is known whether the limit is in the middle of a character.
+        let mut kept = vec![0; desk.options.line_bytes_max + 1];
+        let n = content.read_at(position, &mut kept)?;
+        let mut before = [0; MARK_BYTES_MAX];
+        let start = next.saturating_sub(MARK_BYTES_MAX as u64);
+        let marked = content.read_at(start, &mut before)?;
+        if n < kept.len() || start + (marked as u64) < next {
+            return Ok(Turn::Rewritten);
+        }
+        let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
+        let (limit, reading) = (desk.options.line_bytes_max, &desk.options.reading);
+        let (state, reader) = self.parts();
+        let record = cut_record(&kept, limit, cut, &reader.learned, reading);
+        let record = if position == 0 { record.at_beginning() } else { record };
+        reader.record(record, Arc::make_mut(state), desk);
+        let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
+        self.advance(next - position, window, desk.counters);
+        self.passed = None;
+        Ok(Turn::More)
+    }
+
+    fn advance(&mut self, by: u64, window: &[u8], counters: &BlockCounters) {
+        let (state, reader) = self.parts();
+        let state = Arc::make_mut(state);
+        state.position += by;
+        state.ledger.bytes += by;
+        state.learned = reader.learned.save();
+        note_marks(&mut state.marks, state.position, window);
+        self.has_advanced = true;
+        count(&counters.bytes, by);
+    }
+
+    /// Passes over all lines that are complete, without reading them; tells how many bytes that are.
+    pub(super) fn skip_to_end(&mut self, size: u64) -> io::Result<u64> {
+        let Some(content) = &mut self.content else { return Ok(0) };
+        let Some(end) = last_newline_end(content, size)? else { return Ok(0) };
+        let skipped = end.saturating_sub(self.state.position);
+        if skipped > 0 {
+            self.go_to(end)?;
+            self.state_mut().ledger.skipped_bytes += skipped;
+        }
+        Ok(skipped)
+    }
+
+    /// Moves to a position without reading what lies before it. Marks beyond it are forgotten.
+    pub(super) fn go_to(&mut self, position: u64) -> io::Result<()> {
+        let Some(content) = &mut self.content else { return Ok(()) };
+        let mut before = [0; MARK_BYTES_MAX];
+        let start = position.saturating_sub(MARK_BYTES_MAX as u64);
+        let length = usize::try_from(position - start).unwrap_or(MARK_BYTES_MAX);
+        let n = content.read_at(start, &mut before[..length])?;
+        if n < length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let state = self.state_mut();
+        state.ledger.returned_bytes += state.position.saturating_sub(position);
+        let marks = &mut state.marks;
+        marks.retain(|mark: &Mark| mark.position < position);
+        if position > 0 {
+            marks.push(mark_at(position, &before[..length]));
+        }
+        state.position = position;
+        self.passed = None;
+        Ok(())
+    }
+
+    /// How many bytes of a file of `size` bytes are not read yet.
+    pub(super) fn unread(&self, size: u64) -> u64 {
+        size.saturating_sub(self.state.position)
+    }
+}
+
+impl Reader {
+    /// Of a source that nothing was read from in this run, or for a second.
+    fn of(state: &SourceState) -> Reader {
+        let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
+        Reader {
+            learned: Learned::restore(&state.learned),
+            lanes: Lanes::default(),
+            named_by: (text != lossy).then(|| lossy.into()),
+            source: text.into_owned(),
+            path_fields: None,
+        }
+    }
+
+    fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, desk: &mut Desk<'_>) {
+        let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
+        let (mut record, format) = (parsed.record, parsed.format);
+        if format == Format::Syslog && own_output::is_record(&record) {
+            state.ledger.own_records += 1;
+            return own_output::pass_over(&self.source);
+        }
+        let ledger = &mut state.ledger;
+        ledger.records += 1;
+        count(&desk.counters.records, 1);
+        count(desk.counters.of_format(format), 1);
+        if raw.is_invalid {
+            ledger.invalid_utf8_records += 1;
+            count(&desk.counters.invalid_utf8, 1);
+        }
+        if raw.cut > 0 {
+            ledger.truncated_records += 1;
+            ledger.truncated_bytes += raw.cut as u64;
+            count(&desk.counters.truncated, 1);
+            record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
+        }
+        if let Some(pattern) = &desk.options.fields_from_path {
+            let fields = self.path_fields.get_or_insert_with(|| fields_of(pattern, &self.source));
+            // In front: whoever asks for a field by its name is given the path's, which no line can forge.
+            let fields = fields
+                .iter()
+                .map(|(name, value)| Field { name: name.as_str().into(), value: Value::String(value.as_str().into()) });
+            record.fields.splice(0..0, fields);
+        }
+        // Only a time that a line gave is handed on: a file without any has the time of arrival in each record.
+        let time = record.time.or(state.last_time).unwrap_or(desk.now);
+        state.last_time = record.time.or(state.last_time);
+        let position = state.position + raw.start as u64;
+        let origin = Origin { identity: state.identity, position, source: &self.source, tenant: None };
+        let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), desk);
+        let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
+        if admission != Admission::Own {
+            desk.counters.misplace(lane.table(), admission);
+        }
+        // One line from the year 9999 must not vouch for any clock.
+        if admission != Admission::Early {
+            *desk.newest = record.time.max(*desk.newest);
+        }
+    }
+}
+
+/// What the path of a file gives to its records.
+fn fields_of(pattern: &PathFields, path: &str) -> Vec<(String, String)> {
+    pattern.of(path).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The offset behind the last newline of a plain file of `size` bytes; none where there is none in its last 2 MiB and
+/// a chunk.
+pub(super) fn last_newline_end(content: &mut Content, size: u64) -> io::Result<Option<u64>> {
+    let mut end = size;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while end > 0 && size - end <= LINE_BYTES_LIMIT {
+        let start = end.saturating_sub(CHUNK_BYTES as u64);
+        let length = usize::try_from(end - start).unwrap_or(CHUNK_BYTES);
+        let n = content.read_at(start, &mut chunk[..length])?;
+        if let Some(newline) = memrchr(b'\n', &chunk[..n]) {
+            return Ok(Some(start + newline as u64 + 1));
+        }
+        end = start;
+    }
+    Ok(None)
+}
+
+/// What `line_bytes_max` may be at most.
+const LINE_BYTES_LIMIT: u64 = 2 << 20;
+
+/// The lanes of a source's instances.
+#[derive(Default)]
+struct Lanes {
+    /// The one of every record, where no field names the instance.
+    fixed: Option<Lane>,
+    by_name: route::Lanes,
+}
+
+impl Lanes {
+    fn of(&mut self, record: &Record<'_>, source: &str, desk: &Desk<'_>) -> &mut Lane {
+        let instance = || desk.options.instance.render(desk.host, source, |name| record.text(name));
+        if desk.options.instance.is_fixed() {
+            return self.fixed.get_or_insert_with(|| desk.router.lane(&instance(), source));
+        }
+        self.by_name.of(desk.router, &instance(), source)
+    }
+}

@@ -1,0 +1,292 @@
+//! Which files there are: folders are listed once, and again when they change.
+//!
+//! A folder's own time of change is looked at twice a second, whatever events say, and all folders are listed every
+//! ten seconds, as some file systems keep no such times. A symbolic link to a file is a file; one to a folder is not
+//! followed, except in the part of a pattern that is no pattern: so there are no loops.
+
+use super::hints::{FolderEvents, Heard, Hints};
+use super::names::homes_of;
+use super::options::Pace;
+use super::patterns::Patterns;
+use daytable_model::path_text::PathText;
+use daytable_model::time::{self, Ticks};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A path that a block follows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    /// The first block that follows it, by its number.
+    pub(super) block: usize,
+}
+
+/// The files of folders that changed.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Those that a block follows, in the order of their paths.
+    pub(super) found: Vec<Found>,
+    /// Others with names that rotation makes.
+    pub(super) rotated: Vec<PathBuf>,
+    /// The folders themselves, but for a walk through all.
+    pub(super) folders: Vec<PathBuf>,
+}
+
+/// The folders that are listed, and when they changed.
+pub(super) struct Discovery {
+    patterns: Vec<Patterns>,
+    events: FolderEvents,
+    folders: HashMap<PathBuf, Folder>,
+    looked: Option<Instant>,
+    walked: Option<Instant>,
+    /// When the first folder was listed.
+    began: Option<Ticks>,
+    errors: u64,
+}
+
+struct Folder {
+    /// The inodes of files with names that rotation makes that were there when it was listed first, as far as they are still.
+    /// None of them where the folder itself came later. Not known before it can be listed.
+    old: Option<HashSet<u64>>,
+    modified: Option<(i64, i64)>,
+    /// When it was listed. Changes within the clock's grain behind its time of change may have been missed.
+    listed: Instant,
+    is_settled: bool,
+    failed: Option<io::ErrorKind>,
+}
+
+/// A second change this soon after the first may have left the folder's time as it was.
+const TIME_GRAIN: Duration = Duration::from_millis(50);
+
+impl Discovery {
+    /// Nothing is listed yet. `hints` hear of the folders' events, where they are wanted.
+    pub(super) fn new(patterns: Vec<Patterns>, hints: Option<&Hints>) -> Discovery {
+        let events = FolderEvents::new(hints);
+        Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, began: None, errors: 0 }
+    }
+
+    /// The first block that follows a path.
+    pub(super) fn block_of(&self, path: &Path) -> Option<usize> {
+        self.patterns.iter().position(|patterns| patterns.take(path))
+    }
+
+    /// Whether a block follows a path.
+    pub(super) fn follows(&self, block: usize, path: &Path) -> bool {
+        self.patterns.get(block).is_some_and(|patterns| patterns.take(path))
+    }
+
+    /// Since when the folder of a file is watched; none where the file was there before.
+    pub(super) fn watched_since(&self, path: &Path, inode: u64) -> Option<Ticks> {
+        let folder = self.folders.get(path.parent()?)?;
+        let is_new = folder.old.as_ref().is_some_and(|old| !old.contains(&inode));
+        self.began.filter(|_| is_new)
+    }
+
+    /// Failures to list a folder so far.
+    pub(super) fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// Whether it is time to [look](Discovery::look).
+    pub(super) fn is_due(&self, now: Instant, pace: &Pace) -> bool {
+        self.looked.is_none_or(|looked| now.duration_since(looked) >= pace.folders)
+    }
+
+    /// It is time now.
+    pub(super) fn hurry(&mut self) {
+        self.looked = None;
+    }
+
+    /// The files of each folder that changed since; all of them the first time, and every `pace.rescan`.
+    pub(super) fn look(&mut self, heard: &Heard, now: Instant, pace: &Pace) -> Listed {
+        let is_walk = self.walked.is_none_or(|walked| now.duration_since(walked) >= pace.rescan);
+        let is_poll = self.is_due(now, pace);
+        let began = self.began.unwrap_or_else(time::now);
+        let (mut found, mut changed) = (BTreeMap::new(), Vec::new());
+        if is_walk || heard.is_all {
+            self.walked = Some(now);
+            self.looked = Some(now);
+            let roots: Vec<PathBuf> = self.patterns.iter().flat_map(|patterns| patterns.roots.clone()).collect();
+            for root in roots {
+                self.list(&root, true, now, &mut found);
+            }
+        } else {
+            changed = if is_poll {
+                self.looked = Some(now);
+                self.folders
+                    .iter()
+                    .filter(|(path, folder)| folder.has_changed(path))
+                    .map(|(path, _)| path.clone())
+                    .collect()
+            } else {
+                heard.folders.iter().filter(|folder| self.folders.contains_key(*folder)).cloned().collect()
+            };
+            for folder in &changed {
+                self.list(folder, false, now, &mut found);
+            }
+        }
+        self.began = Some(began);
+        let mut listed = Listed { folders: changed, ..Listed::default() };
+        for (path, block) in found {
+            match block {
+                Some(block) => listed.found.push(Found { path, block }),
+                None => listed.rotated.push(path),
+            }
+        }
+        listed
+    }
+
+    /// Lists a folder, and those below it: the ones that are new, or all.
+    fn list(&mut self, path: &Path, is_walk: bool, now: Instant, found: &mut BTreeMap<PathBuf, Option<usize>>) {
+        let mut left = vec![path.to_path_buf()];
+        while let Some(path) = left.pop() {
+            if self.folders.get(&path).is_some_and(|folder| is_walk && folder.listed == now) {
+                continue;
+            }
+            let modified = modified(&path);
+            match std::fs::read_dir(&path) {
+                Ok(entries) => {
+                    let mut rotated = HashSet::new();
+                    for entry in entries.flatten() {
+                        let Ok(kind) = entry.file_type() else { continue };
+                        let path = entry.path();
+                        if kind.is_dir() {
+                            let is_wanted = self.patterns.iter().any(|patterns| patterns.may_be_below(&path));
+                            if is_wanted && (is_walk || !self.folders.contains_key(&path)) {
+                                left.push(path);
+                            }
+                        } else if let block @ Some(_) = self.block_of(&path) {
+                            found.insert(path, block);
+                        } else if !homes_of(&entry.file_name()).is_empty() {
+                            rotated.insert(entry.ino());
+                            found.insert(path, None);
+                        }
+                    }
+                    let old = self.old(&path, rotated);
+                    self.listed(path, modified, None, now, Some(old));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !self.is_root(&path) => {
+                    self.events.unwatch(&path);
+                    self.folders.remove(&path);
+                }
+                Err(error) => {
+                    self.errors += 1;
+                    let before = self.folders.get_mut(&path).and_then(|folder| folder.old.take());
+                    // What is in a folder that is not there yet comes later.
+                    let old = before.or_else(|| (error.kind() == io::ErrorKind::NotFound).then(HashSet::new));
+                    self.listed(path, modified, Some(error), now, old);
+                }
+            }
+        }
+    }
+
+    fn is_root(&self, path: &Path) -> bool {
+        self.patterns.iter().any(|patterns| patterns.roots.iter().any(|root| root == path))
+    }
+
+    /// Which of the `rotated` files of a folder were there when it was watched first.
+    fn old(&mut self, path: &Path, rotated: HashSet<u64>) -> HashSet<u64> {
+        let is_first_look = self.began.is_none();
+        match self.folders.get_mut(path).map(|folder| folder.old.take()) {
+            Some(Some(mut old)) => {
+                old.retain(|inode| rotated.contains(inode));
+                old
+            }
+            Some(None) => rotated,
+            None if is_first_look => rotated,
+            None => HashSet::new(),
+        }
+    }
+
+    fn listed(
+        &mut self,
+        path: PathBuf,
+        modified: Option<(i64, i64)>,
+        error: Option<io::Error>,
+        now: Instant,
+        old: Option<HashSet<u64>>,
+    ) {
+        let failed = error.as_ref().map(io::Error::kind);
+        let before = self.folders.get(&path);
+        // It is watched once it is there, and again when it came back.
+        if failed.is_none() && before.is_none_or(|before| before.failed.is_some()) {
+            self.events.watch(&path);
+        }
+        if let Some(error) = error.filter(|_| before.is_none_or(|before| before.failed != failed)) {
+            tracing::warn!(folder = %path.escaped(), %error, "cannot list folder");
+        }
+        let is_settled = before.is_some_and(|before| before.modified == modified);
+        self.folders.insert(path, Folder { old, modified, listed: now, is_settled, failed });
+    }
+}
+
+impl Folder {
+    fn has_changed(&self, path: &Path) -> bool {
+        !self.is_settled && self.listed.elapsed() >= TIME_GRAIN || modified(path) != self.modified
+    }
+}
+
+fn modified(path: &Path) -> Option<(i64, i64)> {
+    std::fs::metadata(path).ok().map(|metadata| (metadata.mtime(), metadata.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::TailOptions;
+    use super::*;
+    use std::fs;
+
+    fn discovery(include: &Path) -> Discovery {
+        let options = TailOptions::new("t", vec![include.to_string_lossy().into_owned()]);
+        Discovery::new(vec![Patterns::new(&options).expect("patterns")], None)
+    }
+
+    #[test]
+    fn only_folders_that_changed_are_listed_again() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| root.path().join(name);
+        fs::create_dir_all(path("a/b")).expect("created");
+        fs::create_dir(path("c")).expect("created");
+        for file in ["a/one.log", "a/b/two.log", "c/three.log", "a/four.txt"] {
+            fs::write(path(file), "").expect("written");
+        }
+        let mut discovery = discovery(&path("**/*.log"));
+        let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
+        let mut look = || -> Vec<PathBuf> {
+            discovery.look(&Heard::default(), Instant::now(), &pace).found.into_iter().map(|found| found.path).collect()
+        };
+        assert_eq!(look(), [path("a/b/two.log"), path("a/one.log"), path("c/three.log")]);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !look().is_empty() {
+            assert!(Instant::now() < deadline, "folders never settle");
+        }
+        // Until the folders' times are surely others.
+        while look().is_empty() {
+            assert!(Instant::now() < deadline, "a change is never seen");
+            fs::write(path("a/new.log"), "").expect("written");
+            fs::remove_file(path("a/new.log")).expect("removed");
+        }
+        fs::create_dir_all(path("d/e")).expect("created");
+        fs::write(path("d/e/five.log"), "").expect("written");
+        while !look().contains(&path("d/e/five.log")) {
+            assert!(Instant::now() < deadline, "a new folder is never seen");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_comes_later_is_found_and_loops_are_none() {
+        let root = tempfile::tempdir().expect("a folder");
+        let late = root.path().join("late");
+        let mut discovery = discovery(&late.join("**/*.log"));
+        let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
+        assert!(discovery.look(&Heard::default(), Instant::now(), &pace).found.is_empty());
+        fs::create_dir(&late).expect("created");
+        std::os::unix::fs::symlink(&late, late.join("loop")).expect("linked");
+        fs::write(late.join("a.log"), "").expect("written");
+        let found = discovery.look(&Heard::default(), Instant::now(), &pace).found;
+        assert_eq!(found.into_iter().map(|found| found.path).collect::<Vec<_>>(), [late.join("a.log")]);
+    }
+}

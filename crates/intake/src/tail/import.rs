@@ -1,0 +1,260 @@
+//! Files that are read once, from their start to their end, plain or compressed.
+//!
+//! They are told apart like files that are followed: the same file again, or a copy of it beside it under a name made
+//! from its own, plain or compressed, gives nothing twice; one that has grown gives what is new. An unfinished last line
+//! is a record, as nobody waits for the rest of it.
+
+use super::content::{Content, Facts, is_utf16};
+use super::counters::BlockCounters;
+use super::cursor::{Cursor, Desk, Rest, Turn};
+use super::identity::{Likeness, head_of, mark_at};
+use super::known::Known;
+use super::names::{is_made_from, is_next_of};
+use super::options::TailOptions;
+use super::search::compare;
+use crate::batcher::Batcher;
+use crate::route::Router;
+use daytable_model::path_text::PathText;
+use daytable_model::time::Ticks;
+use daytable_store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Bytes of rows that are handed over at once.
+const SUBMISSION_BYTES: usize = 4 << 20;
+
+/// How far an import is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// Files that are done, and how many there are.
+    pub files: usize,
+    /// See `files`.
+    pub files_total: usize,
+    /// Bytes on the disk that were read or passed over as known, and how many there are.
+    pub bytes: u64,
+    /// See `bytes`.
+    pub bytes_total: u64,
+    /// New records.
+    pub records: u64,
+}
+
+/// What an import came to.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// How far it came; all of it is on disk.
+    pub progress: Progress,
+    /// Files that could not be read to their end. What was read of them is kept, and goes on when they are imported again.
+    pub failed: Vec<(PathBuf, io::Error)>,
+}
+
+impl Imported {
+    /// How far it came, or the first file that could not be read; the others were.
+    pub fn complete(mut self) -> Result<Progress, ImportError> {
+        if self.failed.is_empty() {
+            return Ok(self.progress);
+        }
+        let (path, source) = self.failed.swap_remove(0);
+        Err(ImportError::Read { path, source })
+    }
+}
+
+/// Why an import ended before its time. What is on disk stays; the same import again goes on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// A commit failed, as on a full disk, or the store closed.
+    #[error("the store did not take the records: {0}")]
+    Refused(#[from] Refused),
+    /// A file could not be read to its end.
+    #[error("failed to read {}: {source}", .path.escaped())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Reads files to their end and waits until all of it is on disk. `options` says how lines are read; its patterns are
+/// not used. `progress` is called after each chunk.
+pub fn import(
+    paths: &[PathBuf],
+    options: &TailOptions,
+    router: &Router,
+    host: &str,
+    intake: &Intake,
+    mut progress: impl FnMut(Progress),
+) -> Result<Imported, ImportError> {
+    let (epoch, sources) = intake.sources();
+    let (told, results) = channel();
+    let size = |path: &PathBuf| Facts::at(path).ok().flatten().map_or(0, |facts| facts.size);
+    let mut import = Import {
+        options,
+        router,
+        host,
+        intake,
+        epoch,
+        known: Known::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import)),
+        batcher: Batcher::default(),
+        newest: None,
+        buffer: Vec::new(),
+        counters: BlockCounters::default(),
+        told,
+        waiting: 0,
+        results,
+        progress: Progress {
+            files_total: paths.len(),
+            bytes_total: paths.iter().map(size).sum(),
+            ..Progress::default()
+        },
+    };
+    let mut failed = Vec::new();
+    for path in paths {
+        match import.file(path, &mut progress) {
+            Ok(()) => {}
+            Err(Interrupted::Read(error)) => failed.push((path.clone(), error)),
+            Err(Interrupted::Store(refused)) => return Err(refused.into()),
+        }
+        import.progress.files += 1;
+        progress(import.progress);
+    }
+    import.wait()?;
+    Ok(Imported { progress: import.progress, failed })
+}
+
+struct Import<'a> {
+    options: &'a TailOptions,
+    router: &'a Router,
+    host: &'a str,
+    intake: &'a Intake,
+    epoch: u64,
+    known: Known,
+    batcher: Batcher,
+    newest: Option<Ticks>,
+    buffer: Vec<u8>,
+    counters: BlockCounters,
+    told: Sender<bool>,
+    results: Receiver<bool>,
+    /// Submissions whose end is not known.
+    waiting: usize,
+    progress: Progress,
+}
+
+enum Interrupted {
+    Read(io::Error),
+    Store(Refused),
+}
+
+impl From<io::Error> for Interrupted {
+    fn from(error: io::Error) -> Interrupted {
+        Interrupted::Read(error)
+    }
+}
+
+impl From<Refused> for Interrupted {
+    fn from(refused: Refused) -> Interrupted {
+        Interrupted::Store(refused)
+    }
+}
+
+impl Import<'_> {
+    fn file(&mut self, path: &Path, progress: &mut impl FnMut(Progress)) -> Result<(), Interrupted> {
+        let path = std::path::absolute(path)?;
+        let (mut content, facts) = Content::open(&path)?;
+        let Some(state) = self.source(&path, &mut content, &facts)? else { return Ok(()) };
+        let (before, records) = (self.progress.bytes, self.progress.records);
+        let known_records = state.ledger.records;
+        let mut cursor = Cursor::new(state, Some(content));
+        let result = loop {
+            let mut desk = Desk {
+                buffer: &mut self.buffer,
+                router: self.router,
+                batcher: &mut self.batcher,
+                options: self.options,
+                counters: &self.counters,
+                host: self.host,
+                now: daytable_model::time::now(),
+                newest: &mut self.newest,
+            };
+            let turn = cursor.turn(Rest::Everything, &mut desk);
+            let position = cursor.state.position;
+            self.progress.records = records + cursor.state.ledger.records - known_records;
+            self.progress.bytes = before + cursor.content.as_ref().map_or(0, |content| content.bytes_before(position));
+            progress(self.progress);
+            match turn {
+                Ok(Turn::More) if self.batcher.bytes() >= SUBMISSION_BYTES => self.hand_over(&cursor.state)?,
+                Ok(Turn::More) => {}
+                Ok(Turn::AtEnd) if cursor.content.as_ref().is_some_and(Content::is_cut) => {
+                    break Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends before what it holds does"));
+                }
+                Ok(Turn::AtEnd) => {
+                    cursor.state_mut().status = SourceStatus::Ended;
+                    break Ok(());
+                }
+                Ok(Turn::Rewritten) => break Err(io::Error::other("it was written anew while it was read")),
+                Err(error) => break Err(error),
+            }
+        };
+        self.progress.bytes = before + facts.size;
+        self.hand_over(&cursor.state)?;
+        self.known.put(cursor.state);
+        Ok(result?)
+    }
+
+    /// The source that a file continues, or a new one; none for an empty file.
+    fn source(&self, path: &Path, content: &mut Content, facts: &Facts) -> io::Result<Option<SourceState>> {
+        let beginning = content.beginning()?;
+        let Some(head) = head_of(&beginning, true) else { return Ok(None) };
+        if is_utf16(head) {
+            let what = "it is UTF-16, which is not read: convert it with `iconv -f UTF-16 -t UTF-8`";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, what));
+        }
+        let head_mark = mark_at(head.len() as u64, head);
+        let same_file = self.known.of_file(facts.device, facts.inode);
+        let beside = self.known.of_head(head_mark.hash).into_iter().filter(|identity| self.is_beside(*identity, path));
+        for identity in same_file.into_iter().chain(beside) {
+            let Some(state) = self.known.source(identity) else { continue };
+            if compare(content, state)? == Likeness::Same {
+                let state = SourceState { device: facts.device, inode: facts.inode, ..SourceState::clone(state) };
+                return Ok(Some(state));
+            }
+        }
+        let path = path.to_path_buf();
+        Ok(Some(self.known.begin(SourceKind::Import, &self.options.name, path, facts, head)))
+    }
+
+    fn is_beside(&self, identity: u64, path: &Path) -> bool {
+        let Some(state) = self.known.source(identity) else { return false };
+        let (old, name) = (state.path.file_name().unwrap_or_default(), path.file_name().unwrap_or_default());
+        let is_of_name = old == name || is_made_from(old, name) || is_made_from(name, old) || is_next_of(old, name);
+        state.path.parent() == path.parent() && is_of_name
+    }
+
+    fn hand_over(&mut self, state: &SourceState) -> Result<(), Refused> {
+        let state = SourceState { seen: daytable_model::time::now(), ..state.clone() };
+        let told = self.told.clone();
+        let done = Done::new(move |is_committed| {
+            // Nobody listens any more when the import was given up.
+            let _ = told.send(is_committed);
+        });
+        let (batches, epoch) = (self.batcher.take(), self.epoch);
+        let (advances, newest) = (vec![state.into()], self.newest.take());
+        self.intake.submit(Submission { batches, advances, newest, epoch, done, ..Submission::default() })?;
+        self.waiting += 1;
+        Ok(())
+    }
+
+    /// Waits until all that was handed over is on disk.
+    fn wait(&mut self) -> Result<(), Refused> {
+        while self.waiting > 0 {
+            match self.results.recv() {
+                Ok(true) => self.waiting -= 1,
+                Ok(false) => return Err(Refused::Stale),
+                Err(_) => return Err(Refused::Closed),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! The sources that are known but not followed now: those of earlier runs, and those that have ended.
+//!
+//! They are kept so that a file which turns up again, under whatever name, is not read twice.
+
+use super::content::Facts;
+use super::identity::{identity_of, mark_at};
+use daytable_store::{SourceKind, SourceState};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Every source that is known, by identity, by its file, its first line and its path. Of those that are followed, the
+/// position and what follows from it are those of the last submission.
+///
+/// There may be tens of thousands, so a state is shared with whoever else keeps it, and an index costs a few words.
+#[derive(Default)]
+pub(super) struct Known {
+    sources: HashMap<u64, Arc<SourceState>>,
+    by_file: BTreeSet<(u64, u64, u64)>,
+    by_head: BTreeSet<(u64, u64)>,
+    /// By the hash of the path: who looks one up compares.
+    by_path: BTreeSet<(u64, u64)>,
+    hasher: RandomState,
+}
+
+/// The inode of a source whose file was truncated or removed: no file has it.
+pub(super) const NO_INODE: u64 = 0;
+
+impl Known {
+    /// What is committed.
+    pub(super) fn new(sources: impl IntoIterator<Item = Arc<SourceState>>) -> Known {
+        let mut known = Known::default();
+        sources.into_iter().for_each(|state| known.put(state));
+        known
+    }
+
+    /// Adds a source, or replaces what was known of it.
+    pub(super) fn put(&mut self, state: impl Into<Arc<SourceState>>) {
+        let state = state.into();
+        let identity = state.identity;
+        let is_found_alike = |old: &SourceState| {
+            (old.device, old.inode, old.head.hash, &old.path)
+                == (state.device, state.inode, state.head.hash, &state.path)
+        };
+        match self.sources.insert(identity, state.clone()) {
+            Some(old) if is_found_alike(&old) => return,
+            Some(old) => {
+                let path = self.hasher.hash_one(&old.path);
+                self.by_file.remove(&(old.device, old.inode, identity));
+                self.by_head.remove(&(old.head.hash, identity));
+                self.by_path.remove(&(path, identity));
+            }
+            None => {}
+        }
+        self.by_file.insert((state.device, state.inode, identity));
+        self.by_head.insert((state.head.hash, identity));
+        self.by_path.insert((self.hasher.hash_one(&state.path), identity));
+    }
+
+    /// A source by its identity.
+    pub(super) fn source(&self, identity: u64) -> Option<&Arc<SourceState>> {
+        self.sources.get(&identity)
+    }
+
+    /// Every source.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Arc<SourceState>> {
+        self.sources.values()
+    }
+
+    /// The sources whose file had this device and inode.
+    pub(super) fn of_file(&self, device: u64, inode: u64) -> Vec<u64> {
+        let found = self.by_file.range((device, inode, 0)..=(device, inode, u64::MAX));
+        found.map(|(.., identity)| *identity).collect()
+    }
+
+    /// The sources that begin with a line of this hash.
+    pub(super) fn of_head(&self, hash: u64) -> Vec<u64> {
+        self.by_head.range((hash, 0)..=(hash, u64::MAX)).map(|(_, identity)| *identity).collect()
+    }
+
+    /// The sources that were at this path first.
+    pub(super) fn of_path(&self, path: &Path) -> Vec<u64> {
+        let hash = self.hasher.hash_one(path);
+        let found = self.by_path.range((hash, 0)..=(hash, u64::MAX)).map(|(_, identity)| *identity);
+        found.filter(|identity| self.source(*identity).is_some_and(|state| state.path == path)).collect()
+    }
+
+    /// A new source of the file that was at `path` first, from its beginning on.
+    pub(super) fn begin(
+        &self,
+        kind: SourceKind,
+        block: &str,
+        path: PathBuf,
+        facts: &Facts,
+        head: &[u8],
+    ) -> SourceState {
+        let (generation, identity) = self.next_identity(facts.device, facts.inode, head);
+        SourceState {
+            device: facts.device,
+            inode: facts.inode,
+            generation,
+            head: mark_at(head.len() as u64, head),
+            ..SourceState::new(identity, kind, block.to_owned(), path)
+        }
+    }
+
+    /// The generation and identity of a new source: the first that no known one has.
+    fn next_identity(&self, device: u64, inode: u64, head: &[u8]) -> (u32, u64) {
+        let identities = (0..=u32::MAX).map(|generation| (generation, identity_of(device, inode, generation, head)));
+        let mut free = identities.filter(|(_, identity)| !self.sources.contains_key(identity));
+        free.next().unwrap_or_default()
+    }
+}

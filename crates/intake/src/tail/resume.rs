@@ -1,0 +1,121 @@
+//! The sources of earlier runs: where their files are now, whatever was done to them meanwhile.
+//!
+//! A file that was renamed is found by its inode, one that was copied and truncated, or compressed, by its bytes. One
+//! that lost its tail in a power cut goes on where it still fits.
+
+use super::content::Facts;
+use super::cursor::{Cursor, last_newline_end};
+use super::follower::{Follower, is_gone};
+use super::identity::{Likeness, resume_after_loss};
+use super::known::NO_INODE;
+use super::parked::Why;
+use super::search::{Candidate, compare, renamed};
+use crate::own_output;
+use daytable_model::path_text::PathText;
+use daytable_store::{SourceState, SourceStatus};
+use std::io;
+use std::path::PathBuf;
+
+/// How often a file is looked for that is renamed between being found and being opened.
+const LOOKS_MAX: usize = 4;
+
+impl Follower {
+    /// Finds the files of the sources that were followed before, whatever became of them meanwhile.
+    pub(super) fn resume_all(&mut self) {
+        let mut open: Vec<SourceState> = self
+            .known
+            .sources()
+            .filter(|state| state.status != SourceStatus::Ended && self.files.file(state.identity).is_none())
+            .map(|state| SourceState::clone(state))
+            .collect();
+        // Those whose own file is as it was take it before others look for a copy of theirs.
+        open.sort_by_key(|state| (!self.is_in_place(state), state.identity));
+        for state in open {
+            self.resume(state);
+        }
+    }
+
+    fn is_in_place(&self, state: &SourceState) -> bool {
+        let facts = Facts::at(&state.path).ok().flatten();
+        facts.is_some_and(|facts| (facts.device, facts.inode) == (state.device, state.inode))
+    }
+
+    pub(super) fn resume(&mut self, mut state: SourceState) {
+        let Some(block) = self.block_of_source(&state) else { return };
+        let own = Facts::at(&state.path).ok().flatten();
+        let own = own.filter(|facts| (facts.device, facts.inode) == (state.device, state.inode));
+        if let Some(facts) = own.filter(|facts| own_output::is_output(facts.device, facts.inode)) {
+            return self.park(state.path.clone(), block, facts, Why::Own, None);
+        }
+        let mut left = None;
+        for _ in 0..LOOKS_MAX {
+            let Some(path) = place_of(&state) else { break };
+            let opened = self.files.open_at(&path).and_then(|(mut content, facts)| {
+                let likeness = compare(&mut content, &state)?;
+                Ok((content, facts, likeness))
+            });
+            match opened {
+                // It was renamed since it was found there, and another one has its name.
+                Ok((_, facts, _)) if (facts.device, facts.inode) != (state.device, state.inode) => {}
+                Ok((content, facts, Likeness::Same)) if self.files.of_file(&facts).is_none() => {
+                    return self.follow(state, block, path, content, facts);
+                }
+                Ok((content, facts, likeness)) => {
+                    left = Some((path, content, facts, likeness));
+                    break;
+                }
+                Err(error) if is_gone(&error) => {}
+                // It is tried again when the path is found again.
+                Err(error) => return self.park(path, block, Facts::default(), Why::Failed(error.kind()), Some(error)),
+            }
+        }
+        if let Some(Candidate { path, content, facts }) = self.copy_of(&state, &state.path) {
+            return self.follow(state, block, path, content, facts);
+        }
+        let was_rewritten = left.is_some();
+        if let Some((path, content, facts, likeness)) = left.filter(|(_, content, ..)| !content.is_compressed()) {
+            let mut cursor = Cursor::new(state.clone(), Some(content));
+            match go_on_after_loss(&mut cursor, likeness, &facts) {
+                Ok(true) => {
+                    tracing::warn!(path = %path.escaped(), position = cursor.state.position, "file lost its tail");
+                    return self.follow_cursor(cursor, block, path, facts);
+                }
+                Ok(false) => {}
+                Err(error) => tracing::warn!(path = %path.escaped(), %error, "cannot read file"),
+            }
+        }
+        tracing::debug!(path = %state.path.escaped(), "file of an earlier run is gone");
+        state.status = SourceStatus::Ended;
+        if was_rewritten {
+            state.inode = NO_INODE;
+        }
+        self.known.put(state.clone());
+        self.loose.push(state);
+    }
+
+    /// The block that a source belongs to: the one it had, if that still follows the path where it was first, else the
+    /// first that does. None where the configuration leaves it out now.
+    pub(super) fn block_of_source(&self, state: &SourceState) -> Option<usize> {
+        let named = self.blocks.iter().position(|block| block.name == state.block);
+        let named = named.filter(|block| self.discovery.follows(*block, &state.path));
+        named.or_else(|| self.discovery.block_of(&state.path))
+    }
+}
+
+/// Where a source's own file is now, by its device and inode.
+fn place_of(state: &SourceState) -> Option<PathBuf> {
+    let own = Facts::at(&state.path).ok().flatten();
+    match own.filter(|facts| (facts.device, facts.inode) == (state.device, state.inode)) {
+        Some(_) => Some(state.path.clone()),
+        None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
+    }
+}
+
+/// Finds where a file goes on that lost its tail; false where it is another file.
+fn go_on_after_loss(cursor: &mut Cursor, likeness: Likeness, facts: &Facts) -> io::Result<bool> {
+    let Some(content) = &mut cursor.content else { return Ok(false) };
+    let end = last_newline_end(content, facts.size)?.unwrap_or(0);
+    let Some(position) = resume_after_loss(&cursor.state, likeness, end) else { return Ok(false) };
+    cursor.go_to(position)?;
+    Ok(true)
+}

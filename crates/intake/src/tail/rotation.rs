@@ -1,0 +1,120 @@
+//! What became of a file that is no longer where it was, or no longer what it was.
+//!
+//! A renamed file is found by its inode beside its old path. A removed one is read to its end through the descriptor.
+//! Of a truncated one there may be a copy beside it, which has the rest. Only when there is none are bytes lost, and
+//! then they are counted.
+
+use super::counters::count;
+use super::cursor::Cursor;
+use super::discover::Found;
+use super::followed::Hold;
+use super::follower::Follower;
+use super::known::NO_INODE;
+use super::search::{Candidate, renamed};
+use daytable_model::path_text::PathText;
+use daytable_store::SourceStatus;
+use std::path::PathBuf;
+use std::time::Instant;
+
+impl Follower {
+    /// The path of a file leads to another one, or nowhere.
+    pub(super) fn missed(&mut self, identity: u64, unread: u64) {
+        let Some(file) = self.files.file_mut(identity) else { return };
+        let (path, facts) = (file.path.clone(), file.facts);
+        if let Some((path, _)) = renamed(&path, facts.device, facts.inode) {
+            tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file was renamed");
+            file.path = path;
+            file.look.next = Instant::now();
+            self.rotated(identity);
+        } else if file.cursor.content.is_some() && file.hold == Hold::Path {
+            tracing::debug!(path = %path.escaped(), "file was removed, it is read to its end");
+            file.hold = Hold::Descriptor;
+            file.look.next = Instant::now();
+            self.rotated(identity);
+        } else if !self.go_on_in_copy(identity) {
+            self.lose(identity, unread);
+        }
+        self.meet_at(path);
+    }
+
+    /// A file does not have the bytes any more that were read from it: it was truncated, and perhaps written anew.
+    pub(super) fn rewritten(&mut self, identity: u64, unread: u64) {
+        let Some(file) = self.files.file_mut(identity) else { return };
+        let path = file.path.clone();
+        tracing::debug!(path = %path.escaped(), "file was truncated");
+        file.cursor.content = None;
+        if !self.go_on_in_copy(identity) {
+            self.lose(identity, unread);
+        }
+        self.meet_at(path);
+    }
+
+    /// What the path of a file that moved away leads to now is a file of its own.
+    fn meet_at(&mut self, path: PathBuf) {
+        match self.discovery.block_of(&path) {
+            Some(block) => self.meet(Found { path, block }),
+            None => self.meet_rotated(path),
+        }
+    }
+
+    fn rotated(&mut self, identity: u64) {
+        self.stir(identity);
+        let Some(file) = self.files.file_mut(identity) else { return };
+        if file.status() == SourceStatus::Live {
+            file.set_status(SourceStatus::Rotated);
+            let block = file.block;
+            count(&self.counters_of(block).rotations, 1);
+        }
+    }
+
+    /// Goes on in a copy of the file, if there is one beside it.
+    fn go_on_in_copy(&mut self, identity: u64) -> bool {
+        let Some(file) = self.files.file(identity) else { return false };
+        let found = self.copy_of(file.state(), &file.path);
+        let Some(Candidate { path, content, facts }) = found else { return false };
+        tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file goes on in its copy");
+        let old = file.facts;
+        self.files.moved(identity, &old, &facts);
+        self.parked.remove(&path);
+        let Some(file) = self.files.file_mut(identity) else { return false };
+        let mut state = file.state().clone();
+        (state.device, state.inode) = (facts.device, facts.inode);
+        self.known.put(state.clone());
+        file.cursor = Cursor::new(state, Some(content));
+        file.path = path;
+        file.facts = facts;
+        file.hold = Hold::Path;
+        file.has_more = true;
+        file.is_final = false;
+        file.is_changed = true;
+        self.rotated(identity);
+        true
+    }
+
+    /// What a source had is gone; what of it was seen and not read is counted.
+    fn lose(&mut self, identity: u64, unread: u64) {
+        let Some(file) = self.files.file_mut(identity) else { return };
+        let (block, facts) = (file.block, file.facts);
+        if unread > 0 {
+            tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before it was read");
+        }
+        file.cursor.state_mut().ledger.lost_bytes += unread;
+        // Whatever has this inode from now on is another file.
+        file.cursor.state_mut().inode = NO_INODE;
+        file.cursor.content = None;
+        file.has_more = false;
+        self.files.release(identity, &facts);
+        self.rotated(identity);
+        count(&self.counters_of(block).lost_bytes, unread);
+        self.end(identity);
+    }
+
+    /// A source was read to its end and gets nothing more.
+    pub(super) fn end(&mut self, identity: u64) {
+        let Some(file) = self.files.file_mut(identity) else { return };
+        file.set_status(SourceStatus::Ended);
+        tracing::debug!(path = %file.path.escaped(), "file has ended");
+        let state = file.state().clone();
+        self.known.put(state);
+    }
+}

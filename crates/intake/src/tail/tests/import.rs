@@ -1,0 +1,179 @@
+//! Files that are imported, and imported again.
+
+use super::*;
+use crate::tail::{ImportError, Imported, import};
+
+/// Imports into what `sources` know; gives the rows and what is known then.
+fn run(
+    sources: Vec<SourceState>,
+    paths: &[PathBuf],
+    fails: bool,
+) -> (Result<Imported, ImportError>, Vec<Row>, Vec<SourceState>) {
+    let (intake, sink) = Sink::new(sources);
+    let mut rows = Vec::new();
+    let imported = std::thread::scope(|scope| {
+        let options = TailOptions::new("import", vec![]);
+        let (own, paths) = (intake.clone(), paths.to_vec());
+        let thread = scope.spawn(move || import(&paths, &options, &router(), "host", &own, |_| {}));
+        while !thread.is_finished() {
+            if fails && intake.waiting_bytes() > 0 {
+                sink.fail();
+            } else if let Some(submission) = (!fails).then(|| sink.take(Duration::from_millis(1))).flatten() {
+                rows.extend(submission.batches.iter().flat_map(rows_of));
+            }
+        }
+        thread.join().expect("no panic")
+    });
+    let sources = intake.sources().1.iter().map(|state| SourceState::clone(state)).collect();
+    (imported, rows, sources)
+}
+
+fn messages(rows: &[Row]) -> Vec<&str> {
+    rows.iter().map(|row| row.message.as_str()).collect()
+}
+
+#[test]
+fn imported_again_a_file_gives_what_is_new() {
+    let bench = Bench::new();
+    let path = bench.path("a.log");
+    bench.append("a.log", "one\ntwo\n");
+    let (imported, rows, sources) = run(vec![], std::slice::from_ref(&path), false);
+    let progress = imported.expect("imported").progress;
+    assert_eq!((progress.files, progress.records, progress.bytes, progress.bytes_total), (1, 2, 8, 8));
+    assert_eq!(messages(&rows), ["one", "two"]);
+
+    let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
+    assert_eq!(messages(&rows), [""; 0]);
+    bench.append("a.log", "three\nunfinished");
+    let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
+    assert_eq!(messages(&rows), ["three", "unfinished"]);
+
+    // Its copies, plain and compressed, have nothing new.
+    fs::copy(&path, bench.path("a.log.1")).expect("copied");
+    bench.gzip("a.log.1", "a.log.1.gz");
+    fs::copy(&path, bench.path("a.log.2")).expect("copied");
+    let (_, rows, sources) = run(sources, &[bench.path("a.log.1.gz"), bench.path("a.log.2"), path], false);
+    assert_eq!(messages(&rows), [""; 0]);
+    assert_eq!(sources.len(), 1);
+}
+
+/// The same bytes, imported or looked at by a reader, give the same records.
+#[test]
+fn records_of_several_lines_are_imported_as_they_are_read_elsewhere() {
+    let bench = Bench::new();
+    let trace = |n: u32| format!("2026-11-20T10:00:{:02}Z ERROR boom {n}\n\tat one\n\n\tat {n}\n", n % 60);
+    let text: String = (0..20_000).map(trace).collect();
+    bench.append("a.log", &text);
+    let path = bench.path("a.log");
+    let (imported, rows, sources) = run(vec![], std::slice::from_ref(&path), false);
+    assert_eq!(imported.expect("imported").progress.records, 20_000);
+    let mut records = daytable_parse::Records::new(text.as_bytes(), TailOptions::new("", vec![]).reading, 1 << 20);
+    let mut read = Vec::new();
+    let mut each = |offset: u64, raw: &daytable_parse::RawRecord<'_>, parsed: daytable_parse::Parsed<'_>| {
+        read.push((offset + raw.start as u64, parsed.record.message.into_owned()));
+    };
+    while records.turn(Ticks::UNIX_EPOCH, &mut each).expect("memory") {}
+    let mut shown: Vec<_> = rows.iter().map(|row| (row.position, row.message.clone())).collect();
+    shown.sort();
+    assert_eq!(shown[7].1, "boom 7\n\tat one\n\n\tat 7");
+    assert!(shown == read, "they differ");
+
+    // What was final when it was imported is not gone on with.
+    bench.append("a.log", "\tat late\n");
+    let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
+    assert_eq!(rows.iter().map(|row| row.position).collect::<Vec<_>>(), [text.len() as u64]);
+    assert_eq!(sources[0].ledger.records, 20_001);
+}
+
+#[test]
+fn compressed_files_are_read_and_equal_ones_of_other_names_are_others() {
+    let bench = Bench::new();
+    bench.append("a", "one\ntwo");
+    let zstd = zstd::encode_all(&b"one\ntwo"[..], 1).expect("memory");
+    fs::write(bench.path("b.zst"), zstd).expect("written");
+    bench.append("c", "");
+    bench.gzip("a", "a.gz");
+    let paths = ["a.gz", "b.zst", "c", "missing"].map(|name| bench.path(name));
+    let (imported, rows, sources) = run(vec![], &paths, false);
+    assert_eq!(messages(&rows), ["one", "two", "one", "two"]);
+    assert_eq!(sources.len(), 2);
+    let imported = imported.expect("imported");
+    assert_eq!(imported.progress.bytes, imported.progress.bytes_total);
+    assert_eq!(imported.failed.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>(), [bench.path("missing")]);
+}
+
+/// A copy that was cut off must neither pass for the whole file nor leave a half line where the whole one belongs.
+#[test]
+fn a_compressed_file_that_is_cut_is_told_and_goes_on_with_its_next_whole_line() {
+    let text: String = (0..20_000).map(|n| format!("line {n} {:x}\n", n * 7919 % 10_007)).collect();
+    let bench = Bench::new();
+    bench.append("a", &text);
+    bench.gzip("a", "a.gz");
+    fs::write(bench.path("b.zst"), zstd::encode_all(text.as_bytes(), 1).expect("memory")).expect("written");
+    for name in ["a.gz", "b.zst"] {
+        let path = bench.path(name);
+        let whole = fs::read(&path).expect("read");
+        fs::write(&path, &whole[..whole.len() * 2 / 3]).expect("written");
+        let (imported, first, sources) = run(vec![], std::slice::from_ref(&path), false);
+        let error = imported.expect("no store failed").complete().expect_err("it is cut");
+        assert!(error.to_string().ends_with("it ends before what it holds does"), "{error}");
+
+        fs::write(&path, &whole).expect("written");
+        let (imported, second, _) = run(sources, std::slice::from_ref(&path), false);
+        imported.expect("no store failed").complete().expect("it is whole");
+        assert!(!first.is_empty() && !second.is_empty(), "{name}");
+        let all: String = messages(&first).iter().chain(&messages(&second)).map(|line| format!("{line}\n")).collect();
+        assert!(all == text, "{name}: a line is broken, missing or there twice");
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_said_to_be_none() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("folder")).expect("made");
+    let (imported, _, _) = run(vec![], &[bench.path("folder")], false);
+    let error = imported.expect("no store failed").complete().expect_err("a folder");
+    assert!(error.to_string().ends_with("it is no regular file"), "{error}");
+}
+
+#[test]
+fn what_no_line_can_be_read_of_is_refused_with_what_to_do() {
+    let bench = Bench::new();
+    for (name, bytes, what) in [
+        ("utf16.log", &b"\xff\xfeo\0n\0e\0\n\0"[..], "iconv -f UTF-16"),
+        ("a.log.xz", b"\xfd7zXZ\0\0\x04\xe6\n", "compressed by xz"),
+        ("a.log.bz2", b"BZh91AY&SY\x12\n", "compressed by bzip2"),
+    ] {
+        fs::write(bench.path(name), bytes).expect("written");
+        let (imported, rows, _) = run(vec![], &[bench.path(name)], false);
+        let error = imported.expect("no store failed").complete().expect_err(name);
+        assert!(error.to_string().contains(what) && rows.is_empty(), "{name}: {error}");
+    }
+}
+
+/// gzip(1) reads what was padded, and what has garbage behind it, which it says.
+#[test]
+fn a_gzip_file_with_something_behind_it() {
+    let bench = Bench::new();
+    for (name, behind, lost) in [("zeros.gz", &[0; 600][..], 0), ("garbage.gz", b"garbage", 7)] {
+        let path = bench.path(name);
+        fs::write(&path, [&gzipped(b"one\ntwo\n")[..], behind].concat()).expect("written");
+        let (imported, rows, sources) = run(vec![], std::slice::from_ref(&path), false);
+        imported.expect("no store failed").complete().expect(name);
+        assert_eq!(messages(&rows), ["one", "two"], "{name}");
+        assert_eq!(sources[0].ledger.lost_bytes, lost, "{name}");
+        let (_, rows, sources) = run(sources, std::slice::from_ref(&path), false);
+        assert_eq!((rows.len(), sources[0].ledger.lost_bytes), (0, lost), "{name} again");
+    }
+}
+
+#[test]
+fn a_failed_commit_is_told_and_the_next_import_reads_it_all() {
+    let bench = Bench::new();
+    bench.append("a.log", "one\ntwo\n");
+    let paths = [bench.path("a.log")];
+    let (imported, _, sources) = run(vec![], &paths, true);
+    assert!(matches!(imported, Err(ImportError::Refused(Refused::Stale))));
+    let (_, rows, _) = run(sources, &paths, false);
+    assert_eq!(messages(&rows), ["one", "two"]);
+}

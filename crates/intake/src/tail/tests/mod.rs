@@ -1,0 +1,257 @@
+//! The tailer on real files, with a [`Sink`] for a store. A test a case, in the words of the issue.
+
+mod churn;
+mod compressed;
+mod identity;
+mod import;
+mod joining;
+mod reading;
+mod rotation;
+mod saved;
+mod unseen;
+
+use super::options::Pace;
+use super::*;
+use crate::route::{Condition, Route, Router};
+use daytable_model::batch::Batch;
+use daytable_model::key::{Period, TableName};
+use daytable_model::property::Property;
+use daytable_model::time::Ticks;
+use daytable_model::window::Window;
+use daytable_store::intake::Sink;
+use daytable_store::{Refused, SourceState, SourceStatus};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn pace() -> Pace {
+    let ms = Duration::from_millis;
+    Pace {
+        look_min: ms(1),
+        look_max: ms(10),
+        folders: ms(10),
+        rescan: ms(200),
+        line_final: ms(150),
+        copy_final: ms(400),
+        rotated: Duration::from_secs(3600),
+        // Whatever is not told of a drowsy file comes too late for every test.
+        drowsy_after: ms(20),
+        drowsy_look: Duration::from_secs(3600),
+        hand_over: ms(10),
+    }
+}
+
+fn router() -> Router {
+    let table = TableName::new("Log").expect("a name");
+    let keep = Duration::from_secs(30 * 86_400);
+    let window = Window { keep, period: Period::Day };
+    Router::new(vec![Route { table, window, buckets: NonZeroU16::MIN, when: Condition::Always }])
+}
+
+/// A row as a test looks at it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    identity: u64,
+    position: u64,
+    time: Ticks,
+    message: String,
+    source: String,
+    is_truncated: bool,
+}
+
+/// A folder, a tailer on it that can be stopped and started, and all that it handed over.
+struct Bench {
+    folder: tempfile::TempDir,
+    options: TailOptions,
+    pace: Pace,
+    sink: Sink,
+    intake: Intake,
+    counters: Arc<TailCounters>,
+    tailer: Option<TailHandle>,
+    rows: Vec<Row>,
+    sentinels: usize,
+}
+
+impl Bench {
+    /// Follows `*.log` in a folder of its own, once it is started.
+    fn new() -> Bench {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
+        options.reading.join.wait = Duration::from_millis(100);
+        let (intake, sink) = Sink::new(vec![]);
+        let counters = Arc::new(TailCounters::new(["t"]));
+        Bench { folder, options, pace: pace(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
+    }
+
+    /// Follows everything in its folder.
+    fn of_all_names() -> Bench {
+        let mut bench = Bench::new();
+        bench.options.include = vec![bench.path("*").to_string_lossy().into_owned()];
+        bench
+    }
+
+    fn started() -> Bench {
+        let mut bench = Bench::new();
+        bench.start();
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn append(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let mut file = OpenOptions::new().append(true).create(true).open(self.path(name)).expect("opened");
+        file.write_all(bytes.as_ref()).expect("written");
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        fs::rename(self.path(from), self.path(to)).expect("renamed");
+    }
+
+    fn truncate(&self, name: &str) {
+        File::create(self.path(name)).expect("truncated");
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).expect("removed");
+    }
+
+    fn gzip(&self, from: &str, to: &str) {
+        fs::write(self.path(to), gzipped(&fs::read(self.path(from)).expect("read"))).expect("written");
+        self.remove(from);
+    }
+
+    fn start(&mut self) {
+        let (options, counters) = (vec![self.options.clone()], self.counters.clone());
+        let tailer =
+            Tailer::spawn_paced(options, router(), "host".into(), self.intake.clone(), counters, self.pace.clone());
+        self.tailer = Some(tailer.expect("started"));
+    }
+
+    fn stop(&mut self) {
+        if let Some(mut tailer) = self.tailer.take() {
+            tailer.hints.stop();
+            while !tailer.is_finished() {
+                self.take(Duration::from_millis(1));
+            }
+            tailer.end();
+        }
+        while self.take(Duration::ZERO) {}
+    }
+
+    /// Stops, and starts with nothing but what is committed. `meanwhile` happens while it is down.
+    fn restart(&mut self, meanwhile: impl FnOnce(&Bench)) {
+        self.stop();
+        meanwhile(self);
+        let (_, sources) = self.intake.sources();
+        (self.intake, self.sink) = Sink::new(sources.iter().map(|state| SourceState::clone(state)).collect());
+        self.start();
+    }
+
+    fn take(&mut self, timeout: Duration) -> bool {
+        let Some(submission) = self.sink.take(timeout) else { return false };
+        for batch in &submission.batches {
+            self.rows.extend(rows_of(batch));
+        }
+        true
+    }
+
+    /// Waits until `is_so`, taking what is handed over.
+    fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Bench) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(Instant::now() < deadline, "{what}: never; {:#?}\n{:#?}", self.messages(), self.intake.sources().1);
+            self.take(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits for exactly these messages, whatever their order, and sees that no other comes.
+    fn expect(&mut self, messages: &[&str]) {
+        let mut expected: Vec<_> = messages.iter().map(|message| message.to_string()).collect();
+        expected.sort();
+        self.until(&format!("{messages:?}"), |bench| bench.messages().len() >= expected.len());
+        self.settle();
+        assert_eq!(self.messages(), expected);
+    }
+
+    /// Waits until everything that is there now was surely looked at: a new file was found, and what came later in it.
+    fn settle(&mut self) {
+        for _ in 0..2 {
+            self.sentinels += 1;
+            let line = format!("sentinel {}", self.sentinels);
+            let name = format!("sentinel-{}.log", self.sentinels);
+            for part in ["a", "b"] {
+                let line = format!("{line}{part}");
+                // Of a format that nothing waits for.
+                self.append(&name, format!("{{\"message\":\"{line}\"}}\n"));
+                self.until("a sentinel", |bench| bench.rows.iter().any(|row| row.message == line));
+            }
+        }
+    }
+
+    fn messages(&self) -> Vec<String> {
+        let mut messages: Vec<_> = self.records().into_iter().map(|row| row.message).collect();
+        messages.sort();
+        messages
+    }
+
+    /// All rows but sentinels.
+    fn records(&self) -> Vec<Row> {
+        self.rows.iter().filter(|row| !row.message.starts_with("sentinel")).cloned().collect()
+    }
+
+    fn identities(&self) -> usize {
+        self.records().iter().map(|row| row.identity).collect::<BTreeSet<_>>().len()
+    }
+
+    fn record(&self, message: &str) -> Row {
+        let mut found = self.records().into_iter().filter(|row| row.message == message);
+        found.next().unwrap_or_else(|| panic!("no {message:?} in {:#?}", self.messages()))
+    }
+
+    /// What is committed of the source of the record `message`.
+    fn source_of(&self, message: &str) -> SourceState {
+        let identity = self.record(message).identity;
+        let (_, sources) = self.intake.sources();
+        let state = sources.into_iter().find(|state| state.identity == identity).expect("committed");
+        SourceState::clone(&state)
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.intake.close();
+    }
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn rows_of(batch: &Batch) -> Vec<Row> {
+    let row = |row: daytable_model::batch::RowRef<'_>| {
+        let properties: BTreeMap<&str, Property<'_>> =
+            row.properties().map(|(name, value)| (&*batch.names()[usize::from(name)], value)).collect();
+        let text = |name: &str| match properties.get(name) {
+            Some(Property::String(text)) => text.to_string(),
+            _ => String::new(),
+        };
+        Row {
+            identity: row.key.source(),
+            position: row.key.position(),
+            time: row.key.time(),
+            message: text("Message"),
+            source: text("Source"),
+            is_truncated: properties.get("truncated") == Some(&Property::Boolean(true)),
+        }
+    };
+    batch.rows().map(row).collect()
+}

@@ -1,0 +1,44 @@
+//! A day is sealed and archived now, because somebody asks for it.
+
+use super::{Hands, OnWork, StepError};
+use daytable_model::key::DayTable;
+use daytable_store::StoreError;
+use daytable_store::catalogue::{DayState, Role};
+use serde::{Deserialize, Serialize};
+
+/// What a day is after it was archived as asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The day-table.
+    pub table: String,
+    /// Rows in its sealed file.
+    pub rows: u64,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// Where its archive is; none where its table asks for none.
+    pub archive: Option<String>,
+}
+
+impl Hands {
+    /// Seals what `table` has, and archives it at `place`. What is done already is not done again.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept a step from being taken; those before it stay taken.
+    pub fn archive_now(&self, table: &DayTable, place: Option<&str>, on: &mut OnWork<'_>) -> Result<Kept, StepError> {
+        let state = self.steps.lifecycle_state()?;
+        let day = state.days.iter().find(|day| day.table == *table && !day.files.is_empty());
+        let day = day.ok_or_else(|| StoreError::TableGone(table.to_string()))?;
+        if matches!(day.state, DayState::Restored { .. }) {
+            return Err(StoreError::Refused(format!("{table} was restored from an archive")).into());
+        }
+        if day.files.iter().any(|file| file.role != Role::Sealed && file.entities > 0) {
+            self.seal(table, on)?;
+        }
+        let (_, seal) = self.sealed_file(table)?;
+        if let Some(place) = place {
+            self.archive(table, place, on)?;
+        }
+        Ok(Kept { table: table.to_string(), rows: seal.rows, bytes: seal.bytes, archive: place.map(str::to_owned) })
+    }
+}

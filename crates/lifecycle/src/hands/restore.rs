@@ -1,0 +1,164 @@
+//! A day comes back from its archive as a table.
+
+use super::{Hands, OnWork, StepError, address, described, seal_of};
+use daytable_archive as archive;
+use daytable_archive::{Archive, Patience};
+use daytable_model::key::{DayTable, TableName};
+use daytable_model::time::{self, Ticks};
+use daytable_store::StoreError;
+use daytable_store::catalogue::{Archived, Day, DayState, Seal};
+use daytable_store::sealed::Manifest;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What is to be brought back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The day-table that was archived.
+    pub origin: DayTable,
+    /// Under what name, if not its own.
+    pub name: Option<TableName>,
+    /// How long it stands.
+    pub keep: Duration,
+    /// Where to look for an archive that the catalogue does not know.
+    pub places: Vec<String>,
+}
+
+/// What was brought back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// The table that it is now.
+    pub table: String,
+    /// Rows in it.
+    pub rows: u64,
+    /// When it goes again, RFC 3339.
+    pub expires: String,
+    /// Whether it stood already, from the same archive.
+    pub stood: bool,
+}
+
+impl Hands {
+    /// Brings a day back, complete and once: asked for twice it is there once, until the later of the two times.
+    ///
+    /// # Errors
+    ///
+    /// [`StepError::NoArchive`] where there is none, [`StepError::Archive`] where it is not what it was when it was
+    /// archived, with what is wrong; nothing is changed then.
+    pub fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError> {
+        let _one = self.alone()?;
+        let origin = &wanted.origin;
+        let name = wanted.name.as_ref().unwrap_or(origin.table());
+        let table = DayTable::at(name, origin.period(), origin.start());
+        let archived = match self.known_archive(origin)? {
+            Some(archived) => archived,
+            None => self.found_archive(wanted, on)?,
+        };
+        let expires = time::now().plus(wanted.keep);
+        let days = self.steps.lifecycle_state()?.days;
+        if let Some(day) = days.iter().find(|day| day.table == table)
+            && !day.files.is_empty()
+        {
+            return self.stands(day, &archived, expires);
+        }
+        let restoring = self.steps.begin_restore(&table, origin)?;
+        let fetched = self.fetch(&archived, &restoring.path, &table, on);
+        let ended = fetched.and_then(|seal| Ok((self.steps.end_restore(&restoring, &seal, expires)?, seal)));
+        match ended {
+            Ok(((), seal)) => {
+                tracing::info!(%table, %origin, rows = seal.rows, %expires, "restored");
+                Ok(Restored { table: table.to_string(), rows: seal.rows, expires: expires.to_string(), stood: false })
+            }
+            Err(error) => {
+                if let Err(error) = self.steps.give_up(&restoring.output) {
+                    tracing::warn!(%table, %error, "failed to remove what was fetched of an archive");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn stands(&self, day: &Day, archived: &Archived, expires: Ticks) -> Result<Restored, StepError> {
+        let table = &day.table;
+        let is_same = day.files.iter().any(|f| f.seal.as_ref().is_some_and(|s| s.sha256 == archived.seal.sha256));
+        match &day.state {
+            DayState::Restored { expires: before, .. } if is_same => {
+                self.steps.prolong(table, expires)?;
+                let (table, expires) = (table.to_string(), expires.max(*before).to_string());
+                Ok(Restored { table, rows: archived.seal.rows, expires, stood: true })
+            }
+            DayState::Restored { .. } => {
+                Err(StoreError::Refused(format!("{table} stands, restored from another archive: drop it first")).into())
+            }
+            _ => Err(StoreError::Refused(format!("{table} stands: there is nothing to restore")).into()),
+        }
+    }
+
+    /// The latest archive of a day that the catalogue knows.
+    pub fn known_archive(&self, origin: &DayTable) -> Result<Option<Archived>, StepError> {
+        let mut archives = self.steps.lifecycle_state()?.archives;
+        archives.retain(|archived| archived.table == *origin && !archived.is_superseded);
+        Ok(archives.into_iter().max_by_key(|archived| (archived.generation, archived.verified)))
+    }
+
+    /// The latest archive of a day at one of the places, of which the catalogue knows nothing: another folder's, or it
+    /// was lost. It is read as a whole, and noted.
+    pub fn found_archive(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Archived, StepError> {
+        let origin = &wanted.origin;
+        let mut faulty = String::new();
+        for place in &wanted.places {
+            let archive = Archive::open(&address(place)?, &self.access.now(), &Patience::LIFECYCLE)?;
+            let listing = archive.list(std::slice::from_ref(origin.table()))?;
+            let of_day = listing.archives.into_iter().filter(|archived| archived.table() == origin);
+            let Some(found) = of_day.max_by_key(|archived| archived.generation()) else {
+                let name = origin.to_string();
+                let of_day = listing.faulty.iter().filter(|faulty| faulty.object.contains(&name));
+                faulty.extend(of_day.map(|faulty| format!("; {faulty}")));
+                continue;
+            };
+            let mut teller = self.teller(origin, on);
+            let proof = archive.prove(&found, &mut |progress| teller.archive(progress))?;
+            drop(teller);
+            let archived = noted(proof.archived(), place);
+            self.steps.put_archive(archived.clone())?;
+            return Ok(archived);
+        }
+        Err(StepError::NoArchive(origin.clone(), faulty))
+    }
+
+    /// Brings the file here, matched with what the catalogue knows of it, its manifest beside it.
+    fn fetch(
+        &self,
+        archived: &Archived,
+        path: &std::path::Path,
+        table: &DayTable,
+        on: &mut OnWork<'_>,
+    ) -> Result<Seal, StepError> {
+        let described = described(archived)?;
+        let Manifest { bytes, sha256, rows, .. } = described.manifest();
+        let Seal { bytes: bytes_then, sha256: sha256_then, rows: rows_then, .. } = &archived.seal;
+        if (bytes, sha256, rows) != (bytes_then, sha256_then, rows_then) {
+            return Err(StepError::Manifest(archived.table.clone(), "it is that of another archive".into()));
+        }
+        let archive = Archive::open(&address(&archived.url)?, &self.access.now(), &Patience::LIFECYCLE)?;
+        let mut teller = self.teller(table, on);
+        archive.fetch(&described, path, &mut |progress| teller.archive(progress))?;
+        daytable_platform::failpoint!("restore-fetched");
+        described.manifest().write_beside(path)?;
+        Ok(Seal { at: time::now(), ..archived.seal.clone() })
+    }
+}
+
+/// An archive that was found and read back.
+fn noted(archived: &archive::Archived, place: &str) -> Archived {
+    let manifest = archived.manifest();
+    let seal = seal_of(manifest, time::now());
+    Archived {
+        table: archived.table().clone(),
+        generation: archived.generation(),
+        url: place.to_owned(),
+        seal,
+        verified: time::now(),
+        is_superseded: false,
+        manifest: manifest.to_json().into(),
+    }
+}

@@ -1,0 +1,150 @@
+//! The list of day-tables with what becomes of each: where it is in its life, what is next and when, and what is in
+//! the way. Days of which there is only an archive are in it, too.
+
+use crate::board::Shown;
+use crate::plan::{State, TableState, View, next};
+use daytable_model::time::Ticks;
+use daytable_query::ShownTable;
+use daytable_store::TableSummary;
+use daytable_store::catalogue::Archived;
+
+/// Day-tables, the oldest first, and those that were dropped and are archived. `shown` is what a running daemon knows
+/// besides the catalogue.
+pub fn lives(summaries: &[TableSummary], view: &View, shown: &Shown) -> Vec<ShownTable> {
+    let mut tables: Vec<(Ticks, ShownTable)> = Vec::with_capacity(summaries.len());
+    for summary in summaries {
+        let mut table = ShownTable::from(summary);
+        if let Some(state) = view.tables.iter().find(|state| state.table == summary.table) {
+            add_life(&mut table, view, state);
+        }
+        add_trouble(&mut table, shown);
+        tables.push((summary.table.start(), table));
+    }
+    let stands = |archived: &Archived| summaries.iter().any(|summary| summary.table == archived.table);
+    let latest = view.archives.iter().filter(|archived| !archived.is_superseded && !stands(archived));
+    tables.extend(latest.map(|archived| (archived.table.start(), only_archived(view, archived, shown))));
+    tables.sort_by(|(a, x), (b, y)| (a, &x.table).cmp(&(b, &y.table)));
+    tables.into_iter().map(|(_, table)| table).collect()
+}
+
+fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
+    let archive = view.archives.iter().rfind(|archived| archived.table == state.table && !archived.is_superseded);
+    table.archive = archive.map(|archived| archived.url.clone());
+    table.state = view.state_name(state);
+    table.expires = match &state.state {
+        State::Restored { expires, .. } => Some(expires.to_string()),
+        // What is configured no more stays.
+        _ => table.expires.take().filter(|_| view.rule_of(&state.table).is_some()),
+    };
+    if let Some(next) = next(view, state) {
+        table.next = Some(next.step);
+        table.next_at = next.at.map(|at| at.to_string());
+    }
+}
+
+fn add_trouble(table: &mut ShownTable, shown: &Shown) {
+    table.stays = shown.held_back.get(&table.table).map(|reason| reason.to_string());
+    if let Some(failed) = shown.failed.get(&table.table) {
+        table.error = Some(format!("failed to {}: {}", failed.step.replace('_', " "), failed.reason));
+        table.retry_at = Some(failed.again.to_string());
+    }
+}
+
+fn only_archived(view: &View, archived: &Archived, shown: &Shown) -> ShownTable {
+    let keep = view.rule_of(&archived.table).and_then(|rule| rule.keep_archives);
+    let expires = keep.map(|keep| archived.table.end().plus(keep).to_string());
+    let mut table = ShownTable {
+        table: archived.table.to_string(),
+        state: "dropped",
+        rows: Some(archived.seal.rows),
+        bytes: Some(archived.seal.bytes),
+        first_time: archived.seal.times.map(|(oldest, _)| oldest.to_string()),
+        last_time: archived.seal.times.map(|(_, newest)| newest.to_string()),
+        next: expires.is_some().then_some("remove_archive"),
+        next_at: expires.clone(),
+        expires,
+        archive: Some(archived.url.clone()),
+        ..ShownTable::default()
+    };
+    add_trouble(&mut table, shown);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::plan::Sealed;
+    use crate::{Archive, Limits, Reason, TableRule};
+    use daytable_model::key::{DayTable, Period, TableName};
+    use daytable_model::window::Window;
+    use daytable_store::catalogue::Seal;
+    use std::time::Duration;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn at(day: u32) -> Ticks {
+        Ticks::from_date(2026, 11, day).expect("a date")
+    }
+
+    fn day(name: &str) -> DayTable {
+        DayTable::parse(name).expect("a day-table")
+    }
+
+    fn summary(name: &str) -> TableSummary {
+        let (rows, bytes) = (7, 700);
+        TableSummary { table: day(name), rows, bytes, first_time: None, last_time: None, state: "open", expires: None }
+    }
+
+    fn archived(name: &str) -> Archived {
+        let seal = Seal { bytes: 300, sha256: "ab".into(), rows: 7, times: None, at: at(2) };
+        let (table, url, manifest) = (day(name), "file:///a".to_owned(), "".into());
+        Archived { table, generation: 2, url, seal, verified: at(2), is_superseded: false, manifest }
+    }
+
+    #[test]
+    fn each_table_says_where_it_is_and_what_is_next() {
+        let sealed = |name: &str| TableState {
+            sealed: Some(Sealed { generation: 2, seal: archived(name).seal }),
+            ..TableState::empty(day(name))
+        };
+        let open = TableState { unsealed_rows: 7, ..TableState::empty(day("Log20261120")) };
+        let copy = State::Restored { expires: at(25), origin: day("Log20261110") };
+        let rule = TableRule {
+            name: TableName::new("Log").expect("a name"),
+            window: Window { keep: 10 * DAY, period: Period::Day },
+            archive: Archive::At("file:///a".into()),
+            keep_archives: Some(100 * DAY),
+            shortened: None,
+            archive_before: None,
+            archives_until: None,
+        };
+        let names = ["Log20261117", "Log20261118", "Log20261120", "Incident20261110"];
+        let tables = vec![sealed(names[0]), sealed(names[1]), open, TableState { state: copy, ..sealed(names[3]) }];
+        let view = View {
+            tables,
+            archives: ["Log20261110", "Log20261117"].map(archived).to_vec(),
+            rules: vec![rule],
+            limits: Limits::default(),
+            clock: Clock { now: at(21), ..Clock::default() },
+            bytes: 0,
+            pressure_since: Ticks::MIN,
+            dropped: 0,
+        };
+        let mut shown = Shown::default();
+        shown.held_back.insert(names[1].into(), Reason::NoPermit);
+        let found = lives(&names.map(summary), &view, &shown);
+        let found: Vec<_> =
+            found.iter().map(|t| (&*t.table, t.state, t.next, t.next_at.as_deref(), t.stays.is_some())).collect();
+        assert_eq!(
+            found,
+            [
+                ("Incident20261110", "restored", Some("drop"), Some("2026-11-25T00:00:00Z"), false),
+                ("Log20261110", "dropped", Some("remove_archive"), Some("2027-02-19T00:00:00Z"), false),
+                ("Log20261117", "archived", Some("drop"), Some("2026-11-28T00:00:00Z"), false),
+                ("Log20261118", "sealed", Some("archive"), None, true),
+                ("Log20261120", "open", Some("seal"), Some("2026-11-21T06:00:00Z"), false),
+            ]
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! Archives that go: those that a later one supersedes, and those that have outlived `keep_archives`.
+
+use super::{Plan, Planned, State, Step, TableState, View};
+use crate::reason::Why;
+use daytable_model::time::Ticks;
+use daytable_store::catalogue::Archived;
+use std::time::Duration;
+
+pub(super) fn remove(view: &View, standing: &[&TableState], plan: &mut Plan) {
+    for archived in &view.archives {
+        let Some(why) = superseded(view, archived).or_else(|| expired(view, standing, archived)) else { continue };
+        let step = Step::RemoveArchive(archived.table.clone(), archived.generation, archived.url.as_str().into());
+        plan.steps.push(Planned { step, why });
+    }
+}
+
+/// Only one at the same place is: what lies elsewhere may be out of reach, and was paid for by somebody.
+fn superseded(view: &View, archived: &Archived) -> Option<Why> {
+    let has_all = |other: &Archived| {
+        other.table == archived.table && other.url == archived.url && other.generation > archived.generation
+    };
+    (archived.is_superseded && view.archives.iter().any(has_all)).then_some(Why::Superseded)
+}
+
+/// An archive is what is left of a day: it goes only by a record's word, and while no table stands that it is of.
+fn expired(view: &View, standing: &[&TableState], archived: &Archived) -> Option<Why> {
+    let rule = view.rule_of(&archived.table)?;
+    let until: Ticks = archived.table.end().plus(rule.keep_archives?);
+    let is_of = |state: &&TableState| match &state.state {
+        State::Restored { origin, .. } => *origin == archived.table,
+        _ => state.table == archived.table,
+    };
+    let now = view.clock.now;
+    let is_waited_for = rule.archives_until.is_some_and(|until| now < until);
+    if until > now || until == Ticks::MAX || is_waited_for || standing.iter().any(is_of) {
+        return None;
+    }
+    let doubt = view.clock.doubt(archived.table.period(), Duration::ZERO, Duration::MAX);
+    doubt.is_none().then_some(Why::ArchiveExpired(until))
+}

@@ -1,0 +1,295 @@
+//! Plans for every state that a table can be in.
+
+use super::*;
+use crate::Reason;
+use crate::clock::length;
+use daytable_model::key::Period;
+use daytable_model::window::Admission;
+use proptest::prelude::*;
+
+mod lives;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn day(name: &str) -> DayTable {
+    DayTable::parse(name).expect("a day-table")
+}
+
+/// A day that is open, with some rows.
+fn open(name: &str) -> TableState {
+    TableState { unsealed_rows: 7, bytes: 700, ..TableState::empty(day(name)) }
+}
+
+fn gone(name: &str) -> TableState {
+    TableState { state: State::Dropped, ..TableState::empty(day(name)) }
+}
+
+fn seal(rows: u64) -> Seal {
+    Seal { bytes: 50 * rows, sha256: format!("of {rows} rows"), rows, times: None, at: at(2, 0) }
+}
+
+/// A day that is sealed, as generation 2, long ago.
+fn sealed(name: &str) -> TableState {
+    let sealed = Some(Sealed { generation: 2, seal: seal(7) });
+    TableState { sealed, bytes: 350, ..TableState::empty(day(name)) }
+}
+
+const PLACE: &str = "file:///archive";
+
+/// The archive of what [`sealed`] makes.
+fn archived(name: &str) -> Archived {
+    let (table, seal, manifest) = (day(name), seal(7), "".into());
+    Archived { table, generation: 2, url: PLACE.into(), seal, verified: at(2, 1), is_superseded: false, manifest }
+}
+
+fn required() -> Archive {
+    Archive::At(PLACE.into())
+}
+
+/// All but `min_tables`, which has tests of its own.
+fn view(tables: &[TableState], rules: &[TableRule], now: Ticks, newest: Option<Ticks>, limits: &Limits) -> View {
+    View {
+        tables: tables.to_vec(),
+        archives: Vec::new(),
+        rules: rules.to_vec(),
+        limits: *limits,
+        clock: Clock { now, newest_record: newest, newest_watched: Duration::ZERO },
+        bytes: tables.iter().map(|state| state.bytes).sum(),
+        pressure_since: Ticks::MIN,
+        dropped: 0,
+    }
+}
+
+/// What is planned without archives.
+fn plan(tables: &[TableState], rules: &[TableRule], now: Ticks, newest: Option<Ticks>, limits: &Limits) -> Plan {
+    super::plan(&view(tables, rules, now, newest, limits))
+}
+
+fn rule(name: &str, keep: Duration) -> TableRule {
+    TableRule {
+        name: TableName::new(name).expect("a name"),
+        window: Window { keep, period: Period::Day },
+        archive: Archive::None,
+        keep_archives: None,
+        shortened: None,
+        archive_before: None,
+        archives_until: None,
+    }
+}
+
+fn at(day: u32, hour: u64) -> Ticks {
+    Ticks::from_date(2026, 11, day).expect("a date").plus(Duration::from_secs(3600 * hour))
+}
+
+fn limits(drops: u16) -> Limits {
+    let drops_per_run_max = NonZeroU16::new(drops).expect("not zero");
+    Limits { drops_per_run_max, grace: DAY, min_tables: 0, seal_after: 100 * DAY, ..Limits::default() }
+}
+
+fn drops(plan: &Plan) -> Vec<String> {
+    plan.steps
+        .iter()
+        .filter_map(|planned| if let Step::Drop(table) = &planned.step { Some(table.to_string()) } else { None })
+        .collect()
+}
+
+fn creates(plan: &Plan) -> Vec<String> {
+    plan.steps
+        .iter()
+        .filter_map(|planned| if let Step::Create(table) = &planned.step { Some(table.to_string()) } else { None })
+        .collect()
+}
+
+fn reasons(plan: &Plan) -> Vec<(String, Reason)> {
+    plan.held_back.iter().map(|held| (held.table.to_string(), held.reason.clone())).collect()
+}
+
+#[test]
+fn an_empty_store_gets_today_and_tomorrow() {
+    let plan = plan(&[], &[rule("Debug", DAY), rule("Log", DAY)], at(21, 12), None, &limits(9));
+    assert_eq!(creates(&plan), ["Debug20261121", "Debug20261122", "Log20261121", "Log20261122"]);
+    assert_eq!(plan.held_back, []);
+}
+
+#[test]
+fn what_was_dropped_is_neither_created_nor_dropped_again() {
+    let tables = [gone("Log20261101"), gone("Log20261121"), open("Log20261122")];
+    let plan = plan(&tables, &[rule("Log", DAY)], at(21, 12), Some(at(21, 12)), &limits(9));
+    assert_eq!(plan, Plan::default());
+}
+
+#[test]
+fn days_go_when_their_end_and_keep_have_passed_the_oldest_first() {
+    let tables = [open("Log20261119"), open("Log20261117"), open("Log20261118"), open("Log20261121")];
+    let rules = [rule("Log", 2 * DAY)];
+    let planned = plan(&tables, &rules, at(21, 0), Some(at(20, 23)), &limits(9));
+    assert_eq!(drops(&planned), ["Log20261117", "Log20261118"]);
+    let planned = plan(&tables, &rules, at(21, 0), Some(at(20, 23)), &limits(1));
+    assert_eq!(drops(&planned), ["Log20261117"]);
+    assert_eq!(reasons(&planned), [("Log20261118".into(), Reason::OverLimit(NonZeroU16::MIN))]);
+}
+
+#[test]
+fn a_clock_ahead_of_the_records_drops_nothing() {
+    let tables = [open("Log20261101")];
+    let rules = [rule("Log", DAY)];
+    let newest_record = at(10, 6);
+    let planned = plan(&tables, &rules, at(11, 7), Some(newest_record), &limits(9));
+    assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::ClockAhead { newest_record })]);
+    assert_eq!(drops(&planned), [""; 0]);
+    assert_eq!(drops(&plan(&tables, &rules, at(11, 6), Some(newest_record), &limits(9))), ["Log20261101"]);
+}
+
+#[test]
+fn without_a_record_time_nothing_confirms_the_clock() {
+    let planned = plan(&[open("Log20261101")], &[rule("Log", DAY)], at(21, 0), None, &limits(9));
+    assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::NoRecordTime)]);
+    assert_eq!(drops(&planned), [""; 0]);
+}
+
+#[test]
+fn a_shorter_keep_waits_for_its_grace() {
+    let tables = [open("Log20261105"), open("Log20261115")];
+    let mut short = rule("Log", 2 * DAY);
+    short.shortened = Some(Shortened { keep_before: 10 * DAY, since: at(20, 12) });
+    let planned = plan(&tables, std::slice::from_ref(&short), at(21, 0), Some(at(21, 0)), &limits(9));
+    // The first had outlived the longer keep, too.
+    assert_eq!(drops(&planned), ["Log20261105"]);
+    assert_eq!(reasons(&planned), [("Log20261115".into(), Reason::Grace { until: at(21, 12) })]);
+    let planned = plan(&tables, &[short], at(21, 12), Some(at(21, 12)), &limits(9));
+    assert_eq!(drops(&planned), ["Log20261105", "Log20261115"]);
+}
+
+#[test]
+fn an_archive_that_cannot_be_shown_keeps_the_day() {
+    let archived = TableRule { archive: required(), ..rule("Log", DAY) };
+    let planned = plan(&[open("Log20261101")], &[archived], at(21, 0), Some(at(21, 0)), &limits(9));
+    assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::NoPermit)]);
+}
+
+#[test]
+fn tables_of_another_name_or_period_stay() {
+    let tables = [open("Audit20261101"), open("Log2026110112"), open("Log202610"), open("log20261101")];
+    let planned = plan(&tables, &[rule("Log", DAY)], at(21, 0), Some(at(21, 0)), &limits(9));
+    assert_eq!(drops(&planned), [""; 0]);
+    let names: Vec<&str> = planned.held_back.iter().map(|held| held.reason.name()).collect();
+    assert_eq!(names, ["other_period", "other_period", "not_configured", "not_configured"]);
+}
+
+#[test]
+fn the_last_day_of_the_calendar_has_no_tomorrow() {
+    let planned = plan(&[], &[rule("Log", DAY)], Ticks::MAX, Some(Ticks::MAX), &limits(9));
+    assert_eq!(creates(&planned), ["Log99991231"]);
+}
+
+fn period() -> impl Strategy<Value = Period> {
+    prop_oneof![Just(Period::Hour), Just(Period::Day), Just(Period::Month)]
+}
+
+prop_compose! {
+    /// A time within some days of 2026-11-21, so that windows are met.
+    fn near()(hours in 0u64..24 * 90, nanos in 0u64..1_000_000_000) -> Ticks {
+        Ticks::from_date(2026, 10, 1).expect("a date").plus(Duration::from_secs(3600 * hours) + Duration::from_nanos(nanos))
+    }
+}
+
+prop_compose! {
+    fn any_rule(name: &'static str)(
+        keep in 0u64..40 * 24, period in period(), archived in any::<bool>(),
+        shortened in proptest::option::of((0u64..80 * 24, near())),
+    ) -> TableRule {
+        TableRule {
+            name: TableName::new(name).expect("a name"),
+            window: Window { keep: Duration::from_secs(3600 * keep), period },
+            archive: if archived { required() } else { Archive::None },
+            shortened: shortened.map(|(hours, since)| Shortened { keep_before: Duration::from_secs(3600 * hours), since }),
+            ..rule(name, Duration::ZERO)
+        }
+    }
+}
+
+prop_compose! {
+    fn any_table()(
+        name in prop_oneof![Just("Log"), Just("Debug"), Just("Stranger")], period in period(), time in near(),
+        dropped in proptest::bool::weighted(0.2),
+    ) -> TableState {
+        let name = TableName::new(name).expect("a name");
+        let table = DayTable::at(&name, period, time).to_string();
+        if dropped { gone(&table) } else { open(&table) }
+    }
+}
+
+proptest! {
+    /// Of any list of tables, under any rules and any clock: what is dropped stands, is covered by a rule of its name
+    /// and period, takes no records any more, is old against the newest record too, and is not more than the limit;
+    /// what is created is not in the list. Every table that expired is either dropped or held back.
+    #[test]
+    fn only_what_everything_agrees_on_is_dropped(
+        tables in proptest::collection::vec(any_table(), 0..60), log in any_rule("Log"), debug in any_rule("Debug"),
+        now in prop_oneof![4 => near(), 1 => (0..=daytable_model::time::MAX_TICKS).prop_map(|t| Ticks::new(t).expect("in range"))],
+        newest in proptest::option::weighted(0.9, near()), max in 1u16..20,
+    ) {
+        let rules = [log, debug];
+        let planned = plan(&tables, &rules, now, newest, &limits(max));
+        let mut seen = BTreeSet::new();
+        let mut last_end = Ticks::MIN;
+        for Planned { step, .. } in &planned.steps {
+            match step {
+                Step::Create(table) => {
+                    prop_assert!(tables.iter().all(|state| state.table != *table));
+                    let rule = rules.iter().find(|rule| rule.name == *table.table()).expect("a rule");
+                    prop_assert_eq!(rule.window.admits(table, now), Admission::Own);
+                }
+                Step::Drop(table) => {
+                    prop_assert!(tables.iter().any(|state| state.table == *table && state.state == State::Open));
+                    prop_assert!(tables.iter().all(|state| state.table != *table || state.state == State::Open));
+                    let rule = rules.iter().find(|rule| rule.name == *table.table()).expect("a rule");
+                    prop_assert_eq!(rule.window.period, table.period());
+                    prop_assert_eq!(&rule.archive, &Archive::None);
+                    prop_assert_eq!(rule.window.admits(table, now), Admission::Late);
+                    let newest = newest.expect("nothing is dropped without a record's time");
+                    let believed = newest.plus(length(table.period(), newest));
+                    prop_assert!(rule.window.expired(table, believed), "a wrong clock dropped {}", table);
+                    prop_assert!(last_end <= table.end(), "the oldest goes first");
+                    last_end = table.end();
+                }
+                Step::Seal(table) => prop_assert!(rules.iter().any(|rule| rule.name == *table.table())),
+                Step::Archive(..) | Step::RemoveArchive(..) | Step::DropUnarchived(_) => prop_assert!(false, "nothing is sealed, and nothing presses: {:?}", step),
+            }
+            prop_assert!(seen.insert(format!("{step:?}")), "one step twice: {:?}", step);
+        }
+        prop_assert!(drops(&planned).len() <= usize::from(max));
+        for state in tables.iter().filter(|state| state.state == State::Open) {
+            let Some(rule) = rules.iter().find(|rule| rule.name == *state.table.table()) else { continue };
+            let told = planned.steps.iter().any(|planned| planned.step == Step::Drop(state.table.clone()))
+                || planned.held_back.iter().any(|held| held.table == state.table)
+                || tables.iter().any(|other| other.table == state.table && other.state == State::Dropped);
+            prop_assert!(told || !rule.window.expired(&state.table, now));
+        }
+    }
+
+    /// Carrying a plan out and planning again at the same time creates nothing, and drops only what was over the limit.
+    #[test]
+    fn a_plan_that_was_carried_out_is_not_planned_again(
+        tables in proptest::collection::vec(any_table(), 0..60), log in any_rule("Log"), now in near(), newest in near(),
+    ) {
+        let rules = [log];
+        let planned = plan(&tables, &rules, now, Some(newest), &limits(1000));
+        let mut after = tables.clone();
+        for Planned { step, .. } in planned.steps {
+            match step {
+                Step::Create(table) => after.push(TableState::empty(table)),
+                Step::Drop(table) => after.push(gone(&table.to_string())),
+                Step::Seal(table) => {
+                    for state in after.iter_mut().filter(|state| state.table == table) {
+                        *state = sealed(&table.to_string());
+                    }
+                }
+                Step::Archive(..) | Step::RemoveArchive(..) | Step::DropUnarchived(_) => prop_assert!(false, "nothing is sealed, and nothing presses: {:?}", step),
+            }
+        }
+        let again = plan(&after, &rules, now, Some(newest), &limits(1000)).steps;
+        let of_archives = |planned: &Planned| matches!(planned.step, Step::Archive(..));
+        prop_assert_eq!(again.iter().filter(|planned| !of_archives(planned)).collect::<Vec<_>>(), [] as [&Planned; 0]);
+    }
+}

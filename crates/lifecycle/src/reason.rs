@@ -1,0 +1,174 @@
+//! Why a step is taken, and why a day stays.
+
+use daytable_model::key::{DayTable, Period};
+use daytable_model::time::Ticks;
+use std::fmt;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// A day-table that stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    /// Which.
+    pub table: DayTable,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a day-table stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// No configured table has its name.
+    NotConfigured,
+    /// Its table is configured with another period than it was made with.
+    OtherPeriod(Period),
+    /// The clock is further ahead of the newest record than one period.
+    ClockAhead {
+        /// The newest time parsed from a record.
+        newest_record: Ticks,
+    },
+    /// No record ever gave a time to hold the clock against.
+    NoRecordTime,
+    /// It was made while the clock was behind, and was not left alone for as long as it is kept.
+    ClockWasBehind,
+    /// A longer `keep`, or an archive, was configured until lately.
+    Grace {
+        /// When the new configuration begins to count.
+        until: Ticks,
+    },
+    /// It needs an archive that was read back, and has none.
+    NoPermit,
+    /// The run drops its most already.
+    OverLimit(NonZeroU16),
+    /// So many days of its table stay, however old.
+    Floor(u16),
+    /// The outbox of a daytable may hold something for it.
+    HostHolds {
+        /// Which daytable.
+        host: String,
+        /// When the oldest period begins that it holds something for.
+        oldest: Ticks,
+    },
+    /// A daytable has not told since it expired what its outbox holds.
+    HostSilent {
+        /// Which daytable.
+        host: String,
+        /// When it told last, by its own clock.
+        seen: Ticks,
+        /// Until when it is waited for.
+        until: Ticks,
+    },
+    /// A request that timed out may still be carried out.
+    Landing {
+        /// Until then.
+        until: Ticks,
+    },
+}
+
+impl Reason {
+    /// A short name, for a metric's label.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Reason::NotConfigured => "not_configured",
+            Reason::OtherPeriod(_) => "other_period",
+            Reason::ClockAhead { .. } => "clock_ahead",
+            Reason::NoRecordTime => "no_record_time",
+            Reason::ClockWasBehind => "clock_was_behind",
+            Reason::Grace { .. } => "grace",
+            Reason::NoPermit => "no_permit",
+            Reason::OverLimit(_) => "over_limit",
+            Reason::Floor(_) => "floor",
+            Reason::HostHolds { .. } => "host_holds",
+            Reason::HostSilent { .. } => "host_silent",
+            Reason::Landing { .. } => "landing",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NotConfigured => f.write_str("no configured table has its name, so no `keep` applies to it"),
+            Reason::OtherPeriod(period) => {
+                let period = match period {
+                    Period::Hour => "hour",
+                    Period::Day => "day",
+                    Period::Month => "month",
+                };
+                write!(f, "its table is now kept by the {period}, and it was made under another period")
+            }
+            Reason::ClockAhead { newest_record } => {
+                write!(f, "the clock is more than one period ahead of the newest record, which is of {newest_record}")
+            }
+            Reason::NoRecordTime => {
+                f.write_str("no record has given a time of its own yet, so nothing confirms the clock")
+            }
+            Reason::ClockWasBehind => f.write_str(
+                "it was made while the clock was behind, so it stays until nothing came for it for as long as it is kept",
+            ),
+            Reason::Grace { until } => {
+                write!(f, "it was configured to stay until lately; what is new counts from {until}")
+            }
+            Reason::NoPermit => f.write_str("it has no archive that was read back, and its table asks for one"),
+            Reason::OverLimit(max) => write!(f, "one run drops at most {max} tables; it goes with a later one"),
+            Reason::Floor(min) => write!(f, "{min} of its table's days with records stay in any case (`min_tables`)"),
+            Reason::HostHolds { host, oldest } => {
+                write!(f, "the outbox of {host} holds rows from {oldest} on, which are sent first")
+            }
+            Reason::HostSilent { host, seen, until } => {
+                let or = "or until `daytable hosts --forget` says that it is gone";
+                write!(f, "{host} was last heard of at {seen}; what its outbox holds is waited for until {until}, {or}")
+            }
+            Reason::Landing { until } => write!(f, "a request that timed out may still be carried out until {until}"),
+        }
+    }
+}
+
+/// Why a step is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is needed now, or in the next period.
+    Ahead,
+    /// The day is over, and late records had their time, since then.
+    Over(Ticks),
+    /// So many rows came after it was sealed.
+    Late(u64),
+    /// Its sealing was begun.
+    Begun,
+    /// Its table asks for an archive there.
+    Asked(Arc<str>),
+    /// It expired then.
+    Expired(Ticks),
+    /// It was restored until then.
+    RestoredUntil(Ticks),
+    /// The folder has more bytes than it may.
+    Pressure {
+        /// Bytes that it has.
+        bytes: u64,
+        /// Bytes that it may have.
+        bytes_max: u64,
+    },
+    /// A later archive of the day has all that this one has.
+    Superseded,
+    /// Archives are kept until then.
+    ArchiveExpired(Ticks),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Ahead => f.write_str("records may come for it"),
+            Why::Over(since) => write!(f, "it is over, and late records had their time until {since}"),
+            Why::Late(rows) => write!(f, "{rows} rows came after it was sealed"),
+            Why::Begun => f.write_str("its sealing was begun and not finished"),
+            Why::Asked(place) => write!(f, "its table asks for an archive at {place}"),
+            Why::Expired(at) => write!(f, "it expired at {at}"),
+            Why::RestoredUntil(at) => write!(f, "it was restored until {at}"),
+            Why::Pressure { bytes, bytes_max } => {
+                write!(f, "the data folder has {bytes} bytes, {bytes_max} is its most")
+            }
+            Why::Superseded => f.write_str("a later archive of the day has all that it has"),
+            Why::ArchiveExpired(at) => write!(f, "archives of its day are kept until {at}"),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Steps that failed, and when each is tried again: after 5 s, then twice as long each time, up to 15 minutes.
+//!
+//! Waiting goes by a clock that nobody can set. Where a whole service fails (an object store is away), each of its
+//! days waits for itself, so that the first that gets through is soon followed by the others.
+
+use super::plan::Step;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+const FIRST: Duration = Duration::from_secs(5);
+const LAST: Duration = Duration::from_secs(900);
+
+/// A step that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) attempts: u32,
+    pub(super) reason: String,
+    pub(super) again: Instant,
+}
+
+#[derive(Default)]
+pub(super) struct Retries(HashMap<Step, Failure>);
+
+impl Retries {
+    /// Whether `step` may be taken: it did not fail, or has waited.
+    pub(super) fn allows(&self, step: &Step, now: Instant) -> bool {
+        self.0.get(step).is_none_or(|failure| failure.again <= now)
+    }
+
+    /// Notes that `step` failed. Says how long it waits.
+    pub(super) fn failed(&mut self, step: &Step, reason: String, now: Instant) -> Duration {
+        let attempts = self.0.get(step).map_or(1, |failure| failure.attempts.saturating_add(1));
+        let wait = FIRST.saturating_mul(1 << (attempts - 1).min(16)).min(LAST);
+        self.0.insert(step.clone(), Failure { attempts, reason, again: now + wait });
+        wait
+    }
+
+    /// Notes that `step` was taken.
+    pub(super) fn taken(&mut self, step: &Step) {
+        self.0.remove(step);
+    }
+
+    /// Forgets steps that are not planned any more.
+    pub(super) fn keep(&mut self, is_planned: impl Fn(&Step) -> bool) {
+        self.0.retain(|step, _| is_planned(step));
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Step, &Failure)> {
+        self.0.iter()
+    }
+
+    /// How long until the first of them may be tried again.
+    pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
+        self.0.values().map(|failure| failure.again.saturating_duration_since(now)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daytable_model::key::DayTable;
+
+    #[test]
+    fn a_step_that_fails_waits_twice_as_long_each_time() {
+        let step = Step::Seal(DayTable::parse("Log20261121").expect("a name"));
+        let (mut retries, start) = (Retries::default(), Instant::now());
+        assert!(retries.allows(&step, start));
+        let waits: Vec<u64> = (0..10).map(|_| retries.failed(&step, "no".into(), start).as_secs()).collect();
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 320, 640, 900, 900]);
+        assert!(!retries.allows(&step, start + Duration::from_secs(899)));
+        assert!(retries.allows(&step, start + Duration::from_secs(900)));
+        assert_eq!(retries.wait(start), Some(Duration::from_secs(900)));
+        retries.taken(&step);
+        assert!(retries.allows(&step, start));
+        assert_eq!(retries.wait(start), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! From what the catalogue says to what a plan is made from.
+
+use super::clock::Clock;
+use super::plan::{Archive, Limits, Sealed, State, TableRule, TableState, View};
+use super::remember::recall;
+use daytable_model::key::TableName;
+use daytable_model::time::Ticks;
+use daytable_model::window::Window;
+use daytable_store::LifecycleState;
+use daytable_store::bytes::{file_bytes, folder_bytes};
+use daytable_store::catalogue::{Day, DayState, Role, Watch};
+use std::path::Path;
+use std::time::Duration;
+
+impl View {
+    /// The folder at `data_dir` as `state` says it is, under these rules, at `now`.
+    pub fn of(data_dir: &Path, state: LifecycleState, rules: &[TableRule], limits: Limits, now: Ticks) -> View {
+        let mut rules = rules.to_vec();
+        for rule in &mut rules {
+            recall(rule, &state.rules, limits.grace);
+        }
+        let watch = state.watch;
+        let newest_watched = match watch.newest == state.newest {
+            true => watch.watched.saturating_sub(watch.newest_since),
+            false => Duration::ZERO,
+        };
+        View {
+            tables: state.days.iter().map(|day| table_of(data_dir, day, &watch)).collect(),
+            archives: state.archives,
+            rules,
+            clock: Clock { now, newest_record: state.newest, newest_watched },
+            bytes: folder_bytes(data_dir),
+            pressure_since: state.pressure.map_or(now, |(_, since)| since),
+            limits,
+            dropped: 0,
+        }
+    }
+}
+
+/// The rules and the limits of the last daemon, as the catalogue remembers them, for whoever has no configuration.
+pub fn remembered(state: &LifecycleState) -> (Vec<TableRule>, Limits) {
+    let rules = state.rules.iter().filter(|rule| !rule.is_removed).filter_map(|rule| {
+        let place = rule.archive.as_deref().map(Into::into);
+        Some(TableRule {
+            name: TableName::new(&rule.name).ok()?,
+            window: Window { keep: rule.keep, period: rule.period },
+            archive: place.map_or(Archive::None, Archive::At),
+            keep_archives: rule.keep_archives,
+            shortened: None,
+            archive_before: None,
+            archives_until: None,
+        })
+    });
+    let seal_after = state.rules.first().map(|rule| rule.seal_after);
+    let default = Limits::default();
+    let limits = Limits {
+        seal_after: seal_after.unwrap_or(default.seal_after),
+        max_bytes: state.pressure.map(|(bytes_max, _)| bytes_max),
+        ..default
+    };
+    (rules.collect(), limits)
+}
+
+fn table_of(data_dir: &Path, day: &Day, watch: &Watch) -> TableState {
+    let of_role = |sealed: bool| day.files.iter().filter(move |file| (file.role == Role::Sealed) == sealed);
+    let last_commit = day.files.iter().map(|file| file.last_seq).max();
+    // What was not looked at since its last commit was not watched.
+    let quiet = day.quiet.filter(|(mark, _)| Some(*mark) == last_commit);
+    TableState {
+        table: day.table.clone(),
+        state: match &day.state {
+            DayState::Open => State::Open,
+            DayState::Restored { expires, origin } => State::Restored { expires: *expires, origin: origin.clone() },
+            DayState::Dropped => State::Dropped,
+        },
+        unsealed_rows: of_role(false).map(|file| u64::try_from(file.entities).unwrap_or(0)).sum(),
+        is_closed: day.files.iter().any(|file| file.role == Role::Closed && file.entities > 0),
+        sealed: of_role(true)
+            .filter_map(|file| Some(Sealed { generation: file.generation(), seal: file.seal.clone()? }))
+            .max_by_key(|sealed| sealed.generation),
+        is_behind: day.is_behind,
+        bytes: day.files.iter().map(|file| file_bytes(data_dir, file)).sum(),
+        watched: quiet.map_or(Duration::ZERO, |(_, since)| watch.watched.saturating_sub(since)),
+    }
+}

@@ -1,0 +1,46 @@
+//! The name that a misspelt one was meant to be, of a key or of a pattern.
+
+/// The known name that needs the fewest edits, if these are few enough to be a slip.
+pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    // A name of any length can be in the file; a slip of one is not much longer than the longest known.
+    let name: Vec<char> = name.to_ascii_lowercase().chars().take(64).collect();
+    let edits =
+        known.iter().map(|known| (edits(&name, &known.to_ascii_lowercase().chars().collect::<Vec<_>>()), *known));
+    let (count, known) = edits.min()?;
+    (count <= 1 + known.len() / 4).then_some(known)
+}
+
+/// Insertions, removals and replacements that make one of the other (Levenshtein's distance).
+fn edits(a: &[char], b: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_the_name_that_was_meant() {
+        let known = ["include", "instance", "ignore_older", "format"];
+        for (name, meant) in [
+            ("includes", Some("include")),
+            ("Include", Some("include")),
+            ("ignore-older", Some("ignore_older")),
+            ("formt", Some("format")),
+            ("colour", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name, &known), meant, "{name}");
+        }
+    }
+}

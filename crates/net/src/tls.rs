@@ -1,0 +1,139 @@
+//! TLS: certificates from files, read again when the files change.
+//!
+//! Before a handshake, once a second at most, the files are looked at. What changed and cannot be used (a certificate that
+//! is there before its key is) is said and counted, and what was used before stays in use until the next change. A key that
+//! others can read is used, and said.
+
+mod validity;
+
+use daytable_model::path_text::PathText;
+use daytable_platform::watched::{self, Watched};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+
+pub use validity::expiry;
+
+/// The files of a TLS listener, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Its certificate, and those between it and a known authority.
+    pub cert_file: PathBuf,
+    /// The key of its certificate.
+    pub key_file: PathBuf,
+    /// The authorities one of which has to have signed a client's certificate; none asks clients for nothing.
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// How long a handshake may take.
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or is no PEM of what it should be.
+    #[error("{}: {source}", .path.escaped())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: pem::Error,
+    },
+    /// A file without a certificate.
+    #[error("{}: has no certificate", .0.escaped())]
+    Empty(PathBuf),
+    /// Certificate and key do not go with each other, or are none that can be used.
+    #[error("{}: {source}", .path.escaped())]
+    Certificate {
+        /// The file of the certificate.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
+    /// Authorities that cannot be used.
+    #[error("{}: {source}", .path.escaped())]
+    Authority {
+        /// Their file.
+        path: PathBuf,
+        /// Why.
+        source: VerifierBuilderError,
+    },
+}
+
+/// The certificates of a listener, as they are now.
+pub struct Certificates {
+    listener: String,
+    config: TlsOptions,
+    acceptor: TlsAcceptor,
+    watched: Watched,
+}
+
+impl Certificates {
+    /// Reads the files; `listener` is what is said of them later.
+    pub fn read(config: TlsOptions, listener: &str) -> Result<Certificates, TlsError> {
+        let files = [Some(&config.cert_file), Some(&config.key_file), config.client_ca_file.as_ref()];
+        // Before they are read: what changes meanwhile is read again.
+        let watched = Watched::new(files.into_iter().flatten().cloned());
+        let acceptor = acceptor(&config)?;
+        watched::warn_if_exposed(&config.key_file);
+        Ok(Certificates { listener: listener.into(), config, acceptor, watched })
+    }
+
+    /// What the next connection is accepted with. `failed` is told of files that cannot be read again.
+    pub fn acceptor(&mut self, failed: impl FnOnce()) -> TlsAcceptor {
+        if self.watched.have_changed() {
+            let listener = &self.listener;
+            match acceptor(&self.config) {
+                Ok(acceptor) => {
+                    self.acceptor = acceptor;
+                    watched::warn_if_exposed(&self.config.key_file);
+                    tracing::info!(listener, "certificates were read again");
+                }
+                Err(error) => {
+                    failed();
+                    tracing::warn!(listener, %error, "certificates changed and cannot be read");
+                }
+            }
+        }
+        self.acceptor.clone()
+    }
+}
+
+fn acceptor(config: &TlsOptions) -> Result<TlsAcceptor, TlsError> {
+    let chain = certificates(&config.cert_file)?;
+    let key = PrivateKeyDer::from_pem_file(&config.key_file)
+        .map_err(|source| TlsError::File { path: config.key_file.clone(), source })?;
+    let provider = Arc::new(ring::default_provider());
+    let unusable = |source| TlsError::Certificate { path: config.cert_file.clone(), source };
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    let builder = match &config.client_ca_file {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(path)? {
+                roots.add(authority).map_err(|source| TlsError::Certificate { path: path.clone(), source })?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+            builder.with_client_cert_verifier(
+                verifier.map_err(|source| TlsError::Authority { path: path.clone(), source })?,
+            )
+        }
+    };
+    let config = builder.with_single_cert(chain, key).map_err(unusable)?;
+    Ok(Arc::new(config).into())
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |source| TlsError::File { path: path.into(), source };
+    let read = CertificateDer::pem_file_iter(path).map_err(failed)?;
+    let certificates: Vec<_> = read.collect::<Result<_, _>>().map_err(failed)?;
+    if certificates.is_empty() { Err(TlsError::Empty(path.into())) } else { Ok(certificates) }
+}

@@ -1,0 +1,101 @@
+//! A record of names and values that nobody has to find in a text: what protocols send that have fields of their own.
+//!
+//! They mean what they mean in a JSON line: `service.name` is the component, `_HOSTNAME` the host, `PRIORITY` the level.
+//! What the protocol itself says of time, level and message comes before any name, and names that would say it otherwise
+//! stay fields.
+
+use super::Reading;
+use super::draft::Draft;
+use super::timestamp::Unsaid;
+use daytable_model::record::{Level, Record, Value};
+use daytable_model::time::Ticks;
+use std::borrow::Cow;
+
+/// What a protocol says of a record beside its names and values; a part that it does not say may be given by a name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said<'a> {
+    /// When it was.
+    pub time: Option<Ticks>,
+    /// How bad it is.
+    pub level: Option<Level>,
+    /// Its text.
+    pub message: Option<Cow<'a, str>>,
+}
+
+/// The record that names and values make, in their order; secrets are replaced. `seen` is the time of arrival.
+pub fn compose<'a>(
+    said: Said<'a>,
+    members: impl IntoIterator<Item = (Cow<'a, str>, Value<'a>)>,
+    reading: &Reading,
+    seen: Ticks,
+) -> Record<'a> {
+    let mut draft = Draft::new(&Unsaid { zone: reading.zone, seen });
+    draft.know(said.time, said.level, said.message);
+    for (name, value) in members {
+        draft.add(name, value);
+    }
+    let mut record = draft.finish();
+    if let Some(redactor) = &reading.redactor {
+        redactor.redact_parts(&mut record);
+    }
+    record
+}
+
+/// The level of a severity of OpenTelemetry, 1 to 24.
+pub fn level_of_severity(number: i32) -> Option<Level> {
+    super::scales::opentelemetry(i64::from(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::{Redaction, Redactor};
+
+    fn names<'a>(record: &'a Record<'_>) -> Vec<&'a str> {
+        record.fields.iter().map(|field| &*field.name).collect()
+    }
+
+    fn text(text: &str) -> Value<'_> {
+        Value::String(text.into())
+    }
+
+    #[test]
+    fn names_mean_what_they_mean_in_a_json_line() {
+        let members = [
+            ("__REALTIME_TIMESTAMP", text("1342540861416409")),
+            ("PRIORITY", text("4")),
+            ("MESSAGE", text("up")),
+            ("_PID", text("587")),
+            ("_HOSTNAME", text("epsilon")),
+        ];
+        let members = members.map(|(name, value)| (Cow::Borrowed(name), value));
+        let record = compose(Said::default(), members, &Reading::default(), Ticks::MAX);
+        assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2012-07-17T16:01:01.416409Z"));
+        assert_eq!((record.level, &*record.message), (Some(Level::Warn), "up"));
+        assert_eq!(names(&record), ["pid", "host"]);
+    }
+
+    #[test]
+    fn what_the_protocol_says_comes_before_any_name() {
+        let said = Said { time: Some(Ticks::UNIX_EPOCH), level: Some(Level::Error), message: Some("said".into()) };
+        let members = ["time", "level", "message", "host.name", "timestamp"]
+            .map(|name| (name.into(), text("2026-11-21T00:00:00Z")));
+        let record = compose(said, members, &Reading::default(), Ticks::MAX);
+        assert_eq!(
+            (record.time, record.level, &*record.message),
+            (Some(Ticks::UNIX_EPOCH), Some(Level::Error), "said")
+        );
+        assert_eq!(names(&record), ["time", "level", "message", "host", "timestamp"]);
+    }
+
+    #[test]
+    fn secrets_are_replaced_in_every_part() {
+        let redactor = Redactor::new(Redaction::preset("email"));
+        let reading = Reading { redactor, ..Reading::default() };
+        let said = Said { message: Some("of ann@example.com".into()), ..Said::default() };
+        let bytes = Value::Binary(b"\xffann@example.com".as_slice().into());
+        let members = [("user".into(), text("ann@example.com")), ("raw".into(), bytes)];
+        let record = compose(said, members, &reading, Ticks::MAX);
+        assert!(!format!("{record:?}").contains("example"), "{record:?}");
+    }
+}

@@ -1,0 +1,306 @@
+//! Values between separators, whose names stand in the first line of the source.
+//!
+//! ```text
+//! Level,Date and Time,Source,Message
+//! Error,2024-01-02 03:04:05,disk,"The device, ""sda"",
+//! is not ready"
+//! ```
+//!
+//! Commas, semicolons or tabs separate; a value in double quotes may hold them, newlines, and quotes written twice. That
+//! a first line names columns is a guess, and the lines behind it prove it: as many values, and among them a time or a
+//! level. What is no such line stays plain, and so does the header itself.
+//!
+//! A value in quotes is text; others are typed by their looks, and none becomes nothing. Without a column for the message the line is the message.
+
+use super::cells::Cells;
+use super::draft::Draft;
+use super::names::{self, Role, role_of};
+use super::pairs;
+use super::timestamp::{self, Unsaid};
+use daytable_model::record::{Record, Value};
+use daytable_model::time::Ticks;
+use memchr::memchr;
+use std::borrow::Cow;
+
+/// Columns of a header at most.
+const COLUMNS_MAX: usize = 256;
+/// Bytes of a header at most.
+const HEADER_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a record at most to which lines are added.
+const OPEN_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a column's name at most; what is longer is a sentence.
+const NAME_BYTES_MAX: usize = 48;
+
+/// The names of the columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// As it is written.
+    line: String,
+    separator: u8,
+    columns: Vec<Column>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Column {
+    name: String,
+    role: Option<(Role, u8)>,
+}
+
+impl Header {
+    /// The columns that a line names, if it looks as if it does: names only, each once.
+    pub(super) fn read(line: &str) -> Option<Header> {
+        if line.len() > HEADER_BYTES_MAX {
+            return None;
+        }
+        let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        let separator = *[b'\t', b';', b','].iter().find(|separator| memchr(**separator, line.as_bytes()).is_some())?;
+        let mut columns: Vec<Column> = Vec::new();
+        let mut cells = Cells::new(line, separator);
+        for cell in cells.by_ref() {
+            let name = cell.text();
+            let is_new = columns.iter().all(|column| column.name != name);
+            if !is_name(&name) || !is_new || columns.len() == COLUMNS_MAX {
+                return None;
+            }
+            columns.push(Column { role: role(&name), name: name.into_owned() });
+        }
+        if cells.is_open || cells.is_broken || columns.len() < 2 || columns.iter().all(|column| column.role.is_none()) {
+            return None;
+        }
+        Some(Header { line: line.to_owned(), separator, columns })
+    }
+
+    /// The line that [`Header::read`] reads.
+    pub(super) fn save(&self) -> &str {
+        &self.line
+    }
+
+    /// Whether the last value of a record is in quotes that are not closed: then it goes on in the next line.
+    pub(super) fn is_open(&self, text: &str) -> bool {
+        // Each line that comes looks through all that is there, so this is what keeps the time in bounds.
+        if text.len() > OPEN_BYTES_MAX {
+            return false;
+        }
+        let mut cells = Cells::new(text, self.separator);
+        cells.by_ref().for_each(drop);
+        cells.is_open
+    }
+
+    /// Reads a record; none where it has not as many values, or neither time nor level.
+    pub(super) fn record<'a>(&self, text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+        let mut draft = Draft::new(unsaid);
+        let mut cells = Cells::new(text, self.separator);
+        let (mut date, mut clock) = (None, None);
+        let mut columns = self.columns.iter();
+        for cell in cells.by_ref() {
+            let column = columns.next()?;
+            let is_message = matches!(column.role, Some((Role::Message, _)));
+            let value =
+                if cell.is_quoted || is_message { Value::String(cell.text()) } else { pairs::typed(cell.written) };
+            if column.is("date") {
+                date = Some(cell);
+            } else if column.is("time") {
+                clock = Some(cell);
+            }
+            if cell.written.is_empty() && !cell.is_quoted {
+                continue;
+            }
+            // The record cannot borrow from what was learnt, so each name costs an allocation.
+            draft.add_as(column.role, Cow::Owned(column.name.clone()), value);
+        }
+        if cells.is_open || cells.is_broken || columns.next().is_some() {
+            return None;
+        }
+        let mut record = draft.finish();
+        if let (None, Some(date), Some(clock)) = (record.time, date, clock) {
+            record.time = together(&date.text(), &clock.text(), unsaid);
+        }
+        if record.time.is_none() && record.level.is_none() {
+            return None;
+        }
+        if record.message.is_empty()
+            && self.columns.iter().all(|column| !matches!(column.role, Some((Role::Message, _))))
+        {
+            record.message = Cow::Borrowed(text);
+        }
+        Some(record)
+    }
+}
+
+impl Column {
+    fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+/// Whether a column may have this name: a few words, nothing that could be a value.
+fn is_name(name: &str) -> bool {
+    let is_part =
+        |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '/' | '(' | ')' | ' ' | '#' | '%');
+    name.len() <= NAME_BYTES_MAX
+        && name.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '@' | '#'))
+        && !name.ends_with(' ')
+        && name.chars().all(is_part)
+}
+
+/// The role of a column: that of its name in any case, or of one that tables have.
+fn role(name: &str) -> Option<(Role, u8)> {
+    let lower = name.to_ascii_lowercase();
+    match lower.as_str() {
+        "content" | "description" => Some((Role::Message, names::TABLE_MESSAGE)),
+        "date and time" | "timegenerated" | "timecreated" | "date/time" => Some((Role::Time, names::TABLE_TIME)),
+        "source" => Some((Role::Component, names::TABLE_SOURCE)),
+        "computer" => Some((Role::Host, names::TABLE_HOST)),
+        _ => role_of(name).or_else(|| role_of(&lower)).filter(|(_, rank)| *rank < names::WEAK),
+    }
+}
+
+/// The time that a date and a time of day in columns of their own make.
+fn together(date: &str, clock: &str, unsaid: &Unsaid) -> Option<Ticks> {
+    if date.len() + clock.len() > 64 {
+        return None;
+    }
+    let both = format!("{date} {clock}");
+    timestamp::at_start(both.as_bytes(), unsaid).filter(|stamp| stamp.length == both.len()).map(|stamp| stamp.time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daytable_model::record::{Field, Level};
+    use proptest::prelude::*;
+
+    fn read(header: &str, text: &str) -> Option<Record<'static>> {
+        let header = Header::read(header).unwrap_or_else(|| panic!("{header}"));
+        let record = header.record(text, &Unsaid::default());
+        record.map(|record| Record {
+            message: record.message.into_owned().into(),
+            fields: record.fields.into_iter().map(|field| own(&field)).collect(),
+            ..record
+        })
+    }
+
+    fn own(field: &Field<'_>) -> Field<'static> {
+        let value = match &field.value {
+            Value::String(text) => Value::String(text.to_string().into()),
+            Value::Int64(number) => Value::Int64(*number),
+            Value::Double(number) => Value::Double(*number),
+            Value::Boolean(truth) => Value::Boolean(*truth),
+            Value::Binary(bytes) => Value::Binary(bytes.to_vec().into()),
+        };
+        Field { name: field.name.to_string().into(), value }
+    }
+
+    #[test]
+    fn lines_below_a_header() {
+        for (header, line, message, fields) in [
+            (
+                "time,level,msg,user,n",
+                "2024-01-02T03:04:05Z,warn,\"a \"\"b\"\", c\nd\",\"7\",7",
+                "a \"b\", c\nd",
+                &[("user", Value::String("7".into())), ("n", Value::Int64(7))][..],
+            ),
+            (
+                "Date;Time;Level;Content",
+                "2024-01-02;03:04:05;Warning;up",
+                "up",
+                &[("Date", Value::String("2024-01-02".into())), ("Time", Value::String("03:04:05".into()))],
+            ),
+            (
+                "Timestamp\tSeverity\tPID\tComponent\tText",
+                "2024-01-02 03:04:05\tWARN\t12\tdb\tup",
+                "up",
+                &[("pid", Value::Int64(12)), ("component", Value::String("db".into()))],
+            ),
+            (
+                "Level,Date and Time,Source",
+                "Warning,1/2/2024 3:04:05 AM,disk",
+                "Warning,1/2/2024 3:04:05 AM,disk",
+                &[("component", Value::String("disk".into()))],
+            ),
+        ] {
+            let record = read(header, line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!((record.level, &*record.message), (Some(Level::Warn), message), "{line}");
+            assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2024-01-02T03:04:05Z"), "{line}");
+            let found: Vec<_> = record.fields.iter().map(|field| (&*field.name, field.value.clone())).collect();
+            assert_eq!(found, fields, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_header() {
+        for line in [
+            "",
+            "time",
+            "a,b,c",
+            "time,level,level",
+            "time, level",
+            "time,,level",
+            "time,7,level",
+            "2024-01-02T03:04:05Z,level",
+            "Starting at this time, please wait",
+            "time,\"level",
+            "time,\"level\"x",
+            "name,channel,target",
+        ] {
+            assert_eq!(Header::read(line), None, "{line}");
+        }
+        assert_eq!(Header::read(&format!("time{}", ",a".repeat(HEADER_BYTES_MAX))), None);
+        let header = Header::read("\u{feff}time;level").expect("a header");
+        assert_eq!(Header::read(header.save()), Some(header));
+    }
+
+    #[test]
+    fn what_does_not_fit_the_header() {
+        for line in [
+            "",
+            "time,level,msg",
+            "noon,loud,text",
+            "2024-01-02T03:04:05Z,info",
+            "2024-01-02T03:04:05Z,info,text,more",
+            "2024-01-02T03:04:05Z,info,\"text",
+            "2024-01-02T03:04:05Z,info,\"text\"x",
+        ] {
+            assert_eq!(read("time,level,msg", line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_newline_in_quotes_goes_on() {
+        let header = Header::read("time,level,msg,user").expect("a header");
+        for (text, is_open) in [
+            ("2024-01-02T03:04:05Z,info,text,ada", false),
+            ("2024-01-02T03:04:05Z,info,\"text", true),
+            ("2024-01-02T03:04:05Z,info,\"text\nof lines", true),
+            ("2024-01-02T03:04:05Z,info,\"text\n\"\"", true),
+            ("2024-01-02T03:04:05Z,info,\"text\n\",ada", false),
+            ("time,level,msg,user", false),
+            ("a 5\" disk", false),
+            ("", false),
+        ] {
+            assert_eq!(header.is_open(text), is_open, "{text}");
+        }
+        assert!(!header.is_open(&format!("\"{}", "x".repeat(OPEN_BYTES_MAX))));
+    }
+
+    proptest! {
+        /// Values that were quoted as CSV quotes them come back as they were.
+        #[test]
+        fn values_come_back(values in proptest::collection::vec(any::<String>(), 1..6)) {
+            let names: Vec<_> = (0..values.len()).map(|n| format!("x{n}")).collect();
+            let cells: Vec<_> = values.iter().map(|value| format!("\"{}\"", value.replace('"', "\"\""))).collect();
+            let text = format!("info,{}", cells.join(","));
+            let record = read(&format!("level,{}", names.join(",")), &text).expect("csv");
+            let found: Vec<_> = record.fields.iter().map(|field| field.value.clone()).collect();
+            prop_assert_eq!(found, values.iter().map(|value| Value::String(value.as_str().into())).collect::<Vec<_>>());
+        }
+
+        /// No text makes it panic, as a header or below one.
+        #[test]
+        fn any_text(text in "(time|level|[,;\t\"\n]|\\PC){0,16}") {
+            let _ = Header::read(&text);
+            let header = Header::read("time,level,msg").expect("a header");
+            let _ = (header.is_open(&text), header.record(&text, &Unsaid::default()));
+        }
+    }
+}

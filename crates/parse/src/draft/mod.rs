@@ -1,0 +1,283 @@
+//! A record in the making, from the names and values of a line in their order.
+//!
+//! The first name of a role's list that is there, and whose value can be read, gives its part of the record. All others
+//! stay fields: a time that does not read, a level that is not known, the second of two messages. A component, a process
+//! and a host are fields too, and are called `component`, `pid` and `host` whatever the line calls them.
+
+mod settle;
+
+use super::names::{self, Role, role_of};
+use super::scales;
+use super::timestamp::{self, Unsaid};
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
+use std::borrow::Cow;
+use std::iter::once_with;
+
+/// A record to which the names and values of a line are added in their order.
+pub(super) struct Draft<'a> {
+    record: Record<'a>,
+    added: usize,
+    /// What gave the time, the level and the message, by [`Role`].
+    taken: [Option<Taken<'a>>; 3],
+    /// Which fields name the component, the process and the host, by [`Role`] less three.
+    named: [Option<Named>; 3],
+    /// Whether something was met that only the whole line can tell.
+    is_odd: bool,
+    /// What a time may leave unsaid.
+    unsaid: Unsaid,
+}
+
+/// A name and value that gave a part of the record; a better name that comes later makes a field of it again.
+struct Taken<'a> {
+    rank: u8,
+    /// How many were added before it.
+    added: usize,
+    /// Where it would stand among the fields.
+    at: usize,
+    field: Field<'a>,
+}
+
+/// A field that gives a part of the record.
+#[derive(Clone, Copy)]
+struct Named {
+    rank: u8,
+    /// Where it stands among the fields.
+    at: usize,
+}
+
+/// Where the parts stand that are fields, by [`Role`] less three.
+const COMPONENT: usize = 0;
+const PID: usize = 1;
+const HOST: usize = 2;
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(unsaid: &Unsaid) -> Self {
+        // Room for the fields of most lines, so that a line costs one allocation.
+        let record = Record { fields: Vec::with_capacity(16), ..Record::default() };
+        Draft { record, added: 0, taken: [None, None, None], named: [None; 3], is_odd: false, unsaid: *unsaid }
+    }
+
+    /// Gives parts of the record that are known without a name. Whatever is added later for one of them stays a field.
+    pub(super) fn know(&mut self, time: Option<Ticks>, level: Option<Level>, message: Option<Cow<'a, str>>) {
+        let known = |value| Some(Taken { rank: 0, added: 0, at: 0, field: Field { name: Cow::Borrowed(""), value } });
+        if time.is_some() {
+            self.record.time = time;
+            self.taken[Role::Time as usize] = known(Value::Boolean(true));
+        }
+        if level.is_some() {
+            self.record.level = level;
+            self.taken[Role::Level as usize] = known(Value::Boolean(true));
+        }
+        if let Some(message) = message {
+            self.taken[Role::Message as usize] = known(Value::String(message));
+        }
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, name: Cow<'a, str>, value: Value<'a>) {
+        let role = role_of(&name);
+        self.add_as(role, name, value);
+    }
+
+    /// Adds a name whose role is known.
+    #[inline]
+    pub(super) fn add_as(&mut self, role: Option<(Role, u8)>, name: Cow<'a, str>, value: Value<'a>) {
+        self.added += 1;
+        match role {
+            None => self.record.fields.push(Field { name, value }),
+            Some((role, rank)) => self.offer(role, rank, Field { name, value }),
+        }
+    }
+
+    /// Adds a name that is borrowed from the line, as nearly all are, and the value that it has in its role.
+    ///
+    /// It is inlined, and the field is made in the place where it stays, only once there is room for it. A field that is
+    /// made first, since making room might panic, is written to memory twice and read back before it has arrived there,
+    /// which takes longer than all else that is done to a member.
+    #[inline(always)]
+    pub(super) fn add_borrowed(&mut self, name: &'a str, value: impl FnOnce(Option<Role>) -> Value<'a>) {
+        self.add_borrowed_as(role_of(name), name, value);
+    }
+
+    /// The same with a name whose role is known.
+    #[inline(always)]
+    pub(super) fn add_borrowed_as(
+        &mut self,
+        role: Option<(Role, u8)>,
+        name: &'a str,
+        value: impl FnOnce(Option<Role>) -> Value<'a>,
+    ) {
+        self.added += 1;
+        match role {
+            None => self.record.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value: value(None) })),
+            Some((role, rank)) => {
+                self.offer(role, rank, Field { name: Cow::Borrowed(name), value: value(Some(role)) });
+            }
+        }
+    }
+
+    fn offer(&mut self, role: Role, rank: u8, field: Field<'a>) {
+        let slot = role as usize;
+        if slot >= self.taken.len() {
+            return self.name(slot - self.taken.len(), rank, field);
+        }
+        let Some(rank) = self.give(role, rank, &field.value) else {
+            self.record.fields.push(field);
+            return;
+        };
+        let taken = Taken { rank, added: self.added, at: self.record.fields.len(), field };
+        if let Some(displaced) = self.taken[slot].replace(taken) {
+            self.put_back(displaced);
+        }
+    }
+
+    /// Takes a part of the record from a value, and says with what rank; none where it cannot be read as such, or where
+    /// what gave that part already is preferred.
+    fn give(&mut self, role: Role, rank: u8, value: &Value<'a>) -> Option<u8> {
+        let best = self.rank(role);
+        let preferred = |rank: u8| best.is_none_or(|best| rank < best);
+        if !preferred(rank) {
+            return None;
+        }
+        match role {
+            Role::Time => self.record.time = Some(timestamp::read_with(value, &self.unsaid)?),
+            Role::Level if rank == names::MONGO && !self.is_mongo() => return None,
+            Role::Level => {
+                let (level, rank) = scales::level(value, rank)?;
+                if !preferred(rank) {
+                    return None;
+                }
+                self.record.level = Some(level);
+                self.is_odd |= rank == names::GUESSED;
+                return Some(rank);
+            }
+            _ if !matches!(value, Value::String(_)) => return None,
+            _ => {}
+        }
+        self.is_odd |= match role {
+            Role::Time => matches!(rank, names::CLEF_TIME | names::TIMESTAMP_SECONDS | names::INSTANT_SECONDS),
+            _ => matches!(rank, names::CLEF_TEMPLATE | names::SHORT_MESSAGE | names::JOURNAL_MESSAGE),
+        };
+        Some(rank)
+    }
+
+    /// Makes a field again of what gave a part of the record.
+    fn put_back(&mut self, displaced: Taken<'a>) {
+        self.record.fields.insert(displaced.at, displaced.field);
+        for taken in self.taken.iter_mut().flatten().filter(|taken| taken.added > displaced.added) {
+            taken.at += 1;
+        }
+        for named in self.named.iter_mut().flatten().filter(|named| named.at >= displaced.at) {
+            named.at += 1;
+        }
+    }
+
+    /// Adds a field that may be the component, the process or the host.
+    fn name(&mut self, part: usize, rank: u8, field: Field<'a>) {
+        let fits = match &field.value {
+            Value::String(text) if part == PID => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()),
+            Value::String(text) => !text.is_empty(),
+            Value::Int64(_) => part == PID,
+            _ => false,
+        };
+        let preferred = self.named[part].is_none_or(|named| rank < named.rank);
+        if fits && preferred && (rank != names::MONGO || self.is_mongo()) {
+            self.named[part] = Some(Named { rank, at: self.record.fields.len() });
+        }
+        self.record.fields.push(field);
+    }
+
+    /// The rank of the name that gave a part of the record.
+    fn rank(&self, role: Role) -> Option<u8> {
+        self.taken.get(role as usize)?.as_ref().map(|taken| taken.rank)
+    }
+
+    fn is_mongo(&self) -> bool {
+        self.rank(Role::Time) == Some(names::MONGO_DATE)
+    }
+
+    #[inline]
+    pub(super) fn finish(mut self) -> Record<'a> {
+        if self.is_odd {
+            self.settle();
+        }
+        // A field of the first rank has its name already; a process may have to become a number.
+        let is_renamed = |(part, named): (usize, &Option<Named>)| named.is_some_and(|it| it.rank > 0 || part == PID);
+        if self.is_odd || self.named.iter().enumerate().any(is_renamed) {
+            self.rename();
+        }
+        if let Some(Taken { field: Field { value: Value::String(text), .. }, .. }) =
+            self.taken[Role::Message as usize].take()
+        {
+            self.record.message = text;
+        }
+        self.record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn draft<'a>(members: &[(&'a str, &'a str)]) -> Record<'a> {
+        let mut draft = Draft::new(&Unsaid::default());
+        for (name, text) in members {
+            draft.add((*name).into(), Value::String((*text).into()));
+        }
+        draft.finish()
+    }
+
+    pub(super) fn names<'a>(record: &'a Record<'_>) -> Vec<&'a str> {
+        record.fields.iter().map(|field| &*field.name).collect()
+    }
+
+    #[test]
+    fn a_better_name_displaces_and_the_order_of_the_line_stays() {
+        let record = draft(&[
+            ("a", "1"),
+            ("event", "login"),
+            ("hostname", "web-17"),
+            ("lvl", "info"),
+            ("msg", "in"),
+            ("b", "2"),
+            ("logger", "auth"),
+            ("level", "warn"),
+            ("message", "logged in"),
+            ("c", "3"),
+        ]);
+        assert_eq!(record.message, "logged in");
+        assert_eq!(record.level, Some(Level::Warn));
+        assert_eq!(names(&record), ["a", "event", "host", "lvl", "msg", "b", "component", "c"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_comes_second_stays_a_field() {
+        let record = draft(&[
+            ("time", "noon"),
+            ("ts", "2026-11-20T00:05:45Z"),
+            ("date", "2026-11-21T00:05:45Z"),
+            ("level", "loud"),
+            ("@l", "error"),
+            ("message", "one"),
+            ("message", "two"),
+            ("host", ""),
+            ("pid", "12a"),
+            ("hostname", "a"),
+            ("host.name", "b"),
+        ]);
+        assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some("2026-11-20T00:05:45Z"));
+        assert_eq!(record.level, Some(Level::Error));
+        assert_eq!(record.message, "one");
+        assert_eq!(names(&record), ["time", "date", "level", "message", "host", "pid", "host", "host.name"]);
+    }
+
+    #[test]
+    fn a_process_is_a_number_where_it_can_be_one() {
+        let record = draft(&[("_PID", "0042"), ("process", "main")]);
+        assert_eq!(record.fields[0], Field { name: "pid".into(), value: Value::Int64(42) });
+        assert_eq!(names(&record), ["pid", "process"]);
+        let record = draft(&[("pid", "99999999999999999999")]);
+        assert_eq!(record.fields[0].value, Value::String("99999999999999999999".into()));
+    }
+}

@@ -1,0 +1,236 @@
+//! What only the whole line can tell of its record: whether it is GELF, what Serilog left out, and which of the names that
+//! are common elsewhere is a component's here.
+
+use super::super::clef;
+use super::super::names::{self, Role, role_of};
+use super::{COMPONENT, Draft, HOST, Named, PID, Taken};
+use daytable_model::record::{Field, Level, Value};
+use std::borrow::Cow;
+use std::time::Duration;
+
+impl Draft<'_> {
+    /// Settles what only the whole line can tell: whether it is GELF, and what Serilog left out.
+    #[cold]
+    pub(super) fn settle(&mut self) {
+        let message = self.rank(Role::Message);
+        let is_gelf = message == Some(names::SHORT_MESSAGE);
+        let level = &mut self.taken[Role::Level as usize];
+        let is_syslog = |taken: &Taken<'_>| matches!(taken.field.value, Value::Int64(0..=7));
+        if let Some(guess) = level.take_if(|taken| taken.rank == names::GUESSED && is_syslog(taken) && !is_gelf) {
+            self.record.level = None;
+            self.put_back(guess);
+        }
+        if is_gelf {
+            self.name_additional();
+        }
+        let by_serilog = self.rank(Role::Time) == Some(names::CLEF_TIME)
+            && matches!(message, Some(names::CLEF_MESSAGE | names::CLEF_TEMPLATE));
+        if by_serilog && self.record.level.is_none() {
+            self.record.level = Some(Level::Info);
+        }
+        match message {
+            Some(names::CLEF_TEMPLATE) => self.render(),
+            Some(names::JOURNAL_MESSAGE) => self.decode(),
+            _ => {}
+        }
+        match self.rank(Role::Time) {
+            Some(names::TIMESTAMP_SECONDS) => self.add_nanos("timestamp.nanos"),
+            Some(names::INSTANT_SECONDS) => self.add_nanos("instant.nanoOfSecond"),
+            _ => {}
+        }
+    }
+
+    /// Makes the message of its template, which then stays as a field.
+    fn render(&mut self) {
+        let Some(taken) = &mut self.taken[Role::Message as usize] else { return };
+        let Value::String(template) = &taken.field.value else { return };
+        let Some(text) = clef::render(template, &self.record.fields) else { return };
+        let message = Field { name: Cow::Borrowed(""), value: Value::String(Cow::Owned(text)) };
+        let (at, template) = (taken.at, std::mem::replace(&mut taken.field, message));
+        self.put_back(Taken { rank: names::CLEF_TEMPLATE, added: usize::MAX, at, field: template });
+    }
+
+    /// Adds the nanoseconds that stand in a field of their own to a time that has only seconds.
+    fn add_nanos(&mut self, name: &str) {
+        let is_nanos = |field: &Field<'_>| field.name == name && matches!(field.value, Value::Int64(0..1_000_000_000));
+        let Some(at) = self.record.fields.iter().position(is_nanos) else { return };
+        if let Value::Int64(nanos) = self.record.fields.remove(at).value {
+            self.record.time = self.record.time.map(|time| time.plus(Duration::from_nanos(nanos.unsigned_abs())));
+        }
+        for taken in self.taken.iter_mut().flatten().filter(|taken| taken.at > at) {
+            taken.at -= 1;
+        }
+        for named in self.named.iter_mut().flatten().filter(|named| named.at > at) {
+            named.at -= 1;
+        }
+    }
+
+    /// Makes text of a message that journald gives as numbers, since it has bytes that cannot be printed.
+    fn decode(&mut self) {
+        let Some(taken) = &mut self.taken[Role::Message as usize] else { return };
+        let Value::String(written) = &taken.field.value else { return };
+        let bytes = serde_json::from_str::<Vec<u8>>(written).unwrap_or_default();
+        if !bytes.is_empty() {
+            taken.field.value = Value::String(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+
+    /// Finds the component, the process and the host among the additional fields of GELF, whose names begin with `_`.
+    fn name_additional(&mut self) {
+        for (at, field) in self.record.fields.iter().enumerate() {
+            let Some((role, rank)) = field.name.strip_prefix('_').and_then(role_of) else { continue };
+            let part = (role as usize).checked_sub(self.taken.len());
+            let fits = matches!((role, &field.value), (Role::Pid, Value::Int64(_)))
+                || matches!((role, &field.value), (Role::Component | Role::Host, Value::String(_)));
+            if let Some(named) = part.and_then(|part| self.named.get_mut(part)).filter(|_| fits)
+                && named.is_none_or(|named| rank < named.rank)
+            {
+                *named = Some(Named { rank, at });
+            }
+        }
+    }
+
+    /// Calls the fields that are the component, the process and the host by their names.
+    pub(super) fn rename(&mut self) {
+        for (part, name) in [(PID, "pid"), (HOST, "host"), (COMPONENT, "component")] {
+            let Some(Named { rank, at }) = self.named[part] else { continue };
+            let is_sure = rank < names::WEAK || self.has_witness(rank, at);
+            let Some(field) = self.record.fields.get_mut(at).filter(|_| is_sure) else { continue };
+            if part == PID
+                && let Value::String(digits) = &field.value
+            {
+                let Ok(number) = digits.parse() else { continue };
+                field.value = Value::Int64(number);
+            }
+            if field.name != name {
+                field.name = Cow::Borrowed(name);
+            }
+        }
+    }
+
+    /// Whether the line shows that a name which is common elsewhere is a component's here.
+    fn has_witness(&self, rank: u8, at: usize) -> bool {
+        match rank {
+            names::NAME => {
+                self.named[PID].is_some() && self.named[HOST].is_some()
+                    || self.rank(Role::Level) == Some(names::LEVELNAME)
+            }
+            names::TARGET => {
+                let is_path = |text: &str| memchr::memmem::find(text.as_bytes(), b"::").is_some();
+                let value = self.record.fields.get(at).map(|field| &field.value);
+                self.rank(Role::Message) == Some(names::FIELDS_MESSAGE)
+                    || matches!(value, Some(Value::String(text)) if is_path(text))
+            }
+            names::CHANNEL => {
+                let is_level_name = |field: &Field<'_>| field.name == "level_name";
+                self.rank(Role::Level) == Some(names::LEVEL_NAME) || self.record.fields.iter().any(is_level_name)
+            }
+            names::MONGO => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::timestamp::Unsaid;
+    use super::super::tests::{draft, names};
+    use super::*;
+
+    #[test]
+    fn common_names_need_a_witness() {
+        for (members, component) in [
+            (&[("name", "ada")][..], None),
+            (&[("name", "ada"), ("pid", "1")], None),
+            (&[("name", "api"), ("pid", "1"), ("hostname", "a")], Some("api")),
+            (&[("name", "app.db"), ("levelname", "INFO")], Some("app.db")),
+            (&[("target", "10.0.0.1")], None),
+            (&[("target", "app::db")], Some("app::db")),
+            (&[("target", "app"), ("fields.message", "up")], Some("app")),
+            (&[("channel", "general")], None),
+            (&[("level_name", "INFO"), ("channel", "mail")], Some("mail")),
+            (&[("c", "NETWORK")], None),
+            (&[("t.$date", "2024-01-02T03:04:05Z"), ("c", "NETWORK")], Some("NETWORK")),
+            (&[("name", "x"), ("levelname", "INFO"), ("logger", "app")], Some("app")),
+        ] {
+            let record = draft(members);
+            let found = record.fields.iter().find(|field| field.name == "component").map(|field| &field.value);
+            assert_eq!(found, component.map(|text| Value::String(text.into())).as_ref(), "{members:?}");
+        }
+    }
+
+    #[test]
+    fn a_small_number_is_a_level_only_in_gelf() {
+        for (message, level) in [("short_message", Some(Level::Error)), ("message", None)] {
+            for first in [true, false] {
+                let mut draft = Draft::new(&Unsaid::default());
+                let level_of = Value::Int64(3);
+                if first {
+                    draft.add("level".into(), level_of.clone());
+                }
+                draft.add("a".into(), Value::Int64(1));
+                draft.add(message.into(), Value::String("up".into()));
+                if !first {
+                    draft.add("level".into(), level_of);
+                }
+                let record = draft.finish();
+                assert_eq!((record.level, &*record.message), (level, "up"));
+                let expected: &[&str] = match (level, first) {
+                    (Some(_), _) => &["a"],
+                    (None, true) => &["level", "a"],
+                    (None, false) => &["a", "level"],
+                };
+                assert_eq!(names(&record), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn gelf_names_its_additional_fields_with_an_underscore() {
+        let record = draft(&[("short_message", "up"), ("_logger", "app"), ("_user", "ada")]);
+        assert_eq!(names(&record), ["component", "_user"]);
+    }
+
+    #[test]
+    fn serilog_leaves_out_what_is_usual() {
+        let time = ("@t", "2024-01-02T03:04:05Z");
+        let record = draft(&[time, ("@mt", "{User} logged in"), ("User", "ada")]);
+        assert_eq!((record.level, &*record.message), (Some(Level::Info), "ada logged in"));
+        assert_eq!(names(&record), ["@mt", "User"]);
+        let record = draft(&[time, ("@mt", "up"), ("@l", "Warning")]);
+        assert_eq!((record.level, &*record.message, record.fields.len()), (Some(Level::Warn), "up", 0));
+        let record = draft(&[time, ("@mt", "{User} in"), ("@m", "ada in"), ("User", "ada")]);
+        assert_eq!((&*record.message, names(&record)), ("ada in", vec!["@mt", "User"]));
+        assert_eq!(draft(&[time, ("a", "1")]).level, None);
+    }
+
+    #[test]
+    fn nanoseconds_of_their_own_are_a_part_of_the_time() {
+        for (nanos, time, fields) in [
+            (118_000_000, "2017-04-25T12:01:04.118Z", &["component"][..]),
+            (-1, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
+            (1_000_000_000, "2017-04-25T12:01:04Z", &["instant.nanoOfSecond", "component"]),
+        ] {
+            let mut draft = Draft::new(&Unsaid::default());
+            draft.add("instant.epochSecond".into(), Value::Int64(1_493_121_664));
+            draft.add("instant.nanoOfSecond".into(), Value::Int64(nanos));
+            draft.add("loggerName".into(), Value::String("app".into()));
+            let record = draft.finish();
+            assert_eq!(record.time.map(|time| time.to_string()).as_deref(), Some(time));
+            assert_eq!(names(&record), fields);
+        }
+    }
+
+    #[test]
+    fn a_message_of_numbers_is_text() {
+        for (written, text) in [
+            ("[27,91,51,49,109,195,169]", "\u{1b}[31mé"),
+            ("[104,255]", "h\u{fffd}"),
+            ("[]", "[]"),
+            ("[256]", "[256]"),
+            ("[main] up", "[main] up"),
+        ] {
+            assert_eq!(draft(&[("MESSAGE", written)]).message, text);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What a container runtime puts around each line that a program wrote.
+//!
+//! ```text
+//! 2016-10-06T00:17:09.669794202Z stdout F text                                CRI: containerd, CRI-O
+//! {"log":"text\n","stream":"stderr","time":"2016-10-06T00:17:09.669794202Z"}  Docker's json-file, attrs if configured
+//! ```
+//!
+//! A program's line that is too long for the runtime comes in several: all but the last are partial. CRI says so with a
+//! tag, `P` for partial and `F` for full, that others may follow after a `:`; Docker leaves the `\n` away.
+//!
+//! Docker's `attrs` are passed over, as are CRI's other tags: they are the same for every line of a container.
+
+use super::json::flat;
+use super::pairs::unquote;
+use super::{scan, timestamp};
+use daytable_model::time::Ticks;
+use memchr::memchr;
+use std::borrow::Cow;
+
+/// Which of a program's outputs wrote a line, where that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// There is only one, or it is not said.
+    #[default]
+    Only,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What a container runtime says of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// When the runtime read it; the record's time where its text gives none.
+    pub time: Option<Ticks>,
+    /// Which output wrote it.
+    pub stream: Stream,
+    /// Whether the program's own line goes on in the next line of this stream, without a newline between them.
+    pub is_partial: bool,
+}
+
+/// A line without its envelope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwrapped<'a> {
+    /// What the program wrote.
+    pub text: Cow<'a, str>,
+    /// What was around it; the default where nothing was.
+    pub envelope: Envelope,
+}
+
+/// Bytes of a runtime's time and the space behind it at most.
+const TIME_BYTES_MAX: usize = 40;
+
+/// The text of a CRI line, and what was around it.
+pub(super) fn cri(line: &str) -> Option<(&str, Envelope)> {
+    // Asked first, as every line that begins with a digit comes here.
+    let bytes = line.as_bytes();
+    let space = memchr(b' ', bytes.get(..TIME_BYTES_MAX).unwrap_or(bytes))?;
+    if !bytes[space..].starts_with(b" std") {
+        return None;
+    }
+    let (time, length) = timestamp::leading(line)?;
+    // RFC 3339, so its 11th byte is `T`; with a space it is a text line whose first word is `stdout`.
+    if line.as_bytes().get(10) != Some(&b'T') {
+        return None;
+    }
+    let rest = line.get(length..)?.strip_prefix(" std")?;
+    let (stream, rest) = match rest.split_at_checked(4)? {
+        ("out ", rest) => (Stream::Stdout, rest),
+        ("err ", rest) => (Stream::Stderr, rest),
+        _ => return None,
+    };
+    let (tag, text) = match rest.split_at_checked(1)? {
+        (tag @ ("P" | "F"), rest) => (tag, rest),
+        _ => return None,
+    };
+    let text = match text.as_bytes() {
+        // Written with nothing after the tag where the line was empty.
+        [] => text,
+        [b' ', ..] => text.get(1..)?,
+        [b':', ..] => text.get(scan::space(text.as_bytes(), 0)..)?.strip_prefix(' ').unwrap_or_default(),
+        _ => return None,
+    };
+    Some((text, Envelope { time: Some(time), stream, is_partial: tag == "P" }))
+}
+
+/// The text of an entry of Docker's json-file, and what was around it: an object of `log`, `stream`, `time` and at most
+/// `attrs`, in any order, without spaces between them.
+pub(super) fn docker(line: &str) -> Option<(Cow<'_, str>, Envelope)> {
+    let bytes = line.as_bytes();
+    let (mut log, mut stream, mut time) = (None, None, None);
+    let mut at = 0;
+    while bytes.get(at) == Some(if at == 0 { &b'{' } else { &b',' }) {
+        // By the whole name: of the program's own objects many begin as one of these does, and few go on so.
+        let member = bytes.get(at + 1..)?;
+        let (place, value) = match member {
+            _ if member.starts_with(b"\"log\":") => (&mut log, at + 7),
+            _ if member.starts_with(b"\"stream\":") => (&mut stream, at + 10),
+            _ if member.starts_with(b"\"time\":") => (&mut time, at + 8),
+            _ if member.starts_with(b"\"attrs\":") => {
+                at = attributes_end(line, at + 9)?;
+                continue;
+            }
+            _ => return None,
+        };
+        let (written, end) = string_at(line, value)?;
+        if place.replace(written).is_some() {
+            return None;
+        }
+        at = end;
+    }
+    if bytes.get(at..)? != b"}" {
+        return None;
+    }
+    let stream = match stream? {
+        "\"stdout\"" => Stream::Stdout,
+        "\"stderr\"" => Stream::Stderr,
+        _ => return None,
+    };
+    let time = time.and_then(|time| time.get(1..time.len() - 1))?;
+    let (ticks, length) = timestamp::leading(time)?;
+    let (text, is_partial) = unquote_line(log?);
+    (length == time.len()).then_some((text, Envelope { time: Some(ticks), stream, is_partial }))
+}
+
+/// The string in quotes that begins at `at`, and the place after it.
+fn string_at(line: &str, at: usize) -> Option<(&str, usize)> {
+    let bytes = line.as_bytes();
+    if bytes.get(at) != Some(&b'"') {
+        return None;
+    }
+    let end = flat::string_end(bytes, at + 1)?;
+    Some((line.get(at..end)?, end))
+}
+
+/// The place after the object of strings that begins at `at`.
+fn attributes_end(line: &str, mut at: usize) -> Option<usize> {
+    let bytes = line.as_bytes();
+    if bytes.get(at..)?.starts_with(b"{}") {
+        return Some(at + 2);
+    }
+    while bytes.get(at).is_some_and(|byte| matches!(byte, b'{' | b',')) {
+        let (_, colon) = string_at(line, at + 1)?;
+        if bytes.get(colon) != Some(&b':') {
+            return None;
+        }
+        (_, at) = string_at(line, colon + 1)?;
+    }
+    (bytes.get(at) == Some(&b'}')).then_some(at + 1)
+}
+
+/// The text of a line in quotes without its newline, and whether there is none: the line goes on.
+///
+/// Nearly all lines have no other escape, and are borrowed.
+fn unquote_line(quoted: &str) -> (Cow<'_, str>, bool) {
+    let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+    let ended = inner.strip_suffix("\\r\\n").or_else(|| inner.strip_suffix("\\n"));
+    if let Some(text) = ended.filter(|text| memchr(b'\\', text.as_bytes()).is_none()) {
+        return (Cow::Borrowed(text), false);
+    }
+    let mut text = unquote(quoted);
+    if !text.ends_with('\n') {
+        return (text, true);
+    }
+    let owned = text.to_mut();
+    owned.pop();
+    if owned.ends_with('\r') {
+        owned.pop();
+    }
+    (text, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_of_cri() {
+        let time = "2016-10-06T00:17:09.669794202Z";
+        for (rest, stream, is_partial, text) in [
+            (" stdout F The content", Stream::Stdout, false, "The content"),
+            (" stderr P first half, ", Stream::Stderr, true, "first half, "),
+            (" stdout F:tag:other  x ", Stream::Stdout, false, " x "),
+            (" stdout F ", Stream::Stdout, false, ""),
+            (" stdout F", Stream::Stdout, false, ""),
+            (" stdout F \tat x", Stream::Stdout, false, "\tat x"),
+        ] {
+            let line = format!("{time}{rest}");
+            let (found, envelope) = cri(&line).unwrap_or_else(|| panic!("{rest}"));
+            assert_eq!((found, envelope.stream, envelope.is_partial), (text, stream, is_partial), "{rest}");
+            assert_eq!(envelope.time.map(|time| time.to_string()).as_deref(), Some("2016-10-06T00:17:09.6697942Z"));
+        }
+        for rest in
+            ["", " stdout", " stdout ", " stdin F x", " stdout X x", " stdout Full text", "  stdout F x", " stdoutF x"]
+        {
+            assert_eq!(cri(&format!("{time}{rest}")), None, "{rest}");
+        }
+        assert_eq!(cri("2016-10-06 00:17:09Z stdout F text"), None);
+        assert_eq!(cri("0000-10-06T00:17:09Z stdout F text"), None);
+    }
+
+    #[test]
+    fn entries_of_docker() {
+        let time = r#""time":"2016-10-06T00:17:09.669794202Z""#;
+        for (line, stream, is_partial, text) in [
+            (format!(r#"{{"log":"up\n","stream":"stdout",{time}}}"#), Stream::Stdout, false, "up"),
+            (format!(r#"{{"log":"up\r\n","stream":"stderr",{time}}}"#), Stream::Stderr, false, "up"),
+            (format!(r#"{{"log":"\n","stream":"stderr",{time}}}"#), Stream::Stderr, false, ""),
+            (format!(r#"{{"log":"half","stream":"stdout",{time}}}"#), Stream::Stdout, true, "half"),
+            (format!(r#"{{"log":"C:\\new","stream":"stdout",{time}}}"#), Stream::Stdout, true, "C:\\new"),
+            (format!(r#"{{"log":"C:\\n","stream":"stdout",{time}}}"#), Stream::Stdout, true, "C:\\n"),
+            (format!(r#"{{"log":"a \"b\" \u003c\n","stream":"stdout",{time}}}"#), Stream::Stdout, false, "a \"b\" <"),
+            (
+                format!(r#"{{"log":"up\n","stream":"stdout","attrs":{{"tag":"x","é":"}}"}},{time}}}"#),
+                Stream::Stdout,
+                false,
+                "up",
+            ),
+            (format!(r#"{{{time},"stream":"stdout","log":"up\n","attrs":{{}}}}"#), Stream::Stdout, false, "up"),
+        ] {
+            let (found, envelope) = docker(&line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!((&*found, envelope.stream, envelope.is_partial), (text, stream, is_partial), "{line}");
+            assert_eq!(envelope.time.map(|time| time.to_string()).as_deref(), Some("2016-10-06T00:17:09.6697942Z"));
+        }
+        for line in [
+            "{}".to_owned(),
+            format!(r#"{{"log":"up\n",{time}}}"#),
+            format!(r#"{{"log":"up\n","stream":"stdin",{time}}}"#),
+            r#"{"log":"up\n","stream":"stdout","time":"noon"}"#.to_owned(),
+            r#"{"log":"up\n","stream":"stdout","time":"2016-10-06T00:17:09Z!"}"#.to_owned(),
+            format!(r#"{{"log":"up\n","stream":"stdout",{time},"level":"info"}}"#),
+            format!(r#"{{"log":"up\n","log":"up\n","stream":"stdout",{time}}}"#),
+            format!(r#"{{"log":7,"stream":"stdout",{time}}}"#),
+            format!(r#"{{"log":"up\n","stream":"stdout",{time}}} "#),
+            format!(r#"{{"log":"up\n","stream":"stdout",{time}"#),
+        ] {
+            assert_eq!(docker(&line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_with_no_other_escape_is_borrowed() {
+        let line = r#"{"log":"up é\n","stream":"stdout","time":"2016-10-06T00:17:09Z"}"#;
+        assert!(matches!(docker(line), Some((Cow::Borrowed("up é"), _))));
+    }
+
+    proptest! {
+        /// What Docker writes of a line comes back, and any other text is none or something, but never a panic.
+        #[test]
+        fn docker_lines_come_back(text in any::<String>(), is_partial in any::<bool>(), cut in any::<prop::sample::Index>()) {
+            prop_assume!(!is_partial || !text.ends_with('\n'));
+            prop_assume!(!text.ends_with('\r'));
+            let end = if is_partial { "" } else { "\n" };
+            let log = serde_json::to_string(&format!("{text}{end}")).expect("a string");
+            let line = format!(r#"{{"log":{log},"stream":"stdout","time":"2016-10-06T00:17:09Z"}}"#);
+            let (found, envelope) = docker(&line).expect("an entry");
+            prop_assert_eq!((&*found, envelope.is_partial), (&*text, is_partial));
+            let cut = line.floor_char_boundary(cut.index(line.len()));
+            prop_assert_eq!(docker(&line[..cut]), None);
+        }
+
+        /// So with CRI, whose text may be anything.
+        #[test]
+        fn cri_lines_come_back(text in any::<String>(), near in "2016-10-06T00:17:09Z[ :FPstdoure]{0,12}") {
+            let line = format!("2016-10-06T00:17:09Z stderr F {text}");
+            prop_assert_eq!(cri(&line).map(|(text, _)| text), Some(&*text));
+            let _ = cri(&near);
+        }
+    }
+}

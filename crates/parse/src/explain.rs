@@ -1,0 +1,170 @@
+//! Which bytes of a text became which part of its record: for people who try a format, not for the way of a record.
+//!
+//! What a record borrows lies in its text, so its address says where. A parser may tell where the time and the level
+//! stood. What else was copied (a text with escapes) or read (a number, a time, a level) is looked for: a number behind its name, a time and a level as the first piece that reads as
+//! them. A piece that is not found that way has no place, rather than a wrong one.
+
+use super::Parsed;
+use super::timestamp::{Unsaid, at_start};
+use daytable_model::record::{Level, Value};
+use std::ops::Range;
+
+/// Bytes in which a time is looked for.
+const TIME_WITHIN: usize = 4096;
+
+/// A part of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// `time`, `level`, `message`, or the name of a field.
+    pub name: String,
+    /// What was made of the bytes.
+    pub value: String,
+    /// The bytes; none where they are not to be found.
+    pub bytes: Option<Range<usize>>,
+}
+
+/// The parts of a record that was read from `text`, in the order of the text; those without a place come last.
+pub fn explain(text: &str, parsed: &Parsed<'_>, unsaid: &Unsaid) -> Vec<Part> {
+    let record = &parsed.record;
+    let mut parts = Vec::new();
+    for field in &record.fields {
+        let named = place_of(text, &field.name);
+        let behind = named.map_or(0, |named| named.end);
+        let (value, bytes) = match &field.value {
+            Value::String(value) => (value.to_string(), place_of(text, value)),
+            Value::Int64(number) => written(text, behind, number.to_string()),
+            Value::Double(number) => written(text, behind, number.to_string()),
+            Value::Boolean(is) => written(text, behind, is.to_string()),
+            Value::Binary(bytes) => (String::from_utf8_lossy(bytes).into_owned(), None),
+        };
+        parts.push(Part { name: field.name.to_string(), value, bytes });
+    }
+    let taken: Vec<Range<usize>> = parts.iter().filter_map(|part| part.bytes.clone()).collect();
+    if let Some(time) = record.time {
+        let told = parsed.time_at.as_ref().and_then(|told| told_place(text, told));
+        let starts = text.char_indices().map(|(at, _)| at).take_while(|at| *at < TIME_WITHIN);
+        let read = |at: usize| at_start(&text.as_bytes()[at..], unsaid).filter(|stamp| stamp.time == time);
+        let bytes = starts.filter(|at| begins_word(text, *at)).find_map(|at| Some(at..at + read(at)?.length));
+        parts.push(Part { name: "time".into(), value: time.to_string(), bytes: told.or(bytes) });
+    }
+    if let Some(level) = record.level {
+        let told = parsed.level_at.as_ref().and_then(|told| told_place(text, told));
+        let bytes = told.or_else(|| level_in(text, level, &taken));
+        parts.push(Part { name: "level".into(), value: level.name().into(), bytes });
+    }
+    if !record.message.is_empty() {
+        parts.push(Part {
+            name: "message".into(),
+            value: record.message.to_string(),
+            bytes: place_of(text, &record.message),
+        });
+    }
+    parts.sort_by_key(|part| part.bytes.as_ref().map_or((usize::MAX, 0), |bytes| (bytes.start, bytes.end)));
+    parts
+}
+
+/// The place that a parser told of.
+fn told_place(text: &str, told: &Range<u32>) -> Option<Range<usize>> {
+    let bytes = usize::try_from(told.start).ok()?..usize::try_from(told.end).ok()?;
+    text.get(bytes.clone()).map(|_| bytes)
+}
+
+/// Where a part lies in a text, if it was borrowed from it: what was copied lies elsewhere.
+fn place_of(text: &str, part: &str) -> Option<Range<usize>> {
+    let start = (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    let bytes = start..start.checked_add(part.len())?;
+    (bytes.end <= text.len() && !part.is_empty()).then_some(bytes)
+}
+
+/// A value as it is written, and the first place from `from` on where it is.
+fn written(text: &str, from: usize, value: String) -> (String, Option<Range<usize>>) {
+    let is_alone = |at: &usize| {
+        let after = text.as_bytes().get(at + value.len());
+        begins_word(text, *at) && !after.is_some_and(u8::is_ascii_alphanumeric)
+    };
+    let found = text.get(from..).into_iter().flat_map(|rest| rest.match_indices(value.as_str()));
+    let place = found.map(|(at, _)| from + at).find(is_alone).map(|at| at..at + value.len());
+    (value, place)
+}
+
+fn begins_word(text: &str, at: usize) -> bool {
+    text.as_bytes()[at].is_ascii_alphanumeric() && (at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric())
+}
+
+/// The first word that stands for a level and became no field.
+fn level_in(text: &str, level: Level, taken: &[Range<usize>]) -> Option<Range<usize>> {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric();
+    let mut at = 0;
+    while let Some(start) = text[at..].find(is_of_word).map(|start| at + start) {
+        let end = text[start..].find(|c| !is_of_word(c)).map_or(text.len(), |length| start + length);
+        let is_taken = taken.iter().any(|taken| taken.start <= start && end <= taken.end);
+        let first = &text[start..end];
+        let letter = "TDINWEFC".contains(first.get(..1).unwrap_or("-")) && Level::from_word(first).is_none();
+        if !is_taken && Level::from_word(first) == Some(level) {
+            return Some(start..end);
+        }
+        // `I1121`, `E`: a letter of the level's own.
+        if !is_taken
+            && letter
+            && level.name().to_ascii_uppercase().starts_with(&first[..1])
+            && first[1..].bytes().all(|b| b.is_ascii_digit())
+        {
+            return Some(start..start + 1);
+        }
+        at = end;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FormatChoice, parse};
+    use proptest::prelude::*;
+
+    #[test]
+    fn bytes_and_what_became_of_them() {
+        for (text, expected) in [
+            (
+                "2026-11-21 08:00:00 WARN disk full free=0 dev=sda1",
+                &[
+                    ("2026-11-21 08:00:00", "time", "2026-11-21T08:00:00Z"),
+                    ("WARN", "level", "warn"),
+                    ("disk full", "message", "disk full"),
+                    ("0", "free", "0"),
+                    ("sda1", "dev", "sda1"),
+                ][..],
+            ),
+            (
+                r#"{"n":7,"time":"2026-11-21T08:00:00Z","level":"error","msg":"a\nb","ok":true}"#,
+                &[
+                    ("7", "n", "7"),
+                    ("2026-11-21T08:00:00Z", "time", "2026-11-21T08:00:00Z"),
+                    ("error", "level", "error"),
+                    ("true", "ok", "true"),
+                    ("", "message", "a\nb"),
+                ],
+            ),
+            ("just words", &[("just words", "message", "just words")]),
+        ] {
+            let parts = explain(text, &parse(text, FormatChoice::Auto), &Unsaid::default());
+            let shown: Vec<_> = parts
+                .iter()
+                .map(|part| (&text[part.bytes.clone().unwrap_or(0..0)], part.name.as_str(), part.value.as_str()))
+                .collect();
+            assert_eq!(shown, expected, "{text}");
+        }
+    }
+
+    proptest! {
+        /// Every place lies within the text, and what was borrowed reads there as its value.
+        #[test]
+        fn places_are_places(text in "(2026-11-21 08:00:00 |INFO |a=1 |b=\"x\" |\\{\"c\":2.5\\}|\\PC){0,8}") {
+            for part in explain(&text, &parse(&text, FormatChoice::Auto), &Unsaid::default()) {
+                let Some(bytes) = part.bytes else { continue };
+                let there = text.get(bytes).expect("a place");
+                prop_assert!(part.name == "time" || part.name == "level" || there == part.value, "{} is {}", part.name, there);
+            }
+        }
+    }
+}

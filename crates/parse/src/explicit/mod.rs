@@ -1,0 +1,218 @@
+//! Formats that the configuration says: a regular expression with named groups, or a grok pattern.
+//!
+//! The pattern has to match the whole first line of a record, as if it began with `^` and ended with `$`. A line that it
+//! does not match goes on with the record before it; where there is none, it is plain. So it says both what a record
+//! is and where it begins.
+//!
+//! * `time`, `level` and `message` are what they are called (`timestamp` and `loglevel` too, where the pattern has no
+//!   group of the first name). A time or a level that cannot be read stays a field of that name.
+//! * `pid` is a whole number where it reads as one. Every other group is a field of text, unless grok says `:int` or
+//!   `:float`. A group that matched nothing is none.
+//! * Without a group `message` the message is all of the text, so that nothing of it is lost. With one, the lines that
+//!   follow the first belong to it.
+//!
+//! Matching takes time linear in the line (`regex` has neither look-around nor back references), and what a pattern may
+//! compile to is bounded.
+//!
+//! * `pattern`: compiling, and where in a pattern a fault is.
+//! * `grok`: references are expanded to one regular expression; `library` has the common patterns.
+
+mod grok;
+mod library;
+mod pattern;
+
+pub use pattern::PatternError;
+pub(crate) use pattern::compile_part;
+
+use super::timestamp::{Unsaid, read_with};
+use daytable_model::record::{Field, Level, Record, Value};
+use regex::Regex;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A pattern, ready to match. Cheap to clone; equality is that of what was written.
+#[derive(Clone)]
+pub struct Explicit(Arc<Compiled>);
+
+struct Compiled {
+    written: Written,
+    regex: Regex,
+    /// The groups that have a name, by their number.
+    groups: Vec<Group>,
+    has_message: bool,
+}
+
+/// A pattern as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Written {
+    Regex(String),
+    Grok(String, BTreeMap<String, String>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Group {
+    number: usize,
+    name: String,
+    role: Role,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Time,
+    Level,
+    Message,
+    Field,
+}
+
+/// What a group's text is made to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Int,
+    Float,
+}
+
+impl Explicit {
+    /// A regular expression with named groups, `(?P<level>\w+)`.
+    ///
+    /// # Errors
+    ///
+    /// Where it is none, is too large, or names no group.
+    pub fn regex(pattern: &str) -> Result<Explicit, PatternError> {
+        pattern::check(pattern)?;
+        let regex = pattern::compile_whole(pattern, pattern)?;
+        let kind_of = |name: &str| if name == "pid" { Kind::Int } else { Kind::Text };
+        let named = regex.capture_names().enumerate().filter_map(|(number, name)| Some((number, name?)));
+        let groups: Vec<_> = named.map(|(number, name)| (number, name.to_owned(), kind_of(name))).collect();
+        if groups.is_empty() {
+            return Err(PatternError::new(pattern, 0, "names no group, for example (?P<message>.*)"));
+        }
+        Ok(Explicit::new(Written::Regex(pattern.into()), regex, groups))
+    }
+
+    /// A grok pattern, `%{TIMESTAMP_ISO8601:time} %{GREEDYDATA:message}`. `patterns` are known besides the library's, and
+    /// before them.
+    ///
+    /// # Errors
+    ///
+    /// Where a reference leads nowhere or to itself, what it makes is no regular expression or too large, or it names no
+    /// field. The error says whether that is in `pattern` or in one of `patterns`.
+    pub fn grok(pattern: &str, patterns: BTreeMap<String, String>) -> Result<Explicit, PatternError> {
+        let expanded = grok::expand(pattern, &patterns)?;
+        let regex = pattern::compile_whole(&expanded.regex, pattern)?;
+        let named = regex.capture_names().enumerate().filter_map(|(number, name)| Some((number, name?)));
+        let groups: Vec<_> = named
+            .map(|(number, name)| match expanded.field(name) {
+                Some((field, kind)) => (number, field.to_owned(), kind),
+                None => (number, name.to_owned(), Kind::Text),
+            })
+            .map(|(number, name, kind)| if name == "pid" { (number, name, Kind::Int) } else { (number, name, kind) })
+            .collect();
+        if groups.is_empty() {
+            return Err(PatternError::new(pattern, 0, "names no field, for example %{GREEDYDATA:message}"));
+        }
+        Ok(Explicit::new(Written::Grok(pattern.into(), patterns), regex, groups))
+    }
+
+    fn new(written: Written, regex: Regex, groups: Vec<(usize, String, Kind)>) -> Explicit {
+        let is_named = |wanted: &str| groups.iter().any(|(_, name, _)| name == wanted);
+        let (has_time, has_level, has_message) = (is_named("time"), is_named("level"), is_named("message"));
+        let role_of = |name: &str| match name {
+            "time" => Role::Time,
+            "timestamp" if !has_time => Role::Time,
+            "level" => Role::Level,
+            "loglevel" if !has_level => Role::Level,
+            "message" => Role::Message,
+            _ => Role::Field,
+        };
+        let group = |(number, name, kind): (usize, String, Kind)| Group { number, role: role_of(&name), name, kind };
+        let groups = groups.into_iter().map(group).collect();
+        Explicit(Arc::new(Compiled { written, regex, groups, has_message }))
+    }
+
+    /// Whether a line begins a record.
+    pub fn begins(&self, line: &str) -> bool {
+        self.0.regex.is_match(line)
+    }
+
+    /// The record that a text says; none where its first line does not match.
+    pub(super) fn record<'a>(&'a self, text: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+        let first = text.split('\n').next().unwrap_or(text);
+        let mut found = self.0.regex.capture_locations();
+        self.0.regex.captures_read(&mut found, first)?;
+        let mut record = Record { fields: Vec::with_capacity(self.0.groups.len()), ..Record::default() };
+        if !self.0.has_message {
+            record.message = Cow::Borrowed(text);
+        }
+        for group in &self.0.groups {
+            let Some((start, end)) = found.get(group.number).filter(|(start, end)| start < end) else { continue };
+            let Some(value) = first.get(start..end) else { continue };
+            match group.role {
+                Role::Message if record.message.is_empty() => {
+                    record.message = with_lines_below(text, first.len(), start, end);
+                    continue;
+                }
+                Role::Time if record.time.is_none() => {
+                    record.time = read_with(&Value::String(Cow::Borrowed(value.trim())), unsaid);
+                    if record.time.is_some() {
+                        continue;
+                    }
+                }
+                Role::Level if record.level.is_none() => {
+                    record.level = Level::from_word(value.trim());
+                    if record.level.is_some() {
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            record.fields.push(Field { name: Cow::Borrowed(&group.name), value: group.kind.value(value) });
+        }
+        if record.message.is_empty() && first.len() < text.len() {
+            record.message = Cow::Borrowed(&text[first.len() + 1..]);
+        }
+        Some(record)
+    }
+}
+
+/// The message at `start..end` of a first line of `length` bytes, and the lines that follow it.
+fn with_lines_below(text: &str, length: usize, start: usize, end: usize) -> Cow<'_, str> {
+    if end == length {
+        return Cow::Borrowed(&text[start..]);
+    }
+    if length == text.len() {
+        return Cow::Borrowed(&text[start..end]);
+    }
+    Cow::Owned([&text[start..end], &text[length..]].concat())
+}
+
+impl Kind {
+    /// What it makes of a text; text where it cannot be read.
+    fn value(self, text: &str) -> Value<'_> {
+        let number = match self {
+            Kind::Text => None,
+            Kind::Int => text.parse().ok().map(Value::Int64),
+            Kind::Float => text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Double),
+        };
+        number.unwrap_or(Value::String(Cow::Borrowed(text)))
+    }
+}
+
+impl PartialEq for Explicit {
+    fn eq(&self, other: &Explicit) -> bool {
+        self.0.written == other.0.written
+    }
+}
+
+impl Eq for Explicit {}
+
+impl std::fmt::Debug for Explicit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.written.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,345 @@
+//! A JSON object in one pass: the fast way through the lines that nearly all programs write.
+//!
+//! It takes names without escapes, and all values; members are added as they are met. Whatever else it meets, be it an
+//! escape in a name, a control character or a comma too many, it gives up without a verdict, and `json` starts again.
+//! So serde_json remains the only judge of what is JSON: this way may be taken, or not, and nobody can tell but by the
+//! clock. What holds that up are the properties at the end of the file: where this way gives a record, the other gives the
+//! same one.
+
+use super::{self as json, DEPTH_MAX, PREFIX_BYTES_MAX};
+use crate::draft::Draft;
+use crate::foreseen::Foreseen;
+use crate::names::{Role, role_of};
+use crate::pairs::{unquote, whole};
+use crate::scan::special;
+use crate::timestamp::Unsaid;
+use daytable_model::record::{Record, Value};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::cell::RefCell;
+
+thread_local! {
+    /// For all objects that a thread reads: those of one file come by the hundred.
+    static FORESEEN: RefCell<Foreseen> = const { RefCell::new(Foreseen::new()) };
+}
+
+/// Reads a line that is one object and nothing else; none where that is for serde_json to say.
+pub(super) fn read<'a>(line: &'a str, unsaid: &Unsaid) -> Option<Record<'a>> {
+    let mut draft = Draft::new(unsaid);
+    FORESEEN.with_borrow_mut(|foreseen| {
+        foreseen.begin();
+        let mut cursor = Cursor { line, bytes: line.as_bytes(), at: 0, foreseen };
+        cursor.skip_space();
+        cursor.object(&mut draft, "", 0)?;
+        cursor.skip_space();
+        (cursor.at == line.len()).then_some(())
+    })?;
+    Some(draft.finish())
+}
+
+/// A line, and how far it is read. Each method begins at what it is named after and ends behind it.
+struct Cursor<'a, 'f> {
+    line: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    foreseen: &'f mut Foreseen,
+}
+
+impl<'a> Cursor<'a, '_> {
+    /// Adds the members of an object, and says how many it has. `prefix` is the object's own name, empty at depth 0.
+    fn object(&mut self, draft: &mut Draft<'a>, prefix: &str, depth: usize) -> Option<usize> {
+        self.take(b'{')?;
+        self.skip_space();
+        if self.take(b'}').is_some() {
+            return Some(0);
+        }
+        let mut members = 0;
+        loop {
+            if depth > 0 {
+                let name = self.name()?;
+                self.skip_space();
+                self.member(draft, Cow::Owned(format!("{prefix}.{name}")), depth)?;
+            } else {
+                let (name, meaning) = self.name_at(members)?;
+                self.skip_space();
+                if !self.simple_member(draft, name, meaning)? {
+                    self.member(draft, Cow::Borrowed(name), depth)?;
+                }
+            }
+            members += 1;
+            self.skip_space();
+            if self.take(b',').is_none() {
+                self.take(b'}')?;
+                return Some(members);
+            }
+            self.skip_space();
+        }
+    }
+
+    /// Reads a value of one of the two kinds that nearly all are of and adds it; false where it is of another kind.
+    #[inline(always)]
+    fn simple_member(&mut self, draft: &mut Draft<'a>, name: &'a str, meaning: Option<(Role, u8)>) -> Option<bool> {
+        if self.bytes.get(self.at) == Some(&b'"') {
+            let (start, end) = (self.at + 1, special(self.bytes, self.at + 1));
+            if self.bytes.get(end) != Some(&b'"') {
+                return Some(false);
+            }
+            let text = self.line.get(start..end)?;
+            self.at = end + 1;
+            draft.add_borrowed_as(meaning, name, |_| Value::String(Cow::Borrowed(text)));
+            return Some(true);
+        }
+        match whole(self.bytes, self.at) {
+            Some((number, end)) => {
+                self.at = end;
+                draft.add_borrowed_as(meaning, name, |_| Value::Int64(number));
+                Some(true)
+            }
+            None => Some(false),
+        }
+    }
+
+    /// Reads a value of any kind and adds it.
+    fn member(&mut self, draft: &mut Draft<'a>, name: Cow<'a, str>, depth: usize) -> Option<()> {
+        let start = self.at;
+        let value = match *self.bytes.get(start)? {
+            b'"' => {
+                self.at = string_end(self.bytes, start + 1)?;
+                Value::String(unquote(self.line.get(start..self.at)?))
+            }
+            b'-' | b'0'..=b'9' => {
+                self.number()?;
+                json::number(self.line.get(start..self.at)?)
+            }
+            b't' => self.word("true").map(|()| Value::Boolean(true))?,
+            b'f' => self.word("false").map(|()| Value::Boolean(false))?,
+            b'n' => return self.word("null"),
+            b'{' if depth < DEPTH_MAX && name.len() <= PREFIX_BYTES_MAX => {
+                if self.object(draft, &name, depth + 1)? > 0 {
+                    return Some(());
+                }
+                // An empty object has no member that could tell of it.
+                Value::String(Cow::Borrowed(self.line.get(start..self.at)?))
+            }
+            _ => Value::String(Cow::Borrowed(self.cut()?)),
+        };
+        draft.add(name, value);
+        Some(())
+    }
+
+    /// A name of the line itself and the colon behind it, with what the name stands for.
+    #[inline(always)]
+    fn name_at(&mut self, place: usize) -> Option<(&'a str, Option<(Role, u8)>)> {
+        if let Some((length, meaning)) = self.foreseen.name_at(place, self.bytes.get(self.at..)?) {
+            let name = self.line.get(self.at + 1..self.at + length - 2)?;
+            self.at += length;
+            return Some((name, meaning));
+        }
+        let name = self.name()?;
+        let meaning = role_of(name);
+        self.foreseen.note(place, name, meaning);
+        Some((name, meaning))
+    }
+
+    /// A name without escapes, and the colon behind it.
+    fn name(&mut self) -> Option<&'a str> {
+        self.take(b'"')?;
+        let (start, end) = (self.at, special(self.bytes, self.at));
+        self.at = end;
+        self.take(b'"')?;
+        self.skip_space();
+        self.take(b':')?;
+        self.line.get(start..end)
+    }
+
+    /// A number of JSON's grammar.
+    fn number(&mut self) -> Option<()> {
+        let _sign = self.take(b'-');
+        if self.take(b'0').is_none() {
+            self.digits()?;
+        }
+        if self.take(b'.').is_some() {
+            self.digits()?;
+        }
+        if self.take(b'e').or_else(|| self.take(b'E')).is_some() {
+            let _sign = self.take(b'+').or_else(|| self.take(b'-'));
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    /// Digits, at least one.
+    fn digits(&mut self) -> Option<()> {
+        let length = self.bytes.get(self.at..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += length;
+        (length > 0).then_some(())
+    }
+
+    #[inline]
+    fn word(&mut self, word: &str) -> Option<()> {
+        let ends = self.bytes.get(self.at..)?.starts_with(word.as_bytes());
+        self.at += word.len();
+        ends.then_some(())
+    }
+
+    /// An array or an object as it is written; serde_json finds its end.
+    #[cold]
+    fn cut(&mut self) -> Option<&'a str> {
+        let mut values = serde_json::Deserializer::from_str(self.line.get(self.at..)?).into_iter::<&RawValue>();
+        let written = values.next()?.ok()?.get();
+        self.at += values.byte_offset();
+        Some(written)
+    }
+
+    #[inline]
+    fn take(&mut self, byte: u8) -> Option<()> {
+        (self.bytes.get(self.at) == Some(&byte)).then(|| self.at += 1)
+    }
+
+    #[inline]
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+}
+
+/// The place after the quote that ends the string of which `at` is within; none for an escape that JSON does not know.
+pub(crate) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at = special(bytes, at);
+        match bytes.get(at..)? {
+            [b'"', ..] => return Some(at + 1),
+            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => at += 2,
+            [b'\\', b'u', a, b, c, d, ..] if [a, b, c, d].into_iter().all(u8::is_ascii_hexdigit) => at += 6,
+            _ => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The claim of this module for one line.
+    fn check(line: &str) -> Result<(), TestCaseError> {
+        if let Some(record) = read(line, &Unsaid::default()) {
+            prop_assert_eq!(Some(record), json::judged(line, &Unsaid::default()), "{}", line);
+        }
+        Ok(())
+    }
+
+    const LINE: &str = concat!(
+        r#"{"time":"2026-11-20T00:00:00.054356Z", "level" : "INFO","message":"a \"b\"\n\u00e9/","status":200,"#,
+        r#""took":-1.5e3,"ok":true,"no":false,"none":null,"path":"C:\\x","many":123456789012345678901,"#,
+        r#""http":{"é":1,"request":{"id":"x"},"none":{ }},"list":[1,{"a":"]"}],"empty":""}"#,
+    );
+
+    /// A value as a program may write it, with objects and arrays inside.
+    fn values() -> impl Strategy<Value = String> {
+        let scalar = prop_oneof![
+            any::<String>().prop_map(|text| serde_json::to_string(&text).expect("a string")),
+            "\"[a-z \\\\\"/u0-9d]{0,12}\"",
+            "-?[0-9]{1,21}",
+            "-?[0-9]{1,3}(\\.[0-9]{0,3})?([eE][-+]?[0-9]{0,3})?",
+            "true|false|null|nul|True",
+        ];
+        scalar.prop_recursive(4, 24, 4, |inner| {
+            let member = ("[a-z.]{0,6}", "[ \t\r\n]{0,2}", inner.clone())
+                .prop_map(|(name, space, value)| format!("\"{name}\"{space}:{space}{value}{space}"));
+            prop_oneof![
+                proptest::collection::vec(inner, 0..4).prop_map(|values| format!("[{}]", values.join(","))),
+                proptest::collection::vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(","))),
+            ]
+        })
+    }
+
+    #[test]
+    fn lines_as_programs_write_them_take_this_way() {
+        for line in ["{}", " { } ", r#"{"a":1}"#, "\t{ \"a\" : \"\" }\r\n", r#"{"a":{"b":{}},"c":[[]]}"#, LINE] {
+            assert!(
+                read(line, &Unsaid::default()).is_some()
+                    && read(line, &Unsaid::default()) == json::judged(line, &Unsaid::default()),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn anything_else_is_left_to_the_judge() {
+        for line in [
+            "",
+            "{",
+            "[]",
+            "{}x",
+            r#"{"a":1,}"#,
+            r#"{"a":01}"#,
+            r#"{"a":-}"#,
+            r#"{"a":1.}"#,
+            r#"{"a":1e}"#,
+            r#"{"a":truth}"#,
+            r#"{"\u0061":1}"#,
+            r#"{"a":"\x"}"#,
+            r#"{"a":"\u00g0"}"#,
+            r#"{"a":"\"#,
+            r#"{"a":[1}"#,
+            "{\"a\":\"\t\"}",
+            "\u{c}{}",
+        ] {
+            assert_eq!(read(line, &Unsaid::default()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn depth_and_long_names_end_as_with_the_judge() {
+        for depth in [DEPTH_MAX, DEPTH_MAX + 1, DEPTH_MAX + 3, 1000] {
+            let line = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+            assert!(
+                read(&line, &Unsaid::default()).is_some()
+                    && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()),
+                "{depth}"
+            );
+        }
+        for length in [PREFIX_BYTES_MAX, PREFIX_BYTES_MAX + 1] {
+            let line = format!("{{\"{}\":{{\"a\":1}}}}", "n".repeat(length));
+            assert!(
+                read(&line, &Unsaid::default()).is_some()
+                    && read(&line, &Unsaid::default()) == json::judged(&line, &Unsaid::default()),
+                "{length}"
+            );
+        }
+    }
+
+    proptest! {
+        /// On any text that begins as an object does, this way agrees with the other or gives up.
+        #[test]
+        fn agrees_on_any_text(line in "[ ]?\\{\"?.*") {
+            check(&line)?;
+        }
+
+        /// So it does on objects, and on what is nearly one.
+        #[test]
+        fn agrees_on_objects(values in proptest::collection::vec(("[a-z@]{0,5}|time|msg|level", values()), 0..6)) {
+            let members: Vec<_> = values.into_iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+            check(&format!("{{{}}}", members.join(",")))?;
+        }
+
+        /// So it does on a line in which some bytes were changed or lost.
+        #[test]
+        fn agrees_on_broken_lines(
+            faults in proptest::collection::vec((0..LINE.len(), prop::option::of(0u8..128), any::<bool>()), 1..4),
+        ) {
+            let mut bytes = LINE.as_bytes().to_vec();
+            for (at, byte, from_the_line) in faults {
+                let at = at.min(bytes.len() - 1);
+                match byte {
+                    Some(byte) if from_the_line => bytes[at] = bytes[usize::from(byte).min(bytes.len() - 1)],
+                    Some(byte) => bytes[at] = byte,
+                    None => drop(bytes.remove(at)),
+                }
+            }
+            check(&String::from_utf8_lossy(&bytes))?;
+        }
+    }
+}

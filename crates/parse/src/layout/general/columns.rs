@@ -1,0 +1,40 @@
+//! Headers whose parts stand between `|`.
+
+use super::Header;
+use crate::layout::shape::{Name, is_number, level_word, name};
+use crate::pairs::skip_spaces;
+
+/// Columns before the message.
+const COLUMNS_MAX: usize = 8;
+
+impl<'a> Header<'a> {
+    /// What stands between `|`: a level, a number, a name, each at most once; then the message.
+    pub(super) fn columns(&mut self) {
+        let mut has_number = false;
+        for _ in 0..COLUMNS_MAX {
+            let Some(length) = self.rest().bytes().position(|byte| byte == b'|') else { break };
+            let Some(cell) = self.line.get(self.at..self.at + length).map(str::trim_ascii) else { break };
+            let start = skip_spaces(self.bytes(), self.at);
+            match level_word(cell) {
+                Some(level) if self.sketch.level.is_none() => self.sketch.level(level, start, start + cell.len()),
+                _ if is_number(cell) && !has_number => {
+                    has_number = true;
+                    self.sketch.pid(cell);
+                }
+                _ if cell.is_empty() => {}
+                _ if name(cell) != Name::Never && !self.sketch.has_component => self.sketch.component(cell),
+                _ => break,
+            }
+            self.at += length + 1;
+        }
+        // `logger:function:12 - text`
+        let rest = self.rest().trim_ascii_start();
+        let start = self.line.len() - rest.len();
+        if !self.sketch.has_component
+            && let Some((cell, _)) = rest.split_once(" - ").filter(|(cell, _)| name(cell) == Name::Surely)
+        {
+            self.numbered_component(cell);
+            self.at = start + cell.len() + 3;
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The time of a line, and what stands before it.
+
+use super::Header;
+use crate::layout::shape::{
+    self, Kind, Name, Token, closing, is_capital, is_dotted, is_number, kinds, level_word, name, token,
+};
+use crate::pairs::{skip_spaces, typed};
+use crate::timestamp::{self, Form, Stamp, Unsaid};
+use daytable_model::record::Level;
+use daytable_model::time::{TICKS_PER_SECOND, Ticks};
+
+/// Tokens before the time.
+const LEAD_MAX: usize = 6;
+
+impl<'a> Header<'a> {
+    /// Whether there is a time near the start of a line, which is less than to read its header.
+    pub(in crate::layout) fn is_timed(line: &'a str, unsaid: &Unsaid) -> bool {
+        let mut header = Header::at(line, skip_spaces(line.as_bytes(), 0));
+        let mut is_numbered = false;
+        for place in 0..=LEAD_MAX {
+            if header.stamp_at(header.at, unsaid).is_some() || header.bracketed(unsaid).is_some() {
+                return true;
+            }
+            let Some(token) = token(line, header.at).filter(|token| may_lead(token, place, is_numbered)) else {
+                return false;
+            };
+            is_numbered |= place == 0 && matches!(token.kind, Kind::Number(_));
+            header.at = token.end;
+            header.skip();
+        }
+        false
+    }
+
+    pub(super) fn time(&mut self, unsaid: &Unsaid) -> Option<()> {
+        if let Some(stamp) = self.stamp_at(self.at, unsaid) {
+            self.take_stamp(stamp);
+            return if self.form == Form::Epoch { self.civil(unsaid) } else { Some(()) };
+        }
+        if self.bracketed(unsaid).is_some() {
+            return Some(());
+        }
+        self.has_lead = true;
+        let mut lead: [Option<Token<'a>>; LEAD_MAX] = [None; LEAD_MAX];
+        for place in 0..LEAD_MAX {
+            let is_numbered = matches!(lead[0], Some(Token { kind: Kind::Number(_), .. }));
+            let token = token(self.line, self.at).filter(|token| may_lead(token, place, is_numbered))?;
+            lead[place] = Some(token);
+            self.at = token.end;
+            self.skip();
+            let found = match self.stamp_at(self.at, unsaid) {
+                Some(stamp) => {
+                    self.take_stamp(stamp);
+                    if self.form == Form::Epoch { self.civil(unsaid) } else { Some(()) }
+                }
+                None => self.bracketed(unsaid),
+            };
+            if found.is_some() {
+                self.take_lead(lead.iter().flatten());
+                return Some(());
+            }
+        }
+        None
+    }
+
+    /// A timestamp that ends as a word does.
+    #[inline]
+    pub(super) fn stamp_at(&self, at: usize, unsaid: &Unsaid) -> Option<Stamp> {
+        let stamp = timestamp::at_start(self.bytes().get(at..)?, unsaid)?;
+        match self.bytes().get(at + stamp.length) {
+            None | Some(b' ' | b'\t' | b'|' | b',' | b';') => Some(stamp),
+            Some(b':') if stamp.form != Form::Epoch => Some(stamp),
+            _ => None,
+        }
+    }
+
+    pub(super) fn take_stamp(&mut self, stamp: Stamp) {
+        self.sketch.stamp(self.at, stamp);
+        self.form = stamp.form;
+        self.at += stamp.length;
+        self.skip_mark();
+    }
+
+    /// The mark that stands behind a time.
+    fn skip_mark(&mut self) {
+        match self.bytes().get(self.at) {
+            Some(mark @ (b',' | b':' | b'|' | b';')) => {
+                self.mark = *mark;
+                self.at += 1;
+            }
+            _ => {
+                let rest = skip_spaces(self.bytes(), self.at);
+                if self.bytes().get(rest) == Some(&b'|') {
+                    self.mark = b'|';
+                    self.at = rest + 1;
+                }
+            }
+        }
+    }
+
+    /// Behind seconds since the epoch, a time as people read it may follow. It gives its fraction, and the rest where it
+    /// says more than the same: the seconds of the epoch have no zone to be wrong about.
+    fn civil(&mut self, unsaid: &Unsaid) -> Option<()> {
+        let Some(epoch) = self.sketch.time else { return Some(()) };
+        let unsaid = Unsaid { seen: epoch, ..*unsaid };
+        let mut at = skip_spaces(self.bytes(), self.at);
+        let mut between: [Option<Token<'a>>; 3] = [None; 3];
+        for place in 0..=between.len() {
+            if let Some(stamp) = self.stamp_at(at, &unsaid).filter(|stamp| stamp.form != Form::Epoch) {
+                let fraction = stamp.time.get() % TICKS_PER_SECOND;
+                let is_whole = epoch.get() % TICKS_PER_SECOND == 0;
+                let time = Ticks::new(epoch.get() + if is_whole { fraction } else { 0 }).unwrap_or(epoch);
+                self.sketch.stamp(at, Stamp { time, ..stamp });
+                self.form = if stamp.form == Form::Bsd { Form::Bsd } else { Form::Other };
+                self.at = at + stamp.length;
+                self.skip_mark();
+                self.take_lead(between.iter().flatten().filter(|token| !is_date(token)));
+                return Some(());
+            }
+            let Some(token) =
+                token(self.line, at).filter(|token| place < between.len() && may_lead(token, place, false))
+            else {
+                break;
+            };
+            between[place] = Some(token);
+            at = skip_spaces(self.bytes(), token.end);
+        }
+        Some(())
+    }
+
+    /// A time within brackets, and what else is in them.
+    fn bracketed(&mut self, unsaid: &Unsaid) -> Option<()> {
+        let open = self.at;
+        if !matches!(self.bytes().get(open), Some(b'[' | b'(' | b'<')) {
+            return None;
+        }
+        let close = closing(self.bytes(), open)?;
+        let mut at = skip_spaces(self.bytes(), open + 1);
+        let mut early = None;
+        let inner = |at: usize| self.line.get(at..close);
+        let mut stamp = timestamp::at_start(inner(at)?.as_bytes(), unsaid);
+        if stamp.is_none() {
+            // `[I 161121 08:00:00 web:1946]`, and `[1234:5678:1121/080000.123:INFO:file.cc(12)]`.
+            let word = inner(at)?.split([' ', '\t']).next()?;
+            if let Some(level) = level_word(word) {
+                early = Some((level, at, at + word.len()));
+                at = skip_spaces(self.bytes(), at + word.len());
+            } else {
+                let numbers = word.split(':').take(2).take_while(|piece| is_number(piece));
+                at += numbers.map(|piece| piece.len() + 1).sum::<usize>();
+            }
+            stamp = timestamp::at_start(inner(at)?.as_bytes(), unsaid);
+        }
+        let stamp = stamp?;
+        let behind = inner(at + stamp.length)?;
+        if behind.bytes().next().is_some_and(|byte| !matches!(byte, b' ' | b'\t' | b',' | b':' | b'|')) {
+            return None;
+        }
+        for piece in self.line.get(open + 1..at)?.split(':').filter(|piece| is_number(piece)) {
+            self.sketch.pid(piece);
+        }
+        if let Some((level, start, end)) = early {
+            self.sketch.level(level, start, end);
+        }
+        self.sketch.stamp(at, stamp);
+        self.form = stamp.form;
+        let mut from = at + stamp.length;
+        while let Some(piece) = self.line.get(from..close).filter(|piece| !piece.is_empty()) {
+            let length = piece.find([' ', '\t', ',', '|']).unwrap_or(piece.len());
+            self.within_brackets(from, piece.get(..length)?);
+            from += length + 1;
+        }
+        self.at = close + 1;
+        self.skip_mark();
+        Some(())
+    }
+
+    /// A piece of what stands behind the time within its brackets.
+    fn within_brackets(&mut self, start: usize, piece: &'a str) {
+        let mut place = start + piece.len() - piece.trim_start_matches(':').len();
+        let mut piece = piece.trim_matches(':');
+        if let Some((word, rest)) = piece.split_once(':')
+            && let Some(level) = Level::from_word(word).filter(|_| self.sketch.level.is_none())
+        {
+            self.sketch.level(level, place, place + word.len());
+            place += word.len() + 1;
+            piece = rest;
+        }
+        if let Some((file, line)) = shape::source(piece).filter(|_| !piece.contains("::")) {
+            return self.sketch.source(file, line);
+        }
+        for (number, part) in piece.split('/').enumerate() {
+            match level_word(part) {
+                _ if part.is_empty() || part == "-" => {}
+                Some(level) if self.sketch.level.is_none() => self.sketch.level(level, place, place + part.len()),
+                _ if is_number(part.trim_start_matches('#')) && part.len() > 1 => {
+                    self.sketch.pid(part.trim_start_matches('#'));
+                }
+                _ if number > 0 => self.sketch.thread(part),
+                _ if name(part) != Name::Never => self.numbered_component(part),
+                _ => self.sketch.text("context", part),
+            }
+            place += part.len() + 1;
+        }
+    }
+
+    /// A component that may have a line of its source behind it, as in `web:1946`.
+    pub(super) fn numbered_component(&mut self, word: &'a str) {
+        match word.rsplit_once(':').filter(|(name, line)| is_number(line) && !name.is_empty()) {
+            Some((name, line)) => {
+                self.sketch.component(name);
+                self.sketch.add("line", typed(line));
+            }
+            None => self.sketch.component(word),
+        }
+    }
+
+    /// What stood before the time.
+    fn take_lead<'t>(&mut self, lead: impl Iterator<Item = &'t Token<'a>>)
+    where
+        'a: 't,
+    {
+        let mut is_numbered = false;
+        for token in lead {
+            match token.kind {
+                Kind::Dash => {}
+                Kind::Number(number) => {
+                    is_numbered = true;
+                    self.sketch.text("context", number);
+                }
+                Kind::Tagged(name, pid) => {
+                    self.sketch.component(name);
+                    self.sketch.pid(pid);
+                }
+                Kind::Source(file, line) => self.sketch.source(file, line),
+                Kind::Group(inner) => self.group(token, inner),
+                Kind::Word(word) => match level_word(word) {
+                    Some(level) if self.sketch.level.is_none() => {
+                        self.sketch.level(level, token.start, token.start + word.len());
+                    }
+                    _ if is_dotted(word) || is_numbered && self.sketch.has_host => self.sketch.component(word),
+                    _ if is_host(token.kinds) && !word.contains(".log") => self.sketch.host(word),
+                    _ => self.sketch.text("context", word),
+                },
+            }
+        }
+    }
+}
+
+/// Whether a token may stand before a time: no word of a language, unless a name and `|` follow.
+///
+/// Behind a number at the start of the line, which numbers the lines, come words too.
+fn may_lead(token: &Token<'_>, place: usize, is_numbered: bool) -> bool {
+    match token.kind {
+        Kind::Word(word) => {
+            let is_level = || place == 0 && Level::from_word(word).is_some();
+            let is_label = is_capital(token.kinds) && (word.len() > 1 || place == 0 && level_word(word).is_some());
+            let is_name =
+                token.kinds & (kinds::DIGIT | kinds::DOT | kinds::UNDERSCORE | kinds::DASH | kinds::SLASH) != 0;
+            let is_column = is_numbered && token.kinds == kinds::LOWER;
+            let is_prose = token.kinds & kinds::PROSE != 0
+                || token.mark == b':'
+                || token.kinds & kinds::SLASH != 0 && word.contains("://");
+            (is_label || is_name || is_column) && !is_prose || is_level()
+        }
+        Kind::Group(inner) => inner.len() < 64,
+        _ => true,
+    }
+}
+
+/// A date without a time, which stands beside a time that says the same.
+fn is_date(token: &Token<'_>) -> bool {
+    let Kind::Word(word) = token.kind else { return false };
+    matches!(word.as_bytes(), [_, _, _, _, b'.' | b'-' | b'/', _, _, b'.' | b'-' | b'/', _, _])
+        && word.bytes().filter(u8::is_ascii_digit).count() == 8
+}
+
+/// Whether a word looks like the name of a machine: letters and digits with marks between them.
+fn is_host(kinds: u16) -> bool {
+    const OTHERS: u16 =
+        kinds::LOWER | kinds::UPPER | kinds::DASH | kinds::DOT | kinds::COLON | kinds::SLASH | kinds::UNDERSCORE;
+    kinds & kinds::DIGIT != 0 && kinds & !(OTHERS | kinds::DIGIT) == 0
+}

@@ -1,0 +1,172 @@
+//! The level behind the time, and what stands between them.
+
+use super::Header;
+use crate::layout::shape::{Kind, Name, Token, is_capital, is_plain, kinds, letter, level_word, name, token};
+use crate::pairs::skip_spaces;
+use daytable_model::record::Level;
+
+/// Tokens between the time and the level.
+const BEFORE_LEVEL_MAX: usize = 6;
+
+impl<'a> Header<'a> {
+    /// Looks for a level behind the time. Where there is one, what stands before it is a part of the header.
+    pub(super) fn find_level(&mut self) {
+        let mut before: [Option<Token<'a>>; BEFORE_LEVEL_MAX] = [None; BEFORE_LEVEL_MAX];
+        let (mut at, mut plain, mut dash) = (self.at, 0, self.mark == b',' || self.mark == b':');
+        for place in 0..=BEFORE_LEVEL_MAX {
+            let Some(token) = token(self.line, at) else { return };
+            // `PHP Warning: text`: capitals before it are the name of what warns.
+            let is_named = place == 1 && token.mark == b':' && before[0].is_some_and(|first| is_capital(first.kinds));
+            let may_be_small = plain == 0 && (place == 0 || dash || is_named);
+            if let Some((level, start, end)) = self.level_of(&token, may_be_small) {
+                self.sketch.level(level, start, end);
+                self.is_padded = self.mark == b',' && token.gap > 1;
+                self.take_before_level(&before);
+                if let Kind::Group(inner) = token.kind {
+                    self.beside_level(inner);
+                }
+                self.at = skip_spaces(self.bytes(), token.end);
+                return;
+            }
+            if place == 0 && self.joined_level(&token) {
+                return;
+            }
+            dash = token.kind == Kind::Dash;
+            let may_come = match token.kind {
+                Kind::Word(word) => {
+                    // One that begins like a sentence counts for two.
+                    let is_capital = token.gap < 2 && word.starts_with(|first: char| first.is_ascii_uppercase());
+                    plain += if is_plain(token.kinds) {
+                        1 + usize::from(is_capital && !self.is_before_dash(token.end))
+                    } else {
+                        0
+                    };
+                    plain < 2 && token.mark != b',' && token.kinds & kinds::PROSE == 0
+                }
+                _ => true,
+            };
+            if !may_come || place == BEFORE_LEVEL_MAX {
+                return;
+            }
+            before[place] = Some(token);
+            at = skip_spaces(self.bytes(), token.end);
+        }
+    }
+
+    fn is_before_dash(&self, at: usize) -> bool {
+        self.bytes().get(skip_spaces(self.bytes(), at)..).is_some_and(|rest| rest.starts_with(b"- "))
+    }
+
+    /// Takes `INFO:name:`, which is one word with the beginning of the text.
+    fn joined_level(&mut self, token: &Token<'a>) -> bool {
+        let Kind::Word(joined) = token.kind else { return false };
+        if token.kinds & kinds::COLON == 0 {
+            return false;
+        }
+        let Some((word, _)) = joined.split_once(':') else { return false };
+        let Some(level) = Level::from_word(word).filter(|_| word.bytes().all(|byte| byte.is_ascii_uppercase())) else {
+            return false;
+        };
+        let rest = self.line.get(token.start + word.len() + 1..).unwrap_or_default();
+        let Some((component, _)) = rest.split_once(':').filter(|(component, _)| name(component) != Name::Never) else {
+            return false;
+        };
+        self.sketch.level(level, token.start, token.start + word.len());
+        self.sketch.component(component);
+        self.at = token.start + word.len() + component.len() + 2;
+        true
+    }
+
+    /// The level that a token is, and where it stands. `may_be_small` where the place is one that levels have, so that it
+    /// needs no capitals.
+    fn level_of(&self, token: &Token<'a>, may_be_small: bool) -> Option<(Level, usize, usize)> {
+        let is_marked = token.mark != 0 || token.gap > 1;
+        match token.kind {
+            Kind::Word(word) if word.len() == 1 => {
+                // `A` is a word of its own.
+                let level = letter(word.as_bytes()[0]).filter(|level| *level != Level::Alert)?;
+                (may_be_small || self.sketch.has_pid || token.start > self.at).then_some(())?;
+                self.goes_on_as_header(token.end).then_some((level, token.start, token.end))
+            }
+            Kind::Word(word) => {
+                let (word, start) = match word.strip_prefix("level=").filter(|_| token.kinds & kinds::PROSE != 0) {
+                    Some(word) => (word, token.start + 6),
+                    None => (word, token.start),
+                };
+                let level = Level::from_word(word)?;
+                let is_level = is_capital(token.kinds)
+                    || may_be_small && (is_marked || is_small_level(word))
+                    || token.mark == b':' && may_be_small
+                    || start > token.start;
+                is_level.then_some((level, start, start + word.len()))
+            }
+            Kind::Group(inner) => {
+                let start = token.start + 1;
+                let at = |part: &str| {
+                    let offset = self.line.get(start..token.end).and_then(|text| text.find(part)).unwrap_or(0);
+                    (start + offset, start + offset + part.len())
+                };
+                let part = match level_word(inner) {
+                    Some(_) => inner,
+                    None => inner.split(['/', ':', '|']).find(|part| Level::from_word(part.trim()).is_some())?.trim(),
+                };
+                let (start, end) = at(part);
+                Some((level_word(part)?, start, end))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether what comes behind a letter shows that it is a level: a group, a name with a colon, capitals.
+    fn goes_on_as_header(&self, at: usize) -> bool {
+        let Some(next) = token(self.line, skip_spaces(self.bytes(), at)) else { return false };
+        match next.kind {
+            Kind::Group(_) | Kind::Source(..) | Kind::Tagged(..) | Kind::Dash => true,
+            Kind::Word(word) => {
+                next.mark == b':' || next.gap > 1 || word.len() > 2 && is_capital(next.kinds & !kinds::UNDERSCORE)
+            }
+            Kind::Number(_) => false,
+        }
+    }
+
+    fn take_before_level(&mut self, before: &[Option<Token<'a>>]) {
+        let is_word = |token: &&Token<'a>| matches!(token.kind, Kind::Word(_) | Kind::Tagged(..));
+        let words = before.iter().flatten().filter(is_word).count();
+        let mut word_number = 0;
+        for token in before.iter().flatten() {
+            match token.kind {
+                Kind::Dash => {}
+                Kind::Number(number) => self.sketch.pid(number),
+                Kind::Group(inner) => self.group(token, inner),
+                Kind::Source(file, line) => self.sketch.source(file, line),
+                Kind::Tagged(name, pid) => {
+                    word_number += 1;
+                    self.sketch.component(name);
+                    self.sketch.pid(pid);
+                }
+                Kind::Word(word) => {
+                    word_number += 1;
+                    match () {
+                        () if word_number == words => self.sketch.component(word),
+                        () if word_number == 1 && !word.starts_with(['#', '+']) => self.sketch.host(word),
+                        () => self.sketch.text("context", word),
+                    }
+                }
+            }
+        }
+    }
+
+    /// What stood in the brackets of a level with it, as in `[main/INFO]` and `[core:error]`.
+    fn beside_level(&mut self, inner: &'a str) {
+        for part in inner.split(['/', ':', '|']).map(str::trim) {
+            if level_word(part).is_none() && !part.is_empty() {
+                if inner.contains('/') { self.sketch.thread(part) } else { self.sketch.component(part) }
+            }
+        }
+    }
+}
+
+/// Whether a level's word in small letters is one even where it could begin a sentence: `fine so far` has none.
+fn is_small_level(word: &str) -> bool {
+    ["trace", "debug", "info", "warn", "warning", "error", "fatal", "notice", "crit", "critical"].contains(&word)
+}

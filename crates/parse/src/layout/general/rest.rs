@@ -1,0 +1,270 @@
+//! What stands between the level and the message.
+
+use super::Header;
+use crate::layout::habits::Habits;
+use crate::layout::shape::{self, Kind, Name, Token, is_dotted, is_number, level_word, name, token};
+use crate::pairs::{is_space, skip_spaces, typed};
+use daytable_model::record::Level;
+use memchr::memmem;
+
+/// Tokens behind the level, or behind the time where there is none.
+const BEHIND_MAX: usize = 8;
+
+impl<'a> Header<'a> {
+    pub(super) fn behind(&mut self, habits: &Habits) {
+        let has_level = self.sketch.level.is_some();
+        let mut groups: [Option<Token<'a>>; 4] = [None; 4];
+        let mut held = 0;
+        let mut message = self.at;
+        let (mut dashes, mut is_column) = (0, false);
+        for _ in 0..BEHIND_MAX {
+            self.skip();
+            let Some(token) = token(self.line, self.at) else { break };
+            match token.kind {
+                Kind::Dash => {
+                    self.at = token.end;
+                    dashes = token.end - token.start;
+                    if held == 0 {
+                        message = self.at;
+                    }
+                }
+                Kind::Number(number) => {
+                    let next = || self::token(self.line, skip_spaces(self.bytes(), token.end));
+                    let counts = has_level && next().is_some_and(|next| next.kind == Kind::Dash)
+                        || self.has_lead && !has_level && !self.sketch.has_pid
+                        || has_level
+                            && !self.sketch.has_pid
+                            && next().is_some_and(|next| matches!(next.kind, Kind::Group(_)));
+                    if !counts || token.mark != 0 {
+                        break;
+                    }
+                    self.take_groups(&mut groups, &mut held);
+                    if has_level {
+                        self.sketch.pid(number)
+                    } else {
+                        self.sketch.text("context", number)
+                    }
+                    self.at = token.end;
+                    message = self.at;
+                }
+                Kind::Group(inner) => {
+                    let first = *self.bytes().get(token.start).unwrap_or(&0);
+                    let is_known =
+                        is_process(inner) || has_level && (inner.contains('@') || shape::source(inner).is_some());
+                    let is_name = has_level && !inner.contains([' ', '=', '"', ',']) && first != b'<';
+                    if self.sketch.has_component && !is_column || held == groups.len() || !(has_level || is_known) {
+                        break;
+                    }
+                    groups[held] = Some(token);
+                    held += 1;
+                    self.at = token.end;
+                    // What has spaces in it is a part of the header only where more of a header follows.
+                    if is_known || is_name || inner.is_empty() {
+                        message = self.at;
+                        self.take_groups(&mut groups, &mut held);
+                    }
+                }
+                Kind::Source(file, line) => {
+                    if !(token.mark == b':' || has_level) {
+                        break;
+                    }
+                    self.take_groups(&mut groups, &mut held);
+                    self.sketch.source(file, line);
+                    self.at = token.end;
+                    message = self.at;
+                }
+                Kind::Tagged(name, pid) => {
+                    if self.sketch.has_component || !(token.mark == b':' || has_level && token.gap > 1) {
+                        break;
+                    }
+                    self.take_groups(&mut groups, &mut held);
+                    self.sketch.component(name);
+                    self.sketch.pid(pid);
+                    self.at = token.end;
+                    message = self.at;
+                    break;
+                }
+                // A letter before the time, and the word for it here.
+                Kind::Word(word) if self.has_lead && has_level && Level::from_word(word) == self.sketch.level => {
+                    self.take_groups(&mut groups, &mut held);
+                    self.at = token.end;
+                    message = self.at;
+                }
+                Kind::Word(word) if dashes == 2 && token.mark == b':' && name(word) != Name::Never => {
+                    self.take_groups(&mut groups, &mut held);
+                    self.sketch.component(word);
+                    message = token.end;
+                    break;
+                }
+                Kind::Word(word) => {
+                    let Some(end) = self.component(&token, word, has_level, habits) else { break };
+                    self.take_groups(&mut groups, &mut held);
+                    self.at = end;
+                    message = end;
+                    is_column = self.is_between_columns(&token);
+                    if !is_column {
+                        break;
+                    }
+                }
+            }
+        }
+        self.at = message;
+        self.skip();
+    }
+
+    fn take_groups(&mut self, groups: &mut [Option<Token<'a>>; 4], held: &mut usize) {
+        for token in groups.iter_mut().filter_map(Option::take) {
+            if let Kind::Group(inner) = token.kind {
+                self.group(&token, inner);
+            }
+        }
+        *held = 0;
+    }
+
+    /// Whether the header may go on behind a component: where that is one of several columns.
+    fn is_between_columns(&self, token: &Token<'a>) -> bool {
+        token.mark == 0 && self.bytes().get(skip_spaces(self.bytes(), token.end)) == Some(&b'[') && token.gap > 1
+    }
+
+    /// Where the header goes on behind a word that is the component; none where it belongs to the message.
+    fn component(&mut self, token: &Token<'a>, word: &'a str, has_level: bool, habits: &Habits) -> Option<usize> {
+        if self.sketch.has_component {
+            return None;
+        }
+        let next = skip_spaces(self.bytes(), token.end);
+        // `request{method=GET path="/a b"}: target: text`: the spans of a trace before the component.
+        if token.kinds & shape::kinds::PROSE != 0
+            && let Some(open) = word.find('{').filter(|open| *open > 0)
+            && let Some(length) =
+                memmem::find(self.rest().as_bytes(), b"}: ").filter(|length| *length < 1024 && *length > open)
+        {
+            self.sketch.text("span", self.rest().get(..=length)?);
+            let after = skip_spaces(self.bytes(), self.at + length + 2);
+            let target = self::token(self.line, after);
+            if let Some(target) = target.filter(|target| target.mark == b':')
+                && let Kind::Word(word) = target.kind
+                && name(word) != Name::Never
+            {
+                self.sketch.component(word);
+                return Some(target.end);
+            }
+            return Some(after);
+        }
+        let kind = name(word);
+        if token.mark == b':' {
+            let is_component = kind == Name::Surely || kind == Name::Perhaps && habits.has_colons();
+            if kind != Name::Never && has_level {
+                self.colon = Some(true);
+            }
+            if is_component && Level::from_word(word).is_none() {
+                self.sketch.component(word);
+                return Some(token.end);
+            }
+            return None;
+        }
+        if has_level {
+            self.colon = Some(false);
+        }
+        let behind = self.bytes().get(next..)?;
+        let before_dash = behind.starts_with(b"- ") || behind.starts_with(b"-- ") || behind.starts_with(b": ");
+        if before_dash && (kind != Name::Never || word == "-") {
+            self.sketch.component(word);
+            return Some(next + behind.iter().take_while(|byte| !is_space(**byte)).count());
+        }
+        if !has_level {
+            // `chrome.exe *64 - text`
+            let rest = self.line.get(next..)?;
+            let short = self::token(rest, 0)
+                .filter(|second| second.end <= 4 && rest.get(second.end..).is_some_and(|rest| rest.starts_with(" - ")));
+            if let Some(second) = short.filter(|_| kind == Name::Surely) {
+                self.sketch.component(self.line.get(token.start..next + second.end)?);
+                return Some(next + second.end + 3);
+            }
+            return None;
+        }
+        if kind == Name::Never {
+            return None;
+        }
+        if token.gap > 1 && next < self.line.len() {
+            self.sketch.component(word);
+            return Some(token.end);
+        }
+        let is_capital = word.len() > 1 && shape::is_capital(token.kinds & !shape::kinds::UNDERSCORE);
+        let first = behind.first();
+        if is_dotted(word) || is_capital && first == Some(&b'[') || kind == Name::Surely && word.contains("::") {
+            self.sketch.component(word);
+            // What a request is known by stands in one group behind the component.
+            if first == Some(&b'[')
+                && let Some(group) = self::token(self.line, next)
+                && let Kind::Group(inner) = group.kind
+                && !inner.contains(": ")
+            {
+                if inner != "-" {
+                    self.sketch.text("context", inner);
+                }
+                return Some(group.end);
+            }
+            return Some(token.end);
+        }
+        None
+    }
+
+    /// What is in brackets, by its looks.
+    pub(super) fn group(&mut self, token: &Token<'a>, inner: &'a str) {
+        if inner.is_empty() || inner == "-" {
+            return;
+        }
+        if let Some(number) = process(inner) {
+            return self.sketch.pid(number);
+        }
+        if let Some((first, second)) = inner.split_once([':', '#'])
+            && let (Some(first), Some(second)) = (process(first), process(second))
+        {
+            self.sketch.pid(first);
+            return self.sketch.pid(second);
+        }
+        if let Some(level) = level_word(inner).filter(|_| self.sketch.level.is_none()) {
+            return self.sketch.level(level, token.start, token.end);
+        }
+        if let Some((file, line)) = shape::source(inner) {
+            return self.sketch.source(file, line);
+        }
+        // `[thread:Class@774]`
+        if let Some((before, line)) = inner.rsplit_once('@').filter(|(_, line)| is_number(line)) {
+            let (thread, class) = before.rsplit_once(':').unwrap_or(("", before));
+            if !thread.is_empty() {
+                self.sketch.thread(thread);
+            }
+            self.sketch.component(class);
+            return self.sketch.add("line", typed(line));
+        }
+        if inner.contains(": ") {
+            return self.sketch.text("context", inner);
+        }
+        let is_name = is_dotted(inner) && !self.has_component_behind(token.end);
+        if is_name && !self.sketch.has_component { self.sketch.component(inner) } else { self.sketch.thread(inner) }
+    }
+
+    fn has_component_behind(&self, at: usize) -> bool {
+        let next = token(self.line, skip_spaces(self.bytes(), at));
+        next.is_some_and(|next| matches!(next.kind, Kind::Word(word) if next.mark == b':' && name(word) != Name::Never))
+    }
+}
+
+fn is_process(inner: &str) -> bool {
+    process(inner).is_some()
+        || inner
+            .split_once([':', '#'])
+            .is_some_and(|(first, second)| process(first).is_some() && process(second).is_some())
+}
+
+/// The number that something in brackets is, if it can only be that of a process or a thread.
+fn process(text: &str) -> Option<&str> {
+    // Nearly all that stands in brackets ends in a letter.
+    if !text.as_bytes().last().is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    let text = text.trim_start_matches(['#', '<', ' ']);
+    let text = ["pid", "PID", "tid", "TID", "thread"].iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
+    Some(text.trim_start_matches([' ', ':', '='])).filter(|text| is_number(text))
+}

@@ -1,0 +1,49 @@
+//! What the lines of a source are used to, where one line alone cannot tell.
+
+/// Lines that are looked back at.
+const LOOK_BACK: u32 = 8;
+
+/// How the last lines were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Habits {
+    /// A bit a line, the newest lowest: whether a name with a colon stood where a component stands.
+    colons: u8,
+    /// How many lines these bits tell of, up to [`LOOK_BACK`].
+    lines: u8,
+    /// Whether the last record that had a header had no time in it.
+    is_untimed: bool,
+}
+
+/// Where `is_untimed` stands in a number.
+const UNTIMED: u8 = 0x80;
+
+impl Habits {
+    /// Whether a word before a colon is a component because nearly all lines have one there.
+    pub(super) fn has_colons(self) -> bool {
+        u32::from(self.lines) >= LOOK_BACK / 2 && self.colons.count_ones() * 4 >= u32::from(self.lines) * 3
+    }
+
+    pub(crate) fn note_colon(&mut self, colon: bool) {
+        self.colons = self.colons << 1 | u8::from(colon);
+        self.lines = self.lines.saturating_add(1).min(8);
+    }
+
+    /// Whether a record begins with a time, so that a line without one goes on with the record before.
+    pub(crate) fn is_timed(self) -> bool {
+        !self.is_untimed
+    }
+
+    pub(crate) fn note_time(&mut self, has_time: bool) {
+        self.is_untimed = !has_time;
+    }
+
+    /// As [`Habits::from_number`] reads it.
+    pub(crate) fn number(self) -> u16 {
+        u16::from(self.lines | if self.is_untimed { UNTIMED } else { 0 }) << 8 | u16::from(self.colons)
+    }
+
+    pub(crate) fn from_number(number: u16) -> Habits {
+        let [lines, colons] = number.to_be_bytes();
+        Habits { colons, lines: (lines & !UNTIMED).min(8), is_untimed: lines & UNTIMED != 0 }
+    }
+}

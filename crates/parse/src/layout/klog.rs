@@ -1,0 +1,32 @@
+//! The layout of glog, which Kubernetes' klog has too.
+//!
+//! ```text
+//! I1121 08:00:00.123456    1234 file.go:123] text
+//! I20261121 08:00:00.123456 1234 file.cc:123] text
+//! I1121 08:00:00.123456    1234 file.go:123] "text" key="value"
+//! ```
+
+use super::shape::{is_number, letter, source};
+use super::sketch::Sketch;
+use crate::pairs::skip_spaces;
+use crate::scan;
+use crate::timestamp::{self, Unsaid};
+
+/// The header of such a line, and the place of the message.
+pub(super) fn read<'a>(line: &'a str, unsaid: &Unsaid) -> Option<(Sketch<'a>, usize)> {
+    let bytes = line.as_bytes();
+    let level = letter(*bytes.first()?)?;
+    let stamp = timestamp::at_start(bytes.get(1..)?, unsaid)?;
+    let mut sketch = Sketch::default();
+    sketch.level(level, 0, 1);
+    sketch.stamp(1, stamp);
+    let at = skip_spaces(bytes, 1 + stamp.length);
+    let end = scan::space(bytes, at);
+    let pid = line.get(at..end).filter(|pid| is_number(pid))?;
+    let at = skip_spaces(bytes, end);
+    let close = at + bytes.get(at..)?.iter().take(200).position(|byte| *byte == b']')?;
+    let (file, number) = source(line.get(at..close)?)?;
+    sketch.pid(pid);
+    sketch.source(file, number);
+    Some((sketch, skip_spaces(bytes, close + 1)))
+}

@@ -1,0 +1,353 @@
+//! Lines that were written for people: what their headers say, whatever program wrote them.
+//!
+//! [`read`] looks at the first bytes and at what the lines before were, and asks the one or two layouts that come into
+//! question; none is a search through all of them. Each layout reads a header from left to right and says where the
+//! message begins. What is behind that is the message, as it was written, over all lines of the record.
+//!
+//! * `usual`: the short way of most lines; `general`: time, level, component, process, thread in the orders that logging libraries have them in.
+//! * `syslog`, `klog`, `logcat`, `kernel`, `dotnet`: layouts with a grammar of their own; `untimed`: levels without times.
+//! * `shape`: what a word looks like; `habits`: what the lines before looked like; `sketch`: the record in the making.
+//! * `trailing`: pairs behind the message; `ansi`: colours, which are taken off first; `trace`: lines that go on.
+
+mod ansi;
+mod dotnet;
+mod general;
+mod habits;
+mod kernel;
+mod klog;
+mod logcat;
+mod shape;
+mod sketch;
+pub(crate) mod syslog;
+pub(super) mod trace;
+mod trailing;
+mod untimed;
+mod usual;
+
+pub(super) use habits::Habits;
+pub use syslog::facility_name;
+
+use super::timestamp::{Form, Unsaid};
+use super::{Format, Parsed, json, logfmt};
+use daytable_model::record::{Record, Value};
+use general::Header;
+use memchr::memchr;
+use sketch::Sketch;
+use std::borrow::Cow;
+
+/// What is known when a record is read.
+pub(super) struct Given<'g> {
+    pub(super) unsaid: Unsaid,
+    /// What most lines of the source were lately.
+    pub(super) usual: Option<Format>,
+    pub(super) habits: &'g mut Habits,
+}
+
+/// Reads a record whose first line has a header; none where it has none that is known.
+pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    if let Some(parsed) = usual::read(text, given) {
+        return Some(parsed);
+    }
+    if ansi::has_escapes(text) {
+        let plain = ansi::strip(text);
+        return read_plain(&plain, given).map(owned);
+    }
+    read_plain(text, given)
+}
+
+/// Whether a format is one of those that [`read`] reads.
+pub(super) fn is_layout(format: Format) -> bool {
+    matches!(
+        format,
+        Format::Text | Format::Syslog | Format::Klog | Format::Logcat | Format::Cbs | Format::Kernel | Format::Dotnet
+    )
+}
+
+/// Whether a line that is not indented begins a record in a source whose records are of this format mostly.
+///
+/// Where records begin with a header, that is a line with one, or with a whole object. Elsewhere every line is one.
+pub(super) fn begins(usual: Option<Format>, habits: Habits, text: &str, unsaid: &Unsaid) -> bool {
+    let Some(usual) = usual else { return true };
+    let line = first_line(text);
+    match usual {
+        Format::Json
+        | Format::Logfmt
+        | Format::Plain
+        | Format::Explicit
+        | Format::Csv
+        | Format::Cri
+        | Format::Docker => true,
+        Format::Dotnet => dotnet::read(text).is_some() || timed_format(line, unsaid).is_some(),
+        Format::Kernel => kernel::read(line, 0, &mut Sketch::default()).is_some() || line.starts_with('<'),
+        Format::Logcat => logcat::untimed(line).is_some() || timed_format(line, unsaid).is_some(),
+        _ if !habits.is_timed() => true,
+        _ => timed_format(line, unsaid).is_some() || matches!(line.as_bytes(), [b'{', .., b'}']) || is_pair(line),
+    }
+}
+
+/// Whether an open record and a line begin with a full time each: the answer to most questions whether one goes on with
+/// the other, which is no, without any of the rules that come to it.
+pub(super) fn are_both_timed(open: &str, line: &str, unsaid: &Unsaid) -> bool {
+    let is_timed = |text: &str| {
+        text.as_bytes().get(10) == Some(&b'T')
+            && super::timestamp::at_start(text.as_bytes(), unsaid).is_some_and(|stamp| stamp.form == Form::Rfc3339)
+    };
+    is_timed(line) && is_timed(open)
+}
+
+/// Whether a record so far may be a trace: it begins with neither a time nor an object.
+pub(super) fn may_be_trace(open: &str, unsaid: &Unsaid) -> bool {
+    !open.starts_with('{') && super::timestamp::at_start(open.as_bytes(), unsaid).is_none()
+}
+
+/// The kind of header with a time that a line has, not told apart more than it takes to know that it has one.
+pub(super) fn timed_format(line: &str, unsaid: &Unsaid) -> Option<Format> {
+    match line.as_bytes() {
+        [] => None,
+        [b'<', ..] => syslog::priority(line).map(|_| Format::Syslog),
+        [b'A'..=b'Z', b'0'..=b'9', ..] => klog::read(line, unsaid).map(|_| Format::Klog),
+        [0x1b, ..] => Header::is_timed(&ansi::strip(line), unsaid).then_some(Format::Text),
+        _ => Header::is_timed(line, unsaid).then_some(Format::Text),
+    }
+}
+
+/// Whether a line begins with `key=`.
+pub(super) fn is_pair(line: &str) -> bool {
+    let bytes = line.as_bytes();
+    super::pairs::key_end(bytes, 0).is_some_and(|end| bytes.get(end) == Some(&b'='))
+}
+
+/// Reads only by the general rules, whatever else it could be.
+pub(super) fn read_general<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let line = first_line(text);
+    let mut header = Header::timed(line, &given.unsaid)?;
+    header.behind_the_time(given.habits);
+    Some(finish(text, header, given))
+}
+
+fn read_plain<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let line = first_line(text);
+    match *line.as_bytes().first()? {
+        b'<' => with_priority(text, line, given),
+        b'[' => {
+            let mut sketch = Sketch::default();
+            if let Some(at) = kernel::read(line, 0, &mut sketch) {
+                return Some(sketch.finish(behind(text, at), Format::Kernel));
+            }
+            timed(text, line, given).or_else(|| untimed::untimed(text, line, given))
+        }
+        b'A'..=b'Z' | b'a'..=b'z' => {
+            if line.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
+                && let Some((sketch, at)) = klog::read(line, &given.unsaid)
+            {
+                return Some(structured(sketch, behind(text, at), Format::Klog));
+            }
+            if line.as_bytes().get(1) == Some(&b'/')
+                && let Some((sketch, at)) = logcat::untimed(line)
+            {
+                return Some(sketch.finish(behind(text, at), Format::Logcat));
+            }
+            if let Some((sketch, message)) = dotnet::read(text) {
+                return Some(sketch.finish(message, Format::Dotnet));
+            }
+            timed(text, line, given).or_else(|| untimed::untimed(text, line, given))
+        }
+        b'1' if line.as_bytes().get(1) == Some(&b' ') => {
+            let mut sketch = Sketch::default();
+            match syslog::rfc_5424(line, 2, &given.unsaid, &mut sketch) {
+                Some(at) if sketch.time.is_some() => Some(inner(sketch, behind(text, at), true, &given.unsaid)),
+                _ => timed(text, line, given),
+            }
+        }
+        b'0'..=b'2' if line.as_bytes().get(2) == Some(&b':') => {
+            timed(text, line, given).or_else(|| untimed::time_of_day(text, line, given))
+        }
+        _ => timed(text, line, given),
+    }
+}
+
+/// A line that has a time near its start.
+fn timed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let mut header = Header::timed(line, &given.unsaid)?;
+    let is_usual = given.usual == Some(Format::Syslog);
+    let may_be_syslog = match header.form {
+        Form::Bsd => true,
+        Form::Rfc3339 | Form::Iso => header.has_nothing_else(),
+        _ => false,
+    };
+    if may_be_syslog && syslog::behind_the_time(&mut header, is_usual) {
+        return Some(inner(header.sketch, behind(text, header.at), false, &given.unsaid));
+    }
+    if matches!(header.form, Form::Other | Form::Iso)
+        && header.has_nothing_else()
+        && logcat::behind_the_time(&mut header)
+    {
+        return Some(header.sketch.finish(behind(text, header.at), Format::Logcat));
+    }
+    header.behind_the_time(given.habits);
+    Some(finish(text, header, given))
+}
+
+fn finish<'a>(text: &'a str, header: Header<'a>, given: &mut Given<'_>) -> Parsed<'a> {
+    if let Some(colon) = header.colon {
+        given.habits.note_colon(colon);
+    }
+    let (form, is_padded) = (header.form, header.is_padded);
+    let mut sketch = header.sketch;
+    let mut message = behind(text, header.at);
+    if let Some(below) = level_below(text, header.line.len(), header.at, &mut sketch) {
+        return sketch.finish(below, Format::Text);
+    }
+    let is_table = is_padded && sketch.has_component;
+    if text.len() == header.line.len() {
+        if sketch.level.is_some() && !sketch.has_component {
+            message = trailing_component(&mut sketch, message);
+        }
+        let has_pairs = form == Form::Rfc3339 || form == Form::Iso && sketch.is_bare();
+        if let Some(before) = trailing::object(message, sketch.fields()) {
+            message = before;
+        } else if has_pairs {
+            message = trailing::pairs(message, sketch.fields());
+        }
+    }
+    sketch.finish(message, if is_table { Format::Cbs } else { Format::Text })
+}
+
+/// Java's own logging has the class and its method behind the time, and level and message on the line below:
+///
+/// ```text
+/// Nov 21, 2026 8:00:00 AM org.example.Main start
+/// INFO: text
+/// ```
+fn level_below<'a>(text: &'a str, end: usize, at: usize, sketch: &mut Sketch<'a>) -> Option<&'a str> {
+    if sketch.level.is_some() || text.len() == end {
+        return None;
+    }
+    let below = shape::token(text, end + 1).filter(|token| token.mark == b':')?;
+    let shape::Kind::Word(word) = below.kind else { return None };
+    let level = shape::level_word(word).filter(|_| word.len() > 1)?;
+    let mut words = text.get(at..end)?.split(' ');
+    let (class, method, more) = (words.next()?, words.next()?, words.next());
+    if !shape::is_dotted(class) || more.is_some() {
+        return None;
+    }
+    sketch.component(class);
+    sketch.text("method", method);
+    sketch.level(level, below.start, below.start + word.len());
+    Some(text.get(below.end..)?.trim_start())
+}
+
+/// `text (kafka.server.KafkaServer)`: a component in parentheses behind the message.
+fn trailing_component<'a>(sketch: &mut Sketch<'a>, message: &'a str) -> &'a str {
+    let Some(before) = message.strip_suffix(')') else { return message };
+    match before.rsplit_once(" (") {
+        Some((before, name)) if name.split('.').count() > 2 && shape::is_dotted(name) => {
+            sketch.component(name);
+            before
+        }
+        _ => message,
+    }
+}
+
+/// A line with a priority.
+fn with_priority<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let (priority, at) = syslog::priority(line)?;
+    if line.as_bytes().get(at..)?.starts_with(b"1 ") {
+        let mut sketch = Sketch::default();
+        syslog::take_priority(&mut sketch, priority, at);
+        if let Some(at) = syslog::rfc_5424(line, at + 2, &given.unsaid, &mut sketch) {
+            return Some(inner(sketch, behind(text, at), true, &given.unsaid));
+        }
+    }
+    let mut sketch = Sketch::default();
+    syslog::take_priority(&mut sketch, priority, at);
+    if let Some(at) = kernel::read(line, at, &mut sketch) {
+        return Some(sketch.finish(behind(text, at), Format::Kernel));
+    }
+    let mut header = Header::at(line, at);
+    header.sketch = sketch;
+    if header.stamp(&given.unsaid) {
+        if !syslog::behind_the_time(&mut header, true) {
+            header.skip();
+        }
+    } else {
+        syslog::tag_at(&mut header);
+    }
+    Some(inner(header.sketch, behind(text, header.at), false, &given.unsaid))
+}
+
+/// A syslog line whose message may be a record of its own: an object, or logfmt. `is_structured` where pairs may stand
+/// behind the message.
+fn inner<'a>(mut sketch: Sketch<'a>, message: &'a str, is_structured: bool, unsaid: &Unsaid) -> Parsed<'a> {
+    let record = match message.as_bytes().first() {
+        Some(b'{') => json::parse(message, unsaid),
+        Some(b'a'..=b'z' | b'A'..=b'Z' | b'@' | b'_') if memchr(b'=', message.as_bytes()).is_some() => {
+            logfmt::parse(message, unsaid).filter(|record| record.level.is_some() || !record.message.is_empty())
+        }
+        _ => None,
+    };
+    let Some(record) = record else {
+        let message = if is_structured && memchr(b'\n', message.as_bytes()).is_none() {
+            trailing::pairs(message, sketch.fields())
+        } else {
+            message
+        };
+        return sketch.finish(message, Format::Syslog);
+    };
+    sketch.time = record.time.or(sketch.time);
+    sketch.level = record.level.or(sketch.level);
+    sketch.fields().extend(record.fields);
+    sketch.finish(record.message, Format::Syslog)
+}
+
+/// A message that may be in quotes with pairs behind it, as klog's structured calls write it.
+fn structured<'a>(mut sketch: Sketch<'a>, text: &'a str, format: Format) -> Parsed<'a> {
+    if text.starts_with('"')
+        && !text.contains('\n')
+        && let Some(pair) = super::pairs::quoted_at(text, 0)
+    {
+        let before = sketch.fields().len();
+        let rest = trailing::pairs(text.get(pair.len()..).unwrap_or_default(), sketch.fields());
+        if rest.is_empty() {
+            return sketch.finish(super::pairs::unquote(pair), format);
+        }
+        sketch.fields().truncate(before);
+    }
+    sketch.finish(text, format)
+}
+
+pub(super) fn first_line(text: &str) -> &str {
+    memchr(b'\n', text.as_bytes()).and_then(|end| text.get(..end)).unwrap_or(text)
+}
+
+/// The message: what is behind the header, and the lines below.
+fn behind(text: &str, at: usize) -> &str {
+    let rest = text.get(at..).unwrap_or_default();
+    rest.strip_prefix('\n').unwrap_or(rest)
+}
+
+/// What was read of a text that does not live as long.
+fn owned<'a>(parsed: Parsed<'_>) -> Parsed<'a> {
+    let text = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+    let fields = parsed.record.fields.into_iter().map(|field| daytable_model::record::Field {
+        name: text(field.name),
+        value: match field.value {
+            Value::String(value) => Value::String(text(value)),
+            Value::Int64(number) => Value::Int64(number),
+            Value::Double(number) => Value::Double(number),
+            Value::Boolean(truth) => Value::Boolean(truth),
+            Value::Binary(bytes) => Value::Binary(Cow::Owned(bytes.into_owned())),
+        },
+    });
+    let record = Record {
+        time: parsed.record.time,
+        level: parsed.record.level,
+        message: text(parsed.record.message),
+        fields: fields.collect(),
+    };
+    // Where they stood in the text without its colours says nothing of the text.
+    Parsed { record, format: parsed.format, time_at: None, level_at: None }
+}
+
+#[cfg(test)]
+mod tests;

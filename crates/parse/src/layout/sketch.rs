@@ -1,0 +1,98 @@
+//! A record in the making, from the parts of a line's header in their order.
+
+use crate::pairs::typed;
+use crate::timestamp::Stamp;
+use crate::{Format, Parsed};
+use daytable_model::record::{Field, Level, Record, Value};
+use daytable_model::time::Ticks;
+use std::borrow::Cow;
+use std::iter::once_with;
+use std::ops::Range;
+
+/// What was taken out of a text, and from where.
+#[derive(Debug, Default)]
+pub(crate) struct Sketch<'a> {
+    pub(crate) time: Option<Ticks>,
+    pub(crate) level: Option<Level>,
+    time_at: Option<Range<u32>>,
+    level_at: Option<Range<u32>>,
+    fields: Vec<Field<'a>>,
+    pub(crate) has_component: bool,
+    pub(crate) has_pid: bool,
+    pub(crate) has_host: bool,
+    has_thread: bool,
+}
+
+impl<'a> Sketch<'a> {
+    pub(crate) fn stamp(&mut self, at: usize, stamp: Stamp) {
+        self.time = Some(stamp.time);
+        self.time_at = span(at, at + stamp.length);
+    }
+
+    pub(crate) fn level(&mut self, level: Level, at: usize, end: usize) {
+        self.level = Some(level);
+        self.level_at = span(at, end);
+    }
+
+    /// The first is the component; others are there to be seen.
+    pub(crate) fn component(&mut self, name: &'a str) {
+        let first = !std::mem::replace(&mut self.has_component, true);
+        self.text(if first { "component" } else { "context" }, name);
+    }
+
+    /// The first is the process, the second its thread.
+    pub(crate) fn pid(&mut self, number: &'a str) {
+        let first = !std::mem::replace(&mut self.has_pid, true);
+        self.add(if first { "pid" } else { "tid" }, typed(number));
+    }
+
+    /// The first is the host; it may be said twice.
+    pub(crate) fn host(&mut self, name: &'a str) {
+        if !std::mem::replace(&mut self.has_host, true) {
+            self.text("host", name);
+        } else if !self.fields.iter().any(|field| field.name == "host" && field.value == Value::String(name.into())) {
+            self.text("context", name);
+        }
+    }
+
+    pub(crate) fn thread(&mut self, name: &'a str) {
+        let first = !std::mem::replace(&mut self.has_thread, true);
+        self.text(if first { "thread" } else { "context" }, name);
+    }
+
+    /// A place in a source file.
+    pub(crate) fn source(&mut self, file: &'a str, line: &'a str) {
+        self.text("file", file);
+        self.add("line", typed(line));
+    }
+
+    pub(crate) fn text(&mut self, name: &'static str, text: &'a str) {
+        self.add(name, Value::String(Cow::Borrowed(text)));
+    }
+
+    pub(crate) fn add(&mut self, name: &'static str, value: Value<'a>) {
+        if self.fields.capacity() == 0 {
+            self.fields.reserve_exact(16);
+        }
+        // Made in its place; see `Draft::add_borrowed`.
+        self.fields.extend(once_with(|| Field { name: Cow::Borrowed(name), value }));
+    }
+
+    pub(crate) fn fields(&mut self) -> &mut Vec<Field<'a>> {
+        &mut self.fields
+    }
+
+    /// Whether nothing but a time and a level was taken out.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    pub(crate) fn finish(self, message: impl Into<Cow<'a, str>>, format: Format) -> Parsed<'a> {
+        let record = Record { time: self.time, level: self.level, message: message.into(), fields: self.fields };
+        Parsed { record, format, time_at: self.time_at, level_at: self.level_at }
+    }
+}
+
+fn span(start: usize, end: usize) -> Option<Range<u32>> {
+    Some(u32::try_from(start).ok()?..u32::try_from(end).ok()?)
+}

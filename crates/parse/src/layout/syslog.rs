@@ -1,0 +1,283 @@
+//! Syslog lines.
+//!
+//! ```text
+//! <134>1 2026-11-20T00:05:45.6Z web-17 sshd 1026 ID47 [a@1 k="v"] text        RFC 5424
+//! <34>Oct 11 22:14:15 web-17 su[123]: text                                   RFC 3164
+//! Oct 11 22:14:15 web-17 su[123]: text                                       the same in a file, without its priority
+//! 2026-11-20T00:05:45.6+01:00 web-17 su[123]: text                           the same as rsyslog writes it today
+//! ```
+//!
+//! The priority gives level and facility. A tag is what ends with `:`, or has a process behind it; a version may be in it
+//! (`syslogd 1.4.1:`), and macOS has a second name in parentheses behind it. What is no tag stays in the message, so that
+//! `last message repeated 2 times` is whole. There is no level without a priority: a word in the text is not one.
+
+use super::general::Header;
+use super::shape::{Kind, closing, token};
+use super::sketch::Sketch;
+use crate::pairs::{skip_spaces, typed};
+use crate::scales;
+use crate::scan;
+use crate::timestamp::{self, Form, Unsaid};
+use daytable_model::record::{Field, Level, Value};
+use memchr::memchr2;
+use std::borrow::Cow;
+
+/// Bytes of a tag at most. RFC 3164 has 32, and nobody keeps to it.
+const TAG_BYTES_MAX: usize = 128;
+
+const FACILITIES: [&str; 24] = [
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp",
+    "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+];
+
+/// `<PRI>` at the start of a line, and the place behind it.
+pub(super) fn priority(line: &str) -> Option<(u8, usize)> {
+    let bytes = line.as_bytes();
+    let length = bytes.get(1..)?.iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
+    let number: u8 = line.get(1..=length)?.parse().ok().filter(|number| *number < 192)?;
+    (bytes.first() == Some(&b'<') && bytes.get(length + 1) == Some(&b'>')).then_some((number, length + 2))
+}
+
+/// Notes what a priority says.
+pub(super) fn take_priority(sketch: &mut Sketch<'_>, priority: u8, end: usize) {
+    sketch.level(scales::of_priority(priority), 0, end);
+    if let Some(name) = facility_name(priority / 8) {
+        sketch.text("facility", name);
+    }
+}
+
+/// The name of a facility by its number, 0 to 23.
+pub fn facility_name(number: u8) -> Option<&'static str> {
+    FACILITIES.get(usize::from(number)).copied()
+}
+
+/// What stands behind `VERSION `: the place of the message, or none where it is no RFC 5424 line.
+pub(super) fn rfc_5424<'a>(line: &'a str, at: usize, unsaid: &Unsaid, sketch: &mut Sketch<'a>) -> Option<usize> {
+    let mut at = at;
+    let mut word = || -> Option<&'a str> {
+        let end = scan::space(line.as_bytes(), at);
+        let word = line.get(at..end)?;
+        at = end + 1;
+        (!word.is_empty()).then_some(word)
+    };
+    let time = word()?;
+    let (host, app, process, message_id) = (word()?, word()?, word()?, word()?);
+    if time != "-" {
+        let stamp = timestamp::at_start(time.as_bytes(), unsaid).filter(|stamp| stamp.length == time.len())?;
+        let start = time.as_ptr() as usize - line.as_ptr() as usize;
+        sketch.stamp(start, stamp);
+    }
+    for (name, value) in [("host", host), ("component", app)] {
+        if value != "-" {
+            sketch.text(name, value);
+        }
+    }
+    if process != "-" {
+        sketch.pid(process);
+    }
+    if message_id != "-" {
+        sketch.text("message_id", message_id);
+    }
+    structured(line, at, sketch)
+}
+
+/// The structured data at `at`: the place of the message behind it.
+fn structured<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usize> {
+    let bytes = line.as_bytes();
+    let mut at = at;
+    if bytes.get(at) == Some(&b'-') {
+        at += 1;
+    } else {
+        while bytes.get(at) == Some(&b'[') {
+            at = element(line, at + 1, sketch)?;
+        }
+    }
+    match bytes.get(at) {
+        None => Some(at),
+        Some(b' ') => {
+            let at = at + 1;
+            Some(if line.get(at..).is_some_and(|rest| rest.starts_with('\u{feff}')) { at + 3 } else { at })
+        }
+        _ => None,
+    }
+}
+
+/// `id name="value" …]`: the place behind it.
+fn element<'a>(line: &'a str, at: usize, sketch: &mut Sketch<'a>) -> Option<usize> {
+    let bytes = line.as_bytes();
+    let end = at + bytes.get(at..)?.iter().position(|byte| matches!(byte, b' ' | b']'))?;
+    let id = line.get(at..end).filter(|id| !id.is_empty())?;
+    let mut at = end;
+    loop {
+        at = skip_spaces(bytes, at);
+        if bytes.get(at) == Some(&b']') {
+            return Some(at + 1);
+        }
+        let equals = at + bytes.get(at..)?.iter().position(|byte| *byte == b'=')?;
+        let name = line.get(at..equals).filter(|name| !name.contains([' ', ']', '"']))?;
+        if bytes.get(equals + 1) != Some(&b'"') {
+            return None;
+        }
+        let (start, mut close) = (equals + 2, equals + 2);
+        loop {
+            close += memchr2(b'"', b'\\', bytes.get(close..)?)?;
+            if bytes.get(close) == Some(&b'"') {
+                break;
+            }
+            close += 2;
+        }
+        let value = unescape(line.get(start..close)?);
+        sketch.fields().push(Field { name: Cow::Owned(format!("{id}.{name}")), value: Value::String(value) });
+        at = close + 1;
+    }
+}
+
+/// `\"`, `\\` and `\]` stand for what is behind the backslash.
+fn unescape(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match characters.peek() {
+            Some(escaped @ ('"' | '\\' | ']')) if character == '\\' => {
+                plain.push(*escaped);
+                characters.next();
+            }
+            _ => plain.push(character),
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// Reads on behind a time as syslog daemons write it: host, tag, process. False where that is not what follows.
+///
+/// `is_usual` where the lines before were syslog lines, so that a host without a tag behind it is one too.
+pub(super) fn behind_the_time(header: &mut Header<'_>, is_usual: bool) -> bool {
+    header.skip();
+    let (line, at) = (header.line, header.at);
+    if header.form != Form::Bsd && !is_usual && !has_tag_nearby(line, at) {
+        return false;
+    }
+    if let Some(tag) = tag(line, at).filter(|tag| tag.pid.is_some() || header.form == Form::Bsd && !is_level(tag.name))
+    {
+        take_tag(header, tag);
+        return true;
+    }
+    let Some(host) = token(line, at).filter(|host| host.mark == 0) else { return false };
+    let Kind::Word(name) = host.kind else { return false };
+    let next = skip_spaces(line.as_bytes(), host.end);
+    let found = tag(line, next).filter(|tag| header.form == Form::Bsd || is_usual || tag.pid.is_some() && !tag.is_long);
+    if is_level(name) || found.is_none() && !(is_usual && header.form == Form::Bsd) {
+        return false;
+    }
+    header.sketch.host(name);
+    header.at = next;
+    if let Some(tag) = found {
+        take_tag(header, tag);
+    }
+    true
+}
+
+/// Whether one of the next two words ends as a tag with a process does; nothing else comes into question where the time
+/// is not of syslog's form, and that is to be known fast.
+fn has_tag_nearby(line: &str, at: usize) -> bool {
+    let bytes = line.as_bytes();
+    let first = scan::space(bytes, at);
+    let second = scan::space(bytes, skip_spaces(bytes, first));
+    [first, second].iter().any(|end| bytes.get(..*end).is_some_and(|text| text.ends_with(b"]:")))
+}
+
+fn is_level(word: &str) -> bool {
+    Level::from_word(word).is_some()
+}
+
+fn take_tag<'a>(header: &mut Header<'a>, tag: Tag<'a>) {
+    header.sketch.component(tag.name);
+    if let Some(pid) = tag.pid {
+        header.sketch.has_pid = true;
+        header.sketch.add("pid", typed(pid));
+    }
+    if let Some(context) = tag.context {
+        header.sketch.text("context", context);
+    }
+    header.at = tag.end;
+    header.skip();
+}
+
+/// What a syslog message says who it is from.
+pub(super) struct Tag<'a> {
+    name: &'a str,
+    pid: Option<&'a str>,
+    /// What macOS has in parentheses behind it.
+    context: Option<&'a str>,
+    /// Whether more than one word is in it.
+    is_long: bool,
+    end: usize,
+}
+
+/// Takes the tag at `at` of a line with a priority.
+pub(super) fn tag_at<'a>(header: &mut Header<'a>) -> bool {
+    match tag(header.line, header.at) {
+        Some(tag) => {
+            take_tag(header, tag);
+            true
+        }
+        None => false,
+    }
+}
+
+/// The tag that begins at `at`.
+fn tag(line: &str, at: usize) -> Option<Tag<'_>> {
+    let bytes = line.as_bytes();
+    let first_end = scan::space(bytes, at);
+    let found = one_word(line, at, first_end);
+    if found.is_some() || first_end - at > TAG_BYTES_MAX {
+        return found;
+    }
+    // `syslogd 1.4.1:`, `-- root[2421]:` and `Microsoft Word[14413]:`
+    let second = skip_spaces(bytes, first_end);
+    let second_end = scan::space(bytes, second);
+    let is_dashes = line.get(at..first_end)?.bytes().all(|byte| byte == b'-');
+    let word = line.get(second..second_end)?;
+    let is_version = word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.');
+    let is_upper = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_uppercase);
+    let is_program = is_upper(at) && is_upper(second) && word.ends_with("]:");
+    if first_end == at || second == first_end || !(is_dashes || is_version || is_program) || second - first_end > 1 {
+        return None;
+    }
+    let found = one_word(line, second, second_end)?;
+    let name_end = second + found.name.len();
+    Some(Tag { name: line.get(at..name_end)?, is_long: true, ..found })
+}
+
+/// `name:`, `name[123]:` or `name[123] (other):`.
+fn one_word(line: &str, at: usize, end: usize) -> Option<Tag<'_>> {
+    let bytes = line.as_bytes();
+    let tag = |name, pid, end| Tag { name, pid, context: None, is_long: false, end };
+    let word = line.get(at..end).filter(|word| word.len() > 1 && word.len() <= TAG_BYTES_MAX)?;
+    let first = word.as_bytes()[0];
+    if !(first.is_ascii_alphanumeric() || matches!(first, b'_' | b'/' | b'(' | b'%' | b'-')) {
+        return None;
+    }
+    let process = |word: &'_ str| word.strip_suffix(']').and_then(|word| word.find('['));
+    if let Some(word) = word.strip_suffix(':') {
+        let name_of = |from: usize, to: usize| line.get(at + from..at + to);
+        return Some(match process(word).filter(|open| *open > 0) {
+            Some(open) => tag(name_of(0, open)?, Some(name_of(open + 1, word.len() - 1)?), end),
+            None => tag(name_of(0, word.len())?, None, end),
+        });
+    }
+    let open = process(word).filter(|open| *open > 0)?;
+    let after = skip_spaces(bytes, end);
+    if bytes.get(after) != Some(&b'(') {
+        return None;
+    }
+    let close = closing(bytes, after)?;
+    (bytes.get(close + 1) == Some(&b':')).then_some(())?;
+    Some(Tag {
+        context: line.get(after + 1..close),
+        ..tag(word.get(..open)?, Some(word.get(open + 1..word.len() - 1)?), close + 2)
+    })
+}

@@ -1,0 +1,239 @@
+//! What headers of many shapes say, by tables and by properties.
+
+use super::*;
+use daytable_model::record::Level;
+use daytable_model::time::{Ticks, now};
+use proptest::prelude::*;
+
+/// Reads a line as the first one of its source.
+fn first(text: &str) -> Option<Parsed<'_>> {
+    let unsaid = Unsaid { seen: now(), ..Unsaid::default() };
+    read(text, &mut Given { unsaid, usual: None, habits: &mut Habits::default() })
+}
+
+fn field(parsed: &Parsed<'_>, name: &str) -> String {
+    let found = parsed.record.fields.iter().find(|field| field.name == name);
+    found.map(|field| shown(&field.value)).unwrap_or_default()
+}
+
+fn shown(value: &Value<'_>) -> String {
+    match value {
+        Value::String(text) => text.to_string(),
+        Value::Int64(number) => number.to_string(),
+        Value::Double(number) => format!("{number:?}"),
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Binary(bytes) => format!("{bytes:?}"),
+    }
+}
+
+#[test]
+fn levels_and_where_they_end() {
+    for (rest, level, message) in [
+        ("", None, ""),
+        (" ", None, ""),
+        (" up", None, "up"),
+        (" INFO up", Some(Level::Info), "up"),
+        ("  info   up ", Some(Level::Info), "up "),
+        ("\tWarning: low", Some(Level::Warn), "low"),
+        (" [ERROR] bad", Some(Level::Error), "bad"),
+        (" [WARN ] bad", Some(Level::Warn), "bad"),
+        (" [debug]: bad", Some(Level::Debug), "bad"),
+        (" [info][main] up", Some(Level::Info), "up"),
+        (" [main] INFO up", Some(Level::Info), "up"),
+        (" [W] low", Some(Level::Warn), "low"),
+        (" - ERROR - bad", Some(Level::Error), "bad"),
+        (" level=error bad", Some(Level::Error), "bad"),
+        (" PHP Warning:  low", Some(Level::Warn), "low"),
+        (" INFO", Some(Level::Info), ""),
+        (" INFO-5 up", None, "INFO-5 up"),
+        (" information_schema read", None, "information_schema read"),
+        (" Error while reading", None, "Error while reading"),
+        (" fine so far", None, "fine so far"),
+        (" error while reading", Some(Level::Error), "while reading"),
+        (" I am here", None, "I am here"),
+        (" A thing: it happened", None, "A thing: it happened"),
+        (" 3 retries left", None, "3 retries left"),
+        (" Total ERROR count", None, "Total ERROR count"),
+        (" Deploying at LEVEL INFO now", None, "Deploying at LEVEL INFO now"),
+        (" [INFO up", None, "[INFO up"),
+        (" \u{e9}", None, "\u{e9}"),
+    ] {
+        for stamp in ["2026-11-20 00:05:45", "[2026-11-20 00:05:45]"] {
+            let line = format!("{stamp}{rest}");
+            let parsed = first(&line).map(|parsed| (parsed.record.level, parsed.record.message.into_owned()));
+            assert_eq!(parsed, Some((level, message.to_owned())), "{line}");
+        }
+    }
+    for line in ["2026-11-20 00:05:45foo", "2026-11-20 00:05:45] foo", "[2026-11-20 00:05:45 foo", "[", "I", "<", "1 "]
+    {
+        assert_eq!(first(line), None, "{line}");
+    }
+}
+
+#[test]
+fn a_word_is_a_component_where_its_place_or_its_letters_say_so() {
+    for (rest, component, message) in [
+        ("INFO dfs.DataNode$Xceiver: text", "dfs.DataNode$Xceiver", "text"),
+        ("INFO WindowManager: text", "WindowManager", "text"),
+        ("INFO my_crate::api: text", "my_crate::api", "text"),
+        ("INFO Foo - text", "Foo", "text"),
+        ("INFO c.e.App          : text", "c.e.App", "text"),
+        ("INFO db.pool text", "db.pool", "text"),
+        ("INFO NETWORK  [listener] text", "NETWORK", "text"),
+        ("myapp.views - INFO - text", "myapp.views", "text"),
+        ("host app[7] INFO text", "app", "text"),
+        ("fail2ban.filter  [7]: INFO  text", "fail2ban.filter", "text"),
+        ("[o.e.n.Node  ] INFO text", "o.e.n.Node", "text"),
+        ("INFO text (kafka.server.Kafka)", "kafka.server.Kafka", "text"),
+        ("INFO failed: text", "", "failed: text"),
+        ("INFO example.com is away", "", "example.com is away"),
+        ("INFO notes.txt was read", "", "notes.txt was read"),
+        ("INFO http://a.b/c: text", "", "http://a.b/c: text"),
+        ("INFO 10.0.0.1: text", "", "10.0.0.1: text"),
+        ("INFO text (see above)", "", "text (see above)"),
+        ("INFO [client 192.0.2.7] text", "", "[client 192.0.2.7] text"),
+    ] {
+        let line = format!("2026-11-20 00:05:45 {rest}");
+        let parsed = first(&line).expect("a header");
+        assert_eq!((&*field(&parsed, "component"), &*parsed.record.message), (component, message), "{rest}");
+    }
+}
+
+#[test]
+fn what_lines_are_used_to_tells_a_plain_word_from_a_component() {
+    let mut habits = Habits::default();
+    let line = "2026-11-20 00:05:45 INFO Remoting: text";
+    let mut messages = Vec::new();
+    for _ in 0..6 {
+        let given = &mut Given { unsaid: Unsaid::default(), usual: Some(Format::Text), habits: &mut habits };
+        messages.push(read(line, given).expect("a header").record.message.len());
+        let number = habits.number();
+        assert_eq!(Habits::from_number(number), habits);
+    }
+    assert_eq!(messages, [14, 14, 14, 14, 4, 4]);
+}
+
+#[test]
+fn the_places_of_time_and_level_are_told() {
+    for (line, time, level) in [
+        ("2026-11-20 00:05:45 INFO up", "2026-11-20 00:05:45", "INFO"),
+        ("[2026-11-20T00:05:45Z WARN a::b] up", "2026-11-20T00:05:45Z", "WARN"),
+        ("I1120 00:05:45.5 7 a.go:3] up", "1120 00:05:45.5", "I"),
+        ("<13>Nov 20 00:05:45 host app: up", "Nov 20 00:05:45", "<13>"),
+        ("2026-11-20 00:05:45 [main/ERROR]: up", "2026-11-20 00:05:45", "ERROR"),
+        (
+            "- 1117838570 2005.06.03 R0-1 2005-06-03-15.42.50.675872 R0-1 RAS KERNEL INFO up",
+            "2005-06-03-15.42.50.675872",
+            "INFO",
+        ),
+    ] {
+        let parsed = first(line).expect("a header");
+        let cut = |range: Option<std::ops::Range<u32>>| {
+            let range = range.expect("a place");
+            &line[range.start as usize..range.end as usize]
+        };
+        assert_eq!((cut(parsed.time_at), cut(parsed.level_at)), (time, level), "{line}");
+    }
+}
+
+#[test]
+fn seconds_since_the_epoch_take_their_fraction_from_the_time_beside_them() {
+    for (line, expected) in [
+        (
+            "- 1117838570 2005.06.03 R0-1 2005-06-03-15.42.50.675872 R0-1 RAS KERNEL INFO up",
+            "2005-06-03T22:42:50.675872Z",
+        ),
+        ("- 1131566461 2005.11.09 dn228 Nov 9 12:01:01 dn228 crond[2915]: up", "2005-11-09T20:01:01Z"),
+        ("1763596845.25 up", "2025-11-20T00:00:45.250Z"),
+    ] {
+        let time = first(line).and_then(|parsed| parsed.record.time).map(|time: Ticks| time.to_string());
+        assert_eq!(time.as_deref(), Some(expected), "{line}");
+    }
+}
+
+#[test]
+fn syslog_lines_that_are_nearly_none() {
+    for (line, format, component, message) in [
+        ("Nov 20 00:05:45 host app: up", Format::Syslog, "app", "up"),
+        ("Nov 20 00:05:45 app[7]: up", Format::Syslog, "app", "up"),
+        ("Nov 20 00:05:45 INFO mainLoop: up", Format::Text, "mainLoop", "up"),
+        ("2026-11-20T00:05:45Z Failed request: timeout", Format::Text, "", "Failed request: timeout"),
+        ("2026-11-20T00:05:45Z host app[7]: up", Format::Syslog, "app", "up"),
+        ("<13>up", Format::Syslog, "", "up"),
+        (
+            "<13>1 2026-11-20T00:05:45Z host app 7 - [a b=\"c\" up",
+            Format::Syslog,
+            "",
+            "1 2026-11-20T00:05:45Z host app 7 - [a b=\"c\" up",
+        ),
+        ("<13>1 2026-11-20T00:05:45Z host app 7 - - \u{feff}up", Format::Syslog, "app", "up"),
+    ] {
+        let parsed = first(line).expect("a header");
+        let found = (parsed.format, field(&parsed, "component"), parsed.record.message.to_string());
+        assert_eq!(found, (format, component.to_owned(), message.to_owned()), "{line}");
+    }
+    for line in ["<192>up", "<>up", "<1234>up", "<13", "Nov 20"] {
+        assert_eq!(first(line), None, "{line}");
+    }
+}
+
+/// Pieces that headers are made of, and pieces that are nearly such.
+fn pieces() -> impl Strategy<Value = Vec<String>> {
+    let piece = prop_oneof![
+        "INFO|WARN|error:|\\[ERROR\\]|I|Warning:|<info>|\\[main/INFO\\]:",
+        "[0-9]{1,6}|\\[[0-9]{1,5}\\]|\\[#[0-9]{1,4}\\]",
+        "[a-z]{1,7}|[A-Z]{2,6}|[A-Z][a-z]{1,6}",
+        "[a-z]{2,5}(\\.[A-Za-z]{2,6}){1,3}:?|[a-z]{2,5}::[a-z]{2,4}:?",
+        "\\[[a-z]{1,6}( [a-z0-9]{1,4}){0,2}\\]:?|\\([a-z]{1,4}\\)|\\{[a-z]{1,4}\\.py:[0-9]{1,3}\\}",
+        "[a-z]{2,5}\\[[0-9]{1,5}\\]:?|[a-z]{1,5}\\.go:[0-9]{1,3}:?",
+        "-|--|---|\\||:",
+        "[a-z]{1,3}=[a-z0-9,]{0,4}|[a-z]{1,6}[:,]",
+        "\\PC{1,3}",
+    ];
+    proptest::collection::vec(piece, 0..9)
+}
+
+/// Words of a text, without those that levels and processes are marked by.
+fn words(text: &str) -> Vec<String> {
+    let marks = ["pid", "tid", "thread", "level"];
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty() && !marks.contains(word));
+    words.filter(|word| shape::level_word(word).is_none()).map(str::to_owned).collect()
+}
+
+proptest! {
+    /// Every word of a line is in its time, in a field or in its message, and the message is the end of the line.
+    #[test]
+    fn nothing_of_a_line_is_lost(
+        stamp in prop_oneof![
+            Just("2026-11-20 00:05:45"), Just("2026-11-20T00:05:45.5Z"), Just("[2026-11-20 00:05:45,123]"),
+            Just("Nov 20 00:05:45"), Just("17/06/09 20:10:40"), Just("20171223-22:15:29:606|"), Just("<13>Nov 20 00:05:45"),
+        ],
+        lead in prop_oneof![Just(""), Just("web_1 | "), Just("INFO "), Just("12 node-7 ")],
+        pieces in pieces(),
+    ) {
+        let line = format!("{lead}{stamp} {}", pieces.join(" "));
+        if let Some(parsed) = first(&line) {
+            let record = &parsed.record;
+            let mut kept = record.message.to_string();
+            for field in &record.fields {
+                kept.push_str(&format!(" {} {}", field.name, shown(&field.value)));
+            }
+            if let Some(at) = parsed.time_at.clone() {
+                kept.push_str(&format!(" {}", &line[at.start as usize..at.end as usize]));
+            }
+            let kept = words(&kept);
+            for word in words(&line) {
+                prop_assert!(kept.contains(&word) || line.starts_with('<') && word == "13", "{word:?} of {line:?} is not in {record:?}");
+            }
+        }
+    }
+
+    /// A record of several lines keeps all lines but its first as they are, at the end of its message.
+    #[test]
+    fn lines_below_are_kept(pieces in pieces(), below in proptest::collection::vec("[ \t][a-z=]{0,6}( [a-z]{1,3})?", 1..4)) {
+        let below = below.join("\n");
+        let text = format!("2026-11-20 00:05:45 {}\n{below}", pieces.join(" "));
+        let parsed = first(&text).expect("a time");
+        prop_assert!(parsed.record.message.ends_with(&below), "{text:?} is {parsed:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Lines with a level and no time: what programs print on a terminal.
+
+use super::general::Header;
+use super::sketch::Sketch;
+use super::{Given, behind, shape, trailing};
+use crate::pairs::skip_spaces;
+use crate::{Format, Parsed};
+
+/// A line that begins with a level: `[INFO] text`, `WARNING:root:text`, `INFO[0012] text key=value`.
+pub(super) fn untimed<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    if let Some(parsed) = time_of_day(text, line, given) {
+        return Some(parsed);
+    }
+    let token = shape::token(line, 0)?;
+    let level_at = |word: &str, start: usize| Some((shape::level_word(word)?, start, start + word.len()));
+    let (level, at) = match token.kind {
+        shape::Kind::Group(word) if word.len() > 1 => {
+            let start = 1 + line.get(1..)?.len() - line.get(1..)?.trim_start().len();
+            (level_at(word, start)?, token.end)
+        }
+        shape::Kind::Tagged(word, _) if word.len() > 1 => {
+            let level = level_at(word, 0)?;
+            let mut sketch = Sketch::default();
+            sketch.level(level.0, level.1, level.2);
+            let message = trailing::pairs(behind(line, token.end).trim_start(), sketch.fields());
+            return (text.len() == line.len()).then(|| sketch.finish(message, Format::Text));
+        }
+        shape::Kind::Word(word) if word.len() > 1 => {
+            let is_capital = word.bytes().all(|byte| byte.is_ascii_uppercase());
+            if token.mark == b':' {
+                (level_at(word, 0)?, token.end)
+            } else if let Some((word, rest)) = word.split_once(':').filter(|(word, _)| is_name_of_level(word)) {
+                // Python: `WARNING:root:text`
+                let component = rest.split(':').next().filter(|_| rest.contains(':') || line.contains(' '))?;
+                let end = word.len() + 1 + component.len();
+                if line.as_bytes().get(end) != Some(&b':') || shape::name(component) == shape::Name::Never {
+                    return None;
+                }
+                let mut sketch = Sketch::default();
+                let (level, start, level_end) = level_at(word, 0)?;
+                sketch.level(level, start, level_end);
+                sketch.component(component);
+                return Some(sketch.finish(behind(text, end + 1), Format::Text));
+            } else if is_capital
+                && matches!(
+                    shape::token(line, skip_spaces(line.as_bytes(), token.end))?.kind,
+                    shape::Kind::Group(_) | shape::Kind::Dash
+                )
+            {
+                (level_at(word, 0)?, token.end)
+            } else {
+                return None;
+            }
+        }
+        _ => return None,
+    };
+    let header = Header::untimed(line, at, level, given.habits);
+    let at = header.at;
+    Some(header.sketch.finish(behind(text, at), Format::Text))
+}
+
+/// A line that begins with a time of day and has a level behind it. Without a date that is no time; it is kept as it is.
+pub(super) fn time_of_day<'a>(text: &'a str, line: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let bytes = line.as_bytes();
+    let start = usize::from(bytes.first() == Some(&b'['));
+    let is_time =
+        matches!(bytes.get(start..)?, [b'0'..=b'2', b'0'..=b'9', b':', _, _, b':', b'0'..=b'6', b'0'..=b'9', ..]);
+    if !is_time {
+        return None;
+    }
+    let in_time = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b',');
+    let length = bytes.get(start..)?.iter().take_while(in_time).count();
+    let at = start + length + usize::from(start == 1 && bytes.get(start + length) == Some(&b']'));
+    let mut header = Header::at(line, at);
+    header.sketch.text("time_of_day", line.get(start..start + length)?);
+    header.behind_the_time(given.habits);
+    header.sketch.level?;
+    let at = header.at;
+    Some(header.sketch.finish(behind(text, at), Format::Text))
+}
+
+fn is_name_of_level(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_uppercase()) && shape::level_word(word).is_some()
+}

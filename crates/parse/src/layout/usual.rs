@@ -1,0 +1,122 @@
+//! The shortest way, which most lines of most sources can take:
+//!
+//! ```text
+//! 2026-11-20T00:05:45.607815Z INFO http.server request handled status=200 duration_ms=74
+//! time                        level component  message         fields
+//! ```
+//!
+//! It reads what the general rules would read, and nothing else: one space between the parts, a level in capitals, then
+//! a dotted name or a plain word. Whatever is not so is left to them. That both agree, and learn the same, is a test.
+
+use super::shape::{self, Name};
+use super::sketch::Sketch;
+use super::{Given, trailing};
+use crate::timestamp::{self, Form};
+use crate::{Format, Parsed};
+use memchr::memchr2;
+
+/// Letters of a level at most.
+const LEVEL_MAX: usize = 11;
+
+/// Reads a line of a source whose lines are text mostly.
+pub(super) fn read<'a>(text: &'a str, given: &mut Given<'_>) -> Option<Parsed<'a>> {
+    let bytes = text.as_bytes();
+    if given.usual != Some(Format::Text) || bytes.get(10) != Some(&b'T') || memchr2(b'\n', 0x1b, bytes).is_some() {
+        return None;
+    }
+    let stamp = timestamp::at_start(bytes, &given.unsaid).filter(|stamp| stamp.form == Form::Rfc3339)?;
+    let level_at = stamp.length + 1;
+    let level_end = level_at + run(bytes, level_at, |byte| byte.is_ascii_uppercase());
+    let is_spaced = bytes.get(stamp.length) == Some(&b' ') && bytes.get(level_end) == Some(&b' ');
+    if !is_spaced || !(2..=LEVEL_MAX).contains(&(level_end - level_at)) {
+        return None;
+    }
+    let level = shape::level_word(text.get(level_at..level_end)?)?;
+
+    let word_at = level_end + 1;
+    let in_name = |byte: &u8| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_' | b'0'..=b'9');
+    let word_end = word_at + run(bytes, word_at, in_name);
+    // The word behind it shows that this one is neither padded nor set apart.
+    let [b' ', b'a'..=b'z' | b'A'..=b'Z', ..] = bytes.get(word_end..)? else { return None };
+    let word = text.get(word_at..word_end)?;
+    let is_component = word.contains('.');
+    let is_known = match is_component {
+        true => shape::is_dotted(word) && shape::name(word) != Name::Never,
+        false => word.bytes().all(|byte| byte.is_ascii_lowercase()) && !word.is_empty(),
+    };
+    // What may be a component in parentheses, or an object, at the end.
+    if !is_known || matches!(bytes.last(), Some(b')' | b'}')) {
+        return None;
+    }
+
+    let mut sketch = Sketch::default();
+    sketch.stamp(0, stamp);
+    sketch.level(level, level_at, level_end);
+    let mut message = text.get(word_at..)?;
+    if is_component {
+        sketch.component(word);
+        message = text.get(word_end + 1..)?;
+    }
+    given.habits.note_colon(false);
+    let message = trailing::pairs(message, sketch.fields());
+    Some(sketch.finish(message, Format::Text))
+}
+
+fn run(bytes: &[u8], at: usize, is_in: impl Fn(&u8) -> bool) -> usize {
+    bytes.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| is_in(byte)).count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Habits, read_plain};
+    use super::*;
+    use crate::timestamp::Unsaid;
+    use proptest::prelude::*;
+
+    fn both(line: &str) -> Option<()> {
+        let (mut short, mut general) = (Habits::default(), Habits::default());
+        let given = |habits| Given { unsaid: Unsaid::default(), usual: Some(Format::Text), habits };
+        let parsed = read(line, &mut given(&mut short))?;
+        assert_eq!(Some(parsed), read_plain(line, &mut given(&mut general)), "{line}");
+        assert_eq!(short, general, "{line}");
+        Some(())
+    }
+
+    #[test]
+    fn a_line_of_the_corpus_takes_it() {
+        for line in [
+            "2026-11-20T00:00:01.504951Z INFO http.server request handled method=GET path=/api/v1 status=200",
+            "2026-11-20T00:00:01Z WARN retrying now a=1, b=2",
+            "2026-11-20T00:00:01.5+01:00 ERROR db.pool Request failed",
+        ] {
+            assert!(both(line).is_some(), "{line}");
+        }
+        for line in [
+            "2026-11-20T00:00:01Z INFO main: up",
+            "2026-11-20T00:00:01Z INFO  main up",
+            "2026-11-20T00:00:01Z INFO main - up",
+            "2026-11-20 00:00:01 INFO main up",
+            "2026-11-20T00:00:01Z info main up",
+            "2026-11-20T00:00:01Z HOST main up",
+            "2026-11-20T00:00:01Z INFO app.log was read",
+            "2026-11-20T00:00:01Z INFO started the server (kafka.server.KafkaServer)",
+        ] {
+            assert!(both(line).is_none(), "{line}");
+        }
+    }
+
+    proptest! {
+        /// A line that takes the short way is read, and learnt from, as by the general rules.
+        #[test]
+        fn agrees_with_the_general_rules(
+            stamp in "20[0-9]{2}-[0-1][0-9]-[0-2][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|\\+01:00)?",
+            level in "INFO|WARN|ERROR|DEBUG|NOTICE|FINE|PANIC|HOST|I|Info",
+            word in "[a-z]{1,6}|[a-z]{1,4}\\.[a-z0-9_]{1,4}|[a-z]{1,3}\\.[a-z]{1,3}\\.[a-z]{1,4}|info|error|pid|com\\.x|[a-z]\\.log",
+            rest in prop::collection::vec("[a-z]{1,6}|[A-Z][a-z]{0,3}|-|[a-z]{1,3}:|\\[[a-z]{1,3}\\]|[0-9]{1,3}|[a-z]=[0-9]|[a-z]=\"[a-z ]{0,3}\"|[a-z]=1,|\\([a-z.]{3,8}\\)|\\{\"a\":1\\}|a\\{b=1\\}:", 0..6),
+            space in " |  |\t",
+        ) {
+            both(&format!("{stamp} {level} {word}{space}{}", rest.join(" ")));
+            both(&format!("{stamp} {level}{space}{word} {}", rest.join(" ")));
+        }
+    }
+}

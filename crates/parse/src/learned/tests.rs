@@ -1,0 +1,121 @@
+//! What is learnt of a source, and that it is kept.
+
+use super::*;
+use daytable_model::time::now;
+use proptest::prelude::*;
+
+/// What is learnt from lines, each a record.
+fn learn<'a>(lines: impl IntoIterator<Item = &'a str>) -> Learned {
+    let (mut learned, reading) = (Learned::default(), Reading::default());
+    for line in lines {
+        learned.record(line, Envelope::default(), &reading, now());
+    }
+    learned
+}
+
+const TIMED: &str = "2026-11-20 00:05:45 INFO up";
+const UNTIMED: &str = "[INFO] up";
+const OBJECT: &str = "{\"msg\":\"up\"}";
+const SYSLOG: &str = "Nov 20 00:05:45 host app[7]: up";
+
+#[test]
+fn the_usual_format_is_that_of_most_records_lately() {
+    assert_eq!((Learned::default().format(), Learned::default().confidence()), (None, 0.0));
+    let learned = learn([TIMED, TIMED, TIMED, "words", TIMED]);
+    assert_eq!((learned.format(), learned.confidence()), (Some(Format::Text), 0.8));
+    assert_eq!(learn(["words", OBJECT]).format(), Some(Format::Json));
+    let changed = learn([[TIMED; 60], [OBJECT; 60]].concat());
+    assert_eq!((changed.format(), changed.confidence()), (Some(Format::Json), 1.0));
+}
+
+#[test]
+fn a_format_that_begins_as_the_usual_one_is_found_again() {
+    let other = "2024-01-02 03:04:05.678 UTC [123] ada@shop LOG:  text";
+    let learned = learn([vec![TIMED; 40], vec![other; 200]].concat());
+    assert_eq!(learned.format(), Some(Format::Postgresql));
+}
+
+#[test]
+fn a_line_begins_a_record_where_it_begins_as_records_do() {
+    for (before, line, begins) in [
+        (TIMED, TIMED, true),
+        (TIMED, "going on", false),
+        (TIMED, "Caused by: x", false),
+        (TIMED, "\tat x", false),
+        (TIMED, OBJECT, true),
+        (TIMED, "level=info msg=x", true),
+        (TIMED, "[2026-11-20 00:05:45] other", true),
+        (TIMED, "ERROR: of a trace", false),
+        (SYSLOG, SYSLOG, true),
+        (SYSLOG, "going on", false),
+        (UNTIMED, UNTIMED, true),
+        (UNTIMED, "BUILD FAILURE", true),
+        (UNTIMED, "  symbol: x", false),
+        (OBJECT, OBJECT, true),
+        (OBJECT, "panic: x", true),
+        (OBJECT, "}", false),
+        ("words", "other words", true),
+        ("words", "  indented", false),
+        ("info: A.B[7]", "info: A.B[7]", true),
+        ("info: A.B[7]", "      text", false),
+        ("[    0.000000] up", "[    0.000001] up", true),
+        ("[    0.000000] up", "going on", false),
+        ("D/Tag( 7): up", "E/Tag( 7): up", true),
+    ] {
+        let learned = learn([before; 3]);
+        assert_eq!(learned.begins(line, &Reading::default()), begins, "{line:?} after {before:?}");
+    }
+}
+
+#[test]
+fn before_anything_is_learnt_the_open_record_says_how_records_begin() {
+    let (learned, reading) = (Learned::default(), Reading::default());
+    for (open, line, goes_on) in [
+        (TIMED, "ValueError: x", true),
+        (TIMED, TIMED, false),
+        ("words", "ValueError: x", false),
+        ("Traceback (most recent call last):\n  File x", "ValueError: x", true),
+        ("panic: x", "goroutine 1 [running]:", true),
+        ("panic: x\n\ngoroutine 1 [running]:", "main.main()", true),
+        ("words", "goroutine 1 [running]:", false),
+        (OBJECT, "goroutine 1 [running]:", false),
+    ] {
+        assert_eq!(learned.goes_on(open, line, &reading), goes_on, "{line:?} after {open:?}");
+    }
+    let plain = Reading { format: FormatChoice::Only(Format::Plain), ..Reading::default() };
+    assert!(
+        learned.begins("  indented", &plain) && !learned.goes_on("Traceback (most recent call last):", " x", &plain)
+    );
+}
+
+#[test]
+fn a_zone_is_that_of_the_source() {
+    let reading = Reading { zone: "+02:00".parse().expect("a zone"), ..Reading::default() };
+    for line in [TIMED, "{\"time\":\"2026-11-20 00:05:45\"}", "time=\"2026-11-20 00:05:45\" n=1"] {
+        let time = Learned::default().record(line, Envelope::default(), &reading, now()).record.time;
+        assert_eq!(time.map(|time| time.to_string()).as_deref(), Some("2026-11-19T22:05:45Z"), "{line}");
+    }
+}
+
+#[test]
+fn what_another_version_saved_is_nothing() {
+    for saved in ["", "0 text 1 1 1 0 0", "1", "1 text", "1 text x 1 1 0 0", "1 text 1 1 1 0 99999999", "{}"] {
+        assert_eq!(Learned::restore(saved), Learned::default(), "{saved:?}");
+    }
+}
+
+proptest! {
+    /// What was learnt is saved and restored as it was, and goes on the same way.
+    #[test]
+    fn what_was_learnt_is_restored(lines in proptest::collection::vec(
+        prop_oneof![Just(TIMED), Just(UNTIMED), Just(OBJECT), Just(SYSLOG), Just("words"), Just("time,level,msg"),
+            Just("2026-11-20 00:05:45 INFO Remoting: up"), Just("#Fields: date time x")], 0..80), at in 0usize..80) {
+        let (before, after) = lines.split_at(at.min(lines.len()));
+        let mut restored = Learned::restore(&learn(before.iter().copied()).save());
+        let reading = Reading::default();
+        for line in after {
+            restored.record(line, Envelope::default(), &reading, now());
+        }
+        prop_assert_eq!(restored, learn(lines.iter().copied()));
+    }
+}

@@ -1,0 +1,179 @@
+//! Bytes become lines: cut at newlines, without the carriage return before one, as text.
+//!
+//! UTF-8 is checked once for a whole chunk; only in a chunk that fails are lines checked one by one. Nothing is copied
+//! unless a line has bytes that are no UTF-8. A NUL is a character like any other.
+
+use memchr::memchr;
+use std::borrow::Cow;
+
+/// One line of a chunk.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    /// Where it begins in the chunk.
+    pub(super) start: usize,
+    /// Where its newline is, or the chunk ends.
+    pub(super) end: usize,
+    /// Its text up to the limit, without its end of line. Never empty.
+    pub(super) text: Cow<'a, str>,
+    /// Bytes that the limit cut off.
+    pub(super) cut: usize,
+    /// Whether bytes of it were no UTF-8.
+    pub(super) is_invalid: bool,
+}
+
+/// The lines of a chunk; empty ones are passed over. What follows the last newline is a line too.
+pub(crate) struct Lines<'a> {
+    bytes: &'a [u8],
+    text: Option<&'a str>,
+    at: usize,
+    limit: usize,
+    /// Whether the chunk is the beginning of what it is of.
+    is_beginning: bool,
+}
+
+/// What some programs begin a file with, to say that it is UTF-8: no part of its first line.
+pub(super) const BYTE_ORDER_MARK: char = '\u{feff}';
+
+impl<'a> Lines<'a> {
+    /// Of a chunk that begins at the start of a line; lines longer than `limit` bytes are cut.
+    pub(super) fn new(bytes: &'a [u8], limit: usize) -> Lines<'a> {
+        Lines { bytes, text: std::str::from_utf8(bytes).ok(), at: 0, limit, is_beginning: false }
+    }
+
+    /// The chunk is the beginning of a file or a body: a byte order mark there is passed over.
+    pub(super) fn begin(&mut self) {
+        self.is_beginning = true;
+    }
+
+    /// Goes back or on to a start of a line.
+    pub(super) fn go_to(&mut self, start: usize) {
+        self.at = start;
+    }
+
+    /// Where the next line is looked for.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The bytes of the chunk.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The chunk as text, where all of it is.
+    pub(super) fn text(&self) -> Option<&'a str> {
+        self.text
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        loop {
+            let start = self.at;
+            let rest = &self.bytes[start..];
+            if rest.is_empty() {
+                return None;
+            }
+            let newline = memchr(b'\n', rest);
+            let length = newline.unwrap_or(rest.len());
+            let end = start + length;
+            self.at = end + usize::from(newline.is_some());
+            let length = if rest[..length].ends_with(b"\r") { length - 1 } else { length };
+            if length > 0 {
+                let whole = self.text.map(|text| &text[start..start + length]);
+                let mut line = Line { end, ..line(start, &rest[..length], whole, self.limit) };
+                if self.is_beginning && start == 0 {
+                    without_mark(&mut line.text);
+                }
+                return Some(line);
+            }
+        }
+    }
+}
+
+/// Takes a byte order mark away from the front of a text.
+pub(super) fn without_mark(text: &mut Cow<'_, str>) {
+    match text {
+        Cow::Borrowed(text) => *text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text),
+        Cow::Owned(text) if text.starts_with(BYTE_ORDER_MARK) => _ = text.remove(0),
+        Cow::Owned(_) => {}
+    }
+}
+
+/// The line whose bytes are `bytes`, of which there were `cut` more than were read.
+pub(super) fn cut_line(bytes: &[u8], limit: usize, cut: usize) -> Line<'_> {
+    let line = line(0, bytes, std::str::from_utf8(bytes).ok(), limit);
+    Line { cut: line.cut + cut, ..line }
+}
+
+#[inline]
+fn line<'a>(start: usize, bytes: &'a [u8], text: Option<&'a str>, limit: usize) -> Line<'a> {
+    let kept = char_boundary(bytes, limit);
+    let text = match text {
+        Some(text) => Cow::Borrowed(&text[..kept]),
+        None => String::from_utf8_lossy(&bytes[..kept]),
+    };
+    let is_invalid = matches!(text, Cow::Owned(_));
+    Line { start, end: start + bytes.len(), text, cut: bytes.len() - kept, is_invalid }
+}
+
+/// The last boundary of a character up to `limit`.
+fn char_boundary(bytes: &[u8], limit: usize) -> usize {
+    if bytes.len() <= limit {
+        return bytes.len();
+    }
+    let continues = |at: &usize| bytes[*at] & 0xc0 == 0x80;
+    // A character has at most three bytes that continue it; more of them are no UTF-8, and cut anywhere.
+    (limit.saturating_sub(3)..=limit).rev().find(|at| !continues(at)).unwrap_or(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_lines_are_made_of() {
+        for (bytes, expected) in [
+            (&b"a\nb\n"[..], &["a", "b"][..]),
+            (b"a\r\nb\r\r\n", &["a", "b\r"]),
+            (b"\n\r\n\na", &["a"]),
+            (b"a\0b\n", &["a\0b"]),
+            (b"a\xffb\nc\xc3\xa4\n", &["a\u{fffd}b", "c\u{e4}"]),
+            (b"123456789\n", &["12345678"]),
+            ("1234567\u{e4}\n".as_bytes(), &["1234567"]),
+            (b"", &[]),
+        ] {
+            let lines: Vec<_> = Lines::new(bytes, 8).map(|line| line.text.into_owned()).collect();
+            assert_eq!(lines, expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_cut_is_counted() {
+        let line = Lines::new("1234567\u{e4}9\n".as_bytes(), 8).next().expect("a line");
+        assert_eq!((&*line.text, line.cut, line.is_invalid), ("1234567", 3, false));
+        let line = cut_line(b"123456789", 8, 100);
+        assert_eq!((&*line.text, line.cut), ("12345678", 101));
+    }
+
+    proptest! {
+        /// Cut anywhere at a newline, the lines are those of the whole, each where it begins.
+        #[test]
+        fn chunks_do_not_matter(bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'a'), any::<u8>()], 0..60),
+                                cut in 0usize..60) {
+            let whole: Vec<_> = Lines::new(&bytes, 8).collect();
+            let cut = memchr::memrchr(b'\n', &bytes[..cut.min(bytes.len())]).map_or(0, |at| at + 1);
+            let parts: Vec<_> = Lines::new(&bytes[..cut], 8)
+                .chain(Lines::new(&bytes[cut..], 8).map(|line| Line { start: line.start + cut, end: line.end + cut, ..line }))
+                .collect();
+            prop_assert_eq!(&whole, &parts);
+            for line in whole {
+                prop_assert!(line.text.len() <= 8 * 3 && !line.text.is_empty() || line.cut > 0);
+                prop_assert!(line.start == 0 || bytes[line.start - 1] == b'\n');
+            }
+        }
+    }
+}

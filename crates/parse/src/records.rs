@@ -1,0 +1,153 @@
+//! The records of a stream that is read once, from its start to its end: a file that is only looked at, standard input.
+//!
+//! They are those that a tailer makes of the same bytes, but for what only time tells it: here nobody waits, so a record
+//! is closed by the next one or by the end.
+
+use super::join::{Assembler, Ending, RawRecord, cut_record};
+use super::{Learned, Parsed, Reading};
+use daytable_model::time::Ticks;
+use memchr::{memchr, memrchr};
+use std::io::{self, ErrorKind, Read};
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// The records of a reader, in turns.
+pub struct Records<R> {
+    reader: R,
+    reading: Reading,
+    bytes_max: usize,
+    learned: Learned,
+    /// What was read and belongs to no record that was given out.
+    buffer: Vec<u8>,
+    /// Offset of the first of its bytes.
+    offset: u64,
+}
+
+impl<R: Read> Records<R> {
+    /// Of all that `reader` gives. A line has at most `bytes_max` bytes; what is longer is kept up to there.
+    pub fn new(reader: R, reading: Reading, bytes_max: usize) -> Records<R> {
+        Records { reader, reading, bytes_max, learned: Learned::default(), buffer: Vec::new(), offset: 0 }
+    }
+
+    /// Reads on once, and hands over the records that are whole with the offset of the chunk in which they lie. `seen` is
+    /// the time of reading. False when all was read.
+    pub fn turn(&mut self, seen: Ticks, mut each: impl FnMut(u64, &RawRecord<'_>, Parsed<'_>)) -> io::Result<bool> {
+        let is_end = self.fill()? == 0;
+        let whole = match memrchr(b'\n', &self.buffer) {
+            _ if is_end => self.buffer.len(),
+            Some(newline) => newline + 1,
+            None => 0,
+        };
+        let unfinished = self.buffer.len() - whole;
+        let ending = if is_end { Ending::Closed } else { Ending::Open };
+        let (reading, learned) = (&self.reading, &mut self.learned);
+        let mut records = Assembler::new(&self.buffer[..whole], unfinished, self.bytes_max, reading, ending)
+            .at_beginning(self.offset == 0);
+        while let Some(raw) = records.next(learned, reading) {
+            each(self.offset, &raw, learned.record(&raw.text, raw.envelope, reading, seen));
+        }
+        let consumed = records.consumed();
+        self.buffer.drain(..consumed);
+        self.offset += consumed as u64;
+        if !is_end && self.buffer.len() > self.bytes_max {
+            // Had it a newline, it would have been closed: it is one line.
+            self.long_line(seen, each)?;
+        }
+        Ok(!is_end)
+    }
+
+    /// What was learnt so far.
+    pub fn learned(&self) -> &Learned {
+        &self.learned
+    }
+
+    /// Passes over the rest of a line that is over the limit, and hands over what is kept of it.
+    fn long_line(&mut self, seen: Ticks, mut each: impl FnMut(u64, &RawRecord<'_>, Parsed<'_>)) -> io::Result<()> {
+        let kept = self.buffer.len();
+        let mut cut = 0;
+        let end = loop {
+            let read = self.fill()?;
+            let newline = memchr(b'\n', &self.buffer[kept..]);
+            cut += newline.unwrap_or(read);
+            if let Some(newline) = newline {
+                break kept + newline + 1;
+            }
+            self.buffer.truncate(kept);
+            if read == 0 {
+                break kept;
+            }
+        };
+        let (reading, learned) = (&self.reading, &mut self.learned);
+        let raw = cut_record(&self.buffer[..kept], self.bytes_max, cut, learned, reading);
+        each(self.offset, &raw, learned.record(&raw.text, raw.envelope, reading, seen));
+        self.buffer.drain(..end);
+        self.offset += (kept + cut) as u64 + u64::from(end > kept);
+        Ok(())
+    }
+
+    /// Reads once, behind what there is.
+    fn fill(&mut self) -> io::Result<usize> {
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + CHUNK_BYTES, 0);
+        let read = loop {
+            match self.reader.read(&mut self.buffer[filled..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.buffer.truncate(filled + read.as_ref().map_or(0, |n| *n));
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Gives a few bytes at a time.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.1.min(buffer.len());
+            self.0.read(&mut buffer[..length])
+        }
+    }
+
+    fn all(reader: impl Read) -> Vec<(u64, String, usize)> {
+        let mut records = Records::new(reader, Reading::default(), 40);
+        let mut shown = Vec::new();
+        let mut each = |offset: u64, raw: &RawRecord<'_>, parsed: Parsed<'_>| {
+            assert!(raw.text.contains(&*parsed.record.message));
+            shown.push((offset + raw.start as u64, raw.text.to_string(), raw.cut));
+        };
+        while records.turn(Ticks::UNIX_EPOCH, &mut each).expect("memory") {}
+        shown
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_kept_in_part_and_the_rest_goes_on() {
+        let long = "\u{e4}".repeat(30);
+        for bytes in [1, 7, 1000] {
+            let text = format!("2026-11-20 10:00:00 a\n\tb\n1{long}\nc\n1{long}");
+            let cut = format!("1{}", &long[..38]);
+            let expected = [
+                (0, "2026-11-20 10:00:00 a\n\tb".into(), 0),
+                (25, cut.clone(), 22),
+                (87, "c".into(), 0),
+                (89, cut, 22),
+            ];
+            assert_eq!(all(Slow(text.as_bytes(), bytes)), expected, "{bytes} at a time");
+        }
+    }
+
+    proptest! {
+        /// However the bytes come, the records are the same.
+        #[test]
+        fn reads_do_not_matter(input in "(2026-11-20 10:00:00 [ab]{0,3}\n|\t[ab\u{e4}]{0,9}\n|\n|[1{]{35,60}){0,20}", bytes in 1usize..30) {
+            prop_assert_eq!(all(Slow(input.as_bytes(), bytes)), all(input.as_bytes()));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What values mean as levels: words, letters, and numbers, of which each family has a scale of its own.
+
+use super::names::{ERROR_SEVERITY, GUESSED, MONGO, PRIORITY, SEVERITY_NUMBER};
+use daytable_model::record::{Level, Value};
+
+/// The level that a value gives by a name of some rank, and the rank that it has for that.
+///
+/// A number of 10 to 60 in tens is bunyan's and pino's. Others are told by the name, or are guessed at: 0 to 7 is
+/// syslog's scale where the line turns out to be GELF, and 100 to 600 is monolog's.
+pub(super) fn level(value: &Value<'_>, rank: u8) -> Option<(Level, u8)> {
+    let level = match value {
+        Value::String(digit) if rank == PRIORITY => syslog(digit.parse().ok()?)?,
+        Value::String(word) if rank == MONGO => mongo(word)?,
+        Value::String(word) if rank == ERROR_SEVERITY => postgres(word)?,
+        Value::String(word) => Level::from_word(word).or_else(|| of_library(word)).or_else(|| slog(word))?,
+        Value::Int64(number) => match rank {
+            PRIORITY => syslog(*number)?,
+            SEVERITY_NUMBER => opentelemetry(*number)?,
+            0 => match number {
+                0..=7 => return syslog(*number).map(|level| (level, GUESSED)),
+                100 | 200 | 250 | 300 | 400 | 500 | 550 | 600 => return Some((monolog(*number), GUESSED)),
+                _ => bunyan(*number)?,
+            },
+            _ => bunyan(*number)?,
+        },
+        _ => return None,
+    };
+    Some((level, rank))
+}
+
+/// The level of a severity of syslog, 0 to 7.
+pub fn syslog(number: i64) -> Option<Level> {
+    u8::try_from(number).ok().filter(|severity| *severity < 8).map(of_priority)
+}
+
+/// The level of a priority of syslog: its lowest three bits are the severity (RFC 5424, table 2).
+pub(super) fn of_priority(priority: u8) -> Level {
+    match priority % 8 {
+        0 => Level::Fatal,
+        1 => Level::Alert,
+        2 => Level::Critical,
+        3 => Level::Error,
+        4 => Level::Warn,
+        5 => Level::Notice,
+        6 => Level::Info,
+        _ => Level::Debug,
+    }
+}
+
+fn bunyan(number: i64) -> Option<Level> {
+    Some(match number {
+        10 => Level::Trace,
+        20 => Level::Debug,
+        30 => Level::Info,
+        40 => Level::Warn,
+        50 => Level::Error,
+        60 => Level::Fatal,
+        _ => return None,
+    })
+}
+
+fn monolog(number: i64) -> Level {
+    match number {
+        ..=100 => Level::Debug,
+        101..=200 => Level::Info,
+        201..=250 => Level::Notice,
+        251..=300 => Level::Warn,
+        301..=400 => Level::Error,
+        401..=500 => Level::Critical,
+        501..=550 => Level::Alert,
+        _ => Level::Fatal,
+    }
+}
+
+pub(super) fn opentelemetry(number: i64) -> Option<Level> {
+    Some(match number {
+        1..=4 => Level::Trace,
+        5..=8 => Level::Debug,
+        9 => Level::Info,
+        10..=12 => Level::Notice,
+        13..=16 => Level::Warn,
+        17 => Level::Error,
+        18 => Level::Critical,
+        19 | 20 => Level::Alert,
+        21..=24 => Level::Fatal,
+        _ => return None,
+    })
+}
+
+/// The letters of MongoDB: I, W, E, F, D, and D1 to D5.
+fn mongo(letter: &str) -> Option<Level> {
+    Some(match letter.as_bytes() {
+        b"I" => Level::Info,
+        b"W" => Level::Warn,
+        b"E" => Level::Error,
+        b"F" => Level::Fatal,
+        b"D" | [b'D', b'1'..=b'5'] => Level::Debug,
+        _ => return None,
+    })
+}
+
+/// The words of PostgreSQL. LOG is what an administrator wants to see in any case.
+pub(super) fn postgres(word: &str) -> Option<Level> {
+    Some(match word {
+        "LOG" | "INFO" => Level::Info,
+        "NOTICE" => Level::Notice,
+        "WARNING" => Level::Warn,
+        "ERROR" => Level::Error,
+        "FATAL" | "PANIC" => Level::Fatal,
+        "DEBUG" | "DEBUG1" | "DEBUG2" | "DEBUG3" | "DEBUG4" | "DEBUG5" => Level::Debug,
+        _ => return None,
+    })
+}
+
+/// Words that one library has: winston, zap.
+fn of_library(word: &str) -> Option<Level> {
+    Some(match word {
+        "silly" => Level::Trace,
+        "dpanic" | "DPANIC" => Level::Critical,
+        _ => return None,
+    })
+}
+
+/// A level between two, as Go's slog writes it: `INFO+2`, `DEBUG-4`.
+fn slog(word: &str) -> Option<Level> {
+    let (name, by) = word.split_at_checked(word.find(['+', '-'])?)?;
+    by.get(1..)?.parse::<u8>().ok()?;
+    let level = Level::from_word(name)?;
+    Some(if by == "-4" && level == Level::Debug { Level::Trace } else { level })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::names::{Role, role_of};
+    use super::*;
+
+    #[test]
+    fn each_scale_has_its_names() {
+        let number = Value::Int64;
+        let text = |text: &'static str| Value::String(text.into());
+        for (name, value, expected) in [
+            ("level", number(10), Some(Level::Trace)),
+            ("level", number(30), Some(Level::Info)),
+            ("level", number(60), Some(Level::Fatal)),
+            ("level", number(35), None),
+            ("level", number(250), Some(Level::Notice)),
+            ("level", number(550), Some(Level::Alert)),
+            ("level", number(3), Some(Level::Error)),
+            ("severity", number(3), None),
+            ("PRIORITY", text("6"), Some(Level::Info)),
+            ("PRIORITY", number(4), Some(Level::Warn)),
+            ("PRIORITY", text("8"), None),
+            ("severity_number", number(9), Some(Level::Info)),
+            ("severityNumber", number(24), Some(Level::Fatal)),
+            ("severity_number", number(0), None),
+            ("error_severity", text("LOG"), Some(Level::Info)),
+            ("error_severity", text("log"), None),
+            ("s", text("D2"), Some(Level::Debug)),
+            ("s", text("INFO"), None),
+            ("level", text("INFO+2"), Some(Level::Info)),
+            ("level", text("DEBUG-4"), Some(Level::Trace)),
+            ("level", text("INFO-x"), None),
+            ("level", text("silly"), Some(Level::Trace)),
+            ("level", text("DPANIC"), Some(Level::Critical)),
+            ("LogLevel", text("Information"), Some(Level::Info)),
+            ("level", Value::Boolean(true), None),
+        ] {
+            let (role, rank) = role_of(name).expect("a role");
+            assert_eq!(role, Role::Level);
+            assert_eq!(level(&value, rank).map(|(level, _)| level), expected, "{name} {value:?}");
+        }
+    }
+}

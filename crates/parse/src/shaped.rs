@@ -1,0 +1,246 @@
+//! The formats with a shape of their own behind one door: which of them a record has, whether a line begins one, and what
+//! the lines before said of it ([`Headers`]).
+//!
+//! Each of these parsers accepts its own shape and nothing near it, so the order in which they are asked does not matter
+//! but for the time it takes: the first bytes leave one or two of them.
+
+use super::timestamp::Unsaid;
+use super::{Format, access, apache_error, csv, mysql, nginx_error, postgresql, postgresql_csv, redis, w3c};
+use daytable_model::record::Record;
+use memchr::memmem;
+
+/// The names of values, from lines that came before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Headers {
+    w3c: w3c::Header,
+    csv: Option<Table>,
+}
+
+/// A header of CSV, and whether a line below it has proved it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Table {
+    header: csv::Header,
+    is_proved: bool,
+}
+
+impl Headers {
+    /// Whether lines are cells below a header, or may be: a quoted cell goes on in the next line, whatever that looks like.
+    pub(super) fn has_table(&self) -> bool {
+        self.csv.is_some()
+    }
+
+    /// As [`Headers::save`] wrote it.
+    pub(super) fn restore(saved: &str) -> Headers {
+        let mut headers = Headers::default();
+        for line in saved.lines() {
+            if !headers.w3c.learn(line) {
+                let (mark, line) = line.split_at_checked(1).unwrap_or_default();
+                headers.csv = csv::Header::read(line).map(|header| Table { header, is_proved: mark == "+" });
+            }
+        }
+        headers
+    }
+
+    /// For [`Headers::restore`]; empty where nothing was learnt, else a few lines.
+    pub(super) fn save(&self) -> String {
+        let mut saved = self.w3c.save();
+        if let Some(table) = &self.csv {
+            if !saved.is_empty() {
+                saved.push('\n');
+            }
+            saved.push(if table.is_proved { '+' } else { '?' });
+            saved.push_str(table.header.save());
+        }
+        saved
+    }
+
+    /// Takes what a plain record says of those behind it; the first record of a source may be the header of a table.
+    pub(super) fn learn(&mut self, text: &str, is_first: bool) {
+        if text.starts_with('#') {
+            self.w3c.learn(text);
+        } else if is_first {
+            self.csv = csv::Header::read(text).map(|header| Table { header, is_proved: false });
+        }
+    }
+
+    /// Reads a record below a header; a table that its second line does not prove is none.
+    fn record<'a>(&mut self, text: &'a str, unsaid: &Unsaid) -> Option<(Format, Record<'a>)> {
+        if let Some(record) = self.w3c.record(text) {
+            return Some((Format::W3c, record));
+        }
+        let table = self.csv.as_mut()?;
+        let record = table.header.record(text, unsaid);
+        match record {
+            Some(record) => {
+                table.is_proved = true;
+                Some((Format::Csv, record))
+            }
+            None => {
+                self.csv.take_if(|table| !table.is_proved);
+                None
+            }
+        }
+    }
+}
+
+/// The format of a record, by all that was learnt and by its looks, and the record.
+pub(super) fn recognise<'a>(text: &'a str, unsaid: &Unsaid, headers: &mut Headers) -> Option<(Format, Record<'a>)> {
+    if let Some(found) = headers.record(text, unsaid) {
+        return Some(found);
+    }
+    let candidates: &[Format] = match text.as_bytes() {
+        [b'[', b'0'..=b'9', ..] => &[Format::Redis],
+        [b'[', ..] => &[Format::ApacheError],
+        [b'#', ..] => &[Format::Mysql],
+        bytes @ [b'0'..=b'9', ..] => match bytes.iter().position(|byte| !byte.is_ascii_digit()).map(|at| bytes[at]) {
+            Some(b':') => &[Format::Redis, Format::Access],
+            Some(b'.') => &[Format::Access],
+            Some(b'/') => &[Format::NginxError],
+            Some(_) => &[Format::Postgresql, Format::Mysql, Format::Access],
+            None => &[],
+        },
+        [b'a'..=b'z' | b'A'..=b'Z' | b':', ..] => &[Format::Access],
+        _ => &[],
+    };
+    candidates.iter().find_map(|format| Some((*format, read(*format, text, unsaid, headers)?)))
+}
+
+/// Reads a record as one of these formats; none where it is not of that format, or where the format is none of these.
+pub(super) fn read<'a>(format: Format, text: &'a str, unsaid: &Unsaid, headers: &mut Headers) -> Option<Record<'a>> {
+    match format {
+        Format::Access => access::record(text, unsaid),
+        Format::NginxError => nginx_error::record(text, unsaid),
+        Format::ApacheError => apache_error::record(text, unsaid),
+        Format::Postgresql => postgresql::record(text, unsaid).or_else(|| postgresql_csv::record(text, unsaid)),
+        Format::Mysql if text.starts_with('#') => mysql::slow(text, unsaid),
+        Format::Mysql => mysql::error(text, unsaid),
+        Format::Redis => redis::record(text, unsaid),
+        Format::W3c | Format::Csv => {
+            headers.record(text, unsaid).filter(|(found, _)| *found == format).map(|(_, record)| record)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a line is of a format whose records have one line each.
+pub(super) fn stands_alone(line: &str, unsaid: &Unsaid) -> bool {
+    access::record(line, unsaid).is_some()
+}
+
+/// Whether a line goes on with the record that `open` is so far, where these formats say so themselves.
+pub(super) fn goes_on(open: &str, line: &str, headers: &Headers) -> Option<bool> {
+    match &headers.csv {
+        Some(table) => Some(table.header.is_open(open)),
+        None => mysql::goes_on(open, line),
+    }
+}
+
+/// Whether more lines may go on with a record, where these formats say so themselves.
+pub(super) fn may_continue(text: &str, headers: &Headers) -> Option<bool> {
+    headers.csv.as_ref().map(|table| table.header.is_open(text))
+}
+
+/// Whether a line begins a record, where these formats say so themselves; none leaves it to how lines look elsewhere.
+/// `format` is what was learnt of the source.
+pub(super) fn begins(format: Option<Format>, line: &str, unsaid: &Unsaid) -> Option<bool> {
+    match format {
+        _ if mysql::is_time(line) => Some(true),
+        Some(Format::Access | Format::W3c) => Some(true),
+        Some(Format::Postgresql) if postgresql_csv::begins(line, unsaid) => Some(true),
+        // PostgreSQL's first record may have details, before anything was learnt.
+        None | Some(Format::Postgresql) if memmem::find(line.as_bytes(), b":  ").is_some() => {
+            postgresql::begins(line, unsaid)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Option<Format> {
+        recognise(text, &Unsaid::default(), &mut Headers::default()).map(|(format, _)| format)
+    }
+
+    #[test]
+    fn each_shape_is_known_by_its_looks() {
+        for (text, format) in [
+            (r#"192.0.2.7 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2326"#, Some(Format::Access)),
+            (r#"::1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2326"#, Some(Format::Access)),
+            (r#"2001:db8::1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2326"#, Some(Format::Access)),
+            (r#"a.example:80 ::1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 2"#, Some(Format::Access)),
+            ("2023/01/02 03:04:05 [error] 1#2: text", Some(Format::NginxError)),
+            ("[Sun Dec 04 04:47:44 2005] [core:error] text", Some(Format::ApacheError)),
+            ("2024-01-02 03:04:05 UTC [1] LOG:  text", Some(Format::Postgresql)),
+            ("2024-01-02T03:04:05Z 0 [Note] text", Some(Format::Mysql)),
+            ("240102  3:04:05 [Note] text", Some(Format::Mysql)),
+            ("# User@Host: a[a] @ b []", Some(Format::Mysql)),
+            ("1:M 02 Jan 2024 03:04:05 * text", Some(Format::Redis)),
+            ("", None),
+            ("1", None),
+            ("words", None),
+            ("2024-01-02 03:04:05 INFO text", None),
+        ] {
+            assert_eq!(found(text), format, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_header_must_be_proved_by_the_next_record() {
+        let unsaid = Unsaid::default();
+        for (second, format) in [("2024-01-02T03:04:05Z,info", Some(Format::Csv)), ("noon,loud", None)] {
+            let mut headers = Headers::default();
+            headers.learn("time,level", true);
+            assert_eq!(Headers::restore(&headers.save()), headers);
+            assert_eq!(recognise(second, &unsaid, &mut headers).map(|(format, _)| format), format);
+            assert_eq!(Headers::restore(&headers.save()), headers);
+            assert_eq!(headers.csv.is_some(), format.is_some());
+            // What does not fit is no end of a table that is proved.
+            assert_eq!(recognise("noon,loud", &unsaid, &mut headers), None);
+            assert_eq!(headers.csv.is_some(), format.is_some());
+        }
+        let mut headers = Headers::default();
+        headers.learn("time,level", false);
+        assert_eq!(headers, Headers::default());
+    }
+
+    #[test]
+    fn fields_are_named_until_they_are_named_anew() {
+        let mut headers = Headers::default();
+        for line in ["#Date: 2024-01-02 00:00:00", "#Fields: date time action"] {
+            headers.learn(line, false);
+        }
+        let mut headers = Headers::restore(&headers.save());
+        let line = "2024-01-02 03:04:05 ALLOW";
+        assert_eq!(recognise(line, &Unsaid::default(), &mut headers).map(|found| found.0), Some(Format::W3c));
+        headers.learn("#Fields: time", false);
+        assert_eq!(recognise(line, &Unsaid::default(), &mut headers), None);
+    }
+
+    #[test]
+    fn what_belongs_to_a_record_does_not_begin_one() {
+        for (format, line, expected) in [
+            (None, "2024-01-02 03:04:05 UTC [1] DETAIL:  text", Some(false)),
+            (Some(Format::Postgresql), "2024-01-02 03:04:05 UTC [1] LOG:  text", Some(true)),
+            (Some(Format::Postgresql), "\ttext", None),
+            (Some(Format::Text), "2024-01-02 03:04:05 UTC [1] DETAIL:  text", None),
+            (Some(Format::Access), "\tanything", Some(true)),
+            (Some(Format::Mysql), "# Time: 240102  3:04:05", Some(true)),
+            (None, "text", None),
+        ] {
+            assert_eq!(begins(format, line, &Unsaid::default()), expected, "{format:?} {line}");
+        }
+    }
+
+    #[test]
+    fn a_table_says_which_of_its_records_are_open() {
+        let mut table = Headers::default();
+        assert_eq!((goes_on("a,\"b", "c", &table), may_continue("a,\"b", &table)), (None, None));
+        table.learn("time,level,msg", true);
+        for (open, expected) in [("a,b,\"c", true), ("a,b,c", false)] {
+            assert_eq!(goes_on(open, "text", &table), Some(expected), "{open}");
+            assert_eq!(may_continue(open, &table), Some(expected), "{open}");
+        }
+    }
+}

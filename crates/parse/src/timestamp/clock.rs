@@ -1,0 +1,183 @@
+//! The time of day within a timestamp.
+
+use daytable_model::time::TICKS_PER_SECOND;
+
+/// Digits of a second that a tick has.
+const TICK_DIGITS: u32 = TICKS_PER_SECOND.ilog10();
+
+/// A text, and how far it is read. Each method takes what it is named after, or nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    pub(super) fn eat(&mut self, byte: u8) -> bool {
+        let is_there = self.peek() == Some(byte);
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    /// One of `bytes`.
+    pub(super) fn eat_any(&mut self, bytes: &[u8]) -> Option<u8> {
+        let byte = self.peek().filter(|byte| bytes.contains(byte))?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// How many digits come next, counted to 20.
+    pub(super) fn run(&self) -> usize {
+        self.rest().iter().take(20).take_while(|byte| byte.is_ascii_digit()).count()
+    }
+
+    /// A number of `least` to `most` digits, at most 9, and no digit after it.
+    pub(super) fn number(&mut self, least: usize, most: usize) -> Option<u32> {
+        let length = self.run();
+        if length < least || length > most {
+            return None;
+        }
+        self.digits(length)
+    }
+
+    /// The number that the next `length` digits make, at most 9 of them.
+    pub(super) fn digits(&mut self, length: usize) -> Option<u32> {
+        let mut number = 0;
+        for byte in self.bytes.get(self.at..self.at + length)? {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            number = number * 10 + u32::from(digit);
+        }
+        self.at += length;
+        Some(number)
+    }
+
+    /// `HH:MM:SS` with a fraction and half of the day where there are any: ticks since midnight.
+    ///
+    /// `between` stands between hours, minutes and seconds. Seconds may be left out where `seconds` says so.
+    pub(super) fn clock(&mut self, between: u8, seconds: Seconds) -> Option<i64> {
+        let least = if seconds == Seconds::Unpadded { 1 } else { 2 };
+        let mut hour = self.number(1, 2)?;
+        if !self.eat(between) {
+            return None;
+        }
+        let minute = self.number(least, 2)?;
+        let (mut second, mut ticks) = (0, 0);
+        let has_seconds = self.peek() == Some(between) && self.bytes.get(self.at + 1).is_some_and(u8::is_ascii_digit);
+        if has_seconds {
+            self.at += 1;
+            second = self.number(least, 2)?;
+            ticks = self.fraction(seconds);
+        } else if seconds != Seconds::Optional {
+            return None;
+        }
+        if let Some((is_afternoon, length)) = half(self.rest()) {
+            if !(1..=12).contains(&hour) {
+                return None;
+            }
+            hour = hour % 12 + if is_afternoon { 12 } else { 0 };
+            self.at += length;
+        }
+        since_midnight(hour, minute, second, ticks)
+    }
+
+    /// `HHMMSS` with a fraction where there is one: ticks since midnight.
+    pub(super) fn packed_clock(&mut self) -> Option<i64> {
+        let (hour, minute, second) = (self.digits(2)?, self.digits(2)?, self.digits(2)?);
+        let ticks = self.fraction(Seconds::Required);
+        if self.run() > 0 {
+            return None;
+        }
+        since_midnight(hour, minute, second, ticks)
+    }
+
+    /// After `.` or `,` a fraction; after `:` milliseconds.
+    fn fraction(&mut self, seconds: Seconds) -> i64 {
+        let [mark, digits @ ..] = self.rest() else { return 0 };
+        if !digits.first().is_some_and(u8::is_ascii_digit) {
+            return 0;
+        }
+        match mark {
+            b'.' | b',' => {
+                let (ticks, rest) = fraction(digits);
+                self.at = self.bytes.len() - rest.len();
+                ticks
+            }
+            b':' => {
+                let mut after = Cursor { at: self.at + 1, ..*self };
+                let least = if seconds == Seconds::Unpadded { 1 } else { 3 };
+                let Some(milliseconds) = after.number(least, 3) else { return 0 };
+                self.at = after.at;
+                i64::from(milliseconds) * (TICKS_PER_SECOND / 1000)
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What a time of day must have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seconds {
+    Required,
+    Optional,
+    /// Required, and no part of the time needs two digits.
+    Unpadded,
+}
+
+fn since_midnight(hour: u32, minute: u32, second: u32, ticks: i64) -> Option<i64> {
+    if hour > 23 || minute > 59 {
+        return None;
+    }
+    let (second, ticks) = leap(second, ticks)?;
+    Some(i64::from(hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + ticks)
+}
+
+/// A second and its fraction, a leap second being the last tick before the next minute; none where there is none.
+#[inline]
+pub(super) fn leap(second: u32, ticks: i64) -> Option<(u32, i64)> {
+    match second {
+        0..=59 => Some((second, ticks)),
+        60 => Some((59, TICKS_PER_SECOND - 1)),
+        _ => None,
+    }
+}
+
+/// Leading digits as a fraction of a second, in ticks, and what is left after all of them.
+#[inline]
+pub(super) fn fraction(text: &[u8]) -> (i64, &[u8]) {
+    let (mut ticks, mut missing, mut length) = (0, TICK_DIGITS, 0);
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        if missing > 0 {
+            ticks = ticks * 10 + i64::from(digit);
+            missing -= 1;
+        }
+        length += 1;
+    }
+    (ticks * 10i64.pow(missing), &text[length..])
+}
+
+/// Whether `AM` or `PM` comes next, perhaps after a space: whether it is the afternoon, and the length of that.
+#[inline]
+pub(super) fn half(text: &[u8]) -> Option<(bool, usize)> {
+    let (space, text) = match text {
+        [b' ', rest @ ..] => (1, rest),
+        _ => (0, text),
+    };
+    let [first @ (b'A' | b'a' | b'P' | b'p'), b'M' | b'm', rest @ ..] = text else { return None };
+    let ends = super::offset::ends_word(rest);
+    ends.then_some((matches!(first, b'P' | b'p'), space + 2))
+}

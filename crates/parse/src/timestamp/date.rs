@@ -1,0 +1,302 @@
+//! All forms but those of `iso`: the date is told by how many digits come first and what is behind them, or by a name.
+//!
+//! ```text
+//! 2005-06-03-15.42.50.675872   2026.11.21 08:00:00   2026-1-2 8:00           four digits
+//! 1121/080000.123              1121 08:00:00.123                             month and day in four
+//! 17/06/09 20:10:40            11/21/2026 8:00 AM    21.11.2026 08:00:00     two digits
+//! 03-17 16:13:38.811           10.30 16:49:06        11/21 08:00:00          month and day
+//! 20/Nov/2026:00:05:45 +0100   20-Nov-2026 00:05:45  20 Nov 2026 00:05:45
+//! 081109 203615                070716 14:10:00                               six digits: year, month and day
+//! 20171223-22:15:29:606        20261121T080000Z      20261121080000          eight, fourteen
+//! Nov 20 00:05:45              Nov 20 2026 00:05:45  Sun Dec 04 04:47:44 2005  Sun, 06 Nov 1994 08:49:37 GMT
+//! ```
+//!
+//! Where digits leave the order open, `/` means the month first and then the day, as where it is mostly written, `.` and
+//! `-` the day first; a number above 12 is a day whatever its place. Of two digits each, the first is the year, unless
+//! that is no date, or one of the future.
+
+use super::clock::{Cursor, Seconds};
+use super::offset::{ends_word, zone};
+use super::{Form, Stamp, Unsaid, epoch, point, point_in_some_year};
+use daytable_model::time::TICKS_PER_DAY;
+
+/// A date as far as it is written.
+#[derive(Clone, Copy)]
+enum Date {
+    Full(i32, u32, u32),
+    /// Month and day.
+    Short(u32, u32),
+}
+
+/// The timestamp that a text of digits first begins with.
+pub(super) fn from_digits(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
+    let mut cursor = Cursor { bytes, at: 0 };
+    let digits = cursor.run();
+    let next = bytes.get(digits).copied();
+    match (digits, next) {
+        (4, Some(b'-' | b'/' | b'.')) => year_first(&mut cursor, unsaid),
+        (4, Some(b' ')) => {
+            let digits = cursor.digits(4)?;
+            cursor.at += 1;
+            clock_after(Date::Short(digits / 100, digits % 100), &mut cursor, Seconds::Required, unsaid)
+        }
+        (1 | 2, Some(b'/' | b'-' | b'.' | b' ')) => small_first(&mut cursor, unsaid),
+        (6, Some(b' ')) => {
+            let date = two_digit_years(&mut cursor, unsaid)?;
+            cursor.at += 1;
+            clock_after(date, &mut cursor, Seconds::Required, unsaid)
+        }
+        (8, Some(b'-' | b'T' | b' ' | b'_' | b':')) => {
+            let date = Date::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
+            cursor.at += 1;
+            clock_after(date, &mut cursor, Seconds::Unpadded, unsaid)
+        }
+        (14, _) => {
+            let date = Date::Full(signed(cursor.digits(4)?)?, cursor.digits(2)?, cursor.digits(2)?);
+            clock_after(date, &mut cursor, Seconds::Required, unsaid)
+        }
+        (10 | 13 | 16 | 19, _) => epoch::at_start(bytes, digits),
+        _ => None,
+    }
+}
+
+/// The timestamp that a text which begins with the name of a month or of a day of the week begins with.
+pub(super) fn from_name(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
+    let mut cursor = Cursor { bytes, at: 0 };
+    if weekday(&mut cursor) {
+        let _comma = cursor.eat(b',');
+        if !cursor.eat(b' ') {
+            return None;
+        }
+        let _padding = cursor.eat(b' ');
+        if cursor.peek()?.is_ascii_digit() {
+            let stamp = super::at_start(cursor.rest(), unsaid)?;
+            let form = if stamp.form == Form::Epoch { return None } else { Form::Other };
+            return Some(Stamp { length: stamp.length + cursor.at, form, ..stamp });
+        }
+    }
+    let begins_with_month = cursor.at == 0;
+    let month = month(&mut cursor)?;
+    cursor.eat_any(b" -/")?;
+    let _padding = cursor.eat(b' ');
+    let day = cursor.number(1, 2)?;
+    let comma = cursor.eat(b',');
+    cursor.eat_any(b" -/")?;
+    if cursor.run() == 4 {
+        let year = signed(cursor.digits(4)?)?;
+        let _comma = cursor.eat(b',');
+        cursor.eat_any(b" :-")?;
+        return clock_after(Date::Full(year, month, day), &mut cursor, Seconds::Optional, unsaid);
+    }
+    if comma {
+        return None;
+    }
+    let _padding = cursor.eat(b' ');
+    let since_midnight = cursor.clock(b':', Seconds::Required)?;
+    let (offset, length) = zone(cursor.rest())?;
+    cursor.at += length;
+    let (date, form) = match trailing_year(&mut cursor) {
+        Some(year) => (Date::Full(year, month, day), Form::Other),
+        None if begins_with_month => (Date::Short(month, day), Form::Bsd),
+        None => (Date::Short(month, day), Form::Other),
+    };
+    finish(date, since_midnight, offset, &cursor, form, unsaid)
+}
+
+/// `2026-11-21`, and a time with `:` between its parts, or `.` where the date has `-` before it.
+fn year_first(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Stamp> {
+    let first = cursor.digits(4)?;
+    let between = cursor.eat_any(b"-/.")?;
+    if between == b'/' && cursor.run() == 6 {
+        let date = Date::Short(first / 100, first % 100);
+        return clock_after(date, cursor, Seconds::Required, unsaid);
+    }
+    let month = if cursor.run() == 0 { month(cursor)? } else { cursor.number(1, 2)? };
+    if !cursor.eat(between) {
+        return None;
+    }
+    let day = cursor.number(1, 2)?;
+    let _comma = cursor.eat(b',');
+    let separator = cursor.eat_any(b"Tt -_:")?;
+    let _padding = separator == b' ' && cursor.eat(b' ');
+    let date = Date::Full(signed(first)?, month, day);
+    if separator == b'-' && cursor.bytes.get(cursor.at + 2) == Some(&b'.') {
+        let since_midnight = cursor.clock(b'.', Seconds::Required)?;
+        return with_zone(date, since_midnight, cursor, Form::Other, unsaid);
+    }
+    let since_midnight = cursor.clock(b':', Seconds::Optional)?;
+    with_zone(date, since_midnight, cursor, Form::Iso, unsaid)
+}
+
+/// A date that begins with one digit or two.
+fn small_first(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Stamp> {
+    let padded = cursor.run() == 2;
+    let first = cursor.number(1, 2)?;
+    let between = cursor.eat_any(b"/-. ")?;
+    if cursor.run() == 0 {
+        let month = month(cursor)?;
+        let date = match cursor.eat_any(b"/-., ")? {
+            _ if cursor.run() == 4 => Date::Full(signed(cursor.digits(4)?)?, month, first),
+            b'-' | b'/' if cursor.run() == 2 => Date::Full(near_year(cursor.digits(2)?, unsaid), month, first),
+            b' ' if cursor.run() <= 2 => {
+                return clock_after(Date::Short(month, first), cursor, Seconds::Required, unsaid);
+            }
+            _ => return None,
+        };
+        let _comma = cursor.eat(b',');
+        // Erlang's has two colons.
+        let _doubled = cursor.eat_any(b" :T-")? == b':' && cursor.eat(b':');
+        return clock_after(date, cursor, Seconds::Optional, unsaid);
+    }
+    if between == b' ' {
+        return None;
+    }
+    let second = cursor.number(1, 2)?;
+    if !cursor.eat(between) {
+        if !padded || !cursor.eat(b' ') {
+            return None;
+        }
+        let date = if first > 12 { Date::Short(second, first) } else { Date::Short(first, second) };
+        return clock_after(date, cursor, Seconds::Required, unsaid);
+    }
+    let year_digits = cursor.run();
+    let third = cursor.number(2, 4)?;
+    let month_first = if between == b'/' { first <= 12 } else { second > 12 };
+    let (month, day) = if month_first { (first, second) } else { (second, first) };
+    let _comma = cursor.eat(b',');
+    cursor.eat_any(b" T-:_")?;
+    if year_digits == 4 {
+        return clock_after(Date::Full(signed(third)?, month, day), cursor, Seconds::Optional, unsaid);
+    }
+    let begins_with_year = Date::Full(near_year(first, unsaid), second, third);
+    let since_midnight = cursor.clock(b':', Seconds::Required)?;
+    let rest = *cursor;
+    with_zone(begins_with_year, since_midnight, cursor, Form::Other, unsaid)
+        .filter(|stamp| padded && (unsaid.seen.get() == 0 || stamp.time.get() <= unsaid.seen.get() + TICKS_PER_DAY))
+        .or_else(|| {
+            *cursor = rest;
+            let ends_with_year = Date::Full(near_year(third, unsaid), month, day);
+            with_zone(ends_with_year, since_midnight, cursor, Form::Other, unsaid)
+        })
+}
+
+/// Year, month and day of two digits each.
+fn two_digit_years(cursor: &mut Cursor<'_>, unsaid: &Unsaid) -> Option<Date> {
+    Some(Date::Full(near_year(cursor.digits(2)?, unsaid), cursor.digits(2)?, cursor.digits(2)?))
+}
+
+/// A time of day behind its date, packed or with colons, and a zone if there is one.
+fn clock_after(date: Date, cursor: &mut Cursor<'_>, seconds: Seconds, unsaid: &Unsaid) -> Option<Stamp> {
+    let _padding = cursor.eat(b' ');
+    let since_midnight = if cursor.run() == 6 { cursor.packed_clock()? } else { cursor.clock(b':', seconds)? };
+    with_zone(date, since_midnight, cursor, Form::Other, unsaid)
+}
+
+fn with_zone(date: Date, since_midnight: i64, cursor: &mut Cursor<'_>, form: Form, unsaid: &Unsaid) -> Option<Stamp> {
+    let (offset, length) = zone(cursor.rest())?;
+    cursor.at += length;
+    finish(date, since_midnight, offset, cursor, form, unsaid)
+}
+
+fn finish(
+    date: Date,
+    since_midnight: i64,
+    offset: Option<i64>,
+    cursor: &Cursor<'_>,
+    form: Form,
+    unsaid: &Unsaid,
+) -> Option<Stamp> {
+    let time = match date {
+        Date::Full(year, month, day) => point((year, month, day), since_midnight, offset, unsaid)?,
+        Date::Short(month, day) => point_in_some_year((month, day), since_midnight, offset, unsaid)?,
+    };
+    Some(Stamp { time, length: cursor.at, form })
+}
+
+/// A year behind the time of day, as in `Sun Dec 04 04:47:44 2005`.
+fn trailing_year(cursor: &mut Cursor<'_>) -> Option<i32> {
+    let mut after = *cursor;
+    if !after.eat(b' ') {
+        return None;
+    }
+    let year = signed(after.number(4, 4)?)?;
+    let is_year = (1970..2100).contains(&year) && ends_word(after.rest());
+    is_year.then(|| {
+        *cursor = after;
+        year
+    })
+}
+
+/// The year of this century that two digits mean, or of the last where that is yet to come.
+fn near_year(digits: u32, unsaid: &Unsaid) -> i32 {
+    let year = 2000 + i32::try_from(digits).unwrap_or(0);
+    let known = unsaid.seen.get() > 0;
+    if known && year > unsaid.seen.date().year + 1 || !known && year >= 2070 { year - 100 } else { year }
+}
+
+fn signed(year: u32) -> Option<i32> {
+    i32::try_from(year).ok()
+}
+
+/// The number of the month whose name, short or whole, comes next.
+fn month(cursor: &mut Cursor<'_>) -> Option<u32> {
+    const LONG: [&[u8]; 12] = [
+        b"january",
+        b"february",
+        b"march",
+        b"april",
+        b"may",
+        b"june",
+        b"july",
+        b"august",
+        b"september",
+        b"october",
+        b"november",
+        b"december",
+    ];
+    let [a, b, c, rest @ ..] = cursor.rest() else { return None };
+    let short = [a | 0x20, b | 0x20, c | 0x20];
+    let number: usize = match &short {
+        b"jan" => 1,
+        b"feb" => 2,
+        b"mar" => 3,
+        b"apr" => 4,
+        b"may" => 5,
+        b"jun" => 6,
+        b"jul" => 7,
+        b"aug" => 8,
+        b"sep" => 9,
+        b"oct" => 10,
+        b"nov" => 11,
+        b"dec" => 12,
+        _ => return None,
+    };
+    cursor.at += 3;
+    if rest.first().is_some_and(u8::is_ascii_alphabetic) {
+        let more = LONG[number - 1].get(3..)?;
+        let is_whole = rest.get(..more.len()).is_some_and(|text| text.eq_ignore_ascii_case(more));
+        if !is_whole {
+            return None;
+        }
+        cursor.at += more.len();
+    }
+    u32::try_from(number).ok()
+}
+
+/// Whether the name of a day of the week, short or whole, comes next.
+fn weekday(cursor: &mut Cursor<'_>) -> bool {
+    let [a, b, c, ..] = cursor.rest() else { return false };
+    let long: &[u8] = match &[a | 0x20, b | 0x20, c | 0x20] {
+        b"mon" => b"monday",
+        b"tue" => b"tuesday",
+        b"wed" => b"wednesday",
+        b"thu" => b"thursday",
+        b"fri" => b"friday",
+        b"sat" => b"saturday",
+        b"sun" => b"sunday",
+        _ => return false,
+    };
+    let is_long = cursor.rest().get(..long.len()).is_some_and(|text| text.eq_ignore_ascii_case(long));
+    cursor.at += if is_long { long.len() } else { 3 };
+    true
+}

@@ -1,0 +1,53 @@
+//! Numbers since the Unix epoch. Their size tells the unit.
+
+use super::clock::fraction;
+use super::{Form, Stamp};
+use daytable_model::time::{TICKS_PER_SECOND, Ticks};
+
+/// A number and nothing else, as it is written: digits, and a fraction if it has one.
+pub(crate) fn read(text: &str) -> Option<Ticks> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) {
+        return None;
+    }
+    parts(whole.parse().ok()?, fraction(part.as_bytes()).0)
+}
+
+/// A whole number.
+pub(super) fn of_whole(number: u64) -> Option<Ticks> {
+    parts(number, 0)
+}
+
+/// A number at the start of a text, of so many digits. There a number may as well count something, so only those of 10,
+/// 13, 16 or 19 digits that begin with 1 are times: 2001 to 2033.
+pub(super) fn at_start(bytes: &[u8], digits: usize) -> Option<Stamp> {
+    if !matches!(digits, 10 | 13 | 16 | 19) || bytes.first() != Some(&b'1') {
+        return None;
+    }
+    let whole = std::str::from_utf8(bytes.get(..digits)?).ok()?.parse().ok()?;
+    let rest = bytes.get(digits..)?;
+    let (ticks, rest) = match rest {
+        [b'.' | b',', after @ ..] if after.first().is_some_and(u8::is_ascii_digit) => fraction(after),
+        [b'-' | b'_' | b'.' | b'/', ..] => return None,
+        [byte, ..] if byte.is_ascii_alphabetic() => return None,
+        _ => (0, rest),
+    };
+    Some(Stamp { time: parts(whole, ticks)?, length: bytes.len() - rest.len(), form: Form::Epoch })
+}
+
+/// A whole number since the epoch, and ten-millionths of one.
+///
+/// Each unit covers the same years, 1973 to 5138, and no number has two readings; what is smaller is no time: a field
+/// `time` that holds 12 or 0.35 is how long something took.
+fn parts(whole: u64, ten_millionths: i64) -> Option<Ticks> {
+    let ten_millionths = i128::from(whole) * i128::from(TICKS_PER_SECOND) + i128::from(ten_millionths);
+    let per_second = match whole {
+        100_000_000..100_000_000_000 => 1,
+        100_000_000_000..100_000_000_000_000 => 1_000,
+        100_000_000_000_000..100_000_000_000_000_000 => 1_000_000,
+        100_000_000_000_000_000.. => 1_000_000_000,
+        _ => return None,
+    };
+    Ticks::from_unix_nanos(ten_millionths / per_second * 100)
+}

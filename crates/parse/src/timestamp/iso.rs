@@ -1,0 +1,50 @@
+//! RFC 3339 and what is written in its stead: the form of most logs, so it is read with as few questions as possible.
+
+use super::clock::{fraction, leap};
+use super::offset::{two, zone};
+use super::{Form, Stamp, Unsaid, point};
+use daytable_model::time::TICKS_PER_SECOND;
+
+/// Bytes of `YYYY-MM-DDTHH:MM`, the least that is a timestamp.
+const SHORTEST: usize = 16;
+
+#[inline]
+pub(super) fn read(bytes: &[u8], unsaid: &Unsaid) -> Option<Stamp> {
+    let (head, rest) = bytes.split_first_chunk::<SHORTEST>()?;
+    let separated = (head[4] == b'-' && head[7] == b'-' || head[4] == b'/' && head[7] == b'/')
+        && matches!(head[10], b'T' | b't' | b' ')
+        && head[13] == b':';
+    if !separated {
+        return None;
+    }
+    let year = two(head[0], head[1])? * 100 + two(head[2], head[3])?;
+    let date = (i32::try_from(year).ok()?, two(head[5], head[6])?, two(head[8], head[9])?);
+    let (hour, minute) = (two(head[11], head[12])?, two(head[14], head[15])?);
+    if hour > 23 || minute > 59 {
+        return None;
+    }
+    let (second, fraction, rest) = seconds(rest)?;
+    // With an hour of a 24-hour clock those letters belong to the text.
+    let (offset, length) = match super::clock::half(rest).filter(|_| (1..=12).contains(&hour)) {
+        Some(_) => return super::date::from_digits(bytes, unsaid),
+        None => zone(rest)?,
+    };
+    let since_midnight = i64::from(hour * 3600 + minute * 60 + second) * TICKS_PER_SECOND + fraction;
+    let time = point(date, since_midnight, offset, unsaid)?;
+    let is_rfc_3339 = matches!(head[10], b'T' | b't') && offset.is_some();
+    let form = if is_rfc_3339 { Form::Rfc3339 } else { Form::Iso };
+    Some(Stamp { time, length: bytes.len() - rest.len() + length, form })
+}
+
+/// `:SS` and a fraction, if there are any: seconds, ticks and what is left; none where there is no such second.
+#[inline]
+fn seconds(text: &[u8]) -> Option<(u32, i64, &[u8])> {
+    let [b':', tens, ones, rest @ ..] = text else { return Some((0, 0, text)) };
+    let second = two(*tens, *ones)?;
+    let (ticks, rest) = match rest {
+        [b'.' | b',', digits @ ..] if digits.first().is_some_and(u8::is_ascii_digit) => fraction(digits),
+        _ => (0, rest),
+    };
+    let (second, ticks) = leap(second, ticks)?;
+    Some((second, ticks, rest))
+}

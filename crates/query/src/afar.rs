@@ -1,0 +1,116 @@
+//! The rows of a day in a remote store, newest first over all its partitions.
+//!
+//! Each partition is a stream of pages, and the streams are merged: the buckets of an instance are just partitions. What
+//! is read ahead of all streams together is bounded, so a day of many partitions is read in small pieces of each.
+
+use super::filter::Filter;
+use crate::tables::{Columns, Continuation, Entity, Order, PAGE_ROWS_MAX, TableError, TableStore, Wanted};
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::time::Ticks;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+/// Rows that are read ahead of all partitions together, about.
+const AHEAD_ROWS: usize = 16 * PAGE_ROWS_MAX;
+/// Rows that are read of a partition at a time, at least.
+const PAGE_ROWS_MIN: usize = 16;
+
+/// The rows of a day, or of an instance's part of it.
+pub(super) struct Afar<'a> {
+    store: &'a dyn TableStore,
+    table: DayTable,
+    /// What is wanted of each partition.
+    wanted: Wanted,
+    streams: Vec<Stream>,
+    order: BinaryHeap<Reverse<(RowKey, usize)>>,
+    /// The stream whose next row is not in order yet.
+    behind: Option<usize>,
+}
+
+struct Stream {
+    wanted: Wanted,
+    /// Rows before this one were given.
+    from: Option<RowKey>,
+    rows: VecDeque<Entity>,
+    next: Option<Continuation>,
+    is_over: bool,
+}
+
+impl<'a> Afar<'a> {
+    /// The rows between two times, both included; from `at` on, where that is not the first. What is in `ours` is read
+    /// although the store has nothing of it yet.
+    pub(super) fn begin(
+        store: &'a dyn TableStore,
+        table: DayTable,
+        filter: &Filter,
+        columns: Columns,
+        (from, to): (Ticks, Ticks),
+        at: Option<RowKey>,
+        ours: &BTreeSet<Arc<str>>,
+    ) -> Result<Afar<'a>, TableError> {
+        let mut partitions: BTreeSet<Arc<str>> =
+            store.partitions(&table, filter.instance.as_deref())?.into_iter().collect();
+        partitions.extend(ours.iter().cloned());
+        let rows = (AHEAD_ROWS / partitions.len().max(1)).clamp(PAGE_ROWS_MIN, PAGE_ROWS_MAX);
+        // What is looked for inside of rows may be in none of the first.
+        let limit = filter.limit.filter(|_| filter.contains.as_ref().is_none_or(String::is_empty));
+        let rows = rows.min(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(rows)).max(1);
+        let (level, order) = (filter.level, Order::NewestFirst);
+        let wanted = Wanted { partition: "".into(), from, to, order, level, columns, rows };
+        let mut afar = Afar { store, table, wanted, streams: Vec::new(), order: BinaryHeap::new(), behind: None };
+        afar.read_anew(&partitions, at)?;
+        Ok(afar)
+    }
+
+    /// Forgets what was read ahead of these partitions, and reads them from `at` on, that row included.
+    pub(super) fn read_anew(&mut self, partitions: &BTreeSet<Arc<str>>, at: Option<RowKey>) -> Result<(), TableError> {
+        self.streams.retain(|stream| !partitions.contains(&stream.wanted.partition));
+        for partition in partitions {
+            let to = at.map_or(self.wanted.to, |key| key.time().min(self.wanted.to));
+            let wanted = Wanted { partition: partition.clone(), to, ..self.wanted.clone() };
+            self.streams.push(Stream { wanted, from: at, rows: VecDeque::new(), next: None, is_over: false });
+        }
+        self.order.clear();
+        self.behind = None;
+        (0..self.streams.len()).try_for_each(|number| self.queue(number))
+    }
+
+    /// Puts the next row of a stream in order, which reads a page where there is none.
+    fn queue(&mut self, number: usize) -> Result<(), TableError> {
+        let (store, table) = (self.store, &self.table);
+        let stream = &mut self.streams[number];
+        while stream.rows.is_empty() && !stream.is_over {
+            let page = store.read_range(table, &stream.wanted, stream.next.as_ref())?;
+            stream.is_over = page.next.is_none();
+            stream.next = page.next;
+            let from = stream.from;
+            stream.rows.extend(page.rows.into_iter().filter(|row| from.is_none_or(|from| row.key >= from)));
+        }
+        if let Some(row) = stream.rows.front() {
+            self.order.push(Reverse((row.key, number)));
+        }
+        Ok(())
+    }
+
+    /// Sees to it that [`Afar::head`] is the next row.
+    pub(super) fn look(&mut self) -> Result<(), TableError> {
+        while let Some(number) = self.behind.take() {
+            self.queue(number)?;
+        }
+        Ok(())
+    }
+
+    /// The next row, which stays the next one.
+    pub(super) fn head(&self) -> Option<&Entity> {
+        let Reverse((_, number)) = self.order.peek()?;
+        self.streams[*number].rows.front()
+    }
+
+    /// Takes the next row.
+    pub(super) fn pop(&mut self) -> Option<Entity> {
+        let Reverse((_, number)) = self.order.pop()?;
+        self.behind = Some(number);
+        self.streams[number].rows.pop_front()
+    }
+}

@@ -1,0 +1,174 @@
+//! Days of which there is only an archive, read where they are: no table is made of them, and only the row groups that
+//! a query needs are fetched.
+//!
+//! Which days these are is in the catalogue, so no store is asked which days it has. A store that cannot be read costs a
+//! query nothing but these days: the others come all the same, and what is missing is said ([`Told`]). A store
+//! that failed once is not asked again by the same query.
+
+use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, Archived, Patience};
+use daytable_model::key::DayTable;
+use daytable_store::catalogue;
+use daytable_store::sealed::{Manifest, SealedFile};
+use daytable_store::{Reader, StoreError};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a query looks besides the days that stand.
+#[derive(Clone, Debug)]
+pub enum Archives {
+    /// Nowhere.
+    PassedOver,
+    /// In the archives, which are reached like this.
+    Read(Access),
+}
+
+/// What of the archives one query reads.
+pub(super) struct Reading {
+    access: Option<Access>,
+    /// Archives that were opened, and those that cannot be read.
+    opened: RefCell<BTreeMap<String, Result<Archive, Arc<str>>>>,
+    told: RefCell<Told>,
+}
+
+/// What a query read of archives, and what it could not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Days that were read from their archives.
+    pub archived: BTreeSet<DayTable>,
+    /// Days that could not be read, or not to their end, and why.
+    pub unread: BTreeMap<DayTable, String>,
+}
+
+impl Told {
+    /// A line for people, where there is something to say.
+    pub fn notice(&self) -> Option<String> {
+        if self.archived.is_empty() {
+            return None;
+        }
+        let (count, names) = (self.archived.len(), few(self.archived.iter()));
+        let days = if count == 1 { "1 table was".into() } else { format!("{count} tables were") };
+        Some(format!("{days} read from the archive: {names}"))
+    }
+
+    /// What is missing of the answer, if something is.
+    pub fn missing(&self) -> Option<String> {
+        let (_, reason) = self.unread.first_key_value()?;
+        let (count, names) = (self.unread.len(), few(self.unread.keys()));
+        let days = if count == 1 { "1 archived table is".into() } else { format!("{count} archived tables are") };
+        Some(format!("{days} missing from this answer ({names}): {reason}"))
+    }
+}
+
+/// The first few of many names.
+fn few<'a>(names: impl ExactSizeIterator<Item = &'a DayTable>) -> String {
+    const SHOWN: usize = 5;
+    let more = names.len().saturating_sub(SHOWN);
+    let mut shown: Vec<String> = names.take(SHOWN).map(DayTable::to_string).collect();
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(", ")
+}
+
+impl Reading {
+    pub(super) fn new(archives: &Archives) -> Reading {
+        let access = match archives {
+            Archives::PassedOver => None,
+            Archives::Read(access) => Some(access.clone()),
+        };
+        Reading { access, opened: RefCell::default(), told: RefCell::default() }
+    }
+
+    /// The latest archive of each archived day, by day. Days that stand are among them.
+    pub(super) fn latest(&self, reader: &Reader) -> Result<BTreeMap<DayTable, catalogue::Archived>, StoreError> {
+        let mut latest = BTreeMap::new();
+        if self.access.is_some() {
+            // The oldest generation of a day comes first, and one that is superseded before the one that did it.
+            for archived in reader.catalogue().archives()?.into_iter().filter(|archived| !archived.is_superseded) {
+                latest.insert(archived.table.clone(), archived);
+            }
+        }
+        Ok(latest)
+    }
+
+    /// The file of an archived day; none where it cannot be read, which is noted.
+    pub(super) fn open(&self, archived: &catalogue::Archived) -> Option<SealedFile> {
+        let opened = self.open_file(archived);
+        match &opened {
+            Ok(_) => drop(self.told.borrow_mut().archived.insert(archived.table.clone())),
+            Err(reason) => self.unread(&archived.table, reason),
+        }
+        opened.ok()
+    }
+
+    fn open_file(&self, archived: &catalogue::Archived) -> Result<SealedFile, Arc<str>> {
+        let text = |error: &dyn std::fmt::Display| -> Arc<str> { error.to_string().into() };
+        let manifest = Manifest::from_json(archived.manifest.as_bytes()).map_err(|error| text(&error))?;
+        let described = Archived::new(manifest).map_err(|error| text(&error))?;
+        let archive = self.archive(&archived.url)?;
+        let reader = archive.reader(&described).map_err(|error| {
+            let reason = text(&error);
+            // What is wrong with the store is wrong with all days in it; what is wrong with a day is not.
+            let is_of_the_day = matches!(error, ArchiveError::Missing { .. } | ArchiveError::Damaged { .. });
+            if !is_of_the_day {
+                self.opened.borrow_mut().insert(archived.url.clone(), Err(reason.clone()));
+            }
+            reason
+        })?;
+        let name = format!("{}/{}.{}", archived.url, archived.table, archived.generation);
+        let file = SealedFile::open(Arc::new(reader), Path::new(&name)).map_err(|error| text(&error))?;
+        // Bytes are checked as they are read; that they are this day's is said by what they add up to.
+        if file.content() != described.manifest().content {
+            return Err(format!("{name}: it holds other records than were archived").into());
+        }
+        Ok(file)
+    }
+
+    fn archive(&self, url: &str) -> Result<Archive, Arc<str>> {
+        let Some(access) = &self.access else { return Err("archives are passed over".into()) };
+        let open = || {
+            let url: ArchiveUrl = url.parse().map_err(|error| format!("{url}: {error}"))?;
+            Archive::open(&url, access, &Patience::QUERY).map_err(|error| error.to_string())
+        };
+        let mut opened = self.opened.borrow_mut();
+        let known = opened.entry(url.to_owned());
+        known.or_insert_with(|| open().map_err(|reason: String| reason.into())).clone()
+    }
+
+    /// Notes that a day could not be read, or not to its end.
+    pub(super) fn unread(&self, table: &DayTable, reason: impl ToString) {
+        let mut told = self.told.borrow_mut();
+        told.unread.entry(table.clone()).or_insert_with(|| reason.to_string());
+    }
+
+    pub(super) fn told(self) -> Told {
+        self.told.into_inner()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_and_what_was_not_is_told_in_a_line() {
+        let day = |day: u32| DayTable::parse(&format!("Log202611{day:02}")).expect("a table");
+        assert_eq!((Told::default().notice(), Told::default().missing()), (None, None));
+        let told = Told { archived: [day(1)].into(), unread: [(day(2), "it is damaged".into())].into() };
+        assert_eq!(told.notice().as_deref(), Some("1 table was read from the archive: Log20261101"));
+        assert_eq!(
+            told.missing().as_deref(),
+            Some("1 archived table is missing from this answer (Log20261102): it is damaged")
+        );
+        let many =
+            Told { archived: (1..=9).map(day).collect(), unread: (1..=6).map(|n| (day(n), "a".into())).collect() };
+        let names = "Log20261101, Log20261102, Log20261103, Log20261104, Log20261105";
+        assert_eq!(many.notice(), Some(format!("9 tables were read from the archive: {names}, and 4 more")));
+        assert_eq!(
+            many.missing(),
+            Some(format!("6 archived tables are missing from this answer ({names}, and 1 more): a"))
+        );
+    }
+}

@@ -1,0 +1,329 @@
+//! A day that is in a remote store and, as far as it was not sent yet, in the data folder: its rows once, newest first.
+//!
+//! What is sent goes from the data folder behind that, so a row may be in both places, and is never in none. Two things
+//! follow: rows are merged by their keys and equal ones given once; and what was read ahead from afar must be younger than
+//! the snapshot of the data folder that it is merged with. So with each new snapshot the partitions that the folder has, or
+//! had, are read anew from afar as well, from the last row on.
+//!
+//! A record that was written again may be in the folder as it is now, and afar as it was. The folder's is the record, so every row
+//! of the folder is looked at, also those that are not wanted.
+
+use super::afar::Afar;
+use super::archived::Reading;
+use super::bounds::{Bounds, Rows, archived_rows, range_of, unless_gone};
+use super::filter::{Filter, Sieve};
+use super::stores::Stores;
+use crate::tables::{Columns, Entity, TableError, TableStore};
+use daytable_model::key::RowKey;
+use daytable_store::{Range, Scan, StoreError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The rows of one day from both places; from its archive, where it is dropped meanwhile.
+pub(super) struct DayRows<'a> {
+    stores: &'a Stores<'a>,
+    remote: &'a dyn TableStore,
+    reading: &'a Reading,
+    filter: &'a Filter,
+    sieve: &'a Sieve,
+    bounds: Bounds,
+    columns: Columns,
+    here: Option<Scan<'a>>,
+    here_next: Option<Head>,
+    /// The partitions that the data folder has, or had.
+    ours: BTreeSet<Arc<str>>,
+    /// The snapshots of `here` when they were read from afar.
+    snapshots: u64,
+    /// None while the table is not there.
+    afar: Option<Afar<'a>>,
+    archive: Option<Rows<'a>>,
+    archive_next: Option<Entity>,
+    /// The key of the last row, and the partitions of those that had it.
+    last: Option<RowKey>,
+    given: Vec<Arc<str>>,
+    is_over: bool,
+}
+
+/// What is missing of an answer whose table was dropped by a daytable that knows its archive, while this one does not.
+const GONE: &str = "it was dropped while it was read, and nothing is known here of an archive";
+
+/// A row that is next in its place.
+struct Head {
+    key: RowKey,
+    partition: Arc<str>,
+    /// None where it is not wanted; it takes the place of its like all the same.
+    row: Option<Entity>,
+}
+
+impl Head {
+    fn of(row: Entity) -> Head {
+        Head { key: row.key, partition: row.partition.clone(), row: Some(row) }
+    }
+}
+
+/// Where the next row is.
+enum Place {
+    Here,
+    Afar,
+    Archive,
+}
+
+impl<'a> DayRows<'a> {
+    pub(super) fn begin(
+        stores: &'a Stores<'a>,
+        remote: &'a dyn TableStore,
+        reading: &'a Reading,
+        filter: &'a Filter,
+        sieve: &'a Sieve,
+        bounds: Bounds,
+        columns: Columns,
+    ) -> Result<DayRows<'a>, TableError> {
+        let range = if bounds.stands { unless_gone(range_of(stores.reader, filter, &bounds))?.flatten() } else { None };
+        let every = |range| Range { contains: None, level: None, ..range };
+        let scan = range.map(|range| stores.reader.scan(&bounds.table, &every(range))).transpose();
+        let here = unless_gone(scan)?.flatten();
+        let snapshots = here.as_ref().map_or(0, Scan::snapshots);
+        let mut rows = DayRows {
+            stores,
+            remote,
+            reading,
+            filter,
+            sieve,
+            bounds,
+            columns,
+            here,
+            here_next: None,
+            ours: BTreeSet::new(),
+            snapshots,
+            afar: None,
+            archive: None,
+            archive_next: None,
+            last: None,
+            given: Vec::new(),
+            is_over: false,
+        };
+        // Behind the snapshot of the data folder.
+        rows.look_afar_anew()?;
+        Ok(rows)
+    }
+
+    /// Sees to it that the next row of the data folder is known, if there is one.
+    fn look_here(&mut self) -> Result<(), TableError> {
+        while self.here_next.is_none()
+            && let Some(scan) = &mut self.here
+        {
+            let row = scan.next();
+            let snapshots = scan.snapshots();
+            let is_gone = matches!(row, Some(Err(StoreError::TableGone(_))));
+            match row {
+                Some(Ok(row)) => {
+                    let is_wanted = self.sieve.lets_through(row.key(), row.level(), row.properties());
+                    let entity = is_wanted.then(|| Entity::of(&row));
+                    self.here_next = Some(Head { key: row.key(), partition: row.partition, row: entity });
+                }
+                Some(Err(StoreError::TableGone(_))) | None => self.here = None,
+                Some(Err(error)) => return Err(error.into()),
+            }
+            if is_gone || self.snapshots != snapshots {
+                self.snapshots = snapshots;
+                self.look_afar_anew()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what was read ahead from afar of what the data folder has, or had.
+    fn look_afar_anew(&mut self) -> Result<(), TableError> {
+        let table = &self.bounds.table;
+        let ours = unless_gone(self.stores.reader.partitions(table))?.unwrap_or_default();
+        self.ours.extend(ours.into_iter().filter(|partition| self.filter.wants_partition(partition)));
+        let read = match &mut self.afar {
+            Some(afar) => afar.read_anew(&self.ours, self.last),
+            None => {
+                let (table, times) = (table.clone(), (self.bounds.from, self.bounds.to));
+                let begun = Afar::begin(self.remote, table, self.filter, self.columns, times, self.last, &self.ours);
+                begun.map(|afar| self.afar = Some(afar))
+            }
+        };
+        if unless_not_there(read)?.is_none() {
+            self.afar_is_gone()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what is not wanted from afar, until the next row is one that is.
+    fn look_afar(&mut self) -> Result<(), TableError> {
+        while let Some(afar) = &mut self.afar {
+            if unless_not_there(afar.look())?.is_none() {
+                self.afar_is_gone()?;
+                break;
+            }
+            let Some(row) = afar.head() else { break };
+            let properties = row.properties.iter().map(|(name, value)| (name.as_str(), value.as_property()));
+            if self.sieve.lets_through(row.key, row.level, properties) {
+                break;
+            }
+            drop(afar.pop());
+        }
+        while self.archive_next.is_none()
+            && let Some(row) = self.archive.as_mut().and_then(Iterator::next).transpose()?
+        {
+            let is_wanted = self.sieve.lets_through(row.key(), row.level(), row.properties());
+            self.archive_next = is_wanted.then(|| Entity::of(&row));
+        }
+        Ok(())
+    }
+
+    /// The table is dropped, or was not created yet: what is archived of it is read.
+    fn afar_is_gone(&mut self) -> Result<(), TableError> {
+        let was_read = self.afar.take().is_some();
+        if self.archive.is_none() {
+            let reader = self.stores.reader;
+            let archived = self.reading.latest(reader)?.remove(&self.bounds.table);
+            if was_read && archived.is_none() {
+                // Its owner may have archived it; only the owner's catalogue knows where.
+                self.reading.unread(&self.bounds.table, GONE);
+            }
+            let bounds = Bounds { stands: false, archived, ..self.bounds.clone() };
+            self.archive = archived_rows(reader, self.reading, self.filter, &bounds, self.last)?;
+        }
+        Ok(())
+    }
+
+    /// The next row, or one that was given already.
+    fn take(&mut self) -> Result<Option<Head>, TableError> {
+        self.look_here()?;
+        self.look_afar()?;
+        let key_of = |row: &'_ Entity| (row.key, row.partition.clone());
+        let here = self.here_next.as_ref().map(|head| (head.key, head.partition.clone()));
+        let afar = self.afar.as_ref().and_then(Afar::head).map(key_of);
+        let archive = self.archive_next.as_ref().map(key_of);
+        let heads = [(here, Place::Here), (afar, Place::Afar), (archive, Place::Archive)];
+        let next = heads.into_iter().filter_map(|(key, place)| Some((key?, place)));
+        // Of equal ones the first: the folder's.
+        let Some((_, place)) = next.min_by(|(a, _), (b, _)| a.cmp(b)) else { return Ok(None) };
+        Ok(match place {
+            Place::Here => self.here_next.take(),
+            Place::Afar => self.afar.as_mut().and_then(Afar::pop).map(Head::of),
+            Place::Archive => self.archive_next.take().map(Head::of),
+        })
+    }
+
+    fn next_row(&mut self) -> Result<Option<Entity>, TableError> {
+        while let Some(Head { key, partition, row }) = self.take()? {
+            if self.last != Some(key) {
+                self.given.clear();
+                self.last = Some(key);
+            }
+            if self.given.contains(&partition) {
+                continue;
+            }
+            self.given.push(partition);
+            if row.is_some() {
+                return Ok(row);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for DayRows<'_> {
+    type Item = Result<Entity, TableError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let row = self.next_row().transpose();
+        self.is_over = !matches!(row, Some(Ok(_)));
+        row
+    }
+}
+
+/// A table that is not there has no rows.
+fn unless_not_there<T>(result: Result<T, TableError>) -> Result<Option<T>, TableError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_not_there() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::{Continuation, OwnedValue, PAGE_ROWS_MAX, Page, Wanted};
+    use crate::{Archives, select};
+    use daytable_model::batch::Batch;
+    use daytable_model::key::DayTable;
+    use daytable_model::time::Ticks;
+    use daytable_store::{Options, Reader, Store};
+    use std::cell::Cell;
+    use std::ops::ControlFlow;
+    use std::time::Duration;
+
+    /// A store of one table, which is dropped by somebody else once a page of it was read.
+    struct Dropped {
+        table: DayTable,
+        pages: Cell<u32>,
+    }
+
+    impl TableStore for Dropped {
+        fn create_table(&self, _: &DayTable) -> Result<bool, TableError> {
+            Ok(false)
+        }
+
+        fn drop_table(&self, _: &DayTable) -> Result<bool, TableError> {
+            Ok(false)
+        }
+
+        fn tables(&self) -> Result<Vec<DayTable>, TableError> {
+            Ok(vec![self.table.clone()])
+        }
+
+        fn write(&self, _: Batch) -> Result<(), TableError> {
+            Ok(())
+        }
+
+        fn partitions(&self, _: &DayTable, _: Option<&str>) -> Result<Vec<Arc<str>>, TableError> {
+            Ok(vec!["web".into()])
+        }
+
+        fn read_range(&self, table: &DayTable, _: &Wanted, _: Option<&Continuation>) -> Result<Page, TableError> {
+            if self.pages.replace(self.pages.get() + 1) > 0 {
+                return Err(TableError::NotThere(table.clone()));
+            }
+            let row = |at: u64| Entity {
+                partition: "web".into(),
+                key: RowKey::new(table.start().plus(Duration::from_secs(at)), 7, at),
+                level: None,
+                properties: vec![("Message".into(), OwnedValue::String(format!("record {at}")))],
+            };
+            let rows: Vec<Entity> = (0..PAGE_ROWS_MAX as u64).rev().map(row).collect();
+            let at = rows.last().map_or(RowKey::new(Ticks::MIN, 0, 0), |row| row.key);
+            Ok(Page { rows, next: Some(Continuation::after("web".into(), at)) })
+        }
+
+        fn read_table(&self, _: &DayTable, _: Option<&Continuation>) -> Result<Page, TableError> {
+            Ok(Page::default())
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_dropped_while_it_is_read_is_missing_and_said() {
+        let dir = tempfile::tempdir().expect("a folder");
+        Store::open(dir.path(), Options::default()).expect("opened").close().expect("closed");
+        let reader = Reader::open(dir.path()).expect("opened");
+        let remote = Dropped { table: DayTable::parse("Log20261121").expect("a table"), pages: Cell::new(0) };
+        let archives = Archives::Read(Default::default());
+        let stores = Stores { reader: &reader, archives: &archives, remote: Some(&remote) };
+        let mut records = 0;
+        let count = |_| {
+            records += 1;
+            ControlFlow::Continue(())
+        };
+        let told = select(&stores, &Filter::default(), count).expect("read");
+        assert_eq!(records, PAGE_ROWS_MAX);
+        assert!(told.missing().is_some_and(|missing| missing.contains("Log20261121") && missing.contains("dropped")));
+    }
+}

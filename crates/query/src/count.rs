@@ -1,0 +1,277 @@
+//! How many records, by time, level and instance.
+//!
+//! Page headers know how many records of each level a minute has, so most are counted without reading one: only where
+//! the filter looks for text, or the steps of time are not whole minutes, is every record read.
+
+use super::archived::{Reading, Told};
+use super::bounds::{Bounds, archived_range, range_of, tables_of, unless_gone};
+use super::filter::Filter;
+use super::select::{entities_of, select};
+use super::stores::Stores;
+use crate::tables::{Columns, TableError};
+use daytable_model::key::instance_of;
+use daytable_model::record::Level;
+use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use daytable_store::{CountBy, MinuteCount};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// By what records are counted; the default is one number for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grouping {
+    /// A number for each level.
+    pub level: bool,
+    /// A number for each instance, its buckets taken together.
+    pub instance: bool,
+    /// A number for each step of time, counted from the Unix epoch. Shorter than a tick is as good as none.
+    pub every: Option<Duration>,
+}
+
+/// One number. What it is not grouped by is none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Count {
+    /// The start of the step of time.
+    pub time: Option<Ticks>,
+    /// The level; none inside for records without one.
+    pub level: Option<Option<Level>>,
+    /// The instance.
+    pub instance: Option<String>,
+    /// Records.
+    pub records: u64,
+}
+
+/// Counts what `filter` wants, without regard to its limit. Groups without records are left out; without any grouping
+/// there is always one number. Says what was read of the archives, and what of them is missing: a day that could not be
+/// read to its end is in no number.
+///
+/// # Errors
+///
+/// Where the data folder or the remote store cannot be read.
+pub fn count(stores: &Stores<'_>, filter: &Filter, grouping: Grouping) -> Result<(Vec<Count>, Told), TableError> {
+    let mut tally = Tally::new(grouping);
+    let whole_minutes = grouping.every.is_none_or(|every| every.as_nanos().is_multiple_of(MINUTE.as_nanos()));
+    let looks_for_text = filter.contains.as_ref().is_some_and(|text| !text.is_empty());
+    let told = if looks_for_text || !whole_minutes {
+        count_records(stores, filter, &mut tally)?
+    } else {
+        count_minutes(stores, filter, &mut tally)?
+    };
+    Ok((tally.counts(), told))
+}
+
+fn count_records(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<Told, TableError> {
+    let unlimited = Filter { limit: None, ..filter.clone() };
+    select(stores, &unlimited, |record| {
+        tally.add(record.time(), record.level, &record.partition_key, 1);
+        ControlFlow::Continue(())
+    })
+}
+
+/// A day that is in a remote store: only the keys and levels of its rows are asked for.
+fn count_rows(
+    stores: &Stores<'_>,
+    reading: &Reading,
+    filter: &Filter,
+    bounds: &Bounds,
+    tally: &mut Tally,
+) -> Result<(), TableError> {
+    let sieve = filter.sieve();
+    let rows = entities_of(stores, reading, filter, &sieve, bounds, Columns::Keys)?;
+    for row in rows.into_iter().flatten() {
+        let row = row?;
+        if row.key.item() == 0 {
+            tally.add(row.key.time(), row.level, &row.partition, 1);
+        }
+    }
+    Ok(())
+}
+
+fn count_minutes(stores: &Stores<'_>, filter: &Filter, tally: &mut Tally) -> Result<Told, TableError> {
+    let (reader, reading) = (stores.reader, Reading::new(stores.archives));
+    let unlimited = Filter { limit: None, ..filter.clone() };
+    let filter = &unlimited;
+    let by = if tally.grouping.instance { CountBy::Partition } else { CountBy::Nothing };
+    let add = |tally: &mut Tally, minute: MinuteCount| {
+        if filter.level.is_some() && minute.level < filter.level {
+            return;
+        }
+        let start = minute.minute.checked_mul(60).and_then(|seconds| Ticks::from_unix(seconds, 0));
+        tally.add(start.unwrap_or(Ticks::MIN), minute.level, &minute.partition, minute.records);
+    };
+    for bounds in tables_of(stores, &reading, filter)? {
+        if bounds.is_remote {
+            count_rows(stores, &reading, filter, &bounds, tally)?;
+            continue;
+        }
+        // A day that is dropped while it is counted, or cannot be read to its end, counts as a whole or not at all.
+        let mut of_day = Tally::new(tally.grouping);
+        if bounds.stands {
+            let counted = range_of(reader, filter, &bounds).and_then(|range| match range {
+                Some(range) => reader.counts_by(&bounds.table, &range, by, &mut |minute| add(&mut of_day, minute)),
+                None => Ok(()),
+            });
+            if unless_gone(counted)?.is_some() {
+                tally.take_up(&of_day);
+                continue;
+            }
+            of_day = Tally::new(tally.grouping);
+        }
+        let Some((file, range)) = archived_range(reader, &reading, filter, &bounds)? else { continue };
+        match file.counts(&range, by, &mut |minute| add(&mut of_day, minute)) {
+            Ok(()) => tally.take_up(&of_day),
+            Err(error) => reading.unread(&bounds.table, error),
+        }
+    }
+    Ok(reading.told())
+}
+
+/// The start of the step that `time` lies in, steps being counted from the Unix epoch.
+fn step_start(time: Ticks, step: Duration) -> Ticks {
+    let ticks = i64::try_from(step.as_nanos() / 100).unwrap_or(i64::MAX).max(1);
+    let into = (time.get() - UNIX_EPOCH_TICKS).rem_euclid(ticks);
+    Ticks::new(time.get() - into).unwrap_or(Ticks::MIN)
+}
+
+/// Numbers that grow, by group. A day of a busy fleet is half a million additions, so names stand
+/// aside and are not made anew for rows of one partition, which follow each other.
+struct Tally {
+    grouping: Grouping,
+    groups: HashMap<Group, u64, foldhash::fast::RandomState>,
+    instances: Vec<String>,
+    by_name: HashMap<String, usize, foldhash::quality::RandomState>,
+    /// The partition that came last: most often it is the next one, too.
+    last: Option<(String, usize)>,
+}
+
+/// Time and level of a [`Count`], and which of the tally's instances.
+type Group = (Option<Ticks>, Option<Option<Level>>, Option<usize>);
+
+impl Tally {
+    fn new(grouping: Grouping) -> Tally {
+        let (groups, by_name) = (HashMap::default(), HashMap::default());
+        Tally { grouping, groups, instances: Vec::new(), by_name, last: None }
+    }
+
+    fn add(&mut self, time: Ticks, level: Option<Level>, partition: &str, records: u64) {
+        let Grouping { level: by_level, instance: by_instance, every } = self.grouping;
+        let instance = by_instance.then(|| self.instance(partition));
+        let group = (every.map(|step| step_start(time, step)), by_level.then_some(level), instance);
+        *self.groups.entry(group).or_default() += records;
+    }
+
+    /// Adds all that another one of the same grouping has.
+    fn take_up(&mut self, other: &Tally) {
+        for (&(time, level, instance), records) in &other.groups {
+            let instance = instance.map(|at| self.number(&other.instances[at]));
+            *self.groups.entry((time, level, instance)).or_default() += records;
+        }
+    }
+
+    fn instance(&mut self, partition: &str) -> usize {
+        if let Some((last, at)) = &self.last
+            && last == partition
+        {
+            return *at;
+        }
+        let at = self.number(&instance_of(partition).0);
+        self.last = Some((partition.into(), at));
+        at
+    }
+
+    fn number(&mut self, instance: &str) -> usize {
+        self.by_name.get(instance).copied().unwrap_or_else(|| {
+            self.by_name.insert(instance.to_owned(), self.instances.len());
+            self.instances.push(instance.to_owned());
+            self.instances.len() - 1
+        })
+    }
+
+    /// Oldest first, then by level, the least severe first, then by instance.
+    fn counts(self) -> Vec<Count> {
+        let Tally { grouping, groups, instances, .. } = self;
+        let mut counts: Vec<Count> = groups
+            .into_iter()
+            .map(|((time, level, at), records)| Count {
+                time,
+                level,
+                instance: at.map(|at| instances[at].clone()),
+                records,
+            })
+            .collect();
+        if grouping == Grouping::default() && counts.is_empty() {
+            counts.push(Count { time: None, level: None, instance: None, records: 0 });
+        }
+        counts.sort();
+        counts
+    }
+}
+
+/// `{"time":"2026-11-21T08:00:00Z","level":"error","instance":"web-17","records":12}`, without what it is not grouped by.
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(time) = self.time {
+            map.serialize_entry("time", &time.to_string())?;
+        }
+        if let Some(level) = self.level {
+            map.serialize_entry("level", &level.map(Level::name))?;
+        }
+        if let Some(instance) = &self.instance {
+            map.serialize_entry("instance", instance)?;
+        }
+        map.serialize_entry("records", &self.records)?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(seconds: i64) -> Ticks {
+        Ticks::from_unix(seconds, 0).expect("in range")
+    }
+
+    #[test]
+    fn groups_are_summed_and_come_oldest_first() {
+        let grouping = Grouping { level: true, instance: true, every: Some(Duration::from_secs(300)) };
+        let mut tally = Tally::new(grouping);
+        tally.add(time(299), Some(Level::Error), "web~00", 2);
+        tally.add(time(301), None, "web", 1);
+        tally.add(time(0), Some(Level::Error), "web~01", 3);
+        tally.add(time(1), Some(Level::Info), "web", 4);
+        let counts: Vec<_> = tally.counts().iter().map(|c| serde_json::to_string(c).expect("plain data")).collect();
+        assert_eq!(
+            counts,
+            [
+                r#"{"time":"1970-01-01T00:00:00Z","level":"info","instance":"web","records":4}"#,
+                r#"{"time":"1970-01-01T00:00:00Z","level":"error","instance":"web","records":5}"#,
+                r#"{"time":"1970-01-01T00:05:00Z","level":null,"instance":"web","records":1}"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_grouping_there_is_one_number() {
+        let mut tally = Tally::new(Grouping::default());
+        assert_eq!(
+            serde_json::to_string(&Tally::new(Grouping::default()).counts()).expect("plain data"),
+            r#"[{"records":0}]"#
+        );
+        tally.add(time(1), None, "a", 2);
+        tally.add(time(100), Some(Level::Info), "b", 3);
+        assert_eq!(tally.counts(), [Count { time: None, level: None, instance: None, records: 5 }]);
+        assert_eq!(Tally::new(Grouping { level: true, ..Grouping::default() }).counts(), []);
+    }
+
+    #[test]
+    fn steps_before_the_epoch_begin_where_they_should() {
+        assert_eq!(step_start(time(-1), Duration::from_secs(3600)), time(-3600));
+        assert_eq!(step_start(Ticks::MIN, Duration::from_secs(7 * 86_400)), Ticks::MIN);
+        assert_eq!(step_start(time(59), Duration::ZERO), time(59));
+    }
+}

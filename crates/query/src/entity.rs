@@ -1,0 +1,177 @@
+//! A record that was written as several rows put together again.
+//!
+//! [`daytable_model::entity`] says how a record that is too large for one entity is written: a master row that says how many
+//! `Items` follow, and items under its key. A property that the record has already is continued by an item, another
+//! one is added. They are committed together, so a master without its items is damage; it is given as far as it goes.
+
+pub use crate::tables::{Entity, OwnedValue};
+use daytable_model::key::RowKey;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Takes up an item: what it continues is continued, all else is added.
+fn take_up(master: &mut Entity, item: Entity) {
+    for (name, value) in item.properties {
+        let known = master.properties.iter_mut().find(|(known, _)| *known == name);
+        match (known, value) {
+            (Some((_, OwnedValue::String(text))), OwnedValue::String(more)) => text.push_str(&more),
+            (_, value) => master.properties.push((name, value)),
+        }
+    }
+}
+
+/// Puts masters and their items together, in whatever order they come, as long as the master comes first.
+///
+/// An item whose master did not come is passed over: the master was not wanted.
+#[derive(Default)]
+pub(super) struct Joiner {
+    /// Masters with the items that came so far, by their key. Only a record of over 32 Ki units is ever in here.
+    waiting: BTreeMap<(RowKey, Arc<str>), Vec<Entity>>,
+}
+
+impl Joiner {
+    /// Takes a row, and gives the entity that it completes, if it does.
+    pub(super) fn push(&mut self, row: Entity) -> Option<Entity> {
+        let items = if row.key.item() == 0 { row.items() } else { 0 };
+        if row.key.item() == 0 && items == 0 {
+            return Some(row);
+        }
+        let master = (row.key.with_item(0), row.partition.clone());
+        if row.key.item() == 0 {
+            self.waiting.insert(master, vec![row]);
+            return None;
+        }
+        let rows = self.waiting.get_mut(&master)?;
+        rows.push(row);
+        let complete = rows.len() > rows[0].items();
+        if complete { self.waiting.remove(&master).and_then(joined) } else { None }
+    }
+
+    /// What waits for items that did not come, newest first.
+    pub(super) fn take_incomplete(&mut self) -> impl Iterator<Item = Entity> + use<> {
+        std::mem::take(&mut self.waiting).into_values().filter_map(joined)
+    }
+}
+
+fn joined(mut rows: Vec<Entity>) -> Option<Entity> {
+    rows.sort_by_key(|row| row.key);
+    rows.into_iter().reduce(|mut master, item| {
+        take_up(&mut master, item);
+        master
+    })
+}
+
+/// The entities of `rows`, which come newest first, each with its items.
+pub(super) fn join<E>(rows: impl Iterator<Item = Result<Entity, E>>) -> impl Iterator<Item = Result<Entity, E>> {
+    let (mut rows, mut joiner, mut incomplete) = (rows, Joiner::default(), VecDeque::new());
+    std::iter::from_fn(move || {
+        for row in rows.by_ref() {
+            match row {
+                Ok(row) => {
+                    if let Some(entity) = joiner.push(row) {
+                        return Some(Ok(entity));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        incomplete.extend(joiner.take_incomplete());
+        incomplete.pop_front().map(Ok)
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use daytable_model::batch::Batch;
+    use daytable_model::key::{DayTable, Period, TableName};
+    use daytable_model::record::{Field, Level, Record, Value};
+    use daytable_model::time::Ticks;
+    use proptest::prelude::*;
+    use std::convert::Infallible;
+
+    /// The rows that `record` is written as, in the order of their keys.
+    pub(crate) fn rows_of(partition: &str, key: RowKey, record: &Record<'_>) -> Vec<Entity> {
+        let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, Ticks::UNIX_EPOCH);
+        let mut batch = Batch::new(table, partition.into());
+        daytable_model::entity::append(&mut batch, key, "/var/log/app.log", record);
+        let row = |row: daytable_model::batch::RowRef<'_>| Entity {
+            partition: partition.into(),
+            key: row.key,
+            level: row.level,
+            properties: row
+                .properties()
+                .map(|(name, v)| (batch.names()[usize::from(name)].to_string(), v.into()))
+                .collect(),
+        };
+        batch.rows().map(row).collect()
+    }
+
+    fn join_all(rows: Vec<Entity>) -> Vec<Entity> {
+        join(rows.into_iter().map(Ok::<_, Infallible>)).map(|entity| entity.expect("infallible")).collect()
+    }
+
+    fn key(position: u64) -> RowKey {
+        RowKey::new(Ticks::UNIX_EPOCH, 1, position)
+    }
+
+    fn large(text: &str) -> Record<'_> {
+        let field = Field { name: "stack".into(), value: Value::String(text.into()) };
+        Record { message: text.into(), fields: vec![field], level: Some(Level::Error), ..Record::default() }
+    }
+
+    fn text<'e>(entity: &'e Entity, name: &str) -> Option<&'e str> {
+        entity.properties.iter().find(|(known, _)| known == name).and_then(|(_, value)| match value {
+            OwnedValue::String(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_master_without_its_items_is_given_as_far_as_it_goes() {
+        let message = "x".repeat(100_000);
+        let mut rows = rows_of("web", key(1), &large(&message));
+        assert!(rows.len() > 2);
+        rows.pop();
+        let entities = join_all(rows);
+        assert_eq!(entities.len(), 1);
+        assert!(text(&entities[0], "Message").is_some_and(|got| got.len() < message.len() && message.starts_with(got)));
+    }
+
+    #[test]
+    fn items_without_their_master_are_passed_over() {
+        let message = "x".repeat(100_000);
+        let rows = rows_of("web", key(1), &large(&message));
+        assert_eq!(join_all(rows[1..].to_vec()), []);
+    }
+
+    #[test]
+    fn rows_of_two_partitions_under_one_key_stay_apart() {
+        let (first, second) = ("a".repeat(70_000), "b".repeat(70_000));
+        let mut rows = rows_of("web-1", key(1), &large(&first));
+        rows.extend(rows_of("web-2", key(1), &large(&second)));
+        rows.sort_by_key(|row| row.key);
+        let messages: Vec<_> =
+            join_all(rows).iter().map(|e| (e.partition.to_string(), text(e, "Message").map(str::to_owned))).collect();
+        assert_eq!(messages, [("web-1".into(), Some(first)), ("web-2".into(), Some(second))]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// However large a record is, its text comes back whole, beside small records before and after it.
+        #[test]
+        fn what_was_written_as_items_is_read_as_one(pattern in "\\PC{1,9}", length in 0usize..300_000) {
+            let message: String = pattern.chars().cycle().take(length).collect();
+            let small = Record { message: "small".into(), ..Record::default() };
+            let mut rows = rows_of("web", key(3), &small);
+            rows.extend(rows_of("web", key(2), &large(&message)));
+            rows.extend(rows_of("web", key(1), &small));
+            let entities = join_all(rows);
+            prop_assert_eq!(entities.len(), 3);
+            prop_assert_eq!(text(&entities[1], "Message").unwrap_or_default(), message.as_str());
+            prop_assert_eq!(text(&entities[1], "stack").unwrap_or_default(), message.as_str());
+            prop_assert_eq!(entities[1].level, Some(Level::Error));
+        }
+    }
+}

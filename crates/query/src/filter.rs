@@ -1,0 +1,194 @@
+//! Which records are wanted.
+//!
+//! A filter is applied in two steps. `Sieve::lets_through` sees a row as it lies in its page and passes over most of
+//! what is not wanted before anything is copied; `Sieve::wants` sees the record that was made of the rows, and
+//! decides. What is one row is decided by the first step alone; a master and its items need the second.
+
+use super::record::Record;
+use daytable_model::key::{RowKey, partition_key};
+use daytable_model::needle::Needle;
+use daytable_model::property::Property;
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+
+/// Which records are wanted; the default wants all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this instance only, in whatever buckets it has.
+    pub instance: Option<String>,
+    /// Not before this time.
+    pub since: Option<Ticks>,
+    /// Before this time: a record of exactly this time is not wanted, so that ranges join without overlap.
+    pub until: Option<Ticks>,
+    /// Of this level or a worse one; a record without a level is not wanted then.
+    pub level: Option<Level>,
+    /// With this text in the message or in the value of a field, as it is printed ([`Needle`]). Case counts.
+    pub contains: Option<String>,
+    /// So many at most.
+    pub limit: Option<u64>,
+}
+
+impl Filter {
+    /// The oldest and the newest time that are wanted, both included; none where no time is.
+    pub fn times(&self) -> Option<(Ticks, Ticks)> {
+        let from = self.since.unwrap_or(Ticks::MIN);
+        let to = match self.until {
+            Some(until) => Ticks::new(until.get() - 1)?,
+            None => Ticks::MAX,
+        };
+        (from <= to).then_some((from, to))
+    }
+
+    /// Whether `partition` is one of the wanted instance's: its own, or one of its buckets (`instance~xx`).
+    pub fn wants_partition(&self, partition: &str) -> bool {
+        let Some(instance) = &self.instance else { return true };
+        match partition.strip_prefix(partition_key(instance, None).as_str()) {
+            Some("") => true,
+            Some(rest) => {
+                let hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+                matches!(rest.as_bytes(), [b'~', high, low] if hex(*high) && hex(*low))
+            }
+            None => false,
+        }
+    }
+
+    /// The filter, made ready to be asked about many rows.
+    pub(super) fn sieve(&self) -> Sieve {
+        Sieve {
+            times: self.times(),
+            level: self.level,
+            needle: self.contains.as_deref().filter(|text| !text.is_empty()).map(Needle::new),
+        }
+    }
+}
+
+/// A filter that was made ready. It knows nothing of partitions: those are chosen before rows are read.
+pub(super) struct Sieve {
+    times: Option<(Ticks, Ticks)>,
+    level: Option<Level>,
+    needle: Option<Needle>,
+}
+
+impl Sieve {
+    /// Whether a row may belong to a wanted record. Items always may: their master decides.
+    pub(super) fn lets_through<'p>(
+        &self,
+        key: RowKey,
+        level: Option<Level>,
+        mut properties: impl Iterator<Item = (&'p str, Property<'p>)>,
+    ) -> bool {
+        if !self.times.is_some_and(|(from, to)| (from..=to).contains(&key.time())) {
+            return false;
+        }
+        if key.item() > 0 {
+            return true;
+        }
+        if self.level.is_some() && level < self.level {
+            return false;
+        }
+        let Some(needle) = &self.needle else { return true };
+        properties.any(|(name, value)| match (name, value) {
+            // Not all of the record is in this row, or it is there as JSON.
+            ("Items" | "Fields", _) => true,
+            ("Source", Property::String(_)) => false,
+            (_, value) => needle.is_in(value),
+        })
+    }
+
+    /// Whether the record that was made of rows that were let through is wanted.
+    pub(super) fn wants(&self, record: &Record) -> bool {
+        let Some(needle) = &self.needle else { return true };
+        needle.is_in_text(&record.message) || record.fields.iter().any(|(_, value)| needle.is_in(value.as_property()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(seconds: i64) -> Ticks {
+        Ticks::from_unix(seconds, 0).expect("in range")
+    }
+
+    fn key(seconds: i64) -> RowKey {
+        RowKey::new(time(seconds), 1, 0)
+    }
+
+    fn lets_through(filter: &Filter, key: RowKey, level: Option<Level>, properties: &[(&str, Property<'_>)]) -> bool {
+        filter.sieve().lets_through(key, level, properties.iter().copied())
+    }
+
+    #[test]
+    fn since_is_included_and_until_is_not() {
+        let filter = Filter { since: Some(time(10)), until: Some(time(20)), ..Filter::default() };
+        for (seconds, wanted) in [(9, false), (10, true), (19, true), (20, false)] {
+            assert_eq!(lets_through(&filter, key(seconds), None, &[]), wanted, "{seconds}");
+        }
+        for (since, until) in [(Some(time(20)), Some(time(20))), (None, Some(Ticks::MIN))] {
+            assert_eq!(Filter { since, until, ..Filter::default() }.times(), None);
+        }
+        assert_eq!(Filter::default().times(), Some((Ticks::MIN, Ticks::MAX)));
+    }
+
+    #[test]
+    fn a_level_wants_itself_and_worse_and_items_go_with_their_master() {
+        let filter = Filter { level: Some(Level::Warn), ..Filter::default() };
+        for (level, wanted) in
+            [(None, false), (Some(Level::Info), false), (Some(Level::Warn), true), (Some(Level::Fatal), true)]
+        {
+            assert_eq!(lets_through(&filter, key(1), level, &[]), wanted, "{level:?}");
+            assert!(lets_through(&filter, key(1).with_item(1), None, &[]));
+            assert!(lets_through(&Filter::default(), key(1), level, &[]));
+        }
+    }
+
+    #[test]
+    fn text_is_looked_for_in_the_message_and_in_fields() {
+        let filter = Filter { contains: Some("Disk 7".into()), ..Filter::default() };
+        for (name, value, wanted) in [
+            ("Message", Property::String("the Disk 7 is full"), true),
+            ("unit", Property::String("Disk 7"), true),
+            ("Message", Property::String("the disk 7 is full"), false),
+            ("Source", Property::String("/var/log/Disk 7.log"), false),
+            ("code", Property::Int64(7), false),
+            ("Source", Property::Int64(7), false),
+            ("Items", Property::Int32(1), true),
+            ("Fields", Property::String("{}"), true),
+        ] {
+            assert_eq!(lets_through(&filter, key(1), None, &[(name, value)]), wanted, "{name} {value:?}");
+        }
+        assert!(lets_through(&Filter { contains: Some(String::new()), ..Filter::default() }, key(1), None, &[]));
+        let filter = Filter { contains: Some("50".into()), ..Filter::default() };
+        for (value, wanted) in [
+            (Property::Int64(502), true),
+            (Property::Int64(5), false),
+            (Property::Double(0.5), false),
+            (Property::Double(0.505), true),
+            (Property::Boolean(true), false),
+        ] {
+            assert_eq!(lets_through(&filter, key(1), None, &[("code", value)]), wanted, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn an_instance_is_its_partition_and_its_buckets() {
+        let wants = |instance: &str, partition: &str| {
+            Filter { instance: Some(instance.into()), ..Filter::default() }.wants_partition(partition)
+        };
+        for (partition, wanted) in [
+            ("web-1", true),
+            ("web-1~0f", true),
+            ("web-17", false),
+            ("web-1~0F", false),
+            ("web-1~0", false),
+            ("web", false),
+        ] {
+            assert_eq!(wants("web-1", partition), wanted, "{partition}");
+        }
+        let long = "x".repeat(600);
+        assert!(wants("a/b", &partition_key("a/b", Some(3))));
+        assert!(wants(&long, &partition_key(&long, Some(255))));
+        assert!(!wants(&long, &partition_key(&format!("{long}y"), None)));
+        assert!(Filter::default().wants_partition("anything"));
+    }
+}

@@ -1,0 +1,78 @@
+//! Records as they are committed.
+//!
+//! A follower asks again and again; the caller decides how often, and sleeps in between. Records come in the order of
+//! their commits, so one that is late comes when it is committed, not at its own time.
+
+use super::entity::{Entity, Joiner};
+use super::filter::Filter;
+use super::record::Record;
+use daytable_model::key::DayTable;
+use daytable_store::{Followed, Reader, Row, StoreError};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// How far a data folder was followed, and what is wanted of it. The filter's limit counts over all steps.
+pub struct Follower {
+    followed: Followed,
+    filter: Filter,
+    left: u64,
+}
+
+impl Follower {
+    /// Follows from what is committed now, which is not given.
+    pub fn from_now(reader: &Reader, filter: Filter) -> Result<Follower, StoreError> {
+        Ok(Follower { followed: reader.follow_from_now()?, left: filter.limit.unwrap_or(u64::MAX), filter })
+    }
+
+    /// Gives what was committed since the last step to `each`. Breaks when `each` did, or the limit is reached; there
+    /// is nothing more to be had then.
+    pub fn step(
+        &mut self,
+        reader: &Reader,
+        mut each: impl FnMut(Record) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, StoreError> {
+        let Follower { followed, filter, left } = self;
+        if *left == 0 {
+            return Ok(ControlFlow::Break(()));
+        }
+        let sieve = filter.sieve();
+        let (mut joiner, mut names) = (Joiner::default(), Names::default());
+        let mut flow = ControlFlow::Continue(());
+        reader.follow(followed, &mut |table: &DayTable, row: Row| {
+            if flow.is_break()
+                || !filter.wants_partition(&row.partition)
+                || !sieve.lets_through(row.key(), row.level(), row.properties())
+            {
+                return;
+            }
+            let Some(entity) = joiner.push(Entity::of(&row)) else { return };
+            let record = Record::new(names.of(table), entity);
+            if sieve.wants(&record) {
+                *left -= 1;
+                flow = each(record);
+                if *left == 0 {
+                    flow = ControlFlow::Break(());
+                }
+            }
+        })?;
+        // A commit is whole or not there, so nothing waits for items now.
+        Ok(flow)
+    }
+}
+
+/// The names of tables as text, made once for as long as rows of one table follow each other.
+#[derive(Default)]
+struct Names(Option<(DayTable, Arc<str>)>);
+
+impl Names {
+    fn of(&mut self, table: &DayTable) -> Arc<str> {
+        match &self.0 {
+            Some((known, name)) if known == table => name.clone(),
+            _ => {
+                let name: Arc<str> = table.to_string().into();
+                self.0 = Some((table.clone(), name.clone()));
+                name
+            }
+        }
+    }
+}

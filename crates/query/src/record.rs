@@ -1,0 +1,289 @@
+//! What a query gives: a record with its keys, and its form as one JSON object.
+//!
+//! ```text
+//! {"table":"Log20261121","partition_key":"web-17","row_key":"2516…-1f3a…-ffff…","time":"2026-11-21T08:00:00.123Z",
+//!  "level":"error","message":"disk full","source":"/var/log/app.log","free_bytes":0,"unit":"backup.service"}
+//! ```
+//!
+//! The first seven are always there, `level` as null where the record has none; the fields follow in their order. A
+//! field whose name is one of the seven gets `_` behind it, as often as it takes. Whole numbers are JSON numbers in
+//! full; what JSON has no number for is text (`"NaN"`, `"Infinity"`, `"-Infinity"`).
+
+use super::entity::{Entity, OwnedValue};
+use daytable_model::key::{RowKey, instance_of};
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::fmt;
+use std::sync::Arc;
+
+const KEYS: [&str; 7] = ["table", "partition_key", "row_key", "time", "level", "message", "source"];
+
+/// A record as it was stored, with its keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The day-table.
+    pub table: Arc<str>,
+    /// The PartitionKey.
+    pub partition_key: Arc<str>,
+    /// The RowKey.
+    pub row_key: RowKey,
+    /// Its level.
+    pub level: Option<Level>,
+    /// The text without what was taken out of it; empty where there is none.
+    pub message: String,
+    /// The file's path, or the listener.
+    pub source: String,
+    /// All that was taken out of it, in its order, no name twice.
+    pub fields: Vec<(String, OwnedValue)>,
+}
+
+impl Record {
+    /// The record that an entity, [joined](super::entity) with its items, is.
+    pub fn new(table: Arc<str>, entity: Entity) -> Record {
+        let (mut message, mut source) = (String::new(), String::new());
+        let mut fields = Vec::with_capacity(entity.properties.len());
+        let mut spread = None;
+        for (name, value) in entity.properties {
+            match (name.as_str(), value) {
+                ("Message", OwnedValue::String(text)) => message = text,
+                ("Source", OwnedValue::String(text)) => source = text,
+                ("Items", OwnedValue::Int32(_)) => {}
+                ("Fields", OwnedValue::String(json)) => spread = Some(json),
+                (_, value) => fields.push((name, value)),
+            }
+        }
+        if let Some(json) = spread {
+            match serde_json::from_str::<Pairs>(&json) {
+                Ok(Pairs(pairs)) => add_apart(&mut fields, pairs),
+                // A piece of it is missing; as text it is still of use.
+                Err(_) => fields.push(("Fields".into(), OwnedValue::String(json))),
+            }
+        }
+        let Entity { partition, key, level, .. } = entity;
+        Record { table, partition_key: partition, row_key: key, level, message, source, fields }
+    }
+
+    /// Its time.
+    pub fn time(&self) -> Ticks {
+        self.row_key.time()
+    }
+
+    /// The instance that wrote it, as far as its PartitionKey tells.
+    pub fn instance(&self) -> String {
+        instance_of(&self.partition_key).0
+    }
+}
+
+/// Adds `more`, with a number behind each name that is there already.
+fn add_apart(fields: &mut Vec<(String, OwnedValue)>, more: Vec<(String, OwnedValue)>) {
+    let mut taken: std::collections::HashSet<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+    for (name, value) in more {
+        let numbered = (2u64..).map(|n| format!("{name}_{n}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or(name);
+        taken.insert(free.clone());
+        fields.push((free, value));
+    }
+}
+
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(KEYS.len() + self.fields.len()))?;
+        map.serialize_entry("table", &*self.table)?;
+        map.serialize_entry("partition_key", &*self.partition_key)?;
+        map.serialize_entry("row_key", &Text(self.row_key))?;
+        map.serialize_entry("time", &Text(self.time()))?;
+        map.serialize_entry("level", &self.level.map(Level::name))?;
+        map.serialize_entry("message", &self.message)?;
+        map.serialize_entry("source", &self.source)?;
+        for (name, value) in &self.fields {
+            if KEYS.contains(&name.as_str()) {
+                map.serialize_entry(
+                    &beside_keys(name, |name| self.fields.iter().any(|(known, _)| known == name)),
+                    value,
+                )?;
+            } else {
+                map.serialize_entry(name, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// A name for a field that would be mistaken for a key: with as many `_` behind it as make it one of its own.
+pub fn beside_keys(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let mut free = format!("{name}_");
+    while taken(&free) {
+        free.push('_');
+    }
+    free
+}
+
+/// What is shown as text, as a JSON string.
+struct Text<T>(T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A JSON object whose names may come twice.
+struct Pairs(Vec<(String, OwnedValue)>);
+
+impl<'de> serde::Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs, M::Error> {
+                let mut pairs = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, serde_json::Value>()? {
+                    pairs.push((name, value_of(value)));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+fn value_of(json: serde_json::Value) -> OwnedValue {
+    match json {
+        serde_json::Value::String(text) => OwnedValue::String(text),
+        serde_json::Value::Bool(b) => OwnedValue::Boolean(b),
+        // The only value that becomes null is a number that JSON does not have.
+        serde_json::Value::Null => OwnedValue::Double(f64::NAN),
+        serde_json::Value::Number(n) => match (n.as_i64(), n.as_f64()) {
+            (Some(n), _) => OwnedValue::Int64(n),
+            (None, Some(n)) => OwnedValue::Double(n),
+            (None, None) => OwnedValue::String(n.to_string()),
+        },
+        other => OwnedValue::String(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::entity::join;
+    use crate::entity::tests::rows_of;
+    use daytable_model::record::{Field, Value};
+    use proptest::prelude::*;
+
+    /// What comes back of a record that was written at 2026-11-21T00:00:00.123Z.
+    pub(crate) fn read_back(record: &daytable_model::record::Record<'_>) -> Record {
+        let midnight = Ticks::from_date(2026, 11, 21).expect("a date");
+        let key = RowKey::new(midnight.plus(std::time::Duration::from_millis(123)), 0x1f3a, 7);
+        let rows = rows_of("web-17", key, record).into_iter().map(Ok::<_, std::convert::Infallible>);
+        let entity = join(rows).next().expect("one").expect("infallible");
+        Record::new("Log20261121".into(), entity)
+    }
+
+    fn field<'a>(name: &'a str, value: Value<'a>) -> Field<'a> {
+        Field { name: name.into(), value }
+    }
+
+    fn json(record: &Record) -> String {
+        serde_json::to_string(record).expect("plain data")
+    }
+
+    #[test]
+    fn keys_first_then_the_fields_in_their_order() {
+        let record = read_back(&daytable_model::record::Record {
+            level: Some(Level::Error),
+            message: "disk\nfull".into(),
+            fields: vec![
+                field("z", Value::Int64(i64::MAX)),
+                field("a", Value::Double(0.5)),
+                field("ok", Value::Boolean(false)),
+                field("nan", Value::Double(f64::NAN)),
+                field("low", Value::Double(f64::NEG_INFINITY)),
+            ],
+            ..daytable_model::record::Record::default()
+        });
+        assert_eq!(
+            json(&record),
+            concat!(
+                r#"{"table":"Log20261121","partition_key":"web-17","#,
+                r#""row_key":"2516070815998769999-0000000000001f3a-fffffffffff8","time":"2026-11-21T00:00:00.123Z","#,
+                r#""level":"error","message":"disk\nfull","source":"/var/log/app.log","#,
+                r#""z":9223372036854775807,"a":0.5,"ok":false,"nan":"NaN","low":"-Infinity"}"#
+            )
+        );
+    }
+
+    #[test]
+    fn a_record_without_level_and_message_still_has_the_keys() {
+        let json = json(&read_back(&daytable_model::record::Record::default()));
+        assert!(json.ends_with(r#""level":null,"message":"","source":"/var/log/app.log"}"#), "{json}");
+    }
+
+    #[test]
+    fn a_field_with_the_name_of_a_key_is_kept_beside_it() {
+        let fields = ["level", "level_", "table", "Level", "Items", "Fields"];
+        let record = read_back(&daytable_model::record::Record {
+            fields: fields.iter().map(|name| field(name, Value::String((*name).into()))).collect(),
+            ..daytable_model::record::Record::default()
+        });
+        let json: serde_json::Value = serde_json::from_str(&json(&record)).expect("JSON");
+        for (name, value) in [
+            ("level__", "level"),
+            ("level_", "level_"),
+            ("table_", "table"),
+            ("Level_", "Level"),
+            ("Items_", "Items"),
+            ("Fields_", "Fields"),
+        ] {
+            assert_eq!(json[name], value, "{json}");
+        }
+        assert_eq!(json["table"], "Log20261121");
+    }
+
+    #[test]
+    fn text_forms_of_the_rarer_types() {
+        let guid = [0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 1, 2, 3, 4, 5, 6, 7, 8];
+        for (value, text) in [
+            (OwnedValue::Guid(guid), "12345678-9abc-def0-0102-030405060708"),
+            (OwnedValue::Binary(vec![0, 255]), "00ff"),
+            (OwnedValue::DateTime(Ticks::UNIX_EPOCH), "1970-01-01T00:00:00Z"),
+            (OwnedValue::Double(f64::INFINITY), "Infinity"),
+        ] {
+            assert_eq!(serde_json::to_value(&value).expect("plain data"), text);
+        }
+    }
+
+    #[test]
+    fn fields_that_are_cut_short_stay_text() {
+        let entity = Entity {
+            partition: "web".into(),
+            key: RowKey::new(Ticks::UNIX_EPOCH, 1, 1),
+            level: None,
+            properties: vec![("Fields".into(), OwnedValue::String(r#"{"a":1,"b"#.into()))],
+        };
+        let record = Record::new("Log19700101".into(), entity);
+        assert_eq!(record.fields, [("Fields".into(), OwnedValue::String(r#"{"a":1,"b"#.into()))]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Every field comes back with its value, however many there are and whatever they are called, and no name of
+        /// the JSON object comes twice.
+        #[test]
+        fn fields_come_back(names in proptest::collection::vec("[a-c.]{1,2}|table|level_?|Message|\\PC", 0..400)) {
+            let fields = names.iter().zip(0..).map(|(name, n)| field(name, Value::Int64(n))).collect();
+            let record = read_back(&daytable_model::record::Record { fields, ..daytable_model::record::Record::default() });
+            let values: Vec<_> = record.fields.iter().map(|(_, value)| value.clone()).collect();
+            prop_assert_eq!(values, (0..).take(names.len()).map(OwnedValue::Int64).collect::<Vec<_>>());
+            let json: serde_json::Value = serde_json::from_str(&json(&record)).expect("JSON");
+            prop_assert_eq!(json.as_object().map_or(0, serde_json::Map::len), KEYS.len() + names.len());
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The records of all tables, newest first.
+//!
+//! A day-table says when its oldest and newest records are, and that may be any time: a late record lies in the table
+//! of the day it came. So tables are merged, and each is opened only when its newest record could be the next: a
+//! query for the newest hundred reads one table, however many there are. Days of which there is only an archive are merged
+//! with the others, and read where they are.
+//!
+//! Of a table in a remote store nobody knows the newest record without asking each of its partitions. It is opened when
+//! the end of its period could be next; so a record that is dated ahead of the day that it came on, and is only there,
+//! comes when that day is read.
+
+use super::archived::{Reading, Told};
+use super::both::DayRows;
+use super::bounds::{Bounds, Rows, archived_rows, range_of, tables_of, unless_gone};
+use super::entity::{Entity, Joiner, join};
+use super::filter::{Filter, Sieve};
+use super::record::Record;
+use super::stores::Stores;
+use crate::tables::{Columns, TableError, TableStore, Wanted, wanted_rows};
+use daytable_model::key::{DayTable, RowKey};
+use daytable_store::{Reader, Row, StoreError};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Gives the records that `filter` wants to `each`, newest first, until it breaks or there are no more. Says what was
+/// read of the archives, and what of them is missing because it could not be read.
+///
+/// # Errors
+///
+/// Where the data folder or the remote store cannot be read: what was given until then is not all.
+pub fn select(
+    stores: &Stores<'_>,
+    filter: &Filter,
+    mut each: impl FnMut(Record) -> ControlFlow<()>,
+) -> Result<Told, TableError> {
+    let reading = Reading::new(stores.archives);
+    let (tables, sieve) = (tables_of(stores, &reading, filter)?, filter.sieve());
+    let mut left = filter.limit.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(Told::default());
+    }
+    let open = |bounds: &Bounds| {
+        let Some(rows) = entities_of(stores, &reading, filter, &sieve, bounds, Columns::All)? else { return Ok(None) };
+        let name: Arc<str> = bounds.table.to_string().into();
+        let records = join(rows).map(move |entity| entity.map(|entity| Record::new(name.clone(), entity)));
+        Ok(Some(records.filter(|record| record.as_ref().map_or(true, |record| sieve.wants(record)))))
+    };
+    merge(tables, open, |record| {
+        left -= 1;
+        each(record)?;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(reading.told())
+}
+
+/// Rows of a table, newest first and owned.
+pub(super) type Entities<'a> = Box<dyn Iterator<Item = Result<Entity, TableError>> + 'a>;
+
+/// The entities of a table that `sieve` lets through, from wherever they are; none where it has nothing of the wanted
+/// instance, or is gone.
+pub(super) fn entities_of<'a>(
+    stores: &'a Stores<'a>,
+    reading: &'a Reading,
+    filter: &'a Filter,
+    sieve: &'a Sieve,
+    bounds: &Bounds,
+    columns: Columns,
+) -> Result<Option<Entities<'a>>, TableError> {
+    if let Some(remote) = stores.remote.filter(|_| bounds.is_remote) {
+        return Ok(Some(Box::new(DayRows::begin(stores, remote, reading, filter, sieve, bounds.clone(), columns)?)));
+    }
+    let Some(rows) = rows_of(stores.reader, reading, filter, bounds)? else { return Ok(None) };
+    let entity = |row: Result<Row, StoreError>| match row {
+        Ok(row) => sieve.lets_through(row.key(), row.level(), row.properties()).then(|| Ok(Entity::of(&row))),
+        Err(StoreError::TableGone(_)) => None,
+        Err(error) => Some(Err(error.into())),
+    };
+    Ok(Some(Box::new(rows.filter_map(entity))))
+}
+
+/// The rows that `filter` may want of a table that stands, or of its archive; none where it has nothing of the wanted
+/// instance, or is gone. Of a table that is dropped while it is read, the rest comes from its archive.
+fn rows_of<'a>(
+    reader: &'a Reader,
+    reading: &'a Reading,
+    filter: &'a Filter,
+    bounds: &Bounds,
+) -> Result<Option<Rows<'a>>, StoreError> {
+    if !bounds.stands {
+        return archived_rows(reader, reading, filter, bounds, None);
+    }
+    let scan = range_of(reader, filter, bounds)
+        .and_then(|range| range.map(|range| reader.scan(&bounds.table, &range)).transpose());
+    let Some(scan) = unless_gone(scan)? else { return archived_rows(reader, reading, filter, bounds, None) };
+    let (bounds, mut last) = (bounds.clone(), None);
+    let mut rows: Option<Rows<'a>> = scan.map(|scan| Box::new(scan) as Rows<'a>);
+    Ok(Some(Box::new(std::iter::from_fn(move || {
+        let mut next = rows.as_mut()?.next();
+        if let Some(Err(StoreError::TableGone(_))) = next {
+            rows = match archived_rows(reader, reading, filter, &bounds, last) {
+                Ok(rows) => rows,
+                Err(error) => return Some(Err(error)),
+            };
+            next = rows.as_mut()?.next();
+        }
+        if let Some(Ok(row)) = &next {
+            last = Some(row.key());
+        }
+        next
+    }))))
+}
+
+/// One record by its three keys, its items with it; reads the one page that it is in (and those of its items). Where its
+/// table does not stand, its archive is read.
+///
+/// # Errors
+///
+/// Where the data folder or the remote store cannot be read.
+pub fn one(
+    stores: &Stores<'_>,
+    table: &DayTable,
+    partition: &str,
+    key: RowKey,
+) -> Result<(Option<Record>, Told), TableError> {
+    let (reader, reading) = (stores.reader, Reading::new(stores.archives));
+    let stands = |row: RowKey| unless_gone(reader.row(table, partition, row)).map(Option::flatten);
+    if let Some(record) = joined(table, key, stands)? {
+        return Ok((Some(record), Told::default()));
+    }
+    // In this order: what is sent while this runs is there before it goes from here.
+    if let Some(remote) = stores.remote
+        && let Some(record) = remote_one(remote, table, partition, key)?
+    {
+        return Ok((Some(record), Told::default()));
+    }
+    let is_gone = !reader.table_times()?.iter().any(|(standing, _)| standing == table);
+    let archived = if is_gone { reading.latest(reader)?.remove(table) } else { None };
+    let file = archived.and_then(|archived| reading.open(&archived));
+    let found = file.map(|file| joined(table, key, |row| file.row(partition, row)));
+    let found = found.transpose().unwrap_or_else(|error| {
+        reading.unread(table, error);
+        None
+    });
+    Ok((found.flatten(), reading.told()))
+}
+
+/// One record of a remote store: what of its partition has its time is read, which is little.
+fn remote_one(
+    remote: &dyn TableStore,
+    table: &DayTable,
+    partition: &str,
+    key: RowKey,
+) -> Result<Option<Record>, TableError> {
+    let (from, to) = (key.time(), key.time());
+    let wanted = Wanted { from, to, ..Wanted::all_of(partition.into()) };
+    let mut joiner = Joiner::default();
+    for row in wanted_rows(remote, table, &wanted) {
+        let row = match row {
+            Ok(row) => row,
+            Err(error) if error.is_not_there() => break,
+            Err(error) => return Err(error),
+        };
+        if row.key.with_item(0) == key.with_item(0)
+            && let Some(entity) = joiner.push(row)
+        {
+            return Ok(Some(Record::new(table.to_string().into(), entity)));
+        }
+    }
+    Ok(joiner.take_incomplete().next().map(|entity| Record::new(table.to_string().into(), entity)))
+}
+
+/// The record under `key`, its items joined with it; `row` gives the row of a key.
+fn joined(
+    table: &DayTable,
+    key: RowKey,
+    row: impl Fn(RowKey) -> Result<Option<Row>, StoreError>,
+) -> Result<Option<Record>, StoreError> {
+    let Some(first) = row(key.with_item(0))? else { return Ok(None) };
+    let master = Entity::of(&first);
+    let items = u16::try_from(master.items()).unwrap_or(u16::MAX).min(daytable_model::key::ITEMS_MAX);
+    let mut joiner = Joiner::default();
+    let mut whole = joiner.push(master);
+    for item in 1..=items {
+        if let Some(row) = row(key.with_item(item))? {
+            whole = joiner.push(Entity::of(&row));
+        }
+    }
+    let whole = whole.or_else(|| joiner.take_incomplete().next());
+    Ok(whole.map(|entity| Record::new(table.to_string().into(), entity)))
+}
+
+/// Gives the records of `tables` newest first; `open` is called for a table when its newest could be next.
+fn merge<E, I: Iterator<Item = Result<Record, E>>>(
+    mut tables: Vec<Bounds>,
+    mut open: impl FnMut(&Bounds) -> Result<Option<I>, E>,
+    mut each: impl FnMut(Record) -> ControlFlow<()>,
+) -> Result<(), E> {
+    tables.sort_by_key(|bounds| bounds.opens);
+    let mut opened: Vec<I> = Vec::new();
+    let mut heads: Vec<Option<Record>> = Vec::new();
+    let mut order: BinaryHeap<Reverse<(RowKey, usize)>> = BinaryHeap::new();
+    loop {
+        let could_be_next =
+            |bounds: &mut Bounds| order.peek().is_none_or(|Reverse((key, _))| bounds.opens >= key.time());
+        let next = if let Some(bounds) = tables.pop_if(could_be_next) {
+            let Some(records) = open(&bounds)? else { continue };
+            opened.push(records);
+            heads.push(None);
+            opened.len() - 1
+        } else if let Some(Reverse((_, at))) = order.pop() {
+            if let Some(record) = heads[at].take()
+                && each(record).is_break()
+            {
+                return Ok(());
+            }
+            at
+        } else {
+            return Ok(());
+        };
+        if let Some(record) = opened[next].next().transpose()? {
+            order.push(Reverse((record.row_key, next)));
+            heads[next] = Some(record);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daytable_model::key::{Period, TableName};
+    use daytable_model::time::Ticks;
+    use proptest::prelude::*;
+    use std::cell::RefCell;
+    use std::convert::Infallible;
+
+    fn time(seconds: u32) -> Ticks {
+        Ticks::from_unix(i64::from(seconds), 0).expect("in range")
+    }
+
+    fn bounds(day: usize, seconds: &[u32]) -> Option<Bounds> {
+        let start = Ticks::from_unix(i64::try_from(day).expect("small") * 86_400, 0).expect("in range");
+        let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start);
+        let (from, to) = (time(*seconds.iter().min()?), time(*seconds.iter().max()?));
+        Some(Bounds { table, from, to, opens: to, stands: true, is_remote: false, archived: None })
+    }
+
+    /// Records of table `day` at these seconds, newest first.
+    fn records(day: usize, seconds: &[u32]) -> Vec<Record> {
+        let mut keys: Vec<_> =
+            seconds.iter().zip(0..).map(|(&s, position)| RowKey::new(time(s), day as u64, position)).collect();
+        keys.sort();
+        let record = |key| {
+            let entity = Entity { partition: "web".into(), key, level: None, properties: vec![] };
+            Record::new(day.to_string().into(), entity)
+        };
+        keys.into_iter().map(record).collect()
+    }
+
+    /// The keys that the newest `limit` records have, and the tables that were opened for them.
+    fn newest(tables: &[Vec<u32>], limit: usize) -> (Vec<RowKey>, usize) {
+        let (opened, mut keys) = (RefCell::new(0), Vec::new());
+        let all: Vec<Bounds> = tables.iter().enumerate().filter_map(|(day, seconds)| bounds(day, seconds)).collect();
+        let open = |bounds: &Bounds| {
+            *opened.borrow_mut() += 1;
+            let day = usize::try_from(bounds.table.start().unix_seconds() / 86_400).expect("small");
+            Ok::<_, Infallible>(Some(records(day, &tables[day]).into_iter().map(Ok)))
+        };
+        let merged = merge(all, open, |record| {
+            keys.push(record.row_key);
+            if keys.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        merged.expect("infallible");
+        (keys, opened.into_inner())
+    }
+
+    #[test]
+    fn the_newest_few_open_one_table() {
+        let days: Vec<Vec<u32>> = (0..30).map(|day| (0..10).map(|n| day * 100 + n).collect()).collect();
+        assert_eq!(newest(&days, 10), (records(29, &days[29]).iter().map(|r| r.row_key).collect(), 1));
+        assert_eq!(newest(&days, 11).1, 2);
+    }
+
+    #[test]
+    fn a_late_record_comes_in_its_own_place() {
+        // The table of the second day has a record of the first.
+        let (keys, opened) = newest(&[vec![10, 20, 30], vec![15, 110]], usize::MAX);
+        let seconds: Vec<_> = keys.iter().map(|key| key.time().unix_seconds()).collect();
+        assert_eq!((seconds, opened), (vec![110, 30, 20, 15, 10], 2));
+    }
+
+    proptest! {
+        /// Whatever times the tables hold, every record is given once and newest first.
+        #[test]
+        fn tables_are_merged_newest_first(tables in proptest::collection::vec(proptest::collection::vec(0u32..50, 0..8), 0..6)) {
+            let mut all: Vec<RowKey> =
+                tables.iter().enumerate().flat_map(|(day, s)| records(day, s)).map(|record| record.row_key).collect();
+            all.sort();
+            prop_assert_eq!(newest(&tables, usize::MAX).0, all);
+        }
+    }
+}

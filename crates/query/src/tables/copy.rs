@@ -1,0 +1,301 @@
+//! Tables are copied from one store to another: gone on with where it was, and verified.
+//!
+//! ```text
+//! from ──pages by key──► batches ──► to            every few seconds: the last key that was written, and what the rows
+//!                                    │              up to it come to, go to a file
+//!                                    └─ read back as a whole: rows and checksum are those that were read,
+//!                                       and those of the source as it is then
+//! ```
+//!
+//! Rows are written by their keys, so a kill repeats the writing of some and no row. Keys are newest first, so what comes
+//! while a table is read lies before what was read of its partition, and is passed over. So it counts when the reading
+//! began: a table whose period was over then is gone on with where it was, and is not read again once it is verified; any
+//! other is copied anew.
+
+use super::gather::Gather;
+use super::{Content, Continuation, Next, TableError, TableStore, whole_table};
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::path_text::PathText;
+use daytable_model::time::{self, Ticks};
+use daytable_store::sealed::Sum;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often it is noted how far a table is.
+const NOTE_EVERY: Duration = Duration::from_secs(2);
+
+/// Why a table was not copied, or not verified.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// One of the stores says no.
+    #[error(transparent)]
+    Tables(#[from] TableError),
+    /// The file of what was done cannot be read or written.
+    #[error("{}: {source}", .path.escaped())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file of what was done is of something else.
+    #[error("{} is of another copy, or damaged: {what}; name another file by --state, or move it away", .path.escaped())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Of what it is, or what is wrong.
+        what: String,
+    },
+    /// What was written is not what was read.
+    #[error(
+        "{table} is not what was copied: {rows} rows, checksum {content}, where {copied} of checksum {sum} were written: \
+         it held other rows before, or somebody writes to it"
+    )]
+    Differs {
+        /// The table.
+        table: DayTable,
+        /// Rows in it.
+        rows: u64,
+        /// Their checksum.
+        content: String,
+        /// Rows that were copied.
+        copied: u64,
+        /// Their checksum.
+        sum: String,
+    },
+    /// The source holds other rows than were read of it.
+    #[error("{table} grew while it was copied; run it again, or leave it out by --until while it is written to")]
+    Grew {
+        /// The table.
+        table: DayTable,
+    },
+    /// It was told to stop.
+    #[error("stopped before it was done: the same command goes on")]
+    Stopped,
+}
+
+/// What was done, as it is kept in a file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Done {
+    from: String,
+    to: String,
+    tables: BTreeMap<String, Position>,
+}
+
+/// How far a table is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Position {
+    rows: u64,
+    /// 16 hexadecimal digits.
+    content: String,
+    /// PartitionKey and RowKey of the last row that was written; none when it was verified.
+    last: Option<(String, String)>,
+    /// Ticks when it was verified.
+    verified: Option<i64>,
+    /// Ticks when its reading began: what came later may lie before what was read already. Where an earlier version did
+    /// not note it, that is before all tables.
+    #[serde(default)]
+    begun: i64,
+}
+
+impl Position {
+    /// Whether the period of `table` was over when its reading began.
+    fn began_behind(&self, table: &DayTable) -> bool {
+        Ticks::new(self.begun).is_some_and(|begun| table.end() <= begun)
+    }
+}
+
+/// A table as it is being copied.
+struct Reading {
+    begun: Ticks,
+    /// Where it goes on.
+    at: Option<Continuation>,
+    /// What was written of it.
+    content: Content,
+}
+
+/// Copies tables, and keeps in a file what was done.
+pub struct Copy<'a> {
+    from: &'a dyn TableStore,
+    to: &'a dyn TableStore,
+    path: PathBuf,
+    done: Done,
+    noted: Instant,
+}
+
+/// What became of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// Rows in it, items included.
+    pub rows: u64,
+    /// Their checksum, 16 hexadecimal digits.
+    pub content: String,
+    /// Whether it was done before.
+    pub was_done: bool,
+}
+
+impl<'a> Copy<'a> {
+    /// Goes on with what the file at `path` says was done, from the beginning where there is none. `names` are what the
+    /// stores are called, and say whether the file is of the same copy.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read, or is of another copy.
+    pub fn open(
+        from: &'a dyn TableStore,
+        to: &'a dyn TableStore,
+        names: (&str, &str),
+        path: &Path,
+    ) -> Result<Copy<'a>, CopyError> {
+        let foreign = |what: String| CopyError::Foreign { path: path.into(), what };
+        let done = match std::fs::read(path) {
+            Ok(json) => serde_json::from_slice::<Done>(&json).map_err(|error| foreign(error.to_string()))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Done { from: names.0.into(), to: names.1.into(), tables: BTreeMap::new() }
+            }
+            Err(source) => return Err(CopyError::State { path: path.into(), source }),
+        };
+        if (done.from.as_str(), done.to.as_str()) != names {
+            return Err(foreign(format!("it is of the copy from {} to {}", done.from, done.to)));
+        }
+        Ok(Copy { from, to, path: path.into(), done, noted: Instant::now() })
+    }
+
+    /// Copies one table and verifies it. `on` is told of the rows that were written, then of those that were read back.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept it from being copied, or what was found to differ; the same call goes on.
+    pub fn copy(
+        &mut self,
+        table: &DayTable,
+        on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
+    ) -> Result<Copied, CopyError> {
+        let known = self.done.tables.get(&table.to_string()).cloned();
+        let known = known.filter(|known| known.began_behind(table));
+        if let Some(Position { rows, content, verified: Some(_), .. }) = &known {
+            return Ok(Copied { rows: *rows, content: content.clone(), was_done: true });
+        }
+        let mut reading = self.start(table, known)?;
+        self.to.create_table(table)?;
+        let mut gather = Gather::new(table.clone());
+        loop {
+            let page = self.from.read_table(table, reading.at.as_ref())?;
+            for row in page.rows {
+                if let Some(batch) = gather.push(row) {
+                    self.write(table, batch, &mut reading)?;
+                }
+            }
+            go_on(on("copy", reading.content.rows))?;
+            reading.at = page.next;
+            if reading.at.is_none() {
+                break;
+            }
+        }
+        for batch in gather.finish() {
+            self.write(table, batch, &mut reading)?;
+        }
+        let Reading { begun, content, .. } = reading;
+        self.verify(table, &content, on)?;
+        let verified = Some(time::now().get());
+        let position =
+            Position { rows: content.rows, content: content.hex(), last: None, verified, begun: begun.get() };
+        self.done.tables.insert(table.to_string(), position);
+        self.note()?;
+        Ok(Copied { rows: content.rows, content: content.hex(), was_done: false })
+    }
+
+    /// Goes on with what is `known` of a table, or begins it.
+    fn start(&self, table: &DayTable, known: Option<Position>) -> Result<Reading, CopyError> {
+        let Some(Position { rows, content, last: Some((partition, key)), begun, .. }) = known else {
+            return Ok(Reading { begun: time::now(), at: None, content: Content::default() });
+        };
+        let what = || CopyError::Foreign { path: self.path.clone(), what: format!("where {table} goes on is no row") };
+        let key = RowKey::parse(&key).map_err(|_| what())?;
+        let sum = Sum::from_hex(&content).ok_or_else(what)?;
+        let at = Some(Continuation(Next::After(partition.as_str().into(), key)));
+        Ok(Reading { begun: Ticks::new(begun).ok_or_else(what)?, at, content: Content::of(rows, sum) })
+    }
+
+    fn write(&mut self, table: &DayTable, batch: Batch, reading: &mut Reading) -> Result<(), CopyError> {
+        let mut after = reading.content;
+        after.add_batch(&batch);
+        let last = batch.rows().last().map(|row| (batch.partition.to_string(), row.key.to_string()));
+        self.to.write(batch)?;
+        daytable_platform::failpoint!("copy-written");
+        reading.content = after;
+        let position =
+            Position { rows: after.rows, content: after.hex(), last, verified: None, begun: reading.begun.get() };
+        self.done.tables.insert(table.to_string(), position);
+        if self.noted.elapsed() >= NOTE_EVERY {
+            self.note()?;
+        }
+        Ok(())
+    }
+
+    /// Reads back what was written, and then the source: what was read of it is all that it holds.
+    fn verify(
+        &mut self,
+        table: &DayTable,
+        copied: &Content,
+        on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
+    ) -> Result<(), CopyError> {
+        let read = sum_of(self.to, table, on)?;
+        if read != *copied {
+            let (table, content, sum) = (table.clone(), read.hex(), copied.hex());
+            return Err(CopyError::Differs { table, rows: read.rows, content, copied: copied.rows, sum });
+        }
+        if sum_of(self.from, table, on)? != *copied {
+            // The next one has to read what it passed over.
+            self.done.tables.remove(&table.to_string());
+            self.note()?;
+            return Err(CopyError::Grew { table: table.clone() });
+        }
+        Ok(())
+    }
+
+    /// Keeps what was done: the whole file, under another name first.
+    fn note(&mut self) -> Result<(), CopyError> {
+        let failed = |source| CopyError::State { path: self.path.clone(), source };
+        let mut partial = self.path.clone().into_os_string();
+        partial.push(".partial");
+        let json = serde_json::to_vec_pretty(&self.done).map_err(|error| failed(error.into()))?;
+        std::fs::write(&partial, json).and_then(|()| std::fs::rename(&partial, &self.path)).map_err(failed)?;
+        self.noted = Instant::now();
+        Ok(())
+    }
+}
+
+/// What was written and not noted is noted, so that the next one goes on behind it.
+impl Drop for Copy<'_> {
+    fn drop(&mut self) {
+        if !self.done.tables.is_empty() {
+            let _ = self.note();
+        }
+    }
+}
+
+fn go_on(flow: ControlFlow<()>) -> Result<(), CopyError> {
+    if flow.is_break() { Err(CopyError::Stopped) } else { Ok(()) }
+}
+
+/// What all rows of a table come to.
+fn sum_of(
+    store: &dyn TableStore,
+    table: &DayTable,
+    on: &mut dyn FnMut(&'static str, u64) -> ControlFlow<()>,
+) -> Result<Content, CopyError> {
+    let mut read = Content::default();
+    for row in whole_table(store, table) {
+        read.add(&row?);
+        if read.rows.is_multiple_of(1000) {
+            go_on(on("compare", read.rows))?;
+        }
+    }
+    Ok(read)
+}

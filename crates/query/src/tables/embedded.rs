@@ -1,0 +1,153 @@
+//! The table store of a data folder: read in any process, written by the one that holds the folder's lock.
+
+use super::windows::{self, Keys, WINDOW_ROWS_MAX};
+use super::{Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, TableError, TableStore, Wanted};
+use daytable_model::batch::Batch;
+use daytable_model::key::DayTable;
+use daytable_model::time::Ticks;
+use daytable_store::{Done, Intake, Range, Reader, Row, Steps, Store, StoreError, Submission};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+
+/// A data folder as a store of tables. For one thread at a time.
+pub struct Embedded {
+    reader: Reader,
+    /// None where it is only read.
+    writing: Option<(Intake, Steps)>,
+}
+
+impl Embedded {
+    /// The folder at `data_dir`, to read.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none that can be read.
+    pub fn open_to_read(data_dir: &Path) -> Result<Embedded, StoreError> {
+        Ok(Embedded { reader: Reader::open(data_dir)?, writing: None })
+    }
+
+    /// The folder at `data_dir`, which `store` has open to write.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be read.
+    pub fn of(store: &Store, data_dir: &Path) -> Result<Embedded, StoreError> {
+        Ok(Embedded { reader: Reader::open(data_dir)?, writing: Some((store.intake(), store.steps())) })
+    }
+
+    fn writing(&self) -> Result<&(Intake, Steps), TableError> {
+        let refused = || StoreError::Refused("the data folder was opened to read".into());
+        Ok(self.writing.as_ref().ok_or_else(refused)?)
+    }
+
+    fn stands(&self, table: &DayTable) -> Result<bool, StoreError> {
+        Ok(self.reader.table_times()?.iter().any(|(standing, _)| standing == table))
+    }
+
+    /// The first rows of a range that have one of these keys, newest first.
+    fn rows(&self, table: &DayTable, range: &Range, keys: Keys, rows_max: usize) -> Result<Vec<Entity>, TableError> {
+        let range = Range { to: keys.from.map_or(range.to, |from| from.time().min(range.to)), ..range.clone() };
+        let is_of = |row: &Result<Row, StoreError>| row.as_ref().map_or(true, |row| keys.holds(row.key()));
+        let rows = self.reader.scan(table, &range)?.filter(is_of).take(rows_max);
+        rows.map(|row| Ok(Entity::of(&row?))).collect()
+    }
+}
+
+/// A range of one partition.
+fn range(partition: &Arc<str>, from: Ticks, to: Ticks) -> Range {
+    Range { partitions: Some(vec![partition.to_string()]), from, to, ..Range::all() }
+}
+
+/// What comes behind a full page; a page that is not full is the last.
+fn behind(rows: &[Entity], rows_max: usize) -> Option<Continuation> {
+    let last = rows.last().filter(|_| rows.len() >= rows_max)?;
+    Some(Continuation(Next::After(last.partition.clone(), last.key)))
+}
+
+impl TableStore for Embedded {
+    fn create_table(&self, table: &DayTable) -> Result<bool, TableError> {
+        let created = self.writing()?.1.create_table(table)?;
+        if !created && !self.stands(table)? {
+            return Err(StoreError::Refused(format!("{table} was dropped here, and its name is not used again")).into());
+        }
+        Ok(created)
+    }
+
+    fn drop_table(&self, table: &DayTable) -> Result<bool, TableError> {
+        match self.writing()?.1.drop_table(table) {
+            Ok(()) => Ok(true),
+            Err(StoreError::TableGone(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn tables(&self) -> Result<Vec<DayTable>, TableError> {
+        Ok(self.reader.table_times()?.into_iter().map(|(table, _)| table).collect())
+    }
+
+    fn write(&self, batch: Batch) -> Result<(), TableError> {
+        let (intake, _) = self.writing()?;
+        // What comes for a table that was dropped would go to today's.
+        if !self.stands(&batch.table)? {
+            return Err(TableError::NotThere(batch.table));
+        }
+        let (told, hears) = mpsc::sync_channel(1);
+        let done = Done::awaited(move |committed| {
+            let _ = told.send(committed);
+        });
+        let submission = Submission { batches: vec![batch], epoch: intake.epoch(), done, ..Submission::default() };
+        let refused = || StoreError::Refused("the rows were not committed".into());
+        intake.submit(submission).map_err(|error| StoreError::Refused(error.to_string()))?;
+        if hears.recv() == Ok(true) { Ok(()) } else { Err(refused().into()) }
+    }
+
+    fn partitions(&self, table: &DayTable, instance: Option<&str>) -> Result<Vec<Arc<str>>, TableError> {
+        Ok(match instance {
+            Some(instance) => self.reader.partitions_of(table, instance)?.into_iter().map(Arc::from).collect(),
+            None => self.reader.partitions(table)?,
+        })
+    }
+
+    fn read_range(&self, table: &DayTable, wanted: &Wanted, at: Option<&Continuation>) -> Result<Page, TableError> {
+        let rows_max = wanted.rows.clamp(1, PAGE_ROWS_MAX);
+        match (wanted.order, at) {
+            (Order::NewestFirst, at) => {
+                let after = match at {
+                    Some(Continuation(Next::After(_, key))) => Some(*key),
+                    _ => None,
+                };
+                let rows = range(&wanted.partition, wanted.from, wanted.to);
+                let rows = self.rows(table, &rows, Keys::behind(after), rows_max)?;
+                Ok(Page { next: behind(&rows, rows_max), rows })
+            }
+            (Order::OldestFirst, at) => {
+                let window = match at {
+                    Some(Continuation(Next::Window(_, window))) => Some(*window),
+                    _ => None,
+                };
+                windows::page(wanted, window, |from, to, keys| {
+                    self.rows(table, &range(&wanted.partition, from, to), keys, WINDOW_ROWS_MAX + 1)
+                })
+            }
+        }
+    }
+
+    fn read_table(&self, table: &DayTable, at: Option<&Continuation>) -> Result<Page, TableError> {
+        let (partition, mut after) = match at {
+            Some(Continuation(Next::After(partition, key))) => (Some(partition.clone()), Some(*key)),
+            _ => (None, None),
+        };
+        let mut page = Page::default();
+        let is_left = |name: &Arc<str>| partition.as_ref().is_none_or(|partition| name >= partition);
+        for name in self.reader.partitions(table)?.into_iter().filter(is_left) {
+            let after = after.take().filter(|_| partition.as_ref() == Some(&name));
+            let all = range(&name, Ticks::MIN, Ticks::MAX);
+            page.rows.extend(self.rows(table, &all, Keys::behind(after), PAGE_ROWS_MAX - page.rows.len())?);
+            if page.rows.len() >= PAGE_ROWS_MAX {
+                break;
+            }
+        }
+        page.next = behind(&page.rows, PAGE_ROWS_MAX);
+        Ok(page)
+    }
+}

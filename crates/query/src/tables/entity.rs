@@ -1,0 +1,44 @@
+//! A row, owned: what crosses the border between a table store and whoever reads or writes it.
+//!
+//! `Time` is the key's time and `Severity` follows from `Level`, so neither is among the properties, whatever store the
+//! row comes from.
+
+use daytable_model::key::RowKey;
+pub use daytable_model::property::OwnedValue;
+use daytable_model::record::Level;
+use daytable_store::Row;
+use std::sync::Arc;
+
+/// Properties that most rows have less of.
+const USUAL: usize = 32;
+
+/// A row that outlives its page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entity {
+    /// The PartitionKey.
+    pub partition: Arc<str>,
+    /// The RowKey.
+    pub key: RowKey,
+    /// Its level; items have none.
+    pub level: Option<Level>,
+    /// Its properties in the order they were written.
+    pub properties: Vec<(String, OwnedValue)>,
+}
+
+impl Entity {
+    /// A copy of a row.
+    pub fn of(row: &Row) -> Entity {
+        let mut properties = Vec::with_capacity(row.properties_max().min(USUAL));
+        properties.extend(row.properties().map(|(name, value)| (name.to_owned(), value.into())));
+        Entity { partition: row.partition.clone(), key: row.key(), level: row.level(), properties }
+    }
+
+    /// How many items follow it.
+    pub fn items(&self) -> usize {
+        let items = self.properties.iter().find(|(name, _)| name == "Items").map(|(_, value)| value);
+        match items {
+            Some(OwnedValue::Int32(n)) => usize::try_from(*n).unwrap_or(0),
+            _ => 0,
+        }
+    }
+}

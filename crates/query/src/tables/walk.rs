@@ -1,0 +1,47 @@
+//! Pages become iterators: a page is asked for when the one before it was used up.
+
+use super::{Continuation, Entity, Page, TableError, TableStore, Wanted};
+use daytable_model::key::DayTable;
+
+/// The rows of a range of one partition, in its order. Ends behind an error.
+pub fn wanted_rows<'a>(
+    store: &'a dyn TableStore,
+    table: &'a DayTable,
+    wanted: &'a Wanted,
+) -> impl Iterator<Item = Result<Entity, TableError>> + 'a {
+    walk(move |at| store.read_range(table, wanted, at))
+}
+
+/// The rows of a whole table, by PartitionKey and RowKey. Ends behind an error.
+pub fn whole_table<'a>(
+    store: &'a dyn TableStore,
+    table: &'a DayTable,
+) -> impl Iterator<Item = Result<Entity, TableError>> + 'a {
+    walk(move |at| store.read_table(table, at))
+}
+
+fn walk(
+    mut read: impl FnMut(Option<&Continuation>) -> Result<Page, TableError>,
+) -> impl Iterator<Item = Result<Entity, TableError>> {
+    let (mut rows, mut at, mut is_over) = (Vec::new().into_iter(), None, false);
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(row) = rows.next() {
+                return Some(Ok(row));
+            }
+            if is_over {
+                return None;
+            }
+            match read(at.as_ref()) {
+                Ok(page) => {
+                    is_over = page.next.is_none();
+                    (rows, at) = (page.rows.into_iter(), page.next);
+                }
+                Err(error) => {
+                    is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    })
+}

@@ -1,0 +1,198 @@
+//! Rows of a partition in an order that the store does not give: by windows of time.
+//!
+//! Azure's service gives rows newest first and no other way, Cosmos DB in no order at all. So a range is read window by
+//! window, from the end that is wanted first: all rows of a window are read and sorted. A window that holds too many is
+//! made narrower, one that holds few makes the next one wider, so what is in memory is bounded by
+//! [`WINDOW_ROWS_MAX`] whatever the range. A single tick that holds too many (syslog's times are whole seconds) is read in
+//! parts by RowKey: what was found of it says where to cut it, and it is read again up to there.
+
+use super::{Continuation, Entity, Next, Order, Page, TableError, Wanted};
+use daytable_model::key::RowKey;
+use daytable_model::time::{TICKS_PER_SECOND, Ticks};
+
+/// Rows of a window at most; few in unit tests, so that windows are made narrower.
+pub const WINDOW_ROWS_MAX: usize = if cfg!(test) { 20 } else { 8 * super::PAGE_ROWS_MAX };
+/// How wide the first window is.
+const FIRST_TICKS: i64 = 600 * TICKS_PER_SECOND;
+/// By how much windows are made narrower, and wider.
+const STEP: i64 = 8;
+
+/// Where the next window begins, and how wide it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    edge: Ticks,
+    ticks: i64,
+    /// What is left of a tick of which a part was read.
+    rest: Option<Keys>,
+}
+
+/// Rows from one key on and before another; all, where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// The first key.
+    pub from: Option<RowKey>,
+    /// The key behind the last.
+    pub below: Option<RowKey>,
+    /// Whether `from` itself is left out.
+    is_behind: bool,
+}
+
+impl Keys {
+    /// Those behind a key.
+    pub fn behind(after: Option<RowKey>) -> Keys {
+        Keys { from: after, below: None, is_behind: true }
+    }
+
+    /// Whether a key is one of them.
+    pub fn holds(self, key: RowKey) -> bool {
+        let is_out = |from: RowKey| key < from || self.is_behind && key == from;
+        !self.from.is_some_and(is_out) && self.below.is_none_or(|below| key < below)
+    }
+
+    /// The part of these keys that comes first in `order`, and the other one; cut where about a quarter of `found` is in the first.
+    fn cut(self, found: &mut [Entity], order: Order) -> (Keys, Keys) {
+        found.sort_by_key(|row| row.key);
+        let quarter = found.len() / 4;
+        let at = if order == Order::NewestFirst { quarter } else { found.len() - quarter };
+        let at = found.get(at).map(|row| row.key);
+        let (low, high) = (Keys { below: at, ..self }, Keys { from: at, ..self });
+        if order == Order::NewestFirst { (low, high) } else { (high, low) }
+    }
+}
+
+impl Window {
+    /// The oldest and the newest time in it, both included and within the range.
+    fn times(self, wanted: &Wanted) -> (Ticks, Ticks) {
+        let reach = (self.ticks - 1).max(0);
+        let other = |ticks: i64| Ticks::new(ticks.clamp(Ticks::MIN.get(), Ticks::MAX.get())).unwrap_or(self.edge);
+        match wanted.order {
+            Order::OldestFirst => (self.edge, other(self.edge.get().saturating_add(reach)).min(wanted.to)),
+            Order::NewestFirst => (other(self.edge.get().saturating_sub(reach)).max(wanted.from), self.edge),
+        }
+    }
+}
+
+/// A page of `wanted`, which is empty where the window was. `read` gives the rows between two times, both included, and of
+/// these keys, in any order; it may stop once they are more than [`WINDOW_ROWS_MAX`].
+pub fn page(
+    wanted: &Wanted,
+    at: Option<Window>,
+    mut read: impl FnMut(Ticks, Ticks, Keys) -> Result<Vec<Entity>, TableError>,
+) -> Result<Page, TableError> {
+    if wanted.from > wanted.to {
+        return Ok(Page::default());
+    }
+    let edge = if wanted.order == Order::OldestFirst { wanted.from } else { wanted.to };
+    let mut window = at.unwrap_or(Window { edge, ticks: FIRST_TICKS, rest: None });
+    let mut keys = window.rest.take().unwrap_or_default();
+    let (mut rows, oldest, newest) = loop {
+        let (oldest, newest) = window.times(wanted);
+        let mut rows = read(oldest, newest, keys)?;
+        if rows.len() <= WINDOW_ROWS_MAX {
+            break (rows, oldest, newest);
+        }
+        if oldest < newest {
+            window.ticks = (newest.get() - oldest.get() + 1).min(window.ticks) / STEP;
+        } else {
+            let (first, others) = keys.cut(&mut rows, wanted.order);
+            // Behind this part: what of the tick was left out before is left out still.
+            let end = |rest: Keys| match wanted.order {
+                Order::NewestFirst => Keys { from: others.from, ..rest },
+                Order::OldestFirst => Keys { below: others.below, ..rest },
+            };
+            window.rest = Some(end(window.rest.unwrap_or(keys)));
+            keys = first;
+        }
+    };
+    rows.sort_by_key(|row| row.key);
+    rows.dedup_by_key(|row| row.key);
+    let (is_end, edge) = match wanted.order {
+        Order::NewestFirst => (oldest <= wanted.from, Ticks::new(oldest.get() - 1)),
+        Order::OldestFirst => {
+            rows.reverse();
+            (newest >= wanted.to, Ticks::new(newest.get() + 1))
+        }
+    };
+    if let Some(rest) = window.rest {
+        let window = Window { edge: oldest, ticks: 1, rest: Some(rest) };
+        return Ok(Page { rows, next: Some(Continuation(Next::Window(None, window))) });
+    }
+    let is_sparse = rows.len() < WINDOW_ROWS_MAX / usize::try_from(2 * STEP).unwrap_or(1);
+    let ticks = if is_sparse { window.ticks.max(1).saturating_mul(STEP) } else { window.ticks.max(1) };
+    let next = edge.filter(|_| !is_end).map(|edge| Window { edge, ticks, rest: None });
+    Ok(Page { rows, next: next.map(|window| Continuation(Next::Window(None, window))) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daytable_model::key::RowKey;
+    use proptest::prelude::*;
+
+    fn row(ticks: i64, position: u64) -> Entity {
+        let key = RowKey::new(Ticks::new(ticks).expect("in range"), 1, position);
+        Entity { partition: "web".into(), key, level: None, properties: vec![] }
+    }
+
+    /// All keys that the windows give, and the most rows that one read gave.
+    fn walk(rows: &[Entity], wanted: &Wanted) -> Result<(Vec<RowKey>, usize), TableError> {
+        let (mut keys, mut most, mut at) = (Vec::new(), 0, None);
+        loop {
+            let read = |oldest: Ticks, newest: Ticks, keys: Keys| {
+                let is_of = |key: RowKey| {
+                    let is_in = (oldest..=newest).contains(&key.time());
+                    is_in && keys.holds(key)
+                };
+                let found = rows.iter().filter(|row| is_of(row.key));
+                let found: Vec<Entity> = found.take(WINDOW_ROWS_MAX + 1).cloned().collect();
+                most = most.max(found.len());
+                Ok(found)
+            };
+            let page = page(wanted, at, read)?;
+            keys.extend(page.rows.iter().map(|row| row.key));
+            match page.next {
+                Some(Continuation(Next::Window(_, window))) => at = Some(window),
+                _ => return Ok((keys, most)),
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever times the rows have and in whatever order they lie, each of the range is given once, in the order that
+        /// was asked for, and no more than a window of them is in memory.
+        #[test]
+        fn every_row_of_the_range_comes_once_and_in_order(
+            times in proptest::collection::vec(prop_oneof![0i64..2_000, 700i64..703, any::<u32>().prop_map(i64::from), 0..=daytable_model::time::MAX_TICKS], 0..300),
+            positions in any::<u64>(),
+            from in 0i64..1_500,
+            is_whole in any::<bool>(),
+            oldest_first in any::<bool>(),
+        ) {
+            let rows: Vec<Entity> = times.iter().zip(0..).map(|(ticks, at)| row(*ticks, (positions >> 20) ^ at)).collect();
+            let order = if oldest_first { Order::OldestFirst } else { Order::NewestFirst };
+            let from = if is_whole { Ticks::MIN } else { Ticks::new(from).expect("in range") };
+            let wanted = Wanted { from, order, ..Wanted::all_of("web".into()) };
+            let mut want: Vec<RowKey> = rows.iter().map(|row| row.key).filter(|key| key.time() >= from).collect();
+            want.sort();
+            if oldest_first {
+                want.reverse();
+            }
+            let (keys, most) = walk(&rows, &wanted).expect("in order");
+            prop_assert_eq!(keys, want);
+            prop_assert!(most <= WINDOW_ROWS_MAX + 1);
+        }
+    }
+
+    #[test]
+    fn a_tick_with_too_many_rows_is_read_in_parts() {
+        let rows: Vec<Entity> = (0..50 * WINDOW_ROWS_MAX as u64).map(|at| row(77, at * at)).collect();
+        for order in [Order::NewestFirst, Order::OldestFirst] {
+            let (mut keys, most) = walk(&rows, &Wanted { order, ..Wanted::all_of("web".into()) }).expect("read");
+            assert!(most <= WINDOW_ROWS_MAX + 1);
+            if order == Order::OldestFirst {
+                keys.reverse();
+            }
+            assert!(keys.is_sorted() && keys.len() == rows.len(), "{order:?}");
+        }
+    }
+}

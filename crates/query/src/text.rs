@@ -1,0 +1,113 @@
+//! The form of a record for people: one line.
+//!
+//! ```text
+//! 2026-11-21T08:00:00.123Z ERROR web-17 disk full free_bytes=0 unit="backup service"
+//! ```
+//!
+//! What a program wrote into its log must not do anything to the terminal it is read on, nor make one record look like
+//! two: control characters, those of C1 included, and what turns the direction of text around are shown as `\x1b` or
+//! `\u{202e}`, newlines as `\n`, on a terminal and in a pipe alike (`less -R` would carry them on). A tab stays.
+
+use super::record::Record;
+use daytable_model::record::Level;
+use daytable_model::safe_text::Shown;
+use std::fmt;
+
+/// Shows a record as one line without its newline; with `colour`, in the colours that every terminal has.
+pub struct Line<'r> {
+    /// What is shown.
+    pub record: &'r Record,
+    /// Whether with ANSI colours.
+    pub colour: bool,
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line { record, colour } = self;
+        let (dim, plain) = if *colour { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        let level = record.level.map_or("-", Level::name).to_ascii_uppercase();
+        let (level_colour, level_plain) = if *colour { (colour_of(record.level), plain) } else { ("", "") };
+        write!(f, "{dim}{}{plain} {level_colour}{level:<5}{level_plain} ", record.time())?;
+        write!(f, "{}", Shown(&record.instance()))?;
+        if !record.message.is_empty() {
+            write!(f, " {}", Shown(&record.message))?;
+        }
+        for (name, value) in &record.fields {
+            write!(f, " {dim}{}={plain}", Shown(name))?;
+            let value = value.to_string();
+            if value.is_empty() || value.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '=')) {
+                write!(f, "\"{}\"", Shown(&value.replace('\\', "\\\\").replace('"', "\\\"")))?;
+            } else {
+                write!(f, "{}", Shown(&value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn colour_of(level: Option<Level>) -> &'static str {
+    match level {
+        None | Some(Level::Trace | Level::Debug) => "\x1b[2m",
+        Some(Level::Info | Level::Notice) => "\x1b[32m",
+        Some(Level::Warn) => "\x1b[33m",
+        Some(Level::Error) => "\x1b[31m",
+        Some(Level::Critical | Level::Alert | Level::Fatal) => "\x1b[1;31m",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::read_back;
+    use daytable_model::record::{Field, Value};
+    use proptest::prelude::*;
+
+    fn record(message: &str, fields: &[(&str, &str)]) -> Record {
+        let field = |(name, value): &(&str, &str)| Field {
+            name: (*name).to_owned().into(),
+            value: Value::String((*value).to_owned().into()),
+        };
+        read_back(&daytable_model::record::Record {
+            level: Some(Level::Error),
+            message: message.into(),
+            fields: fields.iter().map(field).collect(),
+            ..daytable_model::record::Record::default()
+        })
+    }
+
+    fn line(record: &Record) -> String {
+        Line { record, colour: false }.to_string()
+    }
+
+    #[test]
+    fn one_line_a_record() {
+        let fields = [("free", "0"), ("unit", "back up"), ("empty", ""), ("quote", r#"a"b\"#), ("pair", "a=b")];
+        assert_eq!(
+            line(&record("disk\nfull", &fields)),
+            r#"2026-11-21T00:00:00.123Z ERROR web-17 disk\nfull free=0 unit="back up" empty="" quote="a\"b\\" pair="a=b""#
+        );
+        let bare = read_back(&daytable_model::record::Record::default());
+        assert_eq!(line(&bare), "2026-11-21T00:00:00.123Z -     web-17");
+    }
+
+    #[test]
+    fn colour_is_only_there_when_asked_for() {
+        let record = record("disk full", &[("free", "0")]);
+        let coloured = Line { record: &record, colour: true }.to_string();
+        assert!(coloured.contains("\x1b[31mERROR\x1b[0m"), "{coloured:?}");
+        let mut plain = coloured;
+        for code in ["\x1b[2m", "\x1b[31m", "\x1b[0m"] {
+            plain = plain.replace(code, "");
+        }
+        assert_eq!(plain, line(&record));
+    }
+
+    proptest! {
+        /// Whatever a record says, its line has no control character but tabs, and so no newline and no escape.
+        #[test]
+        fn no_record_commands_the_terminal(message in any::<String>(), name in any::<String>(), value in any::<String>()) {
+            let line = line(&record(&message, &[(&name, &value)]));
+            prop_assert!(!line.contains(|c: char| c.is_control() && c != '\t'), "{:?}", line);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A table of a remote store is archived: read into a folder beside the data, sealed there by the same code that seals
+//! days here, and proved in the archive.
+//!
+//! ```text
+//! service ──pages──► staging/ (a data folder) ──► staging/Log20261101.1.parquet ──► archive ──► read back ──► noted
+//! ```
+//!
+//! A day that has an archive already, having come back behind its drop or taken rows since, is archived as what both hold: the
+//! archive is fetched and merged with what the table has, and the two together are its next generation.
+//!
+//! The folder takes the rows in any order and merges equal keys, so nothing depends on the service's order; what is in
+//! memory is a page, a commit and a row group. A kill leaves the folder, and the next step that needs it begins it anew.
+
+use super::hands::{SharedHands, latest};
+use super::merge;
+use daytable_archive::{Archive, Patience};
+use daytable_lifecycle::hands::{Kept, OnWork, StepError, address, described, seal_of};
+use daytable_model::key::DayTable;
+use daytable_model::time;
+use daytable_query::tables::gather::Gather;
+use daytable_query::tables::{Content, Entity, whole_table};
+use daytable_store::catalogue::Archived;
+use daytable_store::sealed::{self, Manifest, SealedFile};
+use daytable_store::{Done, Options, Store, StoreError, Submission};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The folder's name beside the catalogue.
+const STAGING: &str = "staging";
+/// Rows between two words of how far it is.
+const TELL_ROWS: u64 = 10_000;
+
+/// A folder for what is under way. It is no data, and goes with this.
+pub(super) struct Staging(PathBuf);
+
+impl Staging {
+    /// An empty one.
+    pub(super) fn new(data_dir: &Path) -> Result<Staging, StoreError> {
+        let path = data_dir.join(STAGING);
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(&path)(error)),
+            _ => {}
+        }
+        std::fs::create_dir(&path).map_err(StoreError::io(&path))?;
+        Ok(Staging(path))
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What is left is removed before it is used again.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes what a kill left.
+pub(super) fn clear(data_dir: &Path) {
+    drop(Staging(data_dir.join(STAGING)));
+}
+
+impl SharedHands {
+    /// Archives a table now, because somebody asks for it.
+    pub fn archive_now(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError> {
+        self.owner()?;
+        let archived = self.archive(table, place, on)?.map(|(archived, _)| archived);
+        let (rows, bytes) = archived.as_ref().map_or((0, 0), |archived| (archived.seal.rows, archived.seal.bytes));
+        Ok(Kept { table: table.to_string(), rows, bytes, archive: archived.map(|archived| archived.url) })
+    }
+
+    /// Archives a table and notes it, with what the table held; none where it has no rows. What is archived already is only
+    /// read back.
+    pub(super) fn archive(
+        &self,
+        table: &DayTable,
+        place: &str,
+        on: &mut OnWork<'_>,
+    ) -> Result<Option<(Archived, Content)>, StepError> {
+        let _one = self.here.alone()?;
+        let staging = Staging::new(&self.data_dir)?;
+        let archive = Archive::open_to_write(&address(place)?, &self.here.access(), &Patience::LIFECYCLE)?;
+        // What a kill left unnoted is there all the same, and no generation is used twice.
+        let mut listed = archive.list(std::slice::from_ref(table.table()))?.archives;
+        listed.retain(|archived| archived.table() == table);
+        listed.sort_by_key(|archived| archived.generation());
+        let noted = latest(&self.state()?, table);
+        let generations = listed.iter().map(|archived| archived.generation());
+        let generation = generations.chain(noted.iter().map(|noted| noted.generation)).max().unwrap_or(0) + 1;
+        let sealed = self.seal(table, generation, &staging, on)?;
+        self.is_empty(table, sealed.is_none());
+        let Some((mut manifest, mut path, held)) = sealed else { return Ok(None) };
+        // In place of an archive that has other rows it would be a loss: of what stands at this place, which may not be noted,
+        // and of what is noted, which may be at another.
+        let mut before = Vec::new();
+        before.extend(listed.last().map(|there| (archive.clone(), there.clone())));
+        let is_listed = |noted: &Archived| {
+            noted.url == place && listed.last().is_some_and(|there| there.generation() == noted.generation)
+        };
+        if let Some(noted) = noted.filter(|noted| !is_listed(noted)) {
+            let archive = Archive::open(&address(&noted.url)?, &self.here.access(), &Patience::LIFECYCLE)?;
+            before.push((archive, described(&noted)?));
+        }
+        let mut whole = held;
+        for (nth, (archive, before)) in before.iter().enumerate() {
+            if whole.is_that_of(before.manifest()) {
+                continue;
+            }
+            let old = staging.path(&format!("before{nth}{}", sealed::EXTENSION));
+            let mut teller = self.here.teller(table, on);
+            archive.fetch(before, &old, &mut |progress| teller.archive(progress))?;
+            drop(teller);
+            // A name of its own: what is merged is read still.
+            let folder = staging.path(&format!("merged{nth}"));
+            let merged = self.merge(table, generation, &folder, [&path, &old], &whole, on)?;
+            if let Some(merged) = merged {
+                tracing::info!(%table, rows = merged.0.rows, had = before.manifest().rows, "is archived with the rows of its archive");
+                (manifest, path, whole) = merged;
+            }
+        }
+        daytable_platform::failpoint!("shared-archive-staged");
+        let is_same = |there: &Manifest| (there.rows, &there.content) == (manifest.rows, &manifest.content);
+        let mut teller = self.here.teller(table, on);
+        let proof = match listed.iter().rev().find(|archived| is_same(archived.manifest())) {
+            Some(there) => archive.prove(there, &mut |progress| teller.archive(progress))?,
+            None => archive.put(&manifest, &path, &mut |progress| teller.archive(progress))?,
+        };
+        drop(teller);
+        let manifest = proof.archived().manifest();
+        let archived = Archived {
+            table: table.clone(),
+            generation: proof.archived().generation(),
+            url: place.to_owned(),
+            seal: seal_of(manifest, time::now()),
+            verified: time::now(),
+            is_superseded: false,
+            manifest: manifest.to_json().into(),
+        };
+        tracing::info!(%table, place, rows = manifest.rows, bytes = manifest.bytes, "archived, and read back");
+        self.here.steps().put_archive(archived.clone())?;
+        daytable_platform::failpoint!("shared-archive-noted");
+        Ok(Some((archived, held)))
+    }
+
+    /// Seals what is in one sealed file or in the other, of rows that are in both that of the first; none where that is what the
+    /// first one holds.
+    fn merge(
+        &self,
+        table: &DayTable,
+        generation: i64,
+        folder: &Path,
+        [first, other]: [&Path; 2],
+        held: &Content,
+        on: &mut OnWork<'_>,
+    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
+        let (first, other) = (SealedFile::open_local(first)?, SealedFile::open_local(other)?);
+        let mut content = Content::default();
+        for row in merge::rows(&first, &other) {
+            content.add(&row?);
+        }
+        if content == *held {
+            return Ok(None);
+        }
+        let rows = merge::rows(&first, &other).map(|row| row.map_err(StepError::from));
+        self.seal_rows(table, generation, folder, rows, on)
+    }
+
+    /// Reads a table and seals what was read; none where it has no rows.
+    fn seal(
+        &self,
+        table: &DayTable,
+        generation: i64,
+        staging: &Staging,
+        on: &mut OnWork<'_>,
+    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
+        let rows = whole_table(&*self.tables, table).map(|row| row.map_err(StepError::from));
+        self.seal_rows(table, generation, &staging.path("rows"), rows, on)
+    }
+
+    /// Seals rows, by way of a data folder of this name; none where there are none.
+    fn seal_rows(
+        &self,
+        table: &DayTable,
+        generation: i64,
+        folder: &Path,
+        rows: impl Iterator<Item = Result<Entity, StepError>>,
+        on: &mut OnWork<'_>,
+    ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
+        let store = Store::open(folder, Options { commit_interval: Duration::from_secs(1), ..Options::default() })?;
+        let sealed = self.fill(table, rows, &store, on).and_then(|content| {
+            if content.rows == 0 {
+                return Ok(None);
+            }
+            let steps = store.steps();
+            let path = folder.join(format!("{table}.{generation}{}", sealed::EXTENSION));
+            let sealing = steps.begin_seal(table)?;
+            let what = sealed::Sealing { generation, out: path.clone(), ..sealing.to_write(steps.committed()?) };
+            let mut teller = self.here.teller(table, on);
+            let manifest = sealed::seal(&what, &mut |progress| teller.seal(progress))?;
+            if !content.is_that_of(&manifest) {
+                let what = format!("{} of {} rows that were read of {table} were sealed", manifest.rows, content.rows);
+                return Err(StoreError::Refused(what).into());
+            }
+            Ok(Some((manifest, path, content)))
+        });
+        store.close()?;
+        sealed
+    }
+
+    /// Brings rows into a table of `store`.
+    fn fill(
+        &self,
+        table: &DayTable,
+        rows: impl Iterator<Item = Result<Entity, StepError>>,
+        store: &Store,
+        on: &mut OnWork<'_>,
+    ) -> Result<Content, StepError> {
+        store.steps().create_table(table)?;
+        let (intake, lost) = (store.intake(), Arc::new(AtomicBool::new(false)));
+        let submit = |batch| {
+            let lost = lost.clone();
+            let done = Done::new(move |committed| {
+                lost.fetch_or(!committed, Ordering::Relaxed);
+            });
+            let submission = Submission { batches: vec![batch], epoch: intake.epoch(), done, ..Submission::default() };
+            intake.submit(submission).map_err(|error| StoreError::Refused(error.to_string()))
+        };
+        let (mut content, mut gather) = (Content::default(), Gather::new(table.clone()));
+        let mut teller = self.here.teller(table, on);
+        for row in rows {
+            let row = row?;
+            content.add(&row);
+            if let Some(batch) = gather.push(row) {
+                submit(batch)?;
+            }
+            if content.rows.is_multiple_of(TELL_ROWS) && teller.tell("read", content.rows, 0).is_break() {
+                return Err(StepError::Stopped);
+            }
+        }
+        gather.finish().try_for_each(submit)?;
+        // Behind all that was submitted.
+        store.steps().committed()?;
+        if lost.load(Ordering::Relaxed) {
+            return Err(StoreError::Refused(format!("not all rows of {table} could be kept for sealing")).into());
+        }
+        Ok(content)
+    }
+}

@@ -1,0 +1,126 @@
+//! Over how many partitions each daytable spreads its instances, and since when, in the store itself: who lost his data
+//! folder and reads his files again places each record where it was.
+//!
+//! ```text
+//! DaytableBuckets  PartitionKey            RowKey                                       properties
+//!                  web-17-1f3a9c2e77b0d4a6 Log20261121-3f0c… (hash of the instance)     Host, Instance, Steps: `639…=2;639…=8`
+//! ```
+//!
+//! Each daytable writes rows of its own, so two that write one instance need not agree; who reads merges what he finds. A
+//! row is written before any row of a day-table is sent that was placed by it, and goes with the day-table, or with the last
+//! archive of it.
+
+use super::notes::{Notes, text};
+use daytable_azure::{Entity, Query, Value, literal};
+use daytable_model::bucket_plan::{Planned, Step};
+use daytable_model::key::{DayTable, partition_key};
+use daytable_model::time::Ticks;
+use daytable_query::tables::TableError;
+use sha2::{Digest, Sha256};
+use std::num::NonZeroU16;
+
+/// The table of steps. No day-table can have this name.
+pub const BUCKETS: &str = "DaytableBuckets";
+
+/// The steps of an instance, and whose they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spreading {
+    /// The daytable that goes by them.
+    pub host: String,
+    /// They.
+    pub planned: Planned,
+}
+
+impl Notes<'_> {
+    /// Notes the steps of an instance, in place of those that it had.
+    pub fn put_steps(&self, host: &str, planned: &Planned) -> Result<(), TableError> {
+        let steps = planned.steps.iter().map(|step| format!("{}={}", step.from.get(), step.buckets));
+        let steps = steps.collect::<Vec<_>>().join(";");
+        let values = vec![
+            ("Host", Value::from(host)),
+            ("Instance", Value::from(&*planned.partition)),
+            ("Steps", Value::from(steps.as_str())),
+        ];
+        self.put(BUCKETS, &partition_key(host, None), &row_key(planned), values)
+    }
+
+    /// The steps that a daytable goes by.
+    pub fn steps_of(&self, host: &str) -> Result<Vec<Planned>, TableError> {
+        let found = self.all(BUCKETS, Query::partition(&partition_key(host, None)), read)?;
+        Ok(found.into_iter().map(|found| found.planned).collect())
+    }
+
+    /// The steps of all.
+    pub fn all_steps(&self) -> Result<Vec<Spreading>, TableError> {
+        self.all(BUCKETS, Query::default(), read)
+    }
+
+    /// Forgets the steps of an instance.
+    pub fn forget_steps(&self, host: &str, planned: &Planned) -> Result<bool, TableError> {
+        self.remove(BUCKETS, &partition_key(host, None), &row_key(planned))
+    }
+
+    /// Forgets whatever steps anybody had in a day-table, which is gone.
+    pub fn forget_steps_in(&self, table: &DayTable) -> Result<(), TableError> {
+        let (from, to) = (format!("{table}-"), format!("{table}."));
+        let (from, to) = (literal(&Value::from(from.as_str())), literal(&Value::from(to.as_str())));
+        let query = Query::default().filter(&format!("RowKey ge {from} and RowKey lt {to}"));
+        let keys = |entity: &Entity| Ok(Some((entity.partition_key.clone(), entity.row_key.clone())));
+        for (partition, row) in self.all(BUCKETS, query, keys)? {
+            self.remove(BUCKETS, &partition, &row)?;
+        }
+        Ok(())
+    }
+}
+
+fn row_key(planned: &Planned) -> String {
+    use std::fmt::Write;
+    let mut key = format!("{}-", planned.table);
+    for byte in &Sha256::digest(planned.partition.as_bytes())[..16] {
+        let _ = write!(key, "{byte:02x}");
+    }
+    key
+}
+
+/// A row that cannot be read is an error: who does not know it would place records elsewhere.
+fn read(entity: &Entity) -> Result<Option<Spreading>, String> {
+    let host = text(entity, "Host").unwrap_or_else(|| entity.partition_key.clone());
+    let table = entity.row_key.split_once('-').and_then(|(table, _)| DayTable::parse(table).ok());
+    let steps = text(entity, "Steps").and_then(|steps| read_steps(&steps));
+    match (table, text(entity, "Instance"), steps) {
+        (Some(table), Some(instance), Some(steps)) => {
+            let planned = Planned { table, partition: instance.as_str().into(), steps };
+            Ok(Some(Spreading { host, planned }))
+        }
+        _ => Err(host),
+    }
+}
+
+fn read_steps(text: &str) -> Option<Vec<Step>> {
+    let read = |step: &str| {
+        let (from, buckets) = step.split_once('=')?;
+        let buckets = buckets.parse::<NonZeroU16>().ok().filter(|buckets| buckets.get() <= 256)?;
+        Some(Step { from: Ticks::new(from.parse().ok()?)?, buckets, is_afar: true })
+    };
+    let steps: Vec<Step> = text.split(';').map(read).collect::<Option<_>>()?;
+    (!steps.is_empty()).then_some(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_or_are_no_steps() {
+        let step = |from, buckets| Step {
+            from: Ticks::new(from).expect("a time"),
+            buckets: NonZeroU16::new(buckets).expect("not zero"),
+            is_afar: true,
+        };
+        assert_eq!(read_steps("7=2"), Some(vec![step(7, 2)]));
+        assert_eq!(read_steps("7=2;90=256"), Some(vec![step(7, 2), step(90, 256)]));
+        for text in ["", "7", "7=", "7=0", "7=257", "-7=2", "7=2;", "7=2;x=3"] {
+            assert_eq!(read_steps(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The owner's steps are taken: what decides nothing and does everything.
+
+use super::notes::Notes;
+use super::plan::{SharedView, plan};
+use super::run;
+use crate::tables::AzureTables;
+use daytable_lifecycle::hands::{Hands, OnWork, StepError};
+use daytable_lifecycle::plan::{Archive as Rule, Limits, Step, TableRule};
+use daytable_model::key::DayTable;
+use daytable_query::tables::{Content, TableError, TableStore, whole_table};
+use daytable_store::catalogue::Archived;
+use daytable_store::sealed::Manifest;
+use daytable_store::{LifecycleState, StoreError};
+use std::collections::BTreeSet;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Rows between two words of how far it is.
+const TELL_ROWS: u64 = 10_000;
+
+/// What takes steps on a remote store. Shared by the thread that plans and the commands.
+pub struct SharedHands {
+    pub(super) tables: Arc<AzureTables>,
+    /// Those of the data folder: its catalogue knows of the archives.
+    pub(super) here: Arc<Hands>,
+    pub(super) data_dir: PathBuf,
+    is_owner: bool,
+    /// Tables that were read, and had no rows.
+    empty: Mutex<BTreeSet<DayTable>>,
+}
+
+impl SharedHands {
+    /// Steps on `tables`, whose archives the data folder of `here` knows of. Who is not the owner takes none.
+    pub fn new(tables: Arc<AzureTables>, here: Arc<Hands>, data_dir: PathBuf, is_owner: bool) -> SharedHands {
+        // What a kill left of a step is no data.
+        super::archive::clear(&data_dir);
+        SharedHands { tables, here, data_dir, is_owner, empty: Mutex::default() }
+    }
+
+    /// Refuses where another daytable archives and drops.
+    pub(super) fn owner(&self) -> Result<(), StepError> {
+        let what = "another daytable is the owner of this store (`store.owner`), and archives, restores and drops";
+        if self.is_owner { Ok(()) } else { Err(StoreError::Refused(what.into()).into()) }
+    }
+
+    /// The remote store.
+    pub fn tables(&self) -> &AzureTables {
+        &self.tables
+    }
+
+    /// The notes of the daytables that share it.
+    pub fn notes(&self) -> Notes<'_> {
+        Notes(&self.tables)
+    }
+
+    /// What a plan is made from now.
+    ///
+    /// # Errors
+    ///
+    /// Where the catalogue or the remote store cannot be read.
+    pub fn view(&self, rules: &[TableRule], limits: Limits) -> Result<SharedView, StepError> {
+        let view = run::view(&self.tables, self.state()?, rules, limits)?;
+        Ok(SharedView { empty: self.empty(), ..view })
+    }
+
+    /// Drops a table because somebody asks for it, under the conditions of the plan but for its numbers, and for the archive
+    /// where that is not asked for. One that was brought back goes before its time as well.
+    ///
+    /// # Errors
+    ///
+    /// Why it stays; whatever kept it from being dropped.
+    pub fn drop_now(&self, table: &DayTable, mut view: SharedView, without_archive: bool) -> Result<(), StepError> {
+        self.owner()?;
+        let refused = |what: String| Err(StoreError::Refused(format!("{table} is not dropped: {what}")).into());
+        if !view.tables.contains(table) {
+            return Err(TableError::NotThere(table.clone()).into());
+        }
+        if view.restored.iter().any(|restored| restored.table == *table) {
+            return self.take(&Step::Drop(table.clone()), &mut |_| {});
+        }
+        view.limits = Limits { min_tables: 0, drops_per_run_max: NonZeroU16::MAX, ..view.limits };
+        for rule in view.rules.iter_mut().filter(|_| without_archive) {
+            (rule.archive, rule.archive_before) = (Rule::None, None);
+        }
+        let planned = plan(&view);
+        if let Some(held) = planned.held_back.iter().find(|held| held.table == *table) {
+            return refused(held.reason.to_string());
+        }
+        match planned.steps.into_iter().find(|planned| planned.step.table() == table).map(|planned| planned.step) {
+            Some(step @ Step::Drop(_)) => self.take(&step, &mut |_| {}),
+            Some(Step::Archive(..)) => {
+                refused("it has no archive that was read back, and its table asks for one".into())
+            }
+            _ => refused("its time is not over, and who sends to it would create it again".into()),
+        }
+    }
+
+    /// Tables that had no rows when they were read.
+    pub fn empty(&self) -> BTreeSet<DayTable> {
+        self.empty.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn is_empty(&self, table: &DayTable, is_empty: bool) {
+        let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_empty {
+            empty.insert(table.clone())
+        } else {
+            empty.remove(table)
+        };
+    }
+
+    pub(super) fn state(&self) -> Result<LifecycleState, StoreError> {
+        self.here.steps().lifecycle_state()
+    }
+
+    /// Takes one step of the owner's plan.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept it from being taken; taken again it begins anew.
+    pub fn take(&self, step: &Step, on: &mut OnWork<'_>) -> Result<(), StepError> {
+        match step {
+            Step::Archive(table, place) => self.archive(table, place, on).map(drop),
+            Step::Drop(table) => self.drop_table(table, on),
+            Step::RemoveArchive(table, generation, place) => self.remove_archive(table, *generation, place),
+            // Whoever sends creates; nothing is sealed or dropped unarchived afar.
+            Step::Create(_) | Step::Seal(_) | Step::DropUnarchived(_) => Ok(()),
+        }
+    }
+
+    /// Drops a table that is empty, was brought back from an archive, or holds what its latest archive does, which is looked
+    /// at now. What it holds more is archived first.
+    fn drop_table(&self, table: &DayTable, on: &mut OnWork<'_>) -> Result<(), StepError> {
+        let restored = self.notes().restored()?.into_iter().find(|restored| restored.table == *table);
+        let of = restored.as_ref().map_or(table, |restored| &restored.origin);
+        match latest(&self.state()?, of) {
+            Some(archived) => {
+                let content = self.content(table, on)?;
+                if content.rows > 0 && !content.is_that_of(&manifest(&archived)?) {
+                    if restored.is_some() {
+                        let what = format!("{table} holds other rows than the archive that it was restored from");
+                        return Err(StoreError::Refused(what).into());
+                    }
+                    self.archive_anew(table, &archived.url, on)?;
+                }
+            }
+            None if restored.is_some() => return Err(StepError::NoArchive(of.clone(), String::new())),
+            // It was planned because it had no rows.
+            None if self.empty().contains(table) && self.content(table, on)?.rows > 0 => {
+                self.is_empty(table, false);
+                return Err(StoreError::Refused(format!("{table} is not dropped: it has rows now")).into());
+            }
+            // Its table asks for no archive.
+            None => {}
+        }
+        daytable_platform::failpoint!("shared-drop-before");
+        self.tables.drop_once(table)?;
+        daytable_platform::failpoint!("shared-drop-after");
+        self.notes().forget_restored(table)?;
+        // The rows of its archive have the keys that they got by its steps.
+        if latest(&self.state()?, table).is_none() {
+            self.notes().forget_steps_in(table)?;
+        }
+        self.is_empty(table, false);
+        Ok(())
+    }
+
+    /// Removes an archive; the steps of its day go with the last one.
+    fn remove_archive(&self, table: &DayTable, generation: i64, place: &str) -> Result<(), StepError> {
+        let stands = || -> Result<bool, StepError> {
+            let is_restored = self.notes().restored()?.iter().any(|restored| restored.origin == *table);
+            Ok(is_restored || self.tables.tables()?.contains(table))
+        };
+        self.here.remove_archive(table, generation, place, |archived| {
+            // Since the plan was made its day may have been brought back.
+            if !archived.is_superseded && stands()? {
+                let what = format!("an archive of {table} is not removed: its table stands");
+                return Err(StoreError::Refused(what).into());
+            }
+            Ok(())
+        })?;
+        if latest(&self.state()?, table).is_none() && !stands()? {
+            self.notes().forget_steps_in(table)?;
+        }
+        Ok(())
+    }
+
+    /// Archives what came to a table behind its archive, and sees to it that this is all.
+    fn archive_anew(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<(), StepError> {
+        tracing::warn!(%table, place, "holds other rows than its archive, and is archived anew");
+        let archived = self.archive(table, place, on)?;
+        let content = self.content(table, on)?;
+        match archived {
+            // Its archive may hold more, as of a day that came back.
+            Some((_, held)) if content == held => Ok(()),
+            _ => Err(StoreError::Refused(format!("{table} is not dropped: rows come to it while it is read")).into()),
+        }
+    }
+
+    fn content(&self, table: &DayTable, on: &mut OnWork<'_>) -> Result<Content, StepError> {
+        let _one = self.here.alone()?;
+        self.content_alone(table, on)
+    }
+
+    /// What the rows of a table come to; for a step that is the only one under way.
+    pub(super) fn content_alone(&self, table: &DayTable, on: &mut OnWork<'_>) -> Result<Content, StepError> {
+        let (mut content, mut teller) = (Content::default(), self.here.teller(table, on));
+        for row in whole_table(&*self.tables, table) {
+            content.add(&row?);
+            if content.rows.is_multiple_of(TELL_ROWS) && teller.tell("compare", content.rows, 0).is_break() {
+                return Err(StepError::Stopped);
+            }
+        }
+        Ok(content)
+    }
+}
+
+/// The latest archive of a day that the catalogue knows of.
+pub(super) fn latest(state: &LifecycleState, table: &DayTable) -> Option<Archived> {
+    let of_day = state.archives.iter().filter(|archived| archived.table == *table && !archived.is_superseded);
+    of_day.max_by_key(|archived| (archived.generation, archived.verified)).cloned()
+}
+
+pub(super) fn manifest(archived: &Archived) -> Result<Manifest, StepError> {
+    let json = archived.manifest.as_bytes();
+    Manifest::from_json(json).map_err(|error| StepError::Manifest(archived.table.clone(), error.to_string()))
+}

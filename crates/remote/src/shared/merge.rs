@@ -1,0 +1,48 @@
+//! The rows of two sealed files of one day as one stream, by PartitionKey and RowKey. Of a row that is in both, that of the first
+//! counts.
+
+use daytable_model::key::RowKey;
+use daytable_query::tables::Entity;
+use daytable_store::Range;
+use daytable_store::StoreError;
+use daytable_store::sealed::SealedFile;
+use std::iter::Peekable;
+use std::sync::Arc;
+
+/// See the module's head. Ends behind an error.
+pub(super) fn rows<'a>(
+    first: &'a SealedFile,
+    other: &'a SealedFile,
+) -> impl Iterator<Item = Result<Entity, StoreError>> + 'a {
+    let (mut first, mut other) = (all(first).peekable(), all(other).peekable());
+    std::iter::from_fn(move || {
+        match (key(&mut first), key(&mut other)) {
+            (Some(one), Some(two)) if one == two => {
+                drop(other.next());
+                first.next()
+            }
+            (Some(one), Some(two)) if two < one => other.next(),
+            // What cannot be read has no key, and comes before all.
+            (Some(_), _) => first.next(),
+            (None, _) => other.next(),
+        }
+    })
+}
+
+type Key = Option<(Arc<str>, RowKey)>;
+
+/// The key of the next row; none of one that cannot be read, and no row at all where there is none.
+fn key(rows: &mut Peekable<impl Iterator<Item = Result<Entity, StoreError>>>) -> Option<Key> {
+    rows.peek().map(|row| row.as_ref().ok().map(|row| (row.partition.clone(), row.key)))
+}
+
+/// All rows of a file.
+fn all(file: &SealedFile) -> impl Iterator<Item = Result<Entity, StoreError>> + '_ {
+    let mut partitions = file.partitions();
+    partitions.sort();
+    partitions.into_iter().flat_map(move |partition| {
+        let partitions = Some(vec![partition.to_string()]);
+        let range = Range { partitions, ..Range::all() };
+        file.scan(&range).map(|row| row.map(|row| Entity::of(&row)))
+    })
+}

@@ -1,0 +1,410 @@
+//! From the tables of a remote store, what daytables tell of themselves, the archives, the rules and the time to the steps
+//! to take: the owner's plan.
+//!
+//! As in the [plan](daytable_lifecycle::plan()) of a data folder each day gets its next step and never two, and each day that has
+//! expired and stays has its reason. Only names that are a configured name and a date are ever in it.
+
+use super::notes::{Host, RestoredTable};
+use daytable_lifecycle::clock::Clock;
+use daytable_lifecycle::plan::{Archive, Limits, Plan, Planned, Shortened, Step, TableRule};
+use daytable_lifecycle::reason::{HeldBack, Reason, Why};
+use daytable_model::key::{DayTable, TableName};
+use daytable_model::time::Ticks;
+use daytable_model::window::Window;
+use daytable_store::catalogue::Archived;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long after it was sent a request may still be carried out. The service ends a request after 30 s; the rest is for
+/// what lies between, and for clocks.
+pub const LANDS_WITHIN: Duration = Duration::from_secs(600);
+/// For how long a daytable that tells nothing of itself holds back what its outbox may have something for.
+pub const SILENT_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// All that a plan is made from.
+#[derive(Clone, Debug)]
+pub struct SharedView {
+    /// The tables that stand.
+    pub tables: Vec<DayTable>,
+    /// Those of them that were brought back.
+    pub restored: Vec<RestoredTable>,
+    /// Those of them that were read and had no rows.
+    pub empty: BTreeSet<DayTable>,
+    /// Archives that were read back.
+    pub archives: Vec<Archived>,
+    /// What daytables tell of themselves.
+    pub hosts: Vec<Host>,
+    /// The configured tables.
+    pub rules: Vec<TableRule>,
+    /// What bounds a run.
+    pub limits: Limits,
+    /// The time, and what it is held against.
+    pub clock: Clock,
+    /// Tables that this run has dropped.
+    pub dropped: u16,
+}
+
+impl SharedView {
+    /// The latest archive of a day, at a place or anywhere.
+    pub fn archive_of(&self, table: &DayTable, place: Option<&str>) -> Option<&Archived> {
+        let is_one = |archived: &&Archived| {
+            archived.table == *table && !archived.is_superseded && place.is_none_or(|place| place == archived.url)
+        };
+        self.archives.iter().filter(is_one).max_by_key(|archived| archived.generation)
+    }
+
+    /// Where a table is in its life.
+    pub fn state_name(&self, table: &DayTable) -> &'static str {
+        if self.restored.iter().any(|restored| restored.table == *table) {
+            "restored"
+        } else if self.archive_of(table, None).is_some() {
+            "archived"
+        } else {
+            "open"
+        }
+    }
+}
+
+/// What to do now. Pure.
+pub fn plan(view: &SharedView) -> Plan {
+    let mut plan = Plan::default();
+    let mut drops = Drops::new(view);
+    let mut tables: Vec<&DayTable> = view.tables.iter().collect();
+    tables.sort_by_key(|table| (table.end(), table.table().clone()));
+    tables.dedup();
+    for table in tables {
+        match look(view, table, &mut drops) {
+            Ok(None) => {}
+            Ok(Some(planned)) => plan.steps.push(planned),
+            Err(reason) => plan.held_back.push(HeldBack { table: table.clone(), reason }),
+        }
+    }
+    for archived in &view.archives {
+        let is_better = |other: &Archived| {
+            other.table == archived.table && other.url == archived.url && other.generation > archived.generation
+        };
+        let is_superseded = archived.is_superseded && view.archives.iter().any(is_better);
+        let why = if is_superseded { Some(Why::Superseded) } else { outlived(view, archived) };
+        if let Some(why) = why {
+            let step = Step::RemoveArchive(archived.table.clone(), archived.generation, archived.url.as_str().into());
+            plan.steps.push(Planned { step, why });
+        }
+    }
+    plan
+}
+
+/// Whether an archive has outlived `keep_archives`, by a record's word, and no table stands that it is of.
+fn outlived(view: &SharedView, archived: &Archived) -> Option<Why> {
+    let rule = view.rules.iter().find(|rule| rule.name == *archived.table.table())?;
+    let until = archived.table.end().plus(rule.keep_archives?);
+    let now = view.clock.now;
+    let is_waited_for = rule.archives_until.is_some_and(|until| now < until);
+    let stands =
+        view.tables.contains(&archived.table) || view.restored.iter().any(|restored| restored.origin == archived.table);
+    if until > now || until == Ticks::MAX || is_waited_for || stands {
+        return None;
+    }
+    let doubt = view.clock.doubt(archived.table.period(), Duration::ZERO, Duration::MAX);
+    doubt.is_none().then_some(Why::ArchiveExpired(until))
+}
+
+/// The next step of a table, if there is one; or why it stays although it has expired.
+fn look(view: &SharedView, table: &DayTable, drops: &mut Drops<'_>) -> Result<Option<Planned>, Reason> {
+    let now = view.clock.now;
+    // No daytable watches how long a table is left alone, so only a record's word confirms the clock.
+    let doubt = |period, patience| view.clock.doubt(period, Duration::ZERO, patience).map_or(Ok(()), Err);
+    if let Some(restored) = view.restored.iter().find(|restored| restored.table == *table) {
+        if restored.expires > now {
+            return Ok(None);
+        }
+        doubt(table.period(), Duration::MAX)?;
+        drops.take(None)?;
+        let step = Step::Drop(table.clone());
+        return Ok(Some(Planned { step, why: Why::RestoredUntil(restored.expires) }));
+    }
+    let rule = view.rules.iter().find(|rule| rule.name == *table.table()).ok_or(Reason::NotConfigured)?;
+    if table.period() != rule.window.period {
+        return Err(Reason::OtherPeriod(rule.window.period));
+    }
+    let Some(expires) = rule.window.expires(table).filter(|expires| *expires <= now) else { return Ok(None) };
+    doubt(rule.window.period, Duration::MAX)?;
+    if let Some(Shortened { keep_before, since }) = rule.shortened {
+        let until = since.plus(view.limits.grace);
+        if now < until && !(Window { keep: keep_before, ..rule.window }).expired(table, now) {
+            return Err(Reason::Grace { until });
+        }
+    }
+    heard(view, table, expires)?;
+    let place = match (&rule.archive, &rule.archive_before) {
+        (Archive::At(place), _) => Some(place.clone()),
+        (Archive::None, Some((_, until))) if now < *until && !view.empty.contains(table) => {
+            return Err(Reason::Grace { until: *until });
+        }
+        (Archive::None, _) => None,
+    };
+    if let Some(place) = place
+        && view.archive_of(table, Some(&place)).is_none()
+        && !view.empty.contains(table)
+    {
+        let step = Step::Archive(table.clone(), place.clone());
+        return Ok(Some(Planned { step, why: Why::Asked(place) }));
+    }
+    drops.take(Some(table))?;
+    Ok(Some(Planned { step: Step::Drop(table.clone()), why: Why::Expired(expires) }))
+}
+
+/// Whether every daytable has told, since nothing is admitted for `table` any more, that it holds nothing for it.
+fn heard(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<(), Reason> {
+    let now = view.clock.now;
+    for host in &view.hosts {
+        let silent_until = host.seen.plus(SILENT_MAX);
+        if silent_until <= now {
+            continue;
+        }
+        // Names that differ by case only are one table to the service.
+        let of_table = host.holds.iter().filter(|(name, _)| name.same(table.table()));
+        if let Some(oldest) = of_table.map(|(_, oldest)| *oldest).min().filter(|oldest| *oldest <= table.start()) {
+            return Err(Reason::HostHolds { host: host.id.clone(), oldest });
+        }
+        // A clock that is ahead of ours told of what has not been.
+        if host.seen < expires || host.seen > now.plus(LANDS_WITHIN) {
+            return Err(Reason::HostSilent { host: host.id.clone(), seen: host.seen, until: silent_until });
+        }
+    }
+    let lands_until = expires.plus(LANDS_WITHIN);
+    if now < lands_until { Err(Reason::Landing { until: lands_until }) } else { Ok(()) }
+}
+
+/// What the run may still drop.
+struct Drops<'v> {
+    view: &'v SharedView,
+    left: u16,
+    /// Days that stand and have begun, by table; restored ones are copies and do not count.
+    standing: BTreeMap<&'v TableName, u16>,
+}
+
+impl<'v> Drops<'v> {
+    fn new(view: &'v SharedView) -> Drops<'v> {
+        let mut standing: BTreeMap<&TableName, u16> = BTreeMap::new();
+        let is_restored = |table: &DayTable| view.restored.iter().any(|restored| restored.table == *table);
+        let counts =
+            |table: &&DayTable| table.start() <= view.clock.now && !view.empty.contains(*table) && !is_restored(table);
+        for table in view.tables.iter().filter(counts) {
+            let of_table = standing.entry(table.table()).or_default();
+            *of_table = of_table.saturating_add(1);
+        }
+        let left = view.limits.drops_per_run_max.get().saturating_sub(view.dropped);
+        Drops { view, left, standing }
+    }
+
+    /// Takes one drop: of a day, or of a copy.
+    fn take(&mut self, day: Option<&DayTable>) -> Result<(), Reason> {
+        let limits = &self.view.limits;
+        let day = day.filter(|day| !self.view.empty.contains(*day));
+        let standing = day.and_then(|day| self.standing.get_mut(day.table()));
+        if standing.as_ref().is_some_and(|standing| **standing <= limits.min_tables) {
+            return Err(Reason::Floor(limits.min_tables));
+        }
+        if self.left == 0 {
+            return Err(Reason::OverLimit(limits.drops_per_run_max));
+        }
+        self.left -= 1;
+        if let Some(standing) = standing {
+            *standing -= 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daytable_model::key::Period;
+    use daytable_store::catalogue::Seal;
+    use proptest::prelude::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn at(day: u32) -> Ticks {
+        Ticks::from_date(2026, 11, day).expect("a date")
+    }
+
+    fn table(day: u32) -> DayTable {
+        DayTable::parse(&format!("Log202611{day:02}")).expect("a day-table")
+    }
+
+    fn host(seen: Ticks, oldest: Option<Ticks>) -> Host {
+        let holds = oldest.map(|oldest| (TableName::new("Log").expect("a name"), oldest));
+        Host { id: "web-17".into(), seen, holds: holds.into_iter().collect() }
+    }
+
+    /// Days from the 10th to the 21st, kept for five days; today is the 21st, so those up to the 15th have expired.
+    fn view() -> SharedView {
+        let rule = TableRule {
+            name: TableName::new("Log").expect("a name"),
+            window: Window { keep: 5 * DAY, period: Period::Day },
+            archive: Archive::At("file:///a".into()),
+            keep_archives: None,
+            shortened: None,
+            archive_before: None,
+            archives_until: None,
+        };
+        SharedView {
+            tables: (10..=22).map(table).collect(),
+            restored: vec![],
+            empty: BTreeSet::new(),
+            archives: vec![],
+            hosts: vec![host(at(21), Some(at(21)))],
+            rules: vec![rule],
+            limits: Limits::default(),
+            clock: Clock {
+                now: at(21).plus(Duration::from_secs(3600)),
+                newest_record: Some(at(21)),
+                ..Clock::default()
+            },
+            dropped: 0,
+        }
+    }
+
+    fn archived(table: DayTable) -> Archived {
+        let seal = Seal { bytes: 300, sha256: "ab".into(), rows: 7, times: None, at: at(20) };
+        let (url, manifest) = ("file:///a".to_owned(), "".into());
+        Archived { table, generation: 1, url, seal, verified: at(20), is_superseded: false, manifest }
+    }
+
+    fn steps(view: &SharedView) -> Vec<String> {
+        plan(view).steps.iter().map(|planned| format!("{} {}", planned.step.name(), planned.step.table())).collect()
+    }
+
+    fn stays(view: &SharedView) -> Vec<(String, &'static str)> {
+        plan(view).held_back.iter().map(|held| (held.table.to_string(), held.reason.name())).collect()
+    }
+
+    #[test]
+    fn what_has_expired_is_archived_and_what_is_archived_goes() {
+        let mut view = view();
+        view.archives.push(archived(table(11)));
+        assert_eq!(
+            steps(&view),
+            [
+                "archive Log20261110",
+                "drop Log20261111",
+                "archive Log20261112",
+                "archive Log20261113",
+                "archive Log20261114",
+                "archive Log20261115"
+            ]
+        );
+        assert_eq!(stays(&view), []);
+        view.empty.insert(table(10));
+        assert_eq!(steps(&view)[0], "drop Log20261110");
+        view.rules[0].archive = Archive::None;
+        assert!(steps(&view).iter().all(|step| step.starts_with("drop ")));
+    }
+
+    #[test]
+    fn an_outbox_that_may_hold_something_keeps_a_day() {
+        let told = |seen, oldest| SharedView { hosts: vec![host(seen, oldest)], ..view() };
+        // It holds something of the 12th: of all from there on nobody knows.
+        let held = told(at(21), Some(at(12)));
+        assert_eq!(steps(&held), ["archive Log20261110", "archive Log20261111"]);
+        assert!(stays(&held).iter().all(|(_, reason)| *reason == "host_holds"));
+        // What it holds of other tables is their business.
+        let mut other = told(at(21), None);
+        other.hosts[0].holds.insert(TableName::new("Month").expect("a name"), at(1));
+        assert_eq!(steps(&other).len(), 6);
+        // It was last heard of when the 12th had not expired yet.
+        let silent = told(at(18), None);
+        assert_eq!(steps(&silent), ["archive Log20261110", "archive Log20261111", "archive Log20261112"]);
+        assert_eq!(stays(&silent)[0], ("Log20261113".into(), "host_silent"));
+        // It is not waited for for ever.
+        let mut gone = told(at(1), Some(at(1)));
+        gone.hosts[0].seen = at(21).minus(SILENT_MAX);
+        assert_eq!(steps(&gone).len(), 6);
+        // Who told of the future told nothing.
+        assert_eq!(stays(&told(at(23), None))[0].1, "host_silent");
+        assert_eq!(steps(&told(at(23), None)), [""; 0]);
+    }
+
+    #[test]
+    fn a_request_may_land_for_a_while() {
+        let mut view = view();
+        view.clock.now = at(21).plus(LANDS_WITHIN / 2);
+        assert_eq!(stays(&view), [("Log20261115".into(), "landing")]);
+    }
+
+    #[test]
+    fn a_restored_day_goes_when_its_time_is_over_and_not_before() {
+        let mut view = view();
+        let restored = |expires| RestoredTable { table: table(10), origin: table(10), expires, sha256: "ab".into() };
+        view.restored = vec![restored(at(22))];
+        assert_eq!(steps(&view)[0], "archive Log20261111");
+        view.restored = vec![restored(at(21))];
+        assert_eq!(steps(&view)[0], "drop Log20261110");
+    }
+
+    #[test]
+    fn names_that_are_not_configured_stay_and_are_said() {
+        let mut view = view();
+        view.tables = ["Log202611", "Other20261101"].map(|name| DayTable::parse(name).expect("a table")).to_vec();
+        assert_eq!(stays(&view), [("Other20261101".into(), "not_configured"), ("Log202611".into(), "other_period")]);
+        assert_eq!(steps(&view), [""; 0]);
+    }
+
+    #[test]
+    fn an_archive_that_outlived_its_time_goes_with_nothing_of_its_day_standing() {
+        let mut view = view();
+        view.tables = vec![table(20), table(21)];
+        view.archives = vec![archived(table(2)), archived(table(12))];
+        assert_eq!(steps(&view), [""; 0]);
+        view.rules[0].keep_archives = Some(10 * DAY);
+        assert_eq!(steps(&view), ["remove_archive Log20261102"]);
+        let restored = RestoredTable {
+            table: DayTable::parse("Back20261102").expect("a table"),
+            origin: table(2),
+            expires: at(30),
+            sha256: "ab".into(),
+        };
+        let stands = SharedView { restored: vec![restored], ..view.clone() };
+        assert_eq!(steps(&stands), [""; 0]);
+        view.rules[0].archives_until = Some(at(22));
+        assert_eq!(steps(&view), [""; 0]);
+        view.rules[0].archives_until = None;
+        view.clock.newest_record = None;
+        assert_eq!(steps(&view), [""; 0]);
+    }
+
+    #[test]
+    fn a_clock_that_no_record_confirms_drops_nothing() {
+        let mut view = view();
+        view.clock = Clock { now: at(21).plus(3652 * DAY), newest_record: Some(at(21)), newest_watched: 999 * DAY };
+        assert_eq!(steps(&view), [""; 0]);
+        view.clock.newest_record = None;
+        assert_eq!(steps(&view), [""; 0]);
+    }
+
+    proptest! {
+        /// Whatever is told by whom, no day is archived or dropped that has not expired, or that a daytable which is not
+        /// forgotten holds something for, or of which it has not been heard since.
+        #[test]
+        fn nothing_goes_that_something_may_come_for(
+            hosts in proptest::collection::vec((1u32..25, proptest::option::of(8u32..25)), 0..4),
+            now in 10u32..25,
+        ) {
+            let mut view = view();
+            view.clock.now = at(now);
+            view.hosts = hosts
+                .iter()
+                .map(|(seen, oldest)| host(at(*seen), oldest.map(at)))
+                .collect();
+            for planned in plan(&view).steps {
+                let day = planned.step.table();
+                let expires = day.end().plus(5 * DAY);
+                prop_assert!(expires.plus(LANDS_WITHIN) <= view.clock.now);
+                for host in &view.hosts {
+                    prop_assert!(host.seen >= expires && host.holds.values().all(|oldest| *oldest > day.start()));
+                }
+            }
+        }
+    }
+}

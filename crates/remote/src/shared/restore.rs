@@ -1,0 +1,112 @@
+//! An archived day is brought back as a table of the remote store.
+//!
+//! That it is one is noted before the table is there, so the owner never takes it for a day that has expired, whatever
+//! is killed. It is written by its keys, so twice is the same as once, and compared with the archive before it is said to stand.
+
+use super::archive::Staging;
+use super::hands::{SharedHands, manifest};
+use super::notes::RestoredTable;
+use daytable_archive::{Archive, Patience};
+use daytable_lifecycle::hands::{OnWork, Restored, StepError, Wanted, address, described};
+use daytable_model::key::DayTable;
+use daytable_model::time;
+use daytable_query::tables::gather::Gather;
+use daytable_query::tables::{Entity, TableError, TableStore};
+use daytable_store::sealed::{EXTENSION, SealedFile};
+use daytable_store::{Range, StoreError};
+use std::time::{Duration, Instant};
+
+/// How long a name is waited for that the service has not let go of.
+const NAME_PATIENCE: Duration = Duration::from_secs(240);
+/// How often it is asked for.
+const NAME_EVERY: Duration = Duration::from_secs(5);
+
+impl SharedHands {
+    /// Brings a day back, complete and once: asked for twice it is there once, until the later of the two times.
+    ///
+    /// # Errors
+    ///
+    /// [`StepError::NoArchive`] where there is none; where it fails half-way, the table goes when its time is over.
+    pub fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError> {
+        self.owner()?;
+        let _one = self.here.alone()?;
+        let origin = &wanted.origin;
+        let name = wanted.name.as_ref().unwrap_or(origin.table());
+        let table = DayTable::at(name, origin.period(), origin.start());
+        let archived = match self.here.known_archive(origin)? {
+            Some(archived) => archived,
+            None => self.here.found_archive(wanted, on)?,
+        };
+        let sha256 = archived.seal.sha256.clone();
+        let stands = self.tables.tables()?.contains(&table);
+        let known = self.notes().restored()?.into_iter().find(|restored| restored.table == table);
+        let mut expires = time::now().plus(wanted.keep);
+        match &known {
+            None if stands => return Err(StoreError::Refused(format!("{table} stands")).into()),
+            Some(known) if stands && known.sha256 != sha256 => {
+                let what = format!("{table} stands, restored from another archive: drop it first");
+                return Err(StoreError::Refused(what).into());
+            }
+            Some(known) => expires = expires.max(known.expires),
+            None => {}
+        }
+        self.notes().put_restored(&RestoredTable { table: table.clone(), origin: origin.clone(), expires, sha256 })?;
+        daytable_platform::failpoint!("shared-restore-noted");
+        let rows = archived.seal.rows;
+        let manifest = manifest(&archived)?;
+        let stood = stands && self.content_alone(&table, on)?.is_that_of(&manifest);
+        if !stood {
+            let staging = Staging::new(&self.data_dir)?;
+            let path = staging.path(&format!("{origin}{EXTENSION}"));
+            let archive = Archive::open(&address(&archived.url)?, &self.here.access(), &Patience::LIFECYCLE)?;
+            let mut teller = self.here.teller(&table, on);
+            archive.fetch(&described(&archived)?, &path, &mut |progress| teller.archive(progress))?;
+            drop(teller);
+            self.create(&table)?;
+            self.write(&table, &SealedFile::open_local(&path)?, on)?;
+            daytable_platform::failpoint!("shared-restore-written");
+            let content = self.content_alone(&table, on)?;
+            if !content.is_that_of(&manifest) {
+                let what = format!("{table} has {} rows that are not the {rows} of its archive", content.rows);
+                return Err(StoreError::Refused(what).into());
+            }
+        }
+        tracing::info!(%table, %origin, rows, %expires, "restored");
+        Ok(Restored { table: table.to_string(), rows, expires: expires.to_string(), stood })
+    }
+
+    /// Creates the table; waits for its name where the service clears an earlier one away.
+    fn create(&self, table: &DayTable) -> Result<(), StepError> {
+        let until = Instant::now() + NAME_PATIENCE;
+        loop {
+            match self.tables.create_table(table) {
+                Err(TableError::BeingDropped(_)) if Instant::now() < until => {
+                    if self.here.is_stopped() {
+                        return Err(StepError::Stopped);
+                    }
+                    std::thread::sleep(NAME_EVERY);
+                }
+                created => return Ok(created.map(drop)?),
+            }
+        }
+    }
+
+    fn write(&self, table: &DayTable, file: &SealedFile, on: &mut OnWork<'_>) -> Result<(), StepError> {
+        let (mut gather, mut done) = (Gather::new(table.clone()), 0);
+        let mut teller = self.here.teller(table, on);
+        for partition in file.partitions() {
+            let partitions = Some(vec![partition.to_string()]);
+            let range = Range { partitions, ..Range::all() };
+            for row in file.scan(&range) {
+                if let Some(batch) = gather.push(Entity::of(&row?)) {
+                    done += batch.len() as u64;
+                    self.tables.write(batch)?;
+                    if teller.tell("write", done, file.rows()).is_break() {
+                        return Err(StepError::Stopped);
+                    }
+                }
+            }
+        }
+        Ok(gather.finish().try_for_each(|batch| self.tables.write(batch))?)
+    }
+}

@@ -1,0 +1,186 @@
+//! The thread of a daytable with a remote store: it tells the others what its outbox holds, and where it is the owner, plans
+//! and takes steps when the schedule says so.
+
+use super::hands::SharedHands;
+use super::notes::{Host, Notes};
+use super::plan::{SharedView, plan};
+use crate::tables::AzureTables;
+use daytable_lifecycle::clock::Clock;
+use daytable_lifecycle::hands::StepError;
+use daytable_lifecycle::plan::{Limits, Plan, Planned, Step, TableRule};
+use daytable_lifecycle::remember::recall;
+use daytable_lifecycle::run::Run;
+use daytable_lifecycle::schedule::Schedule;
+use daytable_model::key::TableName;
+use daytable_model::time::{self, Ticks};
+use daytable_query::tables::{TableError, TableStore};
+use daytable_store::catalogue::Role;
+use daytable_store::{LifecycleState, Reader, StoreError};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// How often it tells of itself, and how long it sleeps at most.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+/// How soon it tries again to tell what it could not.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// How soon a run is made again of which steps failed.
+const RETRY: Duration = Duration::from_secs(600);
+
+/// What the thread goes by.
+pub struct Shared {
+    /// What takes the steps.
+    pub hands: Arc<SharedHands>,
+    /// The folder of the outbox.
+    pub data_dir: PathBuf,
+    /// What it is called among the others.
+    pub id: String,
+    /// Whether it is the one that archives and drops.
+    pub is_owner: bool,
+    /// The configured tables.
+    pub rules: Vec<TableRule>,
+    /// When to run.
+    pub schedule: Schedule,
+    /// What bounds a run.
+    pub limits: Limits,
+    /// Told of every run.
+    pub on_run: Box<dyn Fn(&Run) + Send>,
+}
+
+impl Shared {
+    /// Tells and runs until `stop` hangs up.
+    pub fn work(self, stop: Receiver<()>) {
+        let (mut told, mut again, mut reasons): (Option<Instant>, Option<Instant>, HashMap<String, &'static str>) =
+            (None, None, HashMap::new());
+        // A run that was missed is made at once.
+        let mut after = Ticks::MIN;
+        loop {
+            let now = time::now();
+            let is_told = told.is_some_and(|told| told.elapsed() < TELL_EVERY) || self.tell(now);
+            if is_told && told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+                told = Some(Instant::now());
+            }
+            let is_due = self.schedule.next_after(after).is_some_and(|next| next <= now);
+            let is_again = again.is_some_and(|again| again <= Instant::now());
+            if self.is_owner && is_told && (is_due || is_again || now < after) {
+                after = now;
+                let run = self.run(&stop, &mut reasons);
+                again = (!run.failed.is_empty()).then(|| Instant::now() + RETRY);
+                (self.on_run)(&run);
+            }
+            let next = self.schedule.next_after(time::now()).map(|next| next.since(time::now()));
+            let most = if is_told { TELL_EVERY } else { TELL_AGAIN };
+            let wait = next.filter(|_| self.is_owner && is_told).map_or(most, |next| next.min(most));
+            match stop.recv_timeout(wait.max(Duration::from_millis(100))) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Tells what the outbox holds. Says whether it was heard.
+    fn tell(&self, now: Ticks) -> bool {
+        let told = holds(&self.data_dir).map_err(StepError::from).and_then(|holds| {
+            let host = Host { id: self.id.clone(), seen: now, holds };
+            Ok(self.hands.notes().put_host(&host)?)
+        });
+        match told {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(%error, "failed to tell the owner of the remote store what the outbox holds");
+                false
+            }
+        }
+    }
+
+    fn run(&self, stop: &Receiver<()>, reasons: &mut HashMap<String, &'static str>) -> Run {
+        let mut run = Run { at: time::now(), ..Run::default() };
+        let mut taken: HashSet<Step> = HashSet::new();
+        loop {
+            let Plan { steps, held_back } = match self.hands.view(&self.rules, self.limits) {
+                Ok(mut view) => {
+                    view.dropped = u16::try_from(run.dropped).unwrap_or(u16::MAX);
+                    plan(&view)
+                }
+                Err(StepError::Stopped | StepError::Store(StoreError::Closed)) => return run,
+                Err(error) => {
+                    tracing::error!(%error, "failed to plan the lifecycle of the remote store");
+                    run.failed.push("plan");
+                    return run;
+                }
+            };
+            for held in &held_back {
+                if reasons.insert(held.table.to_string(), held.reason.name()) != Some(held.reason.name()) {
+                    tracing::info!(table = %held.table, "stays: {}", held.reason);
+                }
+            }
+            let Some(Planned { step, why }) = steps.into_iter().find(|planned| !taken.contains(&planned.step)) else {
+                return run;
+            };
+            if stop.try_recv() == Err(TryRecvError::Disconnected) {
+                return run;
+            }
+            taken.insert(step.clone());
+            let (table, name) = (step.table().clone(), step.name());
+            match self.hands.take(&step, &mut |_| {}) {
+                Ok(()) => match step {
+                    Step::Archive(..) => run.archived += 1,
+                    Step::Drop(_) => {
+                        tracing::info!(%table, "dropped from the remote store: {why}");
+                        run.dropped += 1;
+                    }
+                    _ => {}
+                },
+                Err(StepError::Stopped | StepError::Store(StoreError::Closed)) => return run,
+                Err(error) => {
+                    tracing::error!(%table, step = name, %error, again_in = ?RETRY, "failed to take a step");
+                    run.failed.push(name);
+                }
+            }
+        }
+    }
+}
+
+/// What the owner's plan is made from now: `state` is that of its data folder.
+///
+/// # Errors
+///
+/// Where the remote store cannot be read.
+pub fn view(
+    tables: &AzureTables,
+    state: LifecycleState,
+    rules: &[TableRule],
+    limits: Limits,
+) -> Result<SharedView, TableError> {
+    let mut rules = rules.to_vec();
+    for rule in &mut rules {
+        recall(rule, &state.rules, limits.grace);
+    }
+    // What daytables tell is read first: whoever admits something after that tells of a time that is too early.
+    let notes = Notes(tables);
+    let (hosts, restored) = (notes.hosts()?, notes.restored()?);
+    Ok(SharedView {
+        tables: tables.tables()?,
+        restored,
+        empty: BTreeSet::new(),
+        archives: state.archives,
+        hosts,
+        rules,
+        limits,
+        clock: Clock { now: time::now(), newest_record: state.newest, newest_watched: Duration::ZERO },
+        dropped: 0,
+    })
+}
+
+/// When the oldest period begins that the outbox at `data_dir` holds something for, of each table that it does.
+fn holds(data_dir: &Path) -> Result<BTreeMap<TableName, Ticks>, StoreError> {
+    let mut holds = BTreeMap::new();
+    // An empty file goes when its period is over.
+    for file in Reader::open(data_dir)?.catalogue().files()?.iter().filter(|file| file.role == Role::Outbox) {
+        let oldest = holds.entry(file.day.table().clone()).or_insert(file.day.start());
+        *oldest = file.day.start().min(*oldest);
+    }
+    Ok(holds)
+}

@@ -1,0 +1,456 @@
+//! The table store of Azure Table storage, of Cosmos DB's Table API, and of Azurite.
+//!
+//! Reads that fail for a while are asked again until the store's patience ends; then the error is the answer, never a
+//! shorter one. What the service can decide exactly is left to it: keys, times and, of whole records, the level.
+//!
+//! * **A partition, newest first** is what the service gives by itself: a page, and its continuation. Cosmos DB gives no
+//!   order, so there it is read by windows of time, as is any range oldest first.
+//! * **Partitions** are not listed by the service. The next one behind a name is found by asking for one entity behind it.
+//! * **Items** have no level, so where one is asked for, those of the records that come are read by their keys.
+//! * **A batch** whose bytes are too many for one transaction, being written as JSON, goes as several, items before their
+//!   master: who reads it meanwhile sees no record in part.
+
+pub mod connect;
+pub mod wire;
+
+use daytable_azure as azure;
+use daytable_azure::{
+    Account, Backoff, Client, DateTime, Kind, Options, Pauses, Pushed, Query, Transaction, Value, literal,
+};
+use daytable_model::batch::{Batch, RowRef};
+use daytable_model::key::{DayTable, RowKey, partition_key};
+use daytable_model::time::{self, Ticks};
+use daytable_query::tables::windows::{self, Keys, WINDOW_ROWS_MAX};
+use daytable_query::tables::{
+    Columns, Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, ServiceToken, TableError, TableStore, Wanted,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// A service as a store of tables. May be used by several threads at a time.
+pub struct AzureTables {
+    client: Client,
+    /// None only while it is dropped.
+    runtime: Option<Runtime>,
+    patience: Duration,
+}
+
+impl Drop for AzureTables {
+    fn drop(&mut self) {
+        // Does not wait, so that it may be let go of anywhere.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// How long a query's user waits for a service that does not answer,
+pub const QUERY_PATIENCE: Duration = Duration::from_secs(20);
+/// and how long the lifecycle and a copy do.
+pub const WORK_PATIENCE: Duration = Duration::from_secs(300);
+
+/// Bytes of a partition's name that say which bucket it is: `~3f`.
+const BUCKET_BYTES: usize = 3;
+
+/// Pauses between tries: short ones, as somebody waits.
+const PAUSES: Pauses = Pauses {
+    first: Duration::from_millis(100),
+    longest: Duration::from_secs(5),
+    named_longest: Duration::from_secs(30),
+};
+
+impl AzureTables {
+    /// The tables of an account. Asks nobody yet.
+    ///
+    /// # Errors
+    ///
+    /// Where the system gives no sockets or threads.
+    pub fn new(account: Account, patience: Duration) -> Result<AzureTables, TableError> {
+        let clock = || DateTime::from_ticks(time::now().get());
+        AzureTables::over(
+            Client::new(account, Options::new(clock)).map_err(|error| TableError::Setup(error.into()))?,
+            patience,
+        )
+    }
+
+    /// The tables that `client` reaches, which nobody else may use: its connections live as long as this.
+    ///
+    /// # Errors
+    ///
+    /// Where the system gives no sockets or threads.
+    pub fn over(client: Client, patience: Duration) -> Result<AzureTables, TableError> {
+        // A thread of its own: connections that are kept are looked after also while nobody asks.
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("tables").enable_all().build();
+        Ok(AzureTables { client, runtime: Some(runtime.map_err(TableError::Runtime)?), patience })
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Asks until there is an answer, or no more patience.
+    pub(crate) fn ask<T>(&self, request: impl AsyncFn(&Client) -> Result<T, azure::Error>) -> Result<T, azure::Error> {
+        let until = Instant::now() + self.patience;
+        let mut backoff = Backoff::new(PAUSES, std::process::id().into());
+        self.runtime().block_on(async {
+            loop {
+                let error = match request(&self.client).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => error,
+                };
+                let (Kind::Retry { after } | Kind::Throttled { after, .. }) = error.kind() else { return Err(error) };
+                let pause = backoff.failed(after);
+                if Instant::now() + pause >= until {
+                    return Err(error);
+                }
+                tracing::debug!(%error, ?pause, "is asked again");
+                tokio::time::sleep(pause).await;
+            }
+        })
+    }
+
+    /// Drops a table by one request, whatever becomes of it: what was looked at before is not true for long.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableStore::drop_table`], which asks again.
+    pub fn drop_once(&self, table: &DayTable) -> Result<bool, TableError> {
+        let (name, runtime) = (table.to_string(), self.runtime());
+        dropped(table, runtime.block_on(self.client.drop_table(&name)))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it is there until the store is dropped")
+    }
+
+    fn query(
+        &self,
+        table: &DayTable,
+        query: &Query,
+        next: Option<&azure::Continuation>,
+    ) -> Result<azure::Page, TableError> {
+        let name = table.to_string();
+        self.ask(async |client| client.query(&name, query, next).await).map_err(|error| error_of(table, error))
+    }
+
+    /// The rows of a page.
+    fn rows(
+        &self,
+        table: &DayTable,
+        partition: &Arc<str>,
+        entities: Vec<azure::Entity>,
+    ) -> Result<Vec<Entity>, TableError> {
+        let mut partition = partition.clone();
+        let mut row = |entity| {
+            let row =
+                wire::row_of(entity, &partition).map_err(|what| TableError::Foreign { table: table.clone(), what })?;
+            partition = row.partition.clone();
+            Ok(row)
+        };
+        entities.into_iter().map(&mut row).collect()
+    }
+
+    /// What of a partition lies between two times, both included, and has one of these keys.
+    fn range(wanted: &Wanted, from: Ticks, to: Ticks, keys: Keys) -> Query {
+        let mut query = Query::partition(&wanted.partition);
+        if to < Ticks::MAX {
+            query = query.rows_from(&format!("{:019}", to.inverted()));
+        }
+        if from > Ticks::MIN {
+            query = query.rows_below(&format!("{:019}", from.inverted() + 1));
+        }
+        if let Some(first) = keys.from {
+            query = query.rows_from(&first.to_string());
+        }
+        if let Some(below) = keys.below {
+            query = query.rows_below(&below.to_string());
+        }
+        if let Some(level) = wanted.level {
+            query = query.filter(&format!("Severity ge {}", level.severity()));
+        }
+        match wanted.columns {
+            Columns::All => query,
+            Columns::Keys => query.select(&["PartitionKey", "RowKey", "Level"]),
+        }
+    }
+
+    /// Every row of a range, in the service's order; stops when they are more than a window holds.
+    fn window(
+        &self,
+        table: &DayTable,
+        wanted: &Wanted,
+        (from, to): (Ticks, Ticks),
+        keys: Keys,
+    ) -> Result<Vec<Entity>, TableError> {
+        let (query, mut rows, mut next) = (AzureTables::range(wanted, from, to, keys), Vec::new(), None);
+        loop {
+            let page = self.query(table, &query, next.as_ref())?;
+            rows.extend(self.rows(table, &wanted.partition, page.entities)?);
+            next = page.next;
+            if next.is_none() || rows.len() > WINDOW_ROWS_MAX {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Puts the items of records behind them that were left out because they have no level.
+    fn with_items(&self, table: &DayTable, wanted: &Wanted, rows: Vec<Entity>) -> Result<Vec<Entity>, TableError> {
+        if wanted.level.is_none() || wanted.columns == Columns::Keys {
+            return Ok(rows);
+        }
+        let mut all = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (key, has_items) = (row.key, row.items() > 0);
+            all.push(row);
+            if has_items {
+                // What begins with the key and `_` lies before the key and the character behind that.
+                let query =
+                    Query::partition(&wanted.partition).rows_from(&format!("{key}_")).rows_below(&format!("{key}`"));
+                let mut items = self.all(table, wanted, &query)?;
+                items.sort_by_key(|item| item.key);
+                if wanted.order == Order::OldestFirst {
+                    items.reverse();
+                }
+                let at = if wanted.order == Order::OldestFirst { all.len() - 1 } else { all.len() };
+                all.splice(at..at, items);
+            }
+        }
+        Ok(all)
+    }
+
+    fn all(&self, table: &DayTable, wanted: &Wanted, query: &Query) -> Result<Vec<Entity>, TableError> {
+        let (mut rows, mut next) = (Vec::new(), None);
+        loop {
+            let page = self.query(table, query, next.as_ref())?;
+            rows.extend(self.rows(table, &wanted.partition, page.entities)?);
+            next = page.next;
+            if next.is_none() {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// The partitions of an instance: `whole`, whether it has rows or not, and its buckets.
+    ///
+    /// # Errors
+    ///
+    /// As for [`TableStore::partitions`].
+    pub fn buckets_of(&self, table: &DayTable, whole: &str) -> Result<Vec<Arc<str>>, TableError> {
+        let mut found: Vec<Arc<str>> = vec![whole.into()];
+        // Nothing but a bucket begins with a key and `~`. Whether the key itself has rows is seen when they are read.
+        let (mut above, below) = (format!("{whole}~"), format!("{whole}~g"));
+        while let Some(partition) = self.next_partition(table, &above, Some(&below))? {
+            above = partition.to_string();
+            if partition.len() == whole.len() + BUCKET_BYTES {
+                found.push(partition);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first partition behind `above`, and before `below` where that is given.
+    fn next_partition(
+        &self,
+        table: &DayTable,
+        above: &str,
+        below: Option<&str>,
+    ) -> Result<Option<Arc<str>>, TableError> {
+        let is_sorted = self.client.account().flavour().is_sorted();
+        let (mut found, mut below): (Option<Arc<str>>, _) = (None, below.map(str::to_owned));
+        loop {
+            let mut query = Query::default().filter(&format!("PartitionKey gt {}", literal(&Value::from(above))));
+            if let Some(below) = &below {
+                query = query.partitions_below(below);
+            }
+            let query = query.select(&["PartitionKey", "RowKey"]).top(1);
+            let (mut next, mut any) = (None, None);
+            while any.is_none() {
+                let page = self.query(table, &query, next.as_ref())?;
+                any = page.entities.into_iter().next();
+                next = page.next;
+                if next.is_none() {
+                    break;
+                }
+            }
+            let Some(entity) = any else { return Ok(found) };
+            found = Some(entity.partition_key.as_str().into());
+            if is_sorted {
+                return Ok(found);
+            }
+            // Any one behind it was given; there may be others before that.
+            below = Some(entity.partition_key);
+        }
+    }
+
+    fn send(&self, batch: &Batch, rows: &[RowRef<'_>]) -> Result<(), TableError> {
+        let name = batch.table.to_string();
+        let new = || Transaction::new(self.client.account(), &name, &batch.partition);
+        let transact = |transaction: Transaction| {
+            let sealed = transaction.seal();
+            let sent = self.ask(async |client| client.transact(&sealed).await);
+            sent.map_err(|error| error_of(&batch.table, error))
+        };
+        let mut transaction = new();
+        let push = |transaction: &mut Transaction, row: &RowRef<'_>| {
+            transaction.push(&row.key.to_string(), wire::properties(batch, row))
+        };
+        if rows.iter().all(|row| push(&mut transaction, row) == Pushed::Added) {
+            return transact(transaction);
+        }
+        let mut transaction = new();
+        for row in rows.iter().rev() {
+            let mut pushed = push(&mut transaction, row);
+            if pushed == Pushed::Full {
+                transact(std::mem::replace(&mut transaction, new()))?;
+                pushed = push(&mut transaction, row);
+            }
+            if pushed != Pushed::Added {
+                return Err(TableError::TooLarge { table: batch.table.clone(), key: row.key });
+            }
+        }
+        transact(transaction)
+    }
+}
+
+/// What is not there, or is being cleared away, was dropped.
+fn dropped(table: &DayTable, answer: Result<(), azure::Error>) -> Result<bool, TableError> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.kind(), Kind::TableNotFound | Kind::TableBeingDeleted) => Ok(false),
+        Err(error) => Err(error_of(table, error)),
+    }
+}
+
+fn error_of(table: &DayTable, error: azure::Error) -> TableError {
+    match error.kind() {
+        Kind::TableNotFound => TableError::NotThere(table.clone()),
+        Kind::TableBeingDeleted => TableError::BeingDropped(table.clone()),
+        _ => service_error(error),
+    }
+}
+
+/// An error of the client, by what the caller can do.
+pub fn service_error(error: azure::Error) -> TableError {
+    match error.kind() {
+        Kind::Denied => TableError::Denied(error.into()),
+        _ => TableError::Service(error.into()),
+    }
+}
+
+fn token_of(next: azure::Continuation) -> ServiceToken {
+    let (partition_key, row_key) = next.into_parts();
+    ServiceToken { partition_key, row_key }
+}
+
+fn continuation_of(token: &ServiceToken) -> azure::Continuation {
+    azure::Continuation::new(token.partition_key.clone(), token.row_key.clone())
+}
+
+impl TableStore for AzureTables {
+    fn create_table(&self, table: &DayTable) -> Result<bool, TableError> {
+        let name = table.to_string();
+        match self.ask(async |client| client.create_table(&name).await) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == Kind::TableAlreadyExists => Ok(false),
+            Err(error) => Err(error_of(table, error)),
+        }
+    }
+
+    fn drop_table(&self, table: &DayTable) -> Result<bool, TableError> {
+        let name = table.to_string();
+        dropped(table, self.ask(async |client| client.drop_table(&name).await))
+    }
+
+    fn tables(&self) -> Result<Vec<DayTable>, TableError> {
+        let names = self.ask(async |client| client.list_tables("").await).map_err(service_error)?;
+        Ok(names.iter().filter_map(|name| DayTable::parse(name).ok()).collect())
+    }
+
+    fn write(&self, batch: Batch) -> Result<(), TableError> {
+        let rows: Vec<RowRef<'_>> = batch.rows().collect();
+        if rows.is_empty() { Ok(()) } else { self.send(&batch, &rows) }
+    }
+
+    fn partitions(&self, table: &DayTable, instance: Option<&str>) -> Result<Vec<Arc<str>>, TableError> {
+        if let Some(instance) = instance {
+            return self.buckets_of(table, &partition_key(instance, None));
+        }
+        let (mut found, mut above): (Vec<Arc<str>>, _) = (Vec::new(), String::new());
+        while let Some(partition) = self.next_partition(table, &above, None)? {
+            above = partition.to_string();
+            found.push(partition);
+        }
+        Ok(found)
+    }
+
+    fn read_range(&self, table: &DayTable, wanted: &Wanted, at: Option<&Continuation>) -> Result<Page, TableError> {
+        let is_sorted = self.client.account().flavour().is_sorted();
+        if wanted.order == Order::OldestFirst || !is_sorted {
+            let window = match at {
+                Some(Continuation(Next::Window(_, window))) => Some(*window),
+                _ => None,
+            };
+            let mut page =
+                windows::page(wanted, window, |from, to, keys| self.window(table, wanted, (from, to), keys))?;
+            page.rows = self.with_items(table, wanted, page.rows)?;
+            return Ok(page);
+        }
+        let next = match at {
+            Some(Continuation(Next::Token(_, token))) => Some(continuation_of(token)),
+            _ => None,
+        };
+        let top = u16::try_from(wanted.rows.clamp(1, PAGE_ROWS_MAX)).unwrap_or(u16::MAX);
+        let query = AzureTables::range(wanted, wanted.from, wanted.to, Keys::default()).top(top);
+        let page = self.query(table, &query, next.as_ref())?;
+        let rows = self.rows(table, &wanted.partition, page.entities)?;
+        let rows = self.with_items(table, wanted, rows)?;
+        Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(None, token_of(token)))) })
+    }
+
+    fn read_table(&self, table: &DayTable, at: Option<&Continuation>) -> Result<Page, TableError> {
+        if self.client.account().flavour().is_sorted() {
+            let (start, next) = match at {
+                Some(Continuation(Next::After(partition, key))) => (Some(Box::new((partition.clone(), *key))), None),
+                Some(Continuation(Next::Token(start, token))) => (start.clone(), Some(continuation_of(token))),
+                _ => (None, None),
+            };
+            let mut query = Query::default();
+            if let Some((partition, key)) = start.as_deref() {
+                let (partition, key) = (literal(&Value::from(&**partition)), key.to_string());
+                let key = literal(&Value::from(key.as_str()));
+                query = query.filter(&format!(
+                    "PartitionKey gt {partition} or (PartitionKey eq {partition} and RowKey gt {key})"
+                ));
+            }
+            let page = self.query(table, &query, next.as_ref())?;
+            let rows = self.rows(table, &"".into(), page.entities)?;
+            return Ok(Page { rows, next: page.next.map(|token| Continuation(Next::Token(start, token_of(token)))) });
+        }
+        let (partition, window, after) = match at {
+            Some(Continuation(Next::Window(Some(partition), window))) => (Some(partition.clone()), Some(*window), None),
+            Some(Continuation(Next::After(partition, key))) if *key == partition_end() => {
+                (self.next_partition(table, partition, None)?, None, None)
+            }
+            Some(Continuation(Next::After(partition, key))) => (Some(partition.clone()), None, Some(*key)),
+            _ => (self.next_partition(table, "", None)?, None, None),
+        };
+        let Some(partition) = partition else { return Ok(Page::default()) };
+        let to = after.map_or(Ticks::MAX, |key| key.time());
+        let wanted = Wanted { to, ..Wanted::all_of(partition.clone()) };
+        let page = windows::page(&wanted, window, |from, to, keys| self.window(table, &wanted, (from, to), keys))?;
+        let next = match page.next {
+            Some(Continuation(Next::Window(_, window))) => Next::Window(Some(partition), window),
+            _ => Next::After(partition, partition_end()),
+        };
+        let rows = page.rows.into_iter().filter(|row| after.is_none_or(|after| row.key > after)).collect();
+        Ok(Page { rows, next: Some(Continuation(next)) })
+    }
+}
+
+/// A key behind all of a partition.
+fn partition_end() -> RowKey {
+    RowKey::range(Ticks::MIN, Ticks::MIN).1
+}

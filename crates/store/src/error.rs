@@ -1,0 +1,153 @@
+//! What can go wrong with a data folder, by what the caller can do about it.
+
+use super::catalogue::{Unread, unread_in};
+use daytable_model::path_text::PathText;
+use std::path::PathBuf;
+
+/// A failure of the store. The text reads well after "failed to …: ".
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process writes here: wait for it, or go through its socket.
+    #[error("{at} is in use by another daytable (process {1})", at = .0.escaped())]
+    Locked(PathBuf, String),
+    /// There is nothing here to read.
+    #[error("{} is no data folder of daytable: it has no catalog.db", .0.escaped())]
+    NoStore(PathBuf),
+    /// Written by a newer daytable: take that one, or a newer one.
+    #[error("{} has format {found}, this daytable knows {known} and older: use a newer daytable", .path.escaped())]
+    NewerFormat {
+        /// The catalogue.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest format that is known.
+        known: i64,
+    },
+    /// A file that is not ours stands where one of ours belongs.
+    #[error("{at} is not a file of daytable's: {1}", at = .0.escaped())]
+    Foreign(PathBuf, String),
+    /// The folder, or a file in it, is not what this process opened: somebody removed, renamed or replaced it meanwhile. What
+    /// would be written now is read by nobody.
+    #[error(
+        "{0} is not what this process opened: {1}. Nothing more is taken, and nothing was acknowledged since. Look who changes files in the data folder, put back what was taken away, and start daytable again"
+    )]
+    Displaced(PathBuf, &'static str),
+    /// The catalogue and a file do not belong together.
+    #[error(
+        "{} does not belong to this catalogue: {what}; nothing was changed. If one of them is from a backup, bring back the other as well, or run `daytable repair --data {}`", .path.escaped(), .data.escaped()
+    )]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// What does not agree.
+        what: String,
+        /// The data folder.
+        data: PathBuf,
+    },
+    /// A page whose bytes are not what was written.
+    #[error("page {page} of {} is damaged: {what}", .path.escaped())]
+    Damaged {
+        /// The day's file.
+        path: PathBuf,
+        /// The page's number, or its pack's and where it begins in it.
+        page: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A sealed file whose bytes are not what was written.
+    #[error("{} is damaged: {place}: {what}", .path.escaped())]
+    SealedDamaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        place: String,
+        /// What is wrong there.
+        what: String,
+    },
+    /// What sources moved in a commit is not what was written. Without it they are where they were before.
+    #[error(
+        "{}: what sources moved in {which} is damaged: {what}. A daemon that runs writes it anew by itself; where none does, run `daytable repair --data {}`, which leaves it out and keeps all else", .path.escaped(), .data.escaped()
+    )]
+    MovesDamaged {
+        /// The catalogue.
+        path: PathBuf,
+        /// The commit.
+        which: String,
+        /// What is wrong with it.
+        what: String,
+        /// The data folder.
+        data: PathBuf,
+    },
+    /// The table is not there, or was dropped while it was read.
+    #[error("there is no table {0}")]
+    TableGone(String),
+    /// The disk is full.
+    #[error("the disk that holds {} is full", .0.escaped())]
+    Full(PathBuf),
+    /// SQLite says no.
+    #[error("{}: {source}", .path.escaped())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        source: rusqlite::Error,
+    },
+    /// The system says no.
+    #[error("{}: {source}", .path.escaped())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The store is closing.
+    #[error("the store is closing")]
+    Closed,
+    /// A step of the lifecycle that cannot be done, with the reason.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl StoreError {
+    /// Whether bytes of a file are not what was written. Trying again finds the same.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::MovesDamaged { .. } => true,
+            StoreError::Sqlite { source: rusqlite::Error::FromSqlConversionFailure(..), .. } => true,
+            StoreError::Sqlite { source, .. } => {
+                source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
+            }
+            _ => false,
+        }
+    }
+
+    /// The same error, where it says that the folder is not what was opened: whoever goes on only makes it worse.
+    pub(crate) fn displaced(&self) -> Option<StoreError> {
+        match self {
+            StoreError::Displaced(path, what) => Some(StoreError::Displaced(path.clone(), what)),
+            _ => None,
+        }
+    }
+
+    /// Wraps an error of the file system, with the path.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> StoreError {
+        let path = path.into();
+        move |source| StoreError::Io { path, source }
+    }
+
+    pub(crate) fn sqlite(path: impl Into<PathBuf>) -> impl FnOnce(rusqlite::Error) -> StoreError {
+        let path = path.into();
+        move |source| match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full(path),
+            Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path, "it is no SQLite database".into()),
+            _ => match unread_in(source) {
+                Ok(Unread::Damaged { which, what }) => {
+                    let data = path.parent().unwrap_or(&path).into();
+                    StoreError::MovesDamaged { path, which, what, data }
+                }
+                Ok(newer) => StoreError::Refused(format!("{}: {newer}", path.escaped())),
+                Err(source) => StoreError::Sqlite { path, source },
+            },
+        }
+    }
+}

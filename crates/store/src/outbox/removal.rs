@@ -1,0 +1,222 @@
+//! What was sent goes from its file: pages by their id, commit and checksum, packed ones out of their pack.
+
+use super::super::StoreError;
+use super::super::books::Taken;
+use super::super::day::{DayFile, HEADER_COLUMNS, read_header};
+use super::super::intake::{Done, Intake, Submission};
+use super::super::pack::{self, Packer, PageRow, Place};
+use daytable_model::batch::Batch;
+use daytable_model::key::DayTable;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::{BTreeMap, HashSet};
+
+/// A page, as whoever sent it knew it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sent {
+    /// A page that is a row of its own.
+    Page {
+        /// Its number in the file.
+        id: i64,
+        /// Its commit.
+        seq: i64,
+        /// Of header and body.
+        checksum: u64,
+    },
+    /// The page of a partition in the pack of a commit, which has one of each at most.
+    Packed {
+        /// The commit.
+        seq: i64,
+        /// The partition's number in the file.
+        partition: i64,
+    },
+}
+
+impl Sent {
+    pub(super) fn of(page: &PageRow) -> Sent {
+        match page.place {
+            Place::Row(id) => Sent::Page { id, seq: page.seq, checksum: page.header.checksum },
+            Place::Packed { .. } => Sent::Packed { seq: page.seq, partition: page.partition },
+        }
+    }
+}
+
+/// Pages of one file that are to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// The day-table.
+    pub day: DayTable,
+    /// The name of its file below `tables/`.
+    pub file: String,
+    /// Which pages.
+    pub pages: Vec<Sent>,
+}
+
+/// How much of a file waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Bytes of the file that are in use; none where it has no rows.
+    pub(crate) bytes: u64,
+    pub(crate) entities: u64,
+    /// The oldest commit that has rows in it.
+    pub(crate) oldest: Option<i64>,
+}
+
+/// What a removal took away, as far as `tidy` wants to know it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Removed {
+    pub(crate) entities: u64,
+    /// Rows of `page`, by id.
+    pub(crate) pages: HashSet<i64>,
+    /// Packs by id, with the raw bytes that are left in them; none where the pack went.
+    pub(crate) packs: Vec<(i64, Option<u64>)>,
+}
+
+/// What a sender asks the committer for. Cheap to clone.
+#[derive(Clone)]
+pub struct Departures {
+    pub(crate) intake: Intake,
+}
+
+impl Departures {
+    /// Removes pages that were sent; `told` hears from the committer's thread when they are gone, or why not. What is not
+    /// found is gone already, or was merged with other pages and is still to be sent.
+    pub fn remove(
+        &self,
+        departures: Vec<Departure>,
+        told: impl FnOnce(Result<(), StoreError>) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let step = Box::new(move |committer: &mut super::super::commit::Committer| told(committer.depart(&departures)));
+        self.intake.aside(step).map_err(|_| StoreError::Closed)
+    }
+
+    /// Commits rows of a table that stays here, however full the outbox is. `done` hears what became of them.
+    pub fn keep(&self, batches: Vec<Batch>, done: Done) -> Result<(), StoreError> {
+        let step = Box::new(move |committer: &mut super::super::commit::Committer| {
+            let records = batches.iter().map(Batch::records).sum();
+            let taken = vec![Taken::records("daytable", "dead_letters", records)];
+            committer.keep(Submission { batches, done, taken, ..Submission::default() });
+        });
+        self.intake.aside(step).map_err(|_| StoreError::Closed)
+    }
+}
+
+/// Whether a file is one of an outbox, whatever a catalogue says: it has the indexes that only these have.
+pub(crate) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'page_unsent'")?.exists([])
+}
+
+/// How much of a file waits, without reading more of it than a few of its pages.
+pub(crate) fn waiting(connection: &Connection) -> rusqlite::Result<Waiting> {
+    let entities: i64 = connection.query_row("SELECT entities - merged FROM total", [], |row| row.get(0))?;
+    if entities <= 0 {
+        return Ok(Waiting::default());
+    }
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let bytes = (number("page_count")? - number("freelist_count")?) * number("page_size")?;
+    let oldest = "SELECT min(seq) FROM (SELECT min(seq) AS seq FROM page UNION ALL SELECT min(seq) FROM pack)";
+    let oldest = connection.query_row(oldest, [], |row| row.get(0))?;
+    Ok(Waiting { bytes: bytes.cast_unsigned(), entities: entities.cast_unsigned(), oldest })
+}
+
+impl DayFile {
+    /// Has its pages found by partition and commit, and the oldest of all.
+    pub(crate) fn index_unsent(&self) -> Result<(), StoreError> {
+        let indexes = "CREATE INDEX IF NOT EXISTS page_unsent_of_partition ON page(partition, seq);
+                       CREATE INDEX IF NOT EXISTS page_unsent ON page(seq);";
+        self.connection().execute_batch(indexes).map_err(StoreError::sqlite(self.path()))
+    }
+
+    /// Removes pages that were sent, in one transaction that is not synced.
+    pub(crate) fn remove_sent(&mut self, sent: &[Sent]) -> Result<Removed, StoreError> {
+        let path = self.path().to_owned();
+        let connection = self.connection_mut();
+        let removed = (|| {
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
+            let removed = remove(connection, sent);
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            removed
+        })();
+        removed.map_err(StoreError::sqlite(path))
+    }
+
+    /// The oldest pages, `limit` and those of one pack at most.
+    pub(crate) fn oldest_unsent(&self, limit: usize) -> Result<Vec<Sent>, StoreError> {
+        let result = (|| {
+            let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq LIMIT ?1");
+            let mut statement = self.connection().prepare_cached(&select)?;
+            let mut pages: Vec<PageRow> = statement
+                .query_map([i64::try_from(limit).unwrap_or(i64::MAX)], read_header)?
+                .collect::<rusqlite::Result<_>>()?;
+            let newest = pages.last().map_or(i64::MAX, |page| page.seq);
+            let packs = pack::all(self.connection())?;
+            for pack in packs.iter().take_while(|pack| pack.seq <= newest).take(limit) {
+                pack::unpack(self.connection(), pack.id, &mut pages)?;
+            }
+            Ok(pages)
+        })();
+        let mut pages: Vec<PageRow> = result.map_err(StoreError::sqlite(self.path()))?;
+        pages.sort_by_key(|page| page.seq);
+        let last = pages.get(limit.saturating_sub(1)).map_or(i64::MAX, |page| page.seq);
+        Ok(pages.iter().take_while(|page| page.seq <= last).map(Sent::of).collect())
+    }
+}
+
+fn remove(connection: &mut Connection, sent: &[Sent]) -> rusqlite::Result<Removed> {
+    let transaction = connection.transaction()?;
+    let (mut removed, mut packed) = (Removed::default(), BTreeMap::<i64, HashSet<i64>>::new());
+    for page in sent {
+        match *page {
+            Sent::Packed { seq, partition } => {
+                packed.entry(seq).or_default().insert(partition);
+            }
+            Sent::Page { id, seq, checksum } => {
+                let delete = "DELETE FROM page WHERE id = ?1 AND seq = ?2 AND checksum = ?3 RETURNING entities";
+                let mut delete = transaction.prepare_cached(delete)?;
+                let gone = delete.query_row(params![id, seq, checksum.cast_signed()], |row| row.get::<_, i64>(0));
+                if let Some(entities) = gone.optional()? {
+                    transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
+                    removed.entities += entities.cast_unsigned();
+                    removed.pages.insert(id);
+                }
+            }
+        }
+    }
+    for (seq, partitions) in packed {
+        let find = "SELECT id FROM pack WHERE seq = ?1";
+        let found = transaction.prepare_cached(find)?.query_row([seq], |row| row.get::<_, i64>(0)).optional()?;
+        if let Some(id) = found {
+            take_out(&transaction, id, &partitions, &mut removed)?;
+        }
+    }
+    let merged = i64::try_from(removed.entities).unwrap_or(i64::MAX);
+    transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
+    transaction.commit()?;
+    Ok(removed)
+}
+
+/// Takes the pages of `partitions` out of a pack.
+fn take_out(
+    connection: &Connection,
+    id: i64,
+    partitions: &HashSet<i64>,
+    removed: &mut Removed,
+) -> rusqlite::Result<()> {
+    let mut pages = Vec::new();
+    let bodies = pack::unpack(connection, id, &mut pages)?;
+    let (gone, left): (Vec<PageRow>, Vec<PageRow>) =
+        pages.into_iter().partition(|page| partitions.contains(&page.partition));
+    if gone.is_empty() {
+        return Ok(());
+    }
+    removed.entities += gone.iter().map(|page| u64::from(page.header.entities)).sum::<u64>();
+    let mut packer = Packer::default();
+    for page in left {
+        let Place::Packed { offset, length, .. } = page.place else { continue };
+        let (from, length) = (offset as usize, length as usize);
+        // Whose body is not there is damaged, and stays to be said so by whoever reads it.
+        let body = bodies.get(from..from + length).unwrap_or_default();
+        packer.push(page.partition, &page.header, page.header.checksum, body);
+    }
+    removed.packs.push((id, packer.replace(connection, id)?));
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! `buckets.json`: over how many partitions instances are spread, and since when, beside the catalogue.
+//!
+//! ```text
+//! {"format":1,"host":"web-17-1f3a9c2e77b0d4a6","endpoint":"https://logs.table.core.windows.net","instances":[
+//!   {"table":"Log20261121","partition":"web","steps":[{"from":639308988610000000,"buckets":4,"is_afar":true}]}]}
+//! ```
+//!
+//! It is replaced as a whole: written beside, synced, renamed, the folder synced. So it has what was decided, or what was
+//! decided before. It is no part of the catalogue on purpose: a folder that comes from a backup must not go by what was
+//! true when the backup was made, for records that it reads again were placed by what was decided since. Without this file
+//! the remote store is asked, which knows.
+
+use super::super::StoreError;
+use super::super::private;
+use super::super::sqlite::sync_folder;
+use daytable_model::bucket_plan::{Planned, Step};
+use daytable_model::key::DayTable;
+use daytable_model::time::Ticks;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+
+const FORMAT: u32 = 1;
+/// The largest that is read: tens of thousands of instances, of which none should be that hot.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// The daytable whose steps these are.
+    pub host: String,
+    /// The service that was told of them.
+    pub endpoint: String,
+    /// All of them.
+    pub planned: Vec<Planned>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    format: u32,
+    host: String,
+    #[serde(default)]
+    endpoint: String,
+    instances: Vec<Instance>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Instance {
+    table: String,
+    partition: String,
+    steps: Vec<WrittenStep>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenStep {
+    from: i64,
+    buckets: NonZeroU16,
+    is_afar: bool,
+}
+
+fn path_in(data_dir: &Path) -> PathBuf {
+    data_dir.join("buckets.json")
+}
+
+/// What is written down in a data folder; none where nothing is.
+///
+/// # Errors
+///
+/// Where the file cannot be read, or is not one of ours.
+pub fn read(data_dir: &Path) -> Result<Option<Steps>, StoreError> {
+    let path = path_in(data_dir);
+    match std::fs::metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::io(&path)(error)),
+        Ok(metadata) if metadata.len() > BYTES_MAX => return Err(foreign(path, "it is too large")),
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(&path).map_err(StoreError::io(&path))?;
+    match serde_json::from_slice::<Written>(&bytes) {
+        Ok(written) if written.format == FORMAT => {
+            let Written { host, endpoint, .. } = written;
+            let planned: Option<Vec<Planned>> = written.instances.into_iter().map(planned).collect();
+            let planned = planned.ok_or_else(|| foreign(path, "it names no day-table, or a time that is none"))?;
+            Ok(Some(Steps { host, endpoint, planned }))
+        }
+        Ok(written) => Err(foreign(path, &format!("its format is {}, and {FORMAT} is known", written.format))),
+        Err(error) => Err(foreign(path, &error.to_string())),
+    }
+}
+
+fn foreign(path: PathBuf, what: &str) -> StoreError {
+    StoreError::Foreign(path, format!("{what}; without it the remote store is asked"))
+}
+
+fn planned(instance: Instance) -> Option<Planned> {
+    let step = |step: WrittenStep| {
+        let buckets = step.buckets.min(BUCKETS_MAX);
+        Some(Step { from: Ticks::new(step.from)?, buckets, is_afar: step.is_afar })
+    };
+    let steps = instance.steps.into_iter().map(step).collect::<Option<Vec<_>>>()?;
+    let table = DayTable::parse(&instance.table).ok()?;
+    Some(Planned { table, partition: instance.partition.as_str().into(), steps })
+}
+
+/// Buckets that have a name.
+const BUCKETS_MAX: NonZeroU16 = NonZeroU16::new(256).expect("it is not zero");
+
+/// Writes down what is to be known at the next start. When this returns it is on the disk; where it fails, what was there
+/// before is, or what was to be.
+///
+/// # Errors
+///
+/// A full disk, or one that fails.
+pub fn write(data_dir: &Path, steps: &Steps) -> Result<(), StoreError> {
+    let path = path_in(data_dir);
+    let instance = |planned: &Planned| Instance {
+        table: planned.table.to_string(),
+        partition: planned.partition.to_string(),
+        steps: planned
+            .steps
+            .iter()
+            .map(|step| WrittenStep { from: step.from.get(), buckets: step.buckets, is_afar: step.is_afar })
+            .collect(),
+    };
+    let instances = steps.planned.iter().map(instance).collect();
+    let written = Written { format: FORMAT, host: steps.host.clone(), endpoint: steps.endpoint.clone(), instances };
+    let bytes = serde_json::to_vec(&written).map_err(|error| StoreError::io(&path)(error.into()))?;
+    let partial = path.with_extension("json.partial");
+    let put = || {
+        let mut file = private::create_anew(&partial).map_err(StoreError::io(&partial))?;
+        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(StoreError::io(&partial))?;
+        std::fs::rename(&partial, &path).map_err(StoreError::io(&path))
+    };
+    put()?;
+    sync_folder(&path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_is_read_and_nothing_else() {
+        let dir = tempfile::tempdir().expect("a folder");
+        assert_eq!(read(dir.path()).expect("read"), None);
+        let step = |from, buckets, is_afar| Step {
+            from: Ticks::new(from).expect("a time"),
+            buckets: NonZeroU16::new(buckets).expect("not zero"),
+            is_afar,
+        };
+        let planned = Planned {
+            table: DayTable::parse("Log20261121").expect("a day-table"),
+            partition: "web \"17\"".into(),
+            steps: vec![step(639_308_988_610_000_000, 2, true), step(639_308_989_610_000_000, 8, false)],
+        };
+        let mut steps = Steps { host: "web".into(), endpoint: "https://a".into(), planned: vec![planned] };
+        write(dir.path(), &steps).expect("written");
+        assert_eq!(read(dir.path()).expect("read"), Some(steps.clone()));
+        steps.planned.clear();
+        write(dir.path(), &steps).expect("written");
+        assert_eq!(read(dir.path()).expect("read"), Some(steps));
+        for broken in [
+            "",
+            "{",
+            "{\"format\":2,\"host\":\"\",\"instances\":[]}",
+            "[]",
+            r#"{"format":1,"host":"","instances":[{"table":"Log","partition":"a","steps":[]}]}"#,
+            r#"{"format":1,"host":"","instances":[{"table":"Log20261121","partition":"a","steps":[{"from":-1,"buckets":2,"is_afar":true}]}]}"#,
+            r#"{"format":1,"host":"","instances":[{"table":"Log20261121","partition":"a","steps":[{"from":1,"buckets":0,"is_afar":true}]}]}"#,
+        ] {
+            std::fs::write(path_in(dir.path()), broken).expect("written");
+            assert!(read(dir.path()).is_err(), "{broken}");
+        }
+    }
+}

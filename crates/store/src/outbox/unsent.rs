@@ -1,0 +1,298 @@
+//! What waits to be sent, read beside the committer, in the order of its commits.
+
+use super::super::StoreError;
+use super::super::catalogue::{Committed, LiveFile, Role};
+use super::super::day::{HEADER_COLUMNS, partition_name, read_header};
+use super::super::pack::{self, PageRow, Place};
+use super::super::page::Page;
+use super::super::read::{Opened, Range, Reader, begin};
+use super::Sent;
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::time::Ticks;
+use rusqlite::params;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Pages that one look gives at most.
+const PAGES_A_LOOK: usize = 2000;
+
+/// The outbox, opened to read. For one thread.
+pub struct Unsent {
+    reader: Reader,
+}
+
+/// A page that waits, without its rows.
+#[derive(Clone, Debug)]
+pub struct Head {
+    page: PageRow,
+    /// The body of a packed page: its place changes as others leave the pack.
+    body: Option<Vec<u8>>,
+}
+
+impl Head {
+    /// By what it is removed.
+    pub fn sent(&self) -> Sent {
+        Sent::of(&self.page)
+    }
+
+    /// The number of its partition in its file.
+    pub fn partition(&self) -> i64 {
+        self.page.partition
+    }
+
+    /// The commit that wrote it.
+    pub fn seq(&self) -> i64 {
+        self.page.seq
+    }
+
+    /// Its entities.
+    pub fn entities(&self) -> u32 {
+        self.page.header.entities
+    }
+
+    /// Bytes of its entities before they were encoded.
+    pub fn raw_bytes(&self) -> u32 {
+        self.page.header.raw_bytes
+    }
+
+    fn order(&self) -> (i64, Place) {
+        (self.page.seq, self.page.place)
+    }
+}
+
+/// How far a file was looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The last row of `page`; none before the first look.
+    page: Option<i64>,
+    /// The commit up to which packs were looked at.
+    seq: i64,
+}
+
+/// What came to a file since the last look.
+#[derive(Debug, Default)]
+pub struct News {
+    /// New pages, in the order they were written.
+    pub pages: Vec<Head>,
+    /// Partitions, by number, that have pages which are not among these.
+    pub behind: BTreeSet<i64>,
+    /// Whether there is more to see at once.
+    pub has_more: bool,
+}
+
+impl Unsent {
+    /// Opens a data folder.
+    pub fn open(data_dir: &Path) -> Result<Unsent, StoreError> {
+        Ok(Unsent { reader: Reader::open(data_dir)? })
+    }
+
+    /// Lets go of files that went.
+    pub fn forget_gone(&self) -> Result<(), StoreError> {
+        self.reader.forget_gone()
+    }
+
+    /// The files of the outbox, the oldest day and generation first.
+    pub fn files(&self) -> Result<Vec<LiveFile>, StoreError> {
+        let mut files = self.reader.catalogue().files()?;
+        files.retain(|file| file.role == Role::Outbox);
+        files.sort_by_key(|file| (file.day.start(), file.day.clone(), file.generation()));
+        Ok(files)
+    }
+
+    /// The newest time that a record gave by itself, over all that was ever committed.
+    pub fn newest(&self) -> Result<Option<Ticks>, StoreError> {
+        self.reader.catalogue().newest()
+    }
+
+    /// What came to `file` since `seen`, which is moved on. The first look gives no pages, only who has some.
+    pub fn news(&self, file: &LiveFile, seen: &mut Seen) -> Result<News, StoreError> {
+        self.look(file, |opened, committed| match seen.page {
+            None => first_look(opened, committed, seen),
+            Some(after) => next_look(opened, committed, seen, after),
+        })
+    }
+
+    /// The first `count` pages of a partition that are not in `known`, the oldest commit first, or the newest; and whether
+    /// there are more.
+    pub fn pages_of(
+        &self,
+        file: &LiveFile,
+        partition: i64,
+        known: &HashSet<Sent>,
+        count: usize,
+        newest_first: bool,
+    ) -> Result<(Vec<Head>, bool), StoreError> {
+        self.look(file, |opened, committed| {
+            let order = if newest_first { "DESC" } else { "ASC" };
+            let select = format!(
+                "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND seq <= ?2
+                 ORDER BY seq {order}, id {order} LIMIT ?3"
+            );
+            // One more than is wanted says whether there are more.
+            let limit = i64::try_from(known.len() + count + 1).unwrap_or(i64::MAX);
+            let mut statement = opened.connection.prepare_cached(&select)?;
+            let rows = statement.query_map(params![partition, committed.seq, limit], read_header)?;
+            let mut pages = rows.collect::<rusqlite::Result<Vec<PageRow>>>()?;
+            let (first, last) = RowKey::range(Ticks::MIN, Ticks::MAX);
+            let only = BTreeMap::from([(partition, Arc::from(""))]);
+            pages.extend(pack::pages_in(&opened.connection, first, last, Some(&only))?);
+            pages.retain(|page| committed.includes(page.seq) && !known.contains(&Sent::of(page)));
+            pages.sort_by_key(|page| (page.seq, page.place));
+            if newest_first {
+                pages.reverse();
+            }
+            let has_more = pages.len() > count;
+            pages.truncate(count);
+            let heads = pages.into_iter().map(|page| with_body(opened, page));
+            Ok((heads.collect::<rusqlite::Result<_>>()?, has_more))
+        })
+    }
+
+    /// About how many entities of a partition wait: those in packs of tiny pages are not counted.
+    pub fn waiting_of(&self, file: &LiveFile, partition: i64) -> Result<u64, StoreError> {
+        self.look(file, |opened, _| {
+            let sum = "SELECT coalesce(sum(entities), 0) FROM page WHERE partition = ?1";
+            opened.connection.prepare_cached(sum)?.query_row([partition], |row| row.get::<_, i64>(0))
+        })
+        .map(|entities| u64::try_from(entities).unwrap_or(0))
+    }
+
+    /// The newest time between two that a row of these partitions has which waits.
+    pub fn newest_of(
+        &self,
+        table: &DayTable,
+        partitions: &[String],
+        (from, to): (Ticks, Ticks),
+    ) -> Result<Option<Ticks>, StoreError> {
+        let range = Range { partitions: Some(partitions.to_vec()), from, to, ..Range::all() };
+        let row = match self.reader.scan(table, &range) {
+            Ok(mut scan) => scan.next().transpose(),
+            Err(error) => Err(error),
+        };
+        match row {
+            Ok(row) => Ok(row.map(|row| row.key().time())),
+            Err(StoreError::TableGone(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The name of a partition.
+    pub fn partition(&self, file: &LiveFile, partition: i64) -> Result<Option<Arc<str>>, StoreError> {
+        self.look(file, |opened, _| partition_name(&opened.connection, partition))
+    }
+
+    /// The rows of a page; none where it went, or was merged with others.
+    pub fn read(&self, file: &LiveFile, head: &Head) -> Result<Option<Page>, StoreError> {
+        let opened = match self.reader.take(file) {
+            Ok(opened) => opened,
+            Err(StoreError::TableGone(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let read = (|| {
+            begin(&opened)?;
+            let name = opened.name_of(&head.page)?;
+            if let Some(body) = &head.body {
+                return opened.decode(&name, &head.page, body).map(Some);
+            }
+            let Place::Row(id) = head.page.place else { return Ok(None) };
+            let mut statement = opened
+                .connection
+                .prepare_cached("SELECT 1 FROM page WHERE id = ?1 AND checksum = ?2")
+                .map_err(StoreError::sqlite(&opened.path))?;
+            let is_there = statement.exists(params![id, head.page.header.checksum.cast_signed()]);
+            drop(statement);
+            match is_there.map_err(StoreError::sqlite(&opened.path))? {
+                true => opened.read_page(&name, &head.page).map(Some),
+                false => Ok(None),
+            }
+        })();
+        self.reader.give_back(opened);
+        read
+    }
+
+    /// Whether a table that stays here has a row. Where that cannot be read, it has not.
+    pub fn has_row(&self, table: &DayTable, partition: &str, key: RowKey) -> bool {
+        self.reader.row(table, partition, key).is_ok_and(|row| row.is_some())
+    }
+
+    /// Reads in a snapshot of `file`; a file that is gone has nothing.
+    pub(crate) fn look<T: Default>(
+        &self,
+        file: &LiveFile,
+        read: impl FnOnce(&Opened, &Committed) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        // Before the snapshot: every page up to it is in it.
+        let committed = self.reader.catalogue().committed()?;
+        let opened = match self.reader.take(file) {
+            Ok(opened) => opened,
+            Err(StoreError::TableGone(_)) => return Ok(T::default()),
+            Err(error) => return Err(error),
+        };
+        let found = begin(&opened)
+            .and_then(|_| read(&opened, &committed).map_err(|error| StoreError::sqlite(&opened.path)(error)));
+        self.reader.give_back(opened);
+        found
+    }
+}
+
+fn first_look(opened: &Opened, committed: &Committed, seen: &mut Seen) -> rusqlite::Result<News> {
+    let mut news = News::default();
+    let have = "SELECT id FROM partition WHERE EXISTS (SELECT 1 FROM page WHERE page.partition = partition.id)";
+    let mut statement = opened.connection.prepare(have)?;
+    for partition in statement.query_map([], |row| row.get(0))? {
+        news.behind.insert(partition?);
+    }
+    // Those of a commit that is still to come to its end are the last.
+    let mut statement = opened.connection.prepare("SELECT id, seq FROM page ORDER BY id DESC")?;
+    let mut rows = statement.query([])?;
+    seen.page = Some(0);
+    while let Some(row) = rows.next()? {
+        if row.get::<_, i64>(1)? <= committed.seq {
+            seen.page = Some(row.get(0)?);
+            break;
+        }
+    }
+    let packed = pack::pages_since(&opened.connection, 0)?;
+    news.behind.extend(packed.iter().filter(|page| page.seq <= committed.seq).map(|page| page.partition));
+    seen.seq = committed.seq;
+    Ok(news)
+}
+
+fn next_look(opened: &Opened, committed: &Committed, seen: &mut Seen, after: i64) -> rusqlite::Result<News> {
+    let mut news = News::default();
+    let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 ORDER BY id LIMIT ?2");
+    let mut statement = opened.connection.prepare_cached(&select)?;
+    let limit = i64::try_from(PAGES_A_LOOK).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![after, limit], read_header)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    news.has_more = rows.len() == PAGES_A_LOOK;
+    for page in rows {
+        if page.seq > committed.seq {
+            news.has_more = false;
+            break;
+        }
+        if let Place::Row(id) = page.place {
+            seen.page = Some(id);
+        }
+        if committed.includes(page.seq) {
+            news.pages.push(Head { page, body: None });
+        }
+    }
+    for page in pack::pages_since(&opened.connection, seen.seq)? {
+        if committed.includes(page.seq) {
+            news.pages.push(with_body(opened, page)?);
+        }
+    }
+    seen.seq = committed.seq;
+    news.pages.sort_by_key(Head::order);
+    Ok(news)
+}
+
+fn with_body(opened: &Opened, page: PageRow) -> rusqlite::Result<Head> {
+    let mut body = Vec::new();
+    let is_packed = matches!(page.place, Place::Packed { .. });
+    if is_packed {
+        pack::read_body(&opened.connection, page.place, &mut body)?;
+    }
+    Ok(Head { page, body: is_packed.then_some(body) })
+}

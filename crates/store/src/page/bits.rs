@@ -1,0 +1,284 @@
+//! Whole numbers in as few bits as they need, and readers that cannot run past their end.
+
+use super::{PageError, VALUE_BYTES};
+
+/// Zero bytes behind the packed section in memory, so that [`Bits::get`] always finds a whole window.
+pub(super) const PADDING: usize = 16;
+
+/// Bits that `n` needs: 0 for 0, 64 at most.
+pub(super) fn width_of(n: u64) -> u32 {
+    u64::BITS - n.leading_zeros()
+}
+
+/// Appends `values`, each `width` bits and none larger than that, the lowest bit first; the last byte is filled up with 0.
+pub(super) fn pack(out: &mut Vec<u8>, width: u32, values: impl Iterator<Item = u64>) {
+    if width == 0 {
+        return;
+    }
+    let (mut word, mut filled) = (0u64, 0);
+    for value in values {
+        word |= value << filled;
+        filled += width;
+        if filled >= 64 {
+            out.extend_from_slice(&word.to_le_bytes());
+            filled -= 64;
+            word = if filled == 0 { 0 } else { value >> (width - filled) };
+        }
+    }
+    out.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
+}
+
+/// An array of packed numbers within the packed section.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bits {
+    start: usize,
+    width: u32,
+}
+
+impl Bits {
+    /// Bits of each number, 64 at most.
+    pub(super) fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Number `index`. What lies outside the section reads as 0.
+    #[inline]
+    pub(super) fn get(&self, packed: &[u8], index: usize) -> u64 {
+        if self.width == 0 {
+            return 0;
+        }
+        let bit = index * self.width as usize;
+        let Some(rest) = packed.get(self.start + bit / 8..) else { return 0 };
+        let word = if self.width <= 57 {
+            rest.first_chunk().map_or(0, |window| u64::from_le_bytes(*window)) >> (bit % 8)
+        } else {
+            // Up to 71 bits are needed; of what is shifted down, the lower half is what is asked for.
+            (rest.first_chunk().map_or(0, |window| u128::from_le_bytes(*window)) >> (bit % 8)) as u64
+        };
+        word & (u64::MAX >> (64 - self.width))
+    }
+}
+
+/// Appends `n`, seven bits a byte, the lowest first; the top bit says that another byte follows.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        out.push((n & 0x7f) as u8 | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+}
+
+/// Appends a number of either sign; those near 0 are short.
+pub(super) fn put_signed(out: &mut Vec<u8>, n: i64) {
+    put_varint(out, (n << 1 ^ n >> 63).cast_unsigned());
+}
+
+/// Reads from the front of a slice.
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes }
+    }
+
+    /// What was not read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], PageError> {
+        let (head, rest) = self.bytes.split_at_checked(length).ok_or(PageError::Damaged("it ends too early"))?;
+        self.bytes = rest;
+        Ok(head)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], PageError> {
+        let (head, rest) = self.bytes.split_first_chunk::<N>().ok_or(PageError::Damaged("it ends too early"))?;
+        self.bytes = rest;
+        Ok(*head)
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, PageError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn varint(&mut self) -> Result<u64, PageError> {
+        let mut n = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            n |= bits << shift;
+            if byte < 0x80 {
+                return Ok(n);
+            }
+        }
+        Err(PageError::Damaged("a number is longer than 64 bits"))
+    }
+
+    pub(super) fn signed(&mut self) -> Result<i64, PageError> {
+        let n = self.varint()?;
+        Ok((n >> 1).cast_signed() ^ -((n & 1).cast_signed()))
+    }
+
+    /// A number that counts something, at most `most`.
+    pub(crate) fn count(&mut self, most: usize) -> Result<usize, PageError> {
+        let n = usize::try_from(self.varint()?).ok().filter(|&n| n <= most);
+        n.ok_or(PageError::Damaged("a count is larger than what there is"))
+    }
+}
+
+/// What a page's bytes are made of, while it is built (`layout` of [`super::read`]).
+#[derive(Default)]
+pub(super) struct Sections {
+    /// Numbers at their exact width and what is random: no compression would gain on it.
+    pub(super) packed: Vec<u8>,
+    /// Names, dictionaries, texts, one behind the other.
+    pub(super) strings: Vec<u8>,
+    /// How the columns are laid out, and what is neither number nor text.
+    pub(super) meta: Vec<u8>,
+}
+
+impl Sections {
+    pub(super) fn clear(&mut self) {
+        self.packed.clear();
+        self.strings.clear();
+        self.meta.clear();
+    }
+}
+
+/// The same sections while they are read: each from its front.
+pub(super) struct Cursor<'a> {
+    pub(super) meta: Reader<'a>,
+    /// With [`PADDING`] behind it.
+    pub(super) packed: &'a [u8],
+    packed_at: usize,
+    /// The strings, and behind them the texts that were made of packed ones.
+    pub(super) text: Vec<u8>,
+    strings_at: usize,
+    strings_end: usize,
+    /// Bytes that `text` may have: the page says how many it had before it was encoded.
+    text_max: usize,
+    /// Values that columns may still have: each took some bytes before it was encoded.
+    values_left: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// `packed` ends in [`PADDING`]; `raw_bytes` is what the page says it had before it was encoded, which bounds what
+    /// its texts and values take.
+    pub(super) fn new(packed: &'a [u8], strings: Vec<u8>, meta: &'a [u8], raw_bytes: usize) -> Cursor<'a> {
+        let strings_end = strings.len();
+        Cursor {
+            meta: Reader::new(meta),
+            packed,
+            packed_at: 0,
+            text: strings,
+            strings_at: 0,
+            strings_end,
+            text_max: strings_end + raw_bytes,
+            values_left: raw_bytes / VALUE_BYTES,
+        }
+    }
+
+    /// Takes `count` values from what the page can have.
+    pub(super) fn take_values(&mut self, count: usize) -> Result<(), PageError> {
+        let left = self.values_left.checked_sub(count);
+        self.values_left = left.ok_or(PageError::Damaged("it has more values than it says"))?;
+        Ok(())
+    }
+
+    /// Whether every section was read to its end.
+    pub(super) fn at_end(&self) -> bool {
+        self.meta.rest().is_empty()
+            && self.packed_at + PADDING == self.packed.len()
+            && self.strings_at == self.strings_end
+    }
+
+    /// The next `length` bytes of the packed section: where they begin.
+    pub(super) fn packed(&mut self, length: usize) -> Result<usize, PageError> {
+        let start = self.packed_at;
+        let end = start.checked_add(length).filter(|&end| end <= self.packed.len() - PADDING);
+        self.packed_at = end.ok_or(PageError::Damaged("its packed section ends too early"))?;
+        Ok(start)
+    }
+
+    /// The next `count` numbers of `width` bits.
+    pub(super) fn bits(&mut self, count: usize, width: u32) -> Result<Bits, PageError> {
+        let bits = count.checked_mul(width as usize).ok_or(PageError::Damaged("a column is too long"))?;
+        Ok(Bits { start: self.packed(bits.div_ceil(8))?, width })
+    }
+
+    /// The next `length` bytes of the strings.
+    pub(super) fn string(&mut self, length: usize) -> Result<Span, PageError> {
+        let end = self.strings_at.checked_add(length).filter(|&end| end <= self.strings_end);
+        let end = end.ok_or(PageError::Damaged("its strings end too early"))?;
+        let span = Span::new(self.strings_at, end)?;
+        self.strings_at = end;
+        Ok(span)
+    }
+
+    /// An error unless `length` more bytes of text are within what the page says it holds.
+    pub(super) fn check_growth(&self, length: usize) -> Result<(), PageError> {
+        let fits = self.text.len().checked_add(length).is_some_and(|length| length <= self.text_max);
+        if fits { Ok(()) } else { Err(PageError::Damaged("it holds more text than it says")) }
+    }
+}
+
+/// A piece of a page's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+impl Span {
+    pub(super) fn new(start: usize, end: usize) -> Result<Span, PageError> {
+        match (u32::try_from(start), u32::try_from(end)) {
+            (Ok(start), Ok(end)) => Ok(Span { start, end }),
+            _ => Err(PageError::Damaged("its text is larger than 4 GiB")),
+        }
+    }
+
+    pub(super) fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Numbers of any width come back, and take no more than their bits, rounded up to a byte.
+        #[test]
+        fn packed_numbers_round_trip(width in 0u32..=64, values in proptest::collection::vec(any::<u64>(), 0..200)) {
+            let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
+            let values: Vec<u64> = values.into_iter().map(|v| v & mask).collect();
+            let mut packed = vec![0xff; 3];
+            pack(&mut packed, width, values.iter().copied());
+            prop_assert_eq!(packed.len(), 3 + (values.len() * width as usize).div_ceil(8));
+            packed.extend([0xff; PADDING]);
+            let bits = Bits { start: 3, width };
+            for (at, &value) in values.iter().enumerate() {
+                prop_assert_eq!(bits.get(&packed, at), value);
+            }
+        }
+
+        /// Numbers of variable length come back, whatever their sign.
+        #[test]
+        fn varints_round_trip(unsigned: u64, signed: i64) {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, unsigned);
+            put_signed(&mut bytes, signed);
+            let mut reader = Reader::new(&bytes);
+            prop_assert_eq!(reader.varint().ok(), Some(unsigned));
+            prop_assert_eq!(reader.signed().ok(), Some(signed));
+            prop_assert!(reader.byte().is_err());
+        }
+    }
+}

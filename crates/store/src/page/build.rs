@@ -1,0 +1,257 @@
+//! Rows that wait for one partition become pages.
+
+use super::bits::{Sections, put_varint};
+use super::gather::Columns;
+use super::read::Page;
+use super::{
+    CODEC_STORED, CODEC_ZSTD, Encoded, Header, IN_HOME, PAGE_BYTES, PAGE_SPAN, RAW_BYTES_MAX, ROW_BYTES, VALUE_BYTES,
+    column, ints, keys, levels,
+};
+use daytable_model::batch::{Batch, RowRef};
+use daytable_model::key::RowKey;
+use daytable_model::property::Property;
+use daytable_model::record::Level;
+use std::cell::RefCell;
+
+/// Names and dictionaries of fewer bytes are stored as they are: zstd would gain little, and cost more than all else.
+const FRAME_COMPRESSED_MIN: usize = 512;
+
+/// Pages made of all that was pushed.
+#[derive(Debug)]
+pub struct Built {
+    /// In the order of their keys, newest first.
+    pub pages: Vec<Encoded>,
+    /// Rows that a later one with the same key took the place of.
+    pub duplicates: u64,
+}
+
+/// Collects rows of one partition. It borrows them: nothing is copied until a page is written.
+#[derive(Default)]
+pub struct Builder<'a> {
+    parts: Vec<Part<'a>>,
+    rows: Vec<Row<'a>>,
+}
+
+/// What rows were pushed with: where their names are.
+pub(super) enum Part<'a> {
+    Batch(&'a Batch),
+    Page(&'a Page),
+}
+
+/// A row, with the number of its part.
+#[derive(Clone, Copy)]
+pub(super) enum Row<'a> {
+    OfBatch(RowRef<'a>, u32),
+    OfPage(&'a Page, u32, u32),
+}
+
+impl<'a> Builder<'a> {
+    /// With no rows.
+    pub fn new() -> Builder<'a> {
+        Builder::default()
+    }
+
+    /// Adds the rows of a batch. Of equal keys the one pushed last wins.
+    pub fn push_batch(&mut self, batch: &'a Batch) {
+        let part = count(self.parts.len());
+        self.parts.push(Part::Batch(batch));
+        self.rows.extend(batch.rows().map(|row| Row::OfBatch(row, part)));
+    }
+
+    /// Adds the rows of a page. Of equal keys the one pushed last wins, so push the page with the older `seq` first.
+    pub fn push_page(&mut self, page: &'a Page) {
+        let part = count(self.parts.len());
+        self.parts.push(Part::Page(page));
+        self.rows.extend((0..count(page.len())).map(|row| Row::OfPage(page, row, part)));
+    }
+
+    /// Sorts what was pushed and makes pages of it.
+    pub fn build(mut self) -> Built {
+        // Files are read oldest first: one descending run, which this finds and turns around.
+        self.rows.sort_by_key(Row::key);
+        let pushed = self.rows.len();
+        self.rows.dedup_by(|later, kept| {
+            let same = later.key() == kept.key();
+            if same {
+                std::mem::swap(later, kept);
+            }
+            same
+        });
+        let duplicates = (pushed - self.rows.len()) as u64;
+        let mut columns = Columns::new(&self.parts);
+        let mut pages = Vec::new();
+        let mut rest = self.rows.as_slice();
+        while !rest.is_empty() {
+            let (length, raw_bytes) = cut(rest);
+            let (rows, next) = rest.split_at(length);
+            rest = next;
+            pages.push(SCRATCH.with_borrow_mut(|scratch| encode(rows, raw_bytes, &mut columns, scratch)));
+        }
+        Built { pages, duplicates }
+    }
+}
+
+/// Rows that the next page takes, and their bytes. A master and its items are never taken apart.
+fn cut(rows: &[Row<'_>]) -> (usize, usize) {
+    let mut bytes = 0;
+    for (at, row) in rows.iter().enumerate() {
+        let more = bytes + row.bytes();
+        let begins_record = at > 0 && row.key().with_item(0) != rows[at - 1].key().with_item(0);
+        let too_long = || rows[0].key().time().since(row.key().time()) > PAGE_SPAN;
+        if begins_record && (more > PAGE_BYTES || too_long()) || at > 0 && more > RAW_BYTES_MAX {
+            return (at, bytes);
+        }
+        bytes = more;
+    }
+    (rows.len(), bytes)
+}
+
+/// Batches, rows of a page and its bytes ([`RAW_BYTES_MAX`]) are far fewer than 32 bits count.
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+impl Row<'_> {
+    fn key(&self) -> RowKey {
+        match self {
+            Row::OfBatch(row, _) => row.key,
+            Row::OfPage(page, row, _) => page.key(*row as usize),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let bytes = match self {
+            Row::OfBatch(row, _) => row.bytes(),
+            Row::OfPage(page, row, _) => page.values(*row as usize).map(|(_, value)| value_bytes(value)).sum(),
+        };
+        ROW_BYTES + bytes
+    }
+
+    fn level(&self) -> Option<Level> {
+        match self {
+            Row::OfBatch(row, _) => row.level,
+            Row::OfPage(page, row, _) => page.level(*row as usize),
+        }
+    }
+
+    pub(super) fn part(&self) -> usize {
+        match self {
+            Row::OfBatch(_, part) | Row::OfPage(_, _, part) => *part as usize,
+        }
+    }
+}
+
+/// What a value takes in a batch, so that pages made of pages are cut like those made of batches.
+fn value_bytes(value: Property<'_>) -> usize {
+    VALUE_BYTES
+        + match value {
+            Property::String(text) => 4 + text.len(),
+            Property::Binary(bytes) => 4 + bytes.len(),
+            Property::Int64(_) | Property::Double(_) | Property::DateTime(_) => 8,
+            Property::Int32(_) => 4,
+            Property::Guid(_) => 16,
+            Property::Boolean(_) => 0,
+        }
+}
+
+/// What every page of a thread is built with: making a compression context costs more than using it.
+#[derive(Default)]
+struct Scratch {
+    sections: Sections,
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+    frame: Vec<u8>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Lets go of what this thread builds pages with, until it builds the next.
+pub(crate) fn let_go_of_memory() {
+    SCRATCH.take();
+}
+
+fn encode<'a>(rows: &[Row<'a>], raw_bytes: usize, columns: &mut Columns<'_, 'a>, scratch: &mut Scratch) -> Encoded {
+    let out = &mut scratch.sections;
+    out.clear();
+    let keys: Vec<RowKey> = rows.iter().map(|row| row.key()).collect();
+    keys::encode(&keys, out);
+    let codes: Vec<i64> = rows.iter().map(|row| level_code(row.level())).collect();
+    ints::encode(&codes, out);
+    columns.gather(rows);
+    columns.encode(out);
+    let levels = levels::encode(rows.iter().map(|row| (row.key(), row.level())));
+    scratch.close(&keys, levels, raw_bytes)
+}
+
+/// The page of the only row of a batch: that which a [`Builder`] makes of it, without what it takes to bring more rows
+/// together. None where there are more, or none.
+pub(crate) fn build_only(batch: &Batch) -> Option<Encoded> {
+    let mut rows = batch.rows();
+    let (Some(row), None) = (rows.next(), rows.next()) else { return None };
+    SCRATCH.with_borrow_mut(|scratch| {
+        let out = &mut scratch.sections;
+        out.clear();
+        keys::encode(&[row.key], out);
+        ints::encode(&[level_code(row.level)], out);
+        put_varint(&mut out.meta, row.properties().count() as u64);
+        for (name, value) in row.properties() {
+            column::encode_only(&batch.names()[usize::from(name)], value, out);
+        }
+        let levels = levels::encode(std::iter::once((row.key, row.level)));
+        Some(scratch.close(&[row.key], levels, ROW_BYTES + row.bytes()))
+    })
+}
+
+fn level_code(level: Option<Level>) -> i64 {
+    level.map_or(0, |level| i64::from(level.code()))
+}
+
+impl Scratch {
+    /// Makes the page of what was written to its sections.
+    fn close(&mut self, keys: &[RowKey], levels: Vec<u8>, raw_bytes: usize) -> Encoded {
+        let out = &mut self.sections;
+        let (packed, strings, meta) = (out.packed.len(), out.strings.len(), out.meta.len());
+        out.strings.append(&mut out.meta);
+        let codec = self.compress();
+        let frame = if codec == CODEC_ZSTD { &self.frame } else { &self.sections.strings };
+        let mut body = Vec::with_capacity(packed + frame.len() + 12);
+        for length in [packed, strings, meta] {
+            put_varint(&mut body, length as u64);
+        }
+        body.extend_from_slice(&self.sections.packed);
+        body.extend_from_slice(frame);
+
+        let mut header = Header {
+            first: keys[0],
+            last: keys[keys.len() - 1],
+            entities: count(keys.len()),
+            records: count(keys.iter().filter(|key| key.item() == 0).count()),
+            levels,
+            codec: codec | IN_HOME,
+            raw_bytes: count(raw_bytes.max(strings + meta)),
+            checksum: 0,
+        };
+        header.checksum = header.checksum_of(&body);
+        Encoded { header, body }
+    }
+
+    /// Compresses the strings and what is behind them into `frame`, where that gains anything.
+    fn compress(&mut self) -> u8 {
+        let text = &self.sections.strings;
+        if text.len() < FRAME_COMPRESSED_MIN {
+            return CODEC_STORED;
+        }
+        if self.compressor.is_none() {
+            self.compressor = zstd::bulk::Compressor::new(1).ok();
+        }
+        // Without memory for a context, or for what it writes, the text is stored as it is.
+        let Some(compressor) = &mut self.compressor else { return CODEC_STORED };
+        self.frame.clear();
+        self.frame.reserve(zstd::zstd_safe::compress_bound(text.len()));
+        match compressor.compress_to_buffer(text.as_slice(), &mut self.frame) {
+            Ok(length) if length < text.len() => CODEC_ZSTD,
+            _ => CODEC_STORED,
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! One column: the values of one name and kind, and which rows have one.
+//!
+//! ```text
+//! column := head u8           kind | 8 where not all rows have it | form << 4
+//!           name length varint                      the name lies in the strings
+//!           [present]         a bit a row, the lowest first; only where not all rows have it
+//!           values            ints               Boolean, Int32, Int64, DateTime
+//!                             strings            String, see `strings`
+//!                             exponent u8, ints  Double of form 1: value = int / 10^exponent
+//!                             [8 bytes]*         Double of form 0
+//!                             [16 bytes]*        Guid, packed
+//!                             ints, bytes        Binary: lengths, then one behind the other
+//! ```
+
+use super::PageError;
+use super::bits::{Cursor, Sections, Span, put_varint};
+use super::ints::{self, Ints, Plan};
+use super::strings::{self, Form, Strings};
+use daytable_model::needle::Needle;
+use daytable_model::property::{Kind, Property};
+use daytable_model::time::Ticks;
+
+const SPARSE: u8 = 8;
+const DECIMAL: u8 = 1;
+/// Decimal places of a [`DECIMAL`] column at most.
+const EXPONENT_MAX: u8 = 9;
+/// Whole numbers up to this are exact in a double.
+const EXACT: f64 = (1u64 << 53) as f64;
+
+/// A column while its page is built.
+pub(super) struct Gathered<'a> {
+    pub(super) name: &'a str,
+    pub(super) kind: Kind,
+    values: Values<'a>,
+    count: usize,
+    /// The row that can come next: a row has one value of a name and kind.
+    next: usize,
+    /// A bit a row, once a row was left out.
+    present: Vec<u64>,
+}
+
+enum Values<'a> {
+    Ints(Vec<i64>),
+    Strings(Vec<&'a str>),
+    Doubles(Vec<f64>),
+    Guids(Vec<[u8; 16]>),
+    Binaries(Vec<&'a [u8]>),
+}
+
+impl<'a> Gathered<'a> {
+    /// For `rows` rows at most.
+    pub(super) fn new(name: &'a str, kind: Kind, rows: usize) -> Gathered<'a> {
+        let values = match kind {
+            Kind::String => Values::Strings(Vec::with_capacity(rows)),
+            Kind::Double => Values::Doubles(Vec::with_capacity(rows)),
+            Kind::Guid => Values::Guids(Vec::with_capacity(rows)),
+            Kind::Binary => Values::Binaries(Vec::with_capacity(rows)),
+            Kind::Int64 | Kind::Int32 | Kind::Boolean | Kind::DateTime => Values::Ints(Vec::with_capacity(rows)),
+        };
+        Gathered { name, kind, values, count: 0, next: 0, present: Vec::new() }
+    }
+
+    /// Adds the value of `row`. Rows come in order; a second value of a row is left out.
+    // Not inlined, each value is written to memory and read back at another width, which costs more than all else here.
+    #[inline(always)]
+    pub(super) fn push(&mut self, row: usize, value: Property<'a>) {
+        if row < self.next {
+            return;
+        }
+        match (&mut self.values, value) {
+            (Values::Strings(values), Property::String(text)) => values.push(text),
+            (Values::Ints(values), Property::Int64(n)) => values.push(n),
+            (Values::Ints(values), Property::Int32(n)) => values.push(n.into()),
+            (Values::Ints(values), Property::Boolean(b)) => values.push(b.into()),
+            (Values::Ints(values), Property::DateTime(time)) => values.push(time.get()),
+            (Values::Doubles(values), Property::Double(n)) => values.push(n),
+            (Values::Guids(values), Property::Guid(guid)) => values.push(guid),
+            (Values::Binaries(values), Property::Binary(bytes)) => values.push(bytes),
+            // The caller finds a column by the value's kind.
+            _ => return,
+        }
+        if self.count < row && self.present.is_empty() {
+            self.mark_all();
+        }
+        self.count += 1;
+        self.next = row + 1;
+        if !self.present.is_empty() {
+            self.mark(row);
+        }
+    }
+
+    fn mark(&mut self, row: usize) {
+        if self.present.len() <= row / 64 {
+            self.present.resize(row / 64 + 1, 0);
+        }
+        self.present[row / 64] |= 1 << (row % 64);
+    }
+
+    /// So far every row had a value; from here on it is noted which.
+    fn mark_all(&mut self) {
+        self.present.push(0);
+        (0..self.count).for_each(|row| self.mark(row));
+    }
+
+    /// Writes the column of a page of `rows` rows.
+    pub(super) fn encode(mut self, rows: usize, out: &mut Sections) {
+        let sparse = self.count < rows;
+        let head = out.meta.len();
+        out.meta.push(self.kind as u8 | if sparse { SPARSE } else { 0 });
+        put_varint(&mut out.meta, self.name.len() as u64);
+        out.strings.extend_from_slice(self.name.as_bytes());
+        if sparse {
+            if self.present.is_empty() {
+                self.mark_all();
+            }
+            self.present.resize(rows.div_ceil(64), 0);
+            let bytes = self.present.iter().flat_map(|word| word.to_le_bytes());
+            out.meta.extend(bytes.take(rows.div_ceil(8)));
+        }
+        let values = match &self.values {
+            Values::Ints(values) => Slice::Ints(values),
+            Values::Strings(values) => Slice::Strings(values),
+            Values::Doubles(values) => Slice::Doubles(values),
+            Values::Guids(values) => Slice::Guids(values),
+            Values::Binaries(values) => Slice::Binaries(values),
+        };
+        out.meta[head] |= values.encode(out) << 4;
+    }
+}
+
+/// Writes the column of a page of one row, which has a value in it.
+pub(super) fn encode_only(name: &str, value: Property<'_>, out: &mut Sections) {
+    let head = out.meta.len();
+    out.meta.push(value.kind() as u8);
+    put_varint(&mut out.meta, name.len() as u64);
+    out.strings.extend_from_slice(name.as_bytes());
+    let form = match value {
+        Property::String(text) => Slice::Strings(&[text]).encode(out),
+        Property::Int64(n) => Slice::Ints(&[n]).encode(out),
+        Property::Int32(n) => Slice::Ints(&[n.into()]).encode(out),
+        Property::Boolean(b) => Slice::Ints(&[b.into()]).encode(out),
+        Property::DateTime(time) => Slice::Ints(&[time.get()]).encode(out),
+        Property::Double(n) => Slice::Doubles(&[n]).encode(out),
+        Property::Guid(guid) => Slice::Guids(&[guid]).encode(out),
+        Property::Binary(bytes) => Slice::Binaries(&[bytes]).encode(out),
+    };
+    out.meta[head] |= form << 4;
+}
+
+/// The values of a column, one behind the other.
+enum Slice<'s, 'a> {
+    Ints(&'s [i64]),
+    Strings(&'s [&'a str]),
+    Doubles(&'s [f64]),
+    Guids(&'s [[u8; 16]]),
+    Binaries(&'s [&'a [u8]]),
+}
+
+impl Slice<'_, '_> {
+    /// Writes them, and says in which form.
+    fn encode(self, out: &mut Sections) -> u8 {
+        match self {
+            Slice::Ints(values) => {
+                ints::encode(values, out);
+                0
+            }
+            Slice::Strings(values) => strings::encode(values, out) as u8,
+            Slice::Doubles(values) => encode_doubles(values, out),
+            Slice::Guids(values) => {
+                out.packed.extend(values.as_flattened());
+                0
+            }
+            Slice::Binaries(values) => {
+                let lengths: Vec<i64> = values.iter().map(|bytes| bytes.len().cast_signed() as i64).collect();
+                ints::encode(&lengths, out);
+                values.iter().for_each(|bytes| out.meta.extend_from_slice(bytes));
+                0
+            }
+        }
+    }
+}
+
+fn encode_doubles(values: &[f64], out: &mut Sections) -> u8 {
+    for exponent in 0..=EXPONENT_MAX {
+        let scaled: Option<Vec<i64>> = values.iter().map(|&value| scale(value, exponent)).collect();
+        let Some(scaled) = scaled else { continue };
+        let plan = Plan::new(&scaled);
+        if plan.bits(scaled.len()) >= 64 * values.len() {
+            break;
+        }
+        out.meta.push(exponent);
+        plan.write(&scaled, out);
+        return DECIMAL;
+    }
+    values.iter().for_each(|value| out.meta.extend_from_slice(&value.to_le_bytes()));
+    0
+}
+
+/// The whole number that [`unscale`] makes exactly `value` of.
+fn scale(value: f64, exponent: u8) -> Option<i64> {
+    let scaled = (value * 10f64.powi(exponent.into())).round();
+    // The cast is exact below 2^53; NaN compares false.
+    let scaled = (scaled.abs() < EXACT).then_some(scaled as i64)?;
+    (unscale(scaled, exponent).to_bits() == value.to_bits()).then_some(scaled)
+}
+
+fn unscale(scaled: i64, exponent: u8) -> f64 {
+    scaled as f64 / 10f64.powi(exponent.into())
+}
+
+/// A column as it is read.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: Span,
+    pub(super) kind: Kind,
+    present: Option<Present>,
+    pub(super) values: Stored,
+}
+
+#[derive(Debug)]
+pub(super) enum Stored {
+    Ints(Ints),
+    Decimals(Ints, u8),
+    Strings(Strings),
+    Doubles(Vec<f64>),
+    Guids(usize),
+    Binaries(Vec<Vec<u8>>),
+}
+
+/// Which rows have a value, and how many do before each 64 of them.
+#[derive(Debug)]
+struct Present {
+    words: Vec<u64>,
+    before: Vec<u32>,
+}
+
+impl Column {
+    pub(super) fn decode(rows: usize, cursor: &mut Cursor<'_>) -> Result<Column, PageError> {
+        let head = cursor.meta.byte()?;
+        let kind = Kind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
+        let name = cursor.meta.count(usize::MAX)?;
+        let name = cursor.string(name)?;
+        let (present, count) = if head & SPARSE == 0 {
+            (None, rows)
+        } else {
+            let (present, count) = Present::decode(rows, cursor)?;
+            (Some(present), count)
+        };
+        cursor.take_values(count)?;
+        let form = head >> 4;
+        let unknown = PageError::Damaged("a column has an unknown form");
+        let values = match (kind, form) {
+            (Kind::Boolean | Kind::Int32 | Kind::Int64 | Kind::DateTime, 0) => {
+                let ints = Ints::decode(count, cursor)?;
+                match kind {
+                    Kind::Boolean => ints.check(count, cursor.packed, |n| n == 0 || n == 1)?,
+                    Kind::Int32 => ints.check(count, cursor.packed, |n| i32::try_from(n).is_ok())?,
+                    Kind::DateTime => ints.check(count, cursor.packed, |n| Ticks::new(n).is_some())?,
+                    _ => {}
+                }
+                Stored::Ints(ints)
+            }
+            (Kind::String, form) => {
+                Stored::Strings(Strings::decode(Form::from_code(form).ok_or(unknown)?, count, cursor)?)
+            }
+            (Kind::Double, DECIMAL) => {
+                let exponent = cursor.meta.byte()?;
+                Stored::Decimals(Ints::decode(count, cursor)?, exponent.min(EXPONENT_MAX))
+            }
+            (Kind::Double, 0) => {
+                let bytes = cursor.meta.take(count.saturating_mul(8))?;
+                let (words, _) = bytes.as_chunks::<8>();
+                Stored::Doubles(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
+            }
+            (Kind::Guid, 0) => Stored::Guids(cursor.packed(count.saturating_mul(16))?),
+            (Kind::Binary, 0) => {
+                let lengths = Ints::decode(count, cursor)?;
+                let mut values = Vec::with_capacity(count);
+                for index in 0..count {
+                    let length = usize::try_from(lengths.get(cursor.packed, index));
+                    let length = length.map_err(|_| PageError::Damaged("a value has a negative length"))?;
+                    values.push(cursor.meta.take(length)?.to_vec());
+                }
+                Stored::Binaries(values)
+            }
+            _ => return Err(unknown),
+        };
+        Ok(Column { name, kind, present, values })
+    }
+
+    /// Which of the column's values is `row`'s.
+    #[inline]
+    pub(super) fn index(&self, row: usize) -> Option<usize> {
+        let Some(present) = &self.present else { return Some(row) };
+        let (word, bit) = (*present.words.get(row / 64)?, row % 64);
+        let below = (word & ((1 << bit) - 1)).count_ones();
+        (word >> bit & 1 == 1).then(|| (present.before[row / 64] + below) as usize)
+    }
+
+    /// Whether a value of it may contain the needle.
+    pub(super) fn may_contain(&self, needle: &Needle) -> bool {
+        match (&self.values, self.kind) {
+            (Stored::Ints(ints), Kind::Int64 | Kind::Int32) => ints.may_contain(needle),
+            _ => needle.may_be_in(self.kind),
+        }
+    }
+
+    /// How many of `rows` have a value.
+    pub(super) fn count(&self, rows: usize) -> usize {
+        let marked = |present: &Present| present.words.iter().map(|word| word.count_ones() as usize).sum();
+        self.present.as_ref().map_or(rows, marked)
+    }
+
+    /// The rows that have a value, in order.
+    pub(super) fn rows(&self, rows: usize) -> impl Iterator<Item = usize> {
+        (0..rows).filter(|&row| self.index(row).is_some())
+    }
+
+    /// Value `index`, which [`Column::index`] gave.
+    #[inline]
+    pub(super) fn value<'p>(&'p self, index: usize, packed: &'p [u8], text: &'p str) -> Option<Property<'p>> {
+        Some(match &self.values {
+            Stored::Strings(strings) => Property::String(text.get(strings.span(packed, index))?),
+            Stored::Decimals(ints, exponent) => Property::Double(unscale(ints.get(packed, index), *exponent)),
+            Stored::Doubles(values) => Property::Double(*values.get(index)?),
+            Stored::Guids(start) => Property::Guid(*packed.get(start + 16 * index..)?.first_chunk()?),
+            Stored::Binaries(values) => Property::Binary(values.get(index)?),
+            Stored::Ints(ints) => {
+                let number = ints.get(packed, index);
+                match self.kind {
+                    Kind::Boolean => Property::Boolean(number != 0),
+                    Kind::Int32 => Property::Int32(i32::try_from(number).ok()?),
+                    Kind::DateTime => Property::DateTime(Ticks::new(number)?),
+                    _ => Property::Int64(number),
+                }
+            }
+        })
+    }
+}
+
+impl Present {
+    /// With how many rows have a value.
+    fn decode(rows: usize, cursor: &mut Cursor<'_>) -> Result<(Present, usize), PageError> {
+        let bytes = cursor.meta.take(rows.div_ceil(8))?;
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        let words: Vec<u64> = bytes.chunks(8).map(word).collect();
+        let mut count = 0;
+        let mut before = Vec::with_capacity(words.len());
+        for word in &words {
+            before.push(count);
+            count += word.count_ones();
+        }
+        let beyond = words.last().is_some_and(|word| !rows.is_multiple_of(64) && word >> (rows % 64) != 0);
+        if count == 0 || beyond {
+            return Err(PageError::Damaged("a column has values of no rows"));
+        }
+        Ok((Present { words, before }, count as usize))
+    }
+}

@@ -1,0 +1,121 @@
+//! The values of a page's rows are sorted into columns, with one table look-up a value and no hash.
+
+use super::bits::{Sections, put_varint};
+use super::build::{Part, Row};
+use super::column::Gathered;
+use daytable_model::property::Kind;
+use std::collections::HashMap;
+
+/// Columns that a linear search still finds faster than a hash.
+const SEARCHED: usize = 16;
+/// A column that a part's name has not come to yet.
+const NO_COLUMN: u32 = u32::MAX;
+
+/// The columns of the page that is being built, found by the part and its number for the name.
+pub(super) struct Columns<'p, 'a> {
+    parts: &'p [Part<'a>],
+    /// Where a part's columns begin in `known`; set when a page takes its first row of that part.
+    bases: Vec<Option<usize>>,
+    /// For each name and kind of a batch, for each column of a page: the column it comes to here.
+    known: Vec<u32>,
+    touched: Vec<usize>,
+    columns: Vec<Gathered<'a>>,
+    by_name: HashMap<(&'a str, Kind), usize, foldhash::quality::RandomState>,
+    /// Records of one kind name the same fields in the same order: the column after the one found last is tried first.
+    next: usize,
+    rows: usize,
+}
+
+impl<'p, 'a> Columns<'p, 'a> {
+    pub(super) fn new(parts: &'p [Part<'a>]) -> Columns<'p, 'a> {
+        let bases = vec![None; parts.len()];
+        let by_name = HashMap::default();
+        Columns { parts, bases, known: Vec::new(), touched: Vec::new(), columns: Vec::new(), by_name, next: 0, rows: 0 }
+    }
+
+    /// Sorts the values of `rows` into columns.
+    pub(super) fn gather(&mut self, rows: &[Row<'a>]) {
+        self.rows = rows.len();
+        for (at, row) in rows.iter().enumerate() {
+            let base = match self.bases[row.part()] {
+                Some(base) => base,
+                None => self.touch(row.part()),
+            };
+            match (*row, &self.parts[row.part()]) {
+                (Row::OfBatch(row, _), Part::Batch(batch)) => {
+                    for (name, value) in row.properties() {
+                        let name = usize::from(name);
+                        let slot = base + name * Kind::COUNT + value.kind() as usize;
+                        let column = match self.known[slot] {
+                            NO_COLUMN => self.find(slot, &batch.names()[name], value.kind()),
+                            column => column as usize,
+                        };
+                        self.columns[column].push(at, value);
+                    }
+                }
+                (Row::OfPage(page, row, _), _) => {
+                    for (number, value) in page.values(row as usize) {
+                        let column = match self.known[base + number] {
+                            NO_COLUMN => self.find(base + number, page.name(number), value.kind()),
+                            column => column as usize,
+                        };
+                        self.columns[column].push(at, value);
+                    }
+                }
+                // A row is of the kind of its part.
+                (Row::OfBatch(..), Part::Page(_)) => {}
+            }
+        }
+    }
+
+    fn touch(&mut self, part: usize) -> usize {
+        let base = self.known.len();
+        let names = match self.parts[part] {
+            Part::Batch(batch) => batch.names().len() * Kind::COUNT,
+            Part::Page(page) => page.width(),
+        };
+        self.known.resize(base + names, NO_COLUMN);
+        self.bases[part] = Some(base);
+        self.touched.push(part);
+        base
+    }
+
+    fn find(&mut self, slot: usize, name: &'a str, kind: Kind) -> usize {
+        let is = |column: &Gathered<'_>| column.kind == kind && column.name == name;
+        let found = if self.columns.get(self.next).is_some_and(is) {
+            Some(self.next)
+        } else if self.columns.len() <= SEARCHED {
+            self.columns.iter().position(is)
+        } else {
+            self.by_name.get(&(name, kind)).copied()
+        };
+        let column = found.unwrap_or_else(|| self.add(name, kind));
+        self.next = column + 1;
+        // A page has fewer bytes than there are numbers.
+        self.known[slot] = u32::try_from(column).unwrap_or(NO_COLUMN);
+        column
+    }
+
+    fn add(&mut self, name: &'a str, kind: Kind) -> usize {
+        let column = self.columns.len();
+        self.columns.push(Gathered::new(name, kind, self.rows));
+        if column == SEARCHED {
+            self.by_name = self.columns.iter().zip(0..).map(|(column, at)| ((column.name, column.kind), at)).collect();
+        } else if column > SEARCHED {
+            self.by_name.insert((name, kind), column);
+        }
+        column
+    }
+
+    /// Writes the columns, and forgets the page.
+    pub(super) fn encode(&mut self, out: &mut Sections) {
+        put_varint(&mut out.meta, self.columns.len() as u64);
+        for column in self.columns.drain(..) {
+            column.encode(self.rows, out);
+        }
+        self.touched.drain(..).for_each(|part| self.bases[part] = None);
+        self.known.clear();
+        self.by_name.clear();
+        self.next = 0;
+    }
+}

@@ -1,0 +1,159 @@
+//! How many records of each level a page has in each minute: what `count --by level --every 5m` reads instead of pages.
+//!
+//! ```text
+//! levels := minute signed              of the newest record, minutes since the Unix epoch; nothing at all without records
+//!           [group varint, count varint]*      group = minutes back from the group before << 4 | level, 0 where it has none
+//! ```
+
+use super::PageError;
+use super::bits::{Reader, put_signed, put_varint};
+use daytable_model::key::RowKey;
+use daytable_model::record::Level;
+use daytable_model::time::{TICKS_PER_SECOND, Ticks, UNIX_EPOCH_TICKS};
+
+const TICKS_PER_MINUTE: i64 = 60 * TICKS_PER_SECOND;
+
+/// Counts the records among `rows`, newest first; items are none.
+pub(super) fn encode(rows: impl Iterator<Item = (RowKey, Option<Level>)>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16);
+    let mut counts = [0u32; 1 + Level::ALL.len()];
+    // The minute that is counted, its ticks, and the minute that was written last.
+    let (mut minute, mut ticks, mut written) = (0, 0..0, None);
+    for (key, level) in rows.filter(|(key, _)| key.item() == 0) {
+        let time = key.time().get();
+        if !ticks.contains(&time) {
+            flush(&mut out, minute, &mut written, &mut counts);
+            minute = minute_of(key.time());
+            let start = minute * TICKS_PER_MINUTE + UNIX_EPOCH_TICKS;
+            ticks = start..start + TICKS_PER_MINUTE;
+        }
+        counts[usize::from(level.map_or(0, Level::code))] += 1;
+    }
+    flush(&mut out, minute, &mut written, &mut counts);
+    out
+}
+
+fn minute_of(time: Ticks) -> i64 {
+    (time.get() - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_MINUTE)
+}
+
+fn flush(out: &mut Vec<u8>, minute: i64, written: &mut Option<i64>, counts: &mut [u32]) {
+    for (level, count) in (0u64..).zip(counts) {
+        if *count == 0 {
+            continue;
+        }
+        if written.is_none() {
+            put_signed(out, minute);
+        }
+        // Newest first, so never negative.
+        let back = written.unwrap_or(minute) - minute;
+        put_varint(out, back.cast_unsigned() << 4 | level);
+        put_varint(out, u64::from(*count));
+        *written = Some(minute);
+        *count = 0;
+    }
+}
+
+/// Records of one level in one minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelMinute {
+    /// The UTC minute, in minutes since the Unix epoch.
+    pub minute: i64,
+    /// The level; none for records without one.
+    pub level: Option<Level>,
+    /// How many.
+    pub records: u32,
+}
+
+/// Writes counts, newest minute first, as [`level_minutes`] reads them.
+pub(crate) fn encode_minutes(counts: &[LevelMinute]) -> Vec<u8> {
+    let (mut out, mut written) = (Vec::new(), None);
+    for LevelMinute { minute, level, records } in counts {
+        if written.is_none() {
+            put_signed(&mut out, *minute);
+        }
+        let back = written.unwrap_or(*minute) - minute;
+        put_varint(&mut out, back.cast_unsigned() << 4 | u64::from(level.map_or(0, Level::code)));
+        put_varint(&mut out, u64::from(*records));
+        written = Some(*minute);
+    }
+    out
+}
+
+/// The counts of [`super::Header::levels`], newest minute first. After an error there is nothing more.
+pub fn level_minutes(levels: &[u8]) -> impl Iterator<Item = Result<LevelMinute, PageError>> {
+    let mut reader = Reader::new(levels);
+    let mut minute = None;
+    let mut next = move |reader: &mut Reader<'_>| {
+        let newest = match minute {
+            Some(minute) => minute,
+            None => reader.signed()?,
+        };
+        let group = reader.varint()?;
+        let now = newest.checked_sub((group >> 4).cast_signed());
+        let now = now.ok_or(PageError::Damaged("a minute is out of range"))?;
+        minute = Some(now);
+        let level = match (group & 0xf) as u8 {
+            0 => None,
+            code => Some(Level::from_code(code).ok_or(PageError::Damaged("a level is not known"))?),
+        };
+        let records = u32::try_from(reader.varint()?);
+        Ok(LevelMinute {
+            minute: now,
+            level,
+            records: records.map_err(|_| PageError::Damaged("a count is too large"))?,
+        })
+    };
+    std::iter::from_fn(move || {
+        if reader.rest().is_empty() {
+            return None;
+        }
+        let result = next(&mut reader);
+        if result.is_err() {
+            reader = Reader::new(&[]);
+        }
+        Some(result)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn level() -> impl Strategy<Value = Option<Level>> {
+        (0u8..=9).prop_map(Level::from_code)
+    }
+
+    proptest! {
+        /// The counts are those of the records, minute by minute and level by level; items are not counted.
+        #[test]
+        fn counts_are_the_records(
+            mut rows in proptest::collection::vec(
+                (0..3 * 3600i64, level(), prop_oneof![3 => Just(0u16), 1 => Just(1)]), 0..200),
+            start in -100_000i64..100_000,
+        ) {
+            rows.sort_by_key(|row| std::cmp::Reverse(row.0));
+            let rows: Vec<_> = rows.into_iter().map(|(second, level, item)| {
+                let time = Ticks::from_unix(start * 1000 + second, 0).expect("in range");
+                (RowKey::new(time, 1, 0).with_item(item), level)
+            }).collect();
+            let mut want = BTreeMap::new();
+            for (key, level) in rows.iter().filter(|(key, _)| key.item() == 0) {
+                *want.entry((key.time().unix_seconds().div_euclid(60), *level)).or_insert(0u32) += 1;
+            }
+            let encoded = encode(rows.into_iter());
+            let got = level_minutes(&encoded).map(|group| group.map(|g| ((g.minute, g.level), g.records)));
+            let got: Vec<_> = got.collect::<Result<_, _>>().expect("what was encoded");
+            prop_assert_eq!(got.len(), want.len());
+            prop_assert_eq!(got.into_iter().collect::<BTreeMap<_, _>>(), want);
+        }
+
+        /// Bytes that nothing of ours made are counts or an error, and an end.
+        #[test]
+        fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            prop_assert!(level_minutes(&bytes).count() <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! The claims of the module's head.
+
+use super::*;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, TableName};
+use daytable_model::needle::Needle;
+use daytable_model::property::{Kind, Property};
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+enum Value {
+    String(String),
+    Int64(i64),
+    Double(f64),
+    Boolean(bool),
+    Int32(i32),
+    DateTime(Ticks),
+    Guid([u8; 16]),
+    Binary(Vec<u8>),
+}
+
+impl Value {
+    fn borrow(&self) -> Property<'_> {
+        match self {
+            Value::String(text) => Property::String(text),
+            Value::Int64(n) => Property::Int64(*n),
+            Value::Double(n) => Property::Double(*n),
+            Value::Boolean(b) => Property::Boolean(*b),
+            Value::Int32(n) => Property::Int32(*n),
+            Value::DateTime(time) => Property::DateTime(*time),
+            Value::Guid(guid) => Property::Guid(*guid),
+            Value::Binary(bytes) => Property::Binary(bytes),
+        }
+    }
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        4 => prop_oneof!["", "[ab]", "é[0-9]{0,3}", "[0-9a-f]{8}", "id [0-9]{1,3}\\.[0-9]", ".{0,30}"].prop_map(Value::String),
+        2 => prop_oneof![any::<i64>(), 0i64..5].prop_map(Value::Int64),
+        1 => prop_oneof![any::<f64>(), (0i32..1000).prop_map(|n| f64::from(n) / 100.0), Just(-0.0)].prop_map(Value::Double),
+        1 => any::<bool>().prop_map(Value::Boolean),
+        1 => any::<i32>().prop_map(Value::Int32),
+        1 => (0..=daytable_model::time::MAX_TICKS).prop_map(|t| Value::DateTime(Ticks::new(t).expect("in range"))),
+        1 => any::<[u8; 16]>().prop_map(Value::Guid),
+        1 => proptest::collection::vec(any::<u8>(), 0..20).prop_map(Value::Binary),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    key: RowKey,
+    level: Option<Level>,
+    values: BTreeMap<String, Value>,
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    // Few different keys, so that some come twice; a few hours, so that pages are cut.
+    let tick = prop_oneof![0..20i64, (0..200i64).prop_map(|n| n * 1_000_000_000)];
+    let key = (tick, 0..3u64, 0..4u64, prop_oneof![3 => Just(0u16), 1 => 1..4u16]).prop_map(
+        |(tick, source, position, item)| {
+            let time = Ticks::new(Ticks::from_date(2026, 11, 21).expect("a date").get() + tick).expect("in range");
+            RowKey::new(time, source << 62, position * 1_000_000_000_000).with_item(item)
+        },
+    );
+    let values = proptest::collection::btree_map("[a-zé]{1,2}", value(), 0..6);
+    (key, (0u8..=9).prop_map(Level::from_code), values).prop_map(|(key, level, values)| Row { key, level, values })
+}
+
+fn rows(most: usize) -> impl Strategy<Value = Vec<Row>> {
+    proptest::collection::vec(row(), 1..most)
+}
+
+/// Rows that are all alike, as logs are: enough of them for every form of a column.
+fn like_rows() -> impl Strategy<Value = Vec<Row>> {
+    let names = proptest::collection::btree_map("[a-z]", value(), 1..5);
+    (names, 1usize..400, any::<u64>()).prop_map(|(names, count, seed)| {
+        let row = |n: usize| {
+            let random = xxh3_64(&[n.to_le_bytes(), seed.to_le_bytes().map(|b| b ^ 0x55)].concat());
+            let time = Ticks::UNIX_EPOCH.plus(Duration::from_micros(n as u64 * 1000 + random % 1000));
+            let vary = |value: &Value| match value {
+                Value::String(text) => Value::String(match text.len() % 4 {
+                    0 => format!("{random:016x}"),
+                    1 => format!("{}.{}", random & 0xff, random >> 8 & 0xff),
+                    2 => ["é", "get", "put"][random as usize % 3].into(),
+                    _ => format!("{:x}{text}", random & 0xffff_ffff),
+                }),
+                Value::Int64(_) => Value::Int64((random & 0xfff).cast_signed()),
+                Value::Double(_) => Value::Double((random & 0xfff) as f64 / 8.0),
+                value => value.clone(),
+            };
+            let values =
+                names.iter().filter(|_| !random.is_multiple_of(17)).map(|(name, value)| (name.clone(), vary(value)));
+            Row {
+                key: RowKey::new(time, 7, n as u64 * 300),
+                level: Level::from_code((random & 3) as u8),
+                values: values.collect(),
+            }
+        };
+        (0..count).map(row).collect()
+    })
+}
+
+fn batches(rows: &[Row], size: usize) -> Vec<Batch> {
+    let table = DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, Ticks::UNIX_EPOCH);
+    let batch = |rows: &[Row]| {
+        let mut batch = Batch::new(table.clone(), "web".into());
+        for row in rows {
+            let mut writer = batch.begin(row.key, row.level);
+            row.values.iter().for_each(|(name, value)| writer.add(name, value.borrow()));
+            writer.finish();
+        }
+        batch
+    };
+    rows.chunks(size).map(batch).collect()
+}
+
+fn build(batches: &[Batch]) -> Built {
+    let mut builder = Builder::new();
+    batches.iter().for_each(|batch| builder.push_batch(batch));
+    builder.build()
+}
+
+/// A row as it is compared: doubles by their bits.
+type Plain = (RowKey, Option<Level>, BTreeMap<(String, Kind), String>);
+
+fn plain<'a>(key: RowKey, level: Option<Level>, values: impl Iterator<Item = (&'a str, Property<'a>)>) -> Plain {
+    let text = |value: Property<'_>| match value {
+        Property::Double(n) => format!("{:x}", n.to_bits()),
+        value => format!("{value:?}"),
+    };
+    (key, level, values.map(|(name, value)| ((name.into(), value.kind()), text(value))).collect())
+}
+
+fn decode_all(pages: &[Encoded]) -> Vec<Page> {
+    pages.iter().map(|page| Page::decode(&page.header, &page.body).expect("what was encoded")).collect()
+}
+
+fn plain_rows(pages: &[Page]) -> Vec<Plain> {
+    let rows = |page: &Page| -> Vec<Plain> {
+        (0..page.len()).map(|row| plain(page.key(row), page.level(row), page.properties(row))).collect()
+    };
+    pages.iter().flat_map(rows).collect()
+}
+
+/// What a store of `rows` must give back: of equal keys the last, newest first.
+fn want(rows: &[Row]) -> Vec<Plain> {
+    let last: BTreeMap<RowKey, &Row> = rows.iter().map(|row| (row.key, row)).collect();
+    let values = |row: &'_ Row| row.values.clone();
+    let of = |row: &Row| {
+        let values = values(row);
+        plain(row.key, row.level, values.iter().map(|(name, value)| (name.as_str(), value.borrow())))
+    };
+    last.into_values().map(of).collect()
+}
+
+fn bytes_of(rows: &[Row]) -> usize {
+    batches(rows, 1).iter().flat_map(|b| b.rows().map(|row| row.bytes() + ROW_BYTES).collect::<Vec<_>>()).sum()
+}
+
+proptest! {
+    /// Decoding gives the rows that were pushed: keys, levels, properties and their kinds; of equal keys the last.
+    #[test]
+    fn rows_round_trip(rows in rows(60), size in 1usize..20) {
+        let batches = batches(&rows, size);
+        let built = build(&batches);
+        let want = want(&rows);
+        prop_assert_eq!(built.duplicates as usize, rows.len() - want.len());
+        prop_assert_eq!(plain_rows(&decode_all(&built.pages)), want);
+    }
+
+    /// So it does for rows that are alike, whose columns take every form there is.
+    #[test]
+    fn like_rows_round_trip(rows in like_rows()) {
+        let batches = batches(&rows, 100);
+        prop_assert_eq!(plain_rows(&decode_all(&build(&batches).pages)), want(&rows));
+    }
+
+    /// A page of one row is the same, whichever way it is made.
+    #[test]
+    fn one_row_makes_one_page(rows in rows(3)) {
+        let batches = batches(&rows, 2);
+        let only = build_only(&batches[0]);
+        prop_assert_eq!(only.is_some(), rows.len() == 1);
+        if let Some(only) = only {
+            let built = &build(&batches).pages[0];
+            prop_assert_eq!((&only.header, &only.body), (&built.header, &built.body));
+        }
+    }
+
+    /// Pages made of pages hold what pages made of all the rows hold; the page that is pushed later wins.
+    #[test]
+    fn merged_pages_hold_all_rows(older in rows(30), newer in rows(30), size in 1usize..20) {
+        let (old_batches, new_batches) = (batches(&older, size), batches(&newer, size));
+        let parts = [build(&old_batches).pages, build(&new_batches).pages].concat();
+        let parts = decode_all(&parts);
+        let mut builder = Builder::new();
+        parts.iter().for_each(|page| builder.push_page(page));
+        let all = [older, newer].concat();
+        prop_assert_eq!(plain_rows(&decode_all(&builder.build().pages)), want(&all));
+    }
+
+    /// Ranges of pages ascend and do not overlap; headers say what is in the page; no page is longer or, but for one
+    /// record, larger than it may be; no record is split.
+    #[test]
+    fn pages_are_bounded_and_in_order(rows in rows(60)) {
+        let batches = batches(&rows, 100);
+        let pages = build(&batches).pages;
+        for pair in pages.windows(2) {
+            let (left, right) = (&pair[0].header, &pair[1].header);
+            prop_assert!(left.last < right.first);
+            prop_assert_ne!(left.last.with_item(0), right.first.with_item(0));
+            // A page ends for a reason.
+            let span = left.first.time().since(right.first.time());
+            prop_assert!(span > PAGE_SPAN || left.raw_bytes + right.raw_bytes > PAGE_BYTES as u32);
+        }
+        for (Encoded { header, .. }, page) in pages.iter().zip(decode_all(&pages)) {
+            prop_assert_eq!((header.first, header.last), (page.key(0), page.key(page.len() - 1)));
+            prop_assert_eq!(header.entities as usize, page.len());
+            prop_assert!(header.first.time().since(header.last.time()) <= PAGE_SPAN);
+            let records = page.keys().iter().filter(|key| key.item() == 0).count();
+            prop_assert_eq!(header.records as usize, records);
+            let counted: u32 = level_minutes(&header.levels).map(|group| group.expect("a count").records).sum();
+            prop_assert_eq!(counted as usize, records);
+        }
+    }
+
+    /// Whatever byte of body or header changes, and wherever the body ends too early: an error, never a wrong row.
+    #[test]
+    fn a_changed_byte_is_an_error(rows in rows(20), at: prop::sample::Index, flip in 1u8..) {
+        let batches = batches(&rows, 100);
+        let Encoded { header, mut body } = build(&batches).pages.remove(0);
+        let at = at.index(body.len());
+        let is_refused = |header: &Header, body: &[u8]| {
+            matches!(Page::decode(header, body), Err(PageError::Checksum { .. }))
+        };
+        prop_assert!(is_refused(&header, &body[..at]));
+        body[at] ^= flip;
+        prop_assert!(is_refused(&header, &body));
+        body[at] ^= flip;
+        let more = Header { entities: header.entities ^ u32::from(flip), ..header.clone() };
+        let other = Header { first: header.first.with_item(9), ..header.clone() };
+        prop_assert!(is_refused(&more, &body) && is_refused(&other, &body));
+        prop_assert!(Page::decode(&header, &body).is_ok());
+    }
+
+    /// A page is read by the names that it was noted under, and by no others; and a codec that says otherwise is none.
+    #[test]
+    fn a_page_of_another_home_is_an_error(rows in rows(5), others in ("[a-z]{3,9}", 1u64..400, "[ -~]{0,9}", any::<i64>()), seq: i64) {
+        let batches = batches(&rows, 100);
+        let Encoded { header, body } = build(&batches).pages.remove(0);
+        let table = |name: &str, day: u64| {
+            let time = Ticks::UNIX_EPOCH.plus(Duration::from_secs(day * 86_400));
+            DayTable::at(&TableName::new(name).expect("a name"), Period::Day, time)
+        };
+        let home = |name: &str, day, partition: &str| Homes::of(&table(name, day)).at(partition);
+        let noted = Header { checksum: home("Log", 0, "web").noted(&header, seq), ..header.clone() };
+        prop_assert!(Page::decode_of(home("Log", 0, "web"), seq, &noted, &body).is_ok());
+        prop_assert_eq!(home("Log", 0, "web").noted(&noted, seq), header.checksum);
+        let is_refused = |home: Home, seq, noted: &Header| {
+            matches!(Page::decode_of(home, seq, noted, &body), Err(PageError::Checksum { .. }))
+        };
+        let (name, day, partition, other) = others;
+        prop_assert!(is_refused(home(&name, 0, "web"), seq, &noted));
+        prop_assert!(is_refused(home("Log", day, "web"), seq, &noted));
+        prop_assert!(partition == "web" || is_refused(home("Log", 0, &partition), seq, &noted));
+        prop_assert!(seq == other || is_refused(home("Log", 0, "web"), other, &noted));
+        let old = Header { codec: noted.codec & !IN_HOME, ..noted };
+        prop_assert!(is_refused(home("Log", 0, "web"), seq, &old));
+        let old = old.checked(&body);
+        prop_assert!(Page::decode_of(home("Log", day, &partition), other, &old, &body).is_ok(), "those of old have none");
+    }
+
+    /// A page in which a text is sought is passed over only where no row has it, whatever part of a row's text that is.
+    #[test]
+    fn no_page_is_passed_over_that_has_the_text(
+        rows in prop_oneof![rows(20), like_rows()],
+        which: prop::sample::Index,
+        ends: (prop::sample::Index, prop::sample::Index),
+    ) {
+        let batches = batches(&rows, 100);
+        let texts: Vec<String> = rows.iter().flat_map(|row| row.values.values()).map(|value| match value {
+            Value::String(text) => text.clone(),
+            Value::Int64(n) => n.to_string(),
+            Value::Int32(n) => n.to_string(),
+            Value::Double(n) => format!("{n:?}"),
+            Value::DateTime(time) => time.to_string(),
+            Value::Guid(guid) => format!("-{:02x}{:02x}", guid[4], guid[5]),
+            other => format!("{other:?}"),
+        }).collect();
+        let text: Vec<char> = if texts.is_empty() { vec!['x'] } else { which.get(&texts).chars().collect() };
+        let (a, b) = (ends.0.index(text.len() + 1), ends.1.index(text.len() + 1));
+        let part: String = text[a.min(b)..a.max(b)].iter().collect();
+        let sought = sought(&part);
+        let home = || Homes::of(&batches[0].table).at("web");
+        for Encoded { header, body } in build(&batches).pages {
+            let noted = Header { checksum: home().noted(&header, 7), ..header.clone() };
+            let has_it = Page::decode(&header, &body).expect("whole").any_value_contains(&Needle::new(&part)).contains(&true);
+            let found = Page::decode_sought(home(), 7, &noted, &body, &sought).expect("whole");
+            prop_assert!(found.is_some() || !has_it, "{part:?}");
+        }
+    }
+
+    /// Bytes that carry the right checksum and are no page never make reading panic, wherever they were changed.
+    #[test]
+    fn hostile_pages_do_not_panic(
+        rows in prop_oneof![rows(20), like_rows()],
+        flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        entities in prop::option::of(0u32..100_000),
+        raw_bytes in prop::option::of(any::<u32>()),
+    ) {
+        let batches = batches(&rows, 100);
+        let Encoded { mut header, mut body } = build(&batches).pages.remove(0);
+        for (at, byte) in flips {
+            let at = at.index(body.len());
+            body[at] = byte;
+        }
+        header.entities = entities.unwrap_or(header.entities);
+        header.raw_bytes = raw_bytes.unwrap_or(header.raw_bytes);
+        if let Ok(page) = Page::decode_unchecked(&header, &body) {
+            page.any_value_contains(&Needle::new("a"));
+            plain_rows(&[page]);
+        }
+    }
+
+    /// Nor do bytes of no origin at all.
+    #[test]
+    fn any_bytes_do_not_panic(body in proptest::collection::vec(any::<u8>(), 0..200), entities in 0u32..100, codec in 0u8..8) {
+        let key = RowKey::new(Ticks::UNIX_EPOCH, 0, 0);
+        let raw_bytes = 1 << 20;
+        let header = Header { first: key, last: key, entities, records: 0, levels: Vec::new(), codec, raw_bytes, checksum: 0 };
+        if let Ok(page) = Page::decode_unchecked(&header, &body) {
+            plain_rows(&[page]);
+        }
+    }
+
+    /// A needle is found in just the rows that have a value with it in it.
+    #[test]
+    fn needles_are_found_where_they_are(rows in prop_oneof![rows(40), like_rows()], text in "[0-9a-fé.-]{0,2}|GET|get|true") {
+        let batches = batches(&rows, 100);
+        let needle = Needle::new(&text);
+        for page in decode_all(&build(&batches).pages) {
+            let has = |row| page.properties(row).any(|(_, value)| needle.is_in(value));
+            prop_assert_eq!(page.any_value_contains(&needle), (0..page.len()).map(has).collect::<Vec<_>>());
+        }
+    }
+}
+
+fn row_of(second: u64, item: u16, text: String) -> Row {
+    let key = RowKey::new(Ticks::UNIX_EPOCH.plus(Duration::from_secs(second)), 1, second).with_item(item);
+    Row { key, level: Some(Level::Info), values: [("Message".to_owned(), Value::String(text))].into() }
+}
+
+#[test]
+fn pages_are_cut_at_their_size() {
+    let rows: Vec<Row> = (0..1000).map(|n| row_of(n, 0, "x".repeat(300 + n as usize % 7))).collect();
+    let batches = batches(&rows, 100);
+    let pages = build(&batches).pages;
+    assert_eq!(pages.len(), bytes_of(&rows).div_ceil(PAGE_BYTES));
+    assert!(pages.iter().all(|page| page.header.raw_bytes as usize <= PAGE_BYTES));
+    assert_eq!(pages.iter().map(|page| page.header.raw_bytes as usize).sum::<usize>(), bytes_of(&rows));
+}
+
+#[test]
+fn a_span_of_an_hour_is_one_page_and_a_tick_more_is_two() {
+    let hour = PAGE_SPAN.as_secs();
+    for (tick, pages) in [(0, 1), (1, 2)] {
+        let mut rows = vec![row_of(0, 0, "a".into()), row_of(hour, 0, "b".into())];
+        let last = rows[1].key.time().plus(Duration::from_nanos(100 * tick));
+        rows[1].key = RowKey::new(last, 1, 1);
+        let batches = batches(&rows, 1);
+        assert_eq!(build(&batches).pages.len(), pages);
+    }
+}
+
+#[test]
+fn a_master_and_its_items_share_a_page() {
+    let rows: Vec<Row> = (0..40).flat_map(|n| (0..8).map(move |item| row_of(n, item, "y".repeat(20_000)))).collect();
+    let batches = batches(&rows, 100);
+    let pages = build(&batches).pages;
+    assert!(pages.len() > 10);
+    for page in &pages {
+        assert_eq!(page.header.first.item(), 0);
+        assert_eq!(page.header.last.item(), 7);
+        assert_eq!(page.header.entities, 8 * page.header.records);
+    }
+    assert_eq!(plain_rows(&decode_all(&pages)), want(&rows));
+}
+
+#[test]
+fn more_columns_than_a_search_takes() {
+    let mut rows: Vec<Row> = (0..50).map(|n| row_of(n, 0, "z".into())).collect();
+    for (n, row) in rows.iter_mut().enumerate() {
+        row.values.extend((0..200).map(|c| (format!("c{}", c + n), Value::Int64(c as i64))));
+    }
+    let batches = batches(&rows, 7);
+    assert_eq!(plain_rows(&decode_all(&build(&batches).pages)), want(&rows));
+}
+
+fn sought(text: &str) -> Sought {
+    Sought::new(Some(text), None).expect("a text")
+}
+
+#[test]
+fn a_page_without_the_text_is_passed_over() {
+    let values = |n: u64| {
+        BTreeMap::from([
+            ("Message".to_owned(), Value::String(format!("took {n} ms of 10"))),
+            ("trace".to_owned(), Value::String(format!("{:016x}", xxh3_64(&n.to_le_bytes())))),
+        ])
+    };
+    let row = |n: u64| Row {
+        key: RowKey::new(Ticks::UNIX_EPOCH.plus(Duration::from_secs(n)), 7, n),
+        level: None,
+        values: values(n),
+    };
+    let batches = batches(&(0..300).map(row).collect::<Vec<_>>(), 100);
+    let Encoded { header, body } = build(&batches).pages.remove(0);
+    let home = || Homes::of(&batches[0].table).at("web");
+    let noted = Header { checksum: home().noted(&header, 7), ..header };
+    for (text, is_read) in [
+        ("took 7 ms", true),
+        ("0 ms of 1", true),
+        ("ms off", false),
+        ("took 7 s", false),
+        ("beef", true),
+        ("beefs", false),
+        ("", true),
+        ("77", true),
+        // In no string; a page is read for it all the same, as its numbers are not in the strings.
+        ("true", true),
+        ("1.5", true),
+        ("truest", false),
+        ("1.5 ", false),
+    ] {
+        let page = Page::decode_sought(home(), 7, &noted, &body, &sought(text)).expect("whole");
+        assert_eq!(page.is_some(), is_read, "{text}");
+    }
+    let damaged = Page::decode_sought(home(), 8, &noted, &body, &sought("nothing of it"));
+    assert!(matches!(damaged, Err(PageError::Checksum { .. })), "what is passed over is checked all the same");
+}

@@ -1,0 +1,57 @@
+//! Files and folders that only their owner reads, made where nothing stands: a link that somebody put there is never
+//! followed.
+
+use super::StoreError;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Makes a folder, and those above it, where there is none.
+pub(crate) fn create_folder(path: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io(path))
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync(folder: &Path) -> Result<(), StoreError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(StoreError::io(folder))
+}
+
+/// Makes a file to write to. Fails where something has its name, be it a link that leads nowhere.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Makes a file in place of what an earlier attempt left under its name. Of a link the name goes, and what it leads to
+/// stays.
+pub fn create_anew(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    create_new(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_a_link_leads_to_stays_as_it_is() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (other, at) = (dir.path().join("other"), dir.path().join("at"));
+        fs::write(&other, "precious").expect("written");
+        for link in [symlink, |from: &Path, to: &Path| fs::hard_link(from, to)] {
+            link(other.as_path(), at.as_path()).expect("linked");
+            assert!(create_new(&at).is_err());
+            create_anew(&at).expect("made").write_all(b"new").expect("written");
+            assert_eq!(fs::read_to_string(&other).expect("read"), "precious");
+            assert_eq!(fs::read_to_string(&at).expect("read"), "new");
+            assert_eq!(fs::metadata(&at).expect("there").permissions().mode() & 0o777, 0o600);
+            fs::remove_file(&at).expect("removed");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Rows of a sealed file in memory, by columns.
+//!
+//! Copied out of the file's pages, so that a row does not keep the pages of its neighbours in memory. The map of the rest
+//! comes apart into columns here, so whoever reads a block does not know which properties had one in the file.
+
+use super::text;
+use daytable_model::entity::SPREAD;
+use daytable_model::key::RowKey;
+use daytable_model::needle::Needle;
+use daytable_model::property::{Kind, Property};
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// No value: see [`Values::index`].
+const NONE: u32 = u32::MAX;
+
+/// Rows of a sealed file.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(super) keys: Vec<RowKey>,
+    /// Codes; 0 for none.
+    pub(super) levels: Vec<u8>,
+    pub(super) columns: Vec<Values>,
+}
+
+/// The values of one property and type.
+#[derive(Debug)]
+pub(super) struct Values {
+    name: Arc<str>,
+    kind: Kind,
+    /// For each row which of the values is its own; none where every row has one.
+    index: Option<Vec<u32>>,
+    stored: Stored,
+    count: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum Stored {
+    /// String and Binary: one behind the other, and where each ends.
+    Strings(String, Vec<u32>),
+    Binaries(Vec<u8>, Vec<u32>),
+    /// Int64, Int32, DateTime as ticks, Boolean.
+    Ints(Vec<i64>),
+    Doubles(Vec<f64>),
+    Guids(Vec<[u8; 16]>),
+}
+
+impl Stored {
+    pub(super) fn new(kind: Kind) -> Stored {
+        match kind {
+            Kind::String => Stored::Strings(String::new(), Vec::new()),
+            Kind::Binary => Stored::Binaries(Vec::new(), Vec::new()),
+            Kind::Double => Stored::Doubles(Vec::new()),
+            Kind::Guid => Stored::Guids(Vec::new()),
+            Kind::Int64 | Kind::Int32 | Kind::DateTime | Kind::Boolean => Stored::Ints(Vec::new()),
+        }
+    }
+
+    /// Adds a value of the type that it was made for; false for another type, or more bytes than 32 bits count.
+    pub(super) fn push(&mut self, value: Property<'_>) -> bool {
+        let ends_at = |length: usize, ends: &mut Vec<u32>| {
+            let end = u32::try_from(length);
+            ends.push(end.unwrap_or(NONE));
+            end.is_ok()
+        };
+        match (self, value) {
+            (Stored::Strings(all, ends), Property::String(text)) => {
+                all.push_str(text);
+                return ends_at(all.len(), ends);
+            }
+            (Stored::Binaries(all, ends), Property::Binary(bytes)) => {
+                all.extend_from_slice(bytes);
+                return ends_at(all.len(), ends);
+            }
+            (Stored::Ints(all), Property::Int64(n)) => all.push(n),
+            (Stored::Ints(all), Property::Int32(n)) => all.push(n.into()),
+            (Stored::Ints(all), Property::DateTime(time)) => all.push(time.get()),
+            (Stored::Ints(all), Property::Boolean(b)) => all.push(b.into()),
+            (Stored::Doubles(all), Property::Double(n)) => all.push(n),
+            (Stored::Guids(all), Property::Guid(guid)) => all.push(guid),
+            _ => return false,
+        }
+        true
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Stored::Strings(_, ends) | Stored::Binaries(_, ends) => ends.len(),
+            Stored::Ints(all) => all.len(),
+            Stored::Doubles(all) => all.len(),
+            Stored::Guids(all) => all.len(),
+        }
+    }
+
+    fn value(&self, kind: Kind, index: usize) -> Option<Property<'_>> {
+        let span = |ends: &[u32]| {
+            let start = if index == 0 { 0 } else { *ends.get(index - 1)? as usize };
+            Some(start..*ends.get(index)? as usize)
+        };
+        Some(match self {
+            Stored::Strings(all, ends) => Property::String(all.get(span(ends)?)?),
+            Stored::Binaries(all, ends) => Property::Binary(all.get(span(ends)?)?),
+            Stored::Doubles(all) => Property::Double(*all.get(index)?),
+            Stored::Guids(all) => Property::Guid(*all.get(index)?),
+            Stored::Ints(all) => {
+                let n = *all.get(index)?;
+                match kind {
+                    Kind::Int32 => Property::Int32(i32::try_from(n).ok()?),
+                    Kind::DateTime => Property::DateTime(Ticks::new(n)?),
+                    Kind::Boolean => Property::Boolean(n != 0),
+                    _ => Property::Int64(n),
+                }
+            }
+        })
+    }
+}
+
+impl Values {
+    /// For rows of which those have a value that `levels` says (1 or 0); all where it says nothing. The values are those of
+    /// `stored` that `which` says; all in their order where it says nothing.
+    pub(super) fn new(
+        name: Arc<str>,
+        kind: Kind,
+        levels: Option<&[i16]>,
+        which: Option<Vec<u32>>,
+        stored: Stored,
+    ) -> Values {
+        let count = which.as_ref().map_or(stored.len(), Vec::len);
+        let Some(levels) = levels.filter(|levels| levels.contains(&0)) else {
+            return Values { name, kind, index: which, stored, count };
+        };
+        let mut next = 0;
+        let number = |level: &i16| {
+            if *level == 0 {
+                return NONE;
+            }
+            next += 1;
+            match &which {
+                None => next - 1,
+                Some(which) => which.get(next as usize - 1).copied().unwrap_or(NONE),
+            }
+        };
+        let index = Some(levels.iter().map(number).collect());
+        Values { name, kind, index, stored, count }
+    }
+
+    /// Marks the rows whose value `holds`, which is asked once for a value that many rows share.
+    pub(super) fn mark<'f>(
+        &self,
+        found: impl Iterator<Item = &'f mut bool>,
+        mut holds: impl FnMut(Property<'_>) -> bool,
+    ) {
+        let mut hold = |index| self.stored.value(self.kind, index).is_some_and(&mut holds);
+        let hits: Vec<bool> = (0..self.stored.len()).map(&mut hold).collect();
+        for (row, found) in found.enumerate() {
+            *found |= self.index(row).and_then(|index| hits.get(index)).is_some_and(|hit| *hit);
+        }
+    }
+
+    #[inline]
+    fn index(&self, row: usize) -> Option<usize> {
+        match &self.index {
+            None => Some(row),
+            Some(index) => index.get(row).copied().filter(|index| *index != NONE).map(|index| index as usize),
+        }
+    }
+}
+
+impl Block {
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(super) fn keys(&self) -> &[RowKey] {
+        &self.keys
+    }
+
+    /// The key of a row. Panics if there is no such row.
+    pub(crate) fn key(&self, row: usize) -> RowKey {
+        self.keys[row]
+    }
+
+    /// The level of a row.
+    pub(crate) fn level(&self, row: usize) -> Option<Level> {
+        self.levels.get(row).copied().and_then(Level::from_code)
+    }
+
+    /// The properties of a row, in the order of the columns.
+    pub(crate) fn properties(&self, row: usize) -> impl Iterator<Item = (&str, Property<'_>)> {
+        self.columns.iter().filter_map(move |column| {
+            let index = column.index(row)?;
+            Some((&*column.name, column.stored.value(column.kind, index)?))
+        })
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    pub(super) fn name(&self, column: usize) -> (&str, Kind) {
+        self.columns.get(column).map_or(("", Kind::String), |column| (&column.name, column.kind))
+    }
+
+    pub(crate) fn count(&self, column: usize) -> usize {
+        self.columns.get(column).map_or(0, |column| column.count)
+    }
+
+    #[inline]
+    pub(super) fn value(&self, column: usize, row: usize) -> Option<Property<'_>> {
+        let column = self.columns.get(column)?;
+        column.stored.value(column.kind, column.index(row)?)
+    }
+
+    /// Gives what `read` makes of a column's values to `each`, row by row. A text that many rows share is read once.
+    pub(super) fn each_value<T: Copy>(
+        &self,
+        column: usize,
+        mut read: impl FnMut(Property<'_>) -> T,
+        mut each: impl FnMut(usize, T),
+    ) {
+        let Some(column) = self.columns.get(column) else { return };
+        let known = (0..column.stored.len()).map(|index| column.stored.value(column.kind, index).map(&mut read));
+        let known: Vec<Option<T>> = known.collect();
+        for row in 0..self.len() {
+            if let Some(value) = column.index(row).and_then(|index| *known.get(index)?) {
+                each(row, value);
+            }
+        }
+    }
+
+    /// Bytes of its values and keys, about; of a text that many rows share, as often as they do.
+    pub(super) fn bytes(&self) -> usize {
+        let of = |column: &Values| match &column.stored {
+            Stored::Strings(_, ends) | Stored::Binaries(_, ends) => {
+                let length = |row| {
+                    let index = column.index(row)?;
+                    let start = if index == 0 { 0 } else { *ends.get(index - 1)? };
+                    Some((*ends.get(index)? - start) as usize + 4)
+                };
+                (0..self.len()).filter_map(length).sum()
+            }
+            Stored::Guids(all) => 16 * all.len(),
+            other => 8 * other.len(),
+        };
+        self.columns.iter().map(of).sum::<usize>() + RowKey::BYTES * self.len()
+    }
+
+    /// Marks the rows of which a property contains the needle, or may contain it.
+    pub(super) fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
+        for column in &self.columns {
+            let spread = SPREAD.contains(&(&*column.name, column.kind));
+            if spread || needle.may_be_in(column.kind) {
+                column.mark(found.iter_mut(), |value| spread || needle.is_in(value));
+            }
+        }
+    }
+}
+
+/// Columns out of the map of the rest, row by row.
+#[derive(Default)]
+pub(super) struct Rest {
+    columns: Vec<(Arc<str>, Kind, Vec<i16>, Stored)>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Rest {
+    /// Adds the entry of a row; false where it is none that was written by us.
+    pub(super) fn push(&mut self, row: usize, key: &str, value: &str) -> bool {
+        let number = match self.numbers.get(key) {
+            Some(number) => *number,
+            None => {
+                let Some((name, kind)) = text::split_key(key) else { return false };
+                self.columns.push((name.into(), kind, Vec::new(), Stored::new(kind)));
+                self.numbers.insert(key.to_owned(), self.columns.len() - 1);
+                self.columns.len() - 1
+            }
+        };
+        let (_, kind, levels, stored) = &mut self.columns[number];
+        if levels.len() > row {
+            return false;
+        }
+        levels.resize(row, 0);
+        levels.push(1);
+        let mut is_pushed = false;
+        text::read(*kind, value, |value| is_pushed = stored.push(value)) && is_pushed
+    }
+
+    /// The columns for a block of `rows`.
+    pub(super) fn finish(self, rows: usize) -> impl Iterator<Item = Values> {
+        self.columns.into_iter().map(move |(name, kind, mut levels, stored)| {
+            levels.resize(rows, 0);
+            Values::new(name, kind, Some(&levels), None, stored)
+        })
+    }
+}

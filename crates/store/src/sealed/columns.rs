@@ -1,0 +1,322 @@
+//! Columns of a sealed file are read: some rows of a row group, as values or as a [`Block`] of them.
+//!
+//! Rows are named by ranges within their group, in order and apart; pages between them are passed over. What a value must
+//! be is checked where it is read, so a block has nothing that a property cannot be.
+
+use super::block::{Block, Rest, Stored, Values};
+use super::bytes::Checked;
+use super::file::{Opened, SealedFile, damaged, guard};
+use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, REST_DEFINED, SOURCE, TICKS, TIME};
+use super::numbered::{self, Numbered, Texts};
+use crate::StoreError;
+use daytable_model::key::RowKey;
+use daytable_model::property::{Kind, Property};
+use daytable_model::record::Level;
+use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
+use parquet::column::page::PageReader;
+use parquet::column::reader::ColumnReaderImpl;
+use parquet::data_type::{BoolType, DataType, DoubleType, FixedLenByteArrayType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
+use std::ops::Range;
+
+/// Values, definition and repetition levels.
+type Read<T> = (Vec<T>, Vec<i16>, Vec<i16>);
+
+/// Which columns of a block are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Keys alone.
+    Keys,
+    /// Keys and levels.
+    Levels,
+    /// All.
+    All,
+}
+
+impl SealedFile {
+    /// Whether a column surely has no value in a group.
+    pub(super) fn is_absent(&self, group: usize, leaf: usize) -> bool {
+        let column = self.opened.metadata.row_group(group).column(leaf);
+        let nulls = column.statistics().and_then(Statistics::null_count_opt);
+        self.trusts_statistics && nulls.is_some_and(|nulls| Ok(nulls) == u64::try_from(column.num_values()))
+    }
+
+    /// The values of some rows of a column, its definition and its repetition levels where it has any.
+    fn read<T: DataType>(&self, group: usize, leaf: usize, ranges: &[Range<usize>]) -> Result<Read<T::T>, StoreError> {
+        self.read_pages::<T>(group, leaf, ranges, |pages, _| Box::new(pages))
+    }
+
+    /// The same for a column of texts.
+    pub(super) fn texts(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+    ) -> Result<(Texts, Vec<i16>, Vec<i16>), StoreError> {
+        let kept = numbered::Shared::default();
+        let (numbers, defined, repeated) = self.read_pages::<Int32Type>(group, leaf, ranges, |pages, descriptor| {
+            Box::new(Numbered::new(pages, descriptor, kept.clone()))
+        })?;
+        let texts = Texts::new(&kept, numbers).ok_or_else(|| self.wrong(group, leaf, "a text is not there"))?;
+        Ok((texts, defined, repeated))
+    }
+
+    /// The pages of a row group's column.
+    pub(super) fn pages(&self, group: usize, leaf: usize) -> Result<SerializedPageReader<Checked>, ParquetError> {
+        let Opened { bytes, metadata, index, .. } = &*self.opened;
+        let pages = metadata.page_index_for_row_group(group).page_locations(leaf).cloned();
+        SerializedPageReader::new(bytes.clone(), metadata.row_group(group).column(leaf), index.groups[group], pages)
+    }
+
+    fn read_pages<T: DataType>(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+        through: impl FnOnce(SerializedPageReader<Checked>, ColumnDescPtr) -> Box<dyn PageReader>,
+    ) -> Result<Read<T::T>, StoreError> {
+        guard(&self.opened.path, &format!("row group {group}, column {leaf}"), || {
+            let pages = self.pages(group, leaf)?;
+            let descriptor = self.opened.metadata.row_group(group).column(leaf).column_descr_ptr();
+            let (has_levels, repeats) = (descriptor.max_def_level() > 0, descriptor.max_rep_level() > 0);
+            let mut reader = ColumnReaderImpl::<T>::new(descriptor.clone(), through(pages, descriptor));
+            let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+            let mut at = 0;
+            for range in ranges {
+                let skip = range.start - at;
+                if skip > 0 && reader.skip_records(skip)? != skip {
+                    return Err(ParquetError::EOF("there are fewer rows than it says".into()));
+                }
+                let defined = has_levels.then_some(&mut defined);
+                let repeated = repeats.then_some(&mut repeated);
+                let (records, _, _) = reader.read_records(range.len(), defined, repeated, &mut values)?;
+                if records != range.len() {
+                    return Err(ParquetError::EOF("there are fewer rows than it says".into()));
+                }
+                at = range.end;
+            }
+            Ok((values, defined, repeated))
+        })
+    }
+
+    fn wrong(&self, group: usize, leaf: usize, what: &str) -> StoreError {
+        damaged(&self.opened.path, &format!("row group {group}, column {leaf}"), what.into())
+    }
+
+    /// A required INT32 column.
+    pub(super) fn small_numbers(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+    ) -> Result<Vec<i32>, StoreError> {
+        let statistics = self.opened.metadata.row_group(group).column(leaf).statistics();
+        if self.trusts_statistics
+            && let Some(Statistics::Int32(of)) = statistics
+            && let (Some(least), Some(most)) = (of.min_opt(), of.max_opt())
+            && least == most
+        {
+            return Ok(vec![*least; ranges.iter().map(Range::len).sum()]);
+        }
+        Ok(self.read::<Int32Type>(group, leaf, ranges)?.0)
+    }
+
+    /// The times of some rows.
+    pub(super) fn times_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<Ticks>, StoreError> {
+        let (micros, _, _) = self.read::<Int64Type>(group, TIME, ranges)?;
+        let ticks = self.small_numbers(group, TICKS, ranges)?;
+        let time = |(micros, ticks): (i64, i32)| {
+            let above = i64::from(ticks);
+            if !(0..10).contains(&above) {
+                return None;
+            }
+            Ticks::new(micros.checked_mul(10)?.checked_add(UNIX_EPOCH_TICKS)?.checked_add(above)?)
+        };
+        let times: Option<Vec<Ticks>> = micros.into_iter().zip(ticks).map(time).collect();
+        times.ok_or_else(|| self.wrong(group, TIME, "a time is none"))
+    }
+
+    fn sources(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u64>, StoreError> {
+        let parse = |text: &[u8]| {
+            let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 16)?;
+            u64::from_str_radix(text, 16).ok()
+        };
+        let statistics = self.opened.metadata.row_group(group).column(SOURCE).statistics();
+        if self.trusts_statistics
+            && let Some(of @ Statistics::ByteArray(_)) = statistics
+            && let (Some(least), Some(most)) = (of.min_bytes_opt(), of.max_bytes_opt())
+            && least == most
+            && let Some(source) = parse(least)
+        {
+            return Ok(vec![source; ranges.iter().map(Range::len).sum()]);
+        }
+        let (texts, _, _) = self.texts(group, SOURCE, ranges)?;
+        texts.read(parse).ok_or_else(|| self.wrong(group, SOURCE, "a source is none"))
+    }
+
+    /// The keys of some rows.
+    pub(super) fn keys_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<RowKey>, StoreError> {
+        let times = self.times_of(group, ranges)?;
+        let sources = self.sources(group, ranges)?;
+        let (positions, _, _) = self.read::<Int64Type>(group, POSITION, ranges)?;
+        let items = self.small_numbers(group, ITEM, ranges)?;
+        let mut keys = Vec::with_capacity(times.len());
+        for (((time, source), position), item) in times.into_iter().zip(sources).zip(positions).zip(items) {
+            let position =
+                u64::try_from(position).ok().filter(|position| *position <= daytable_model::key::POSITION_MAX);
+            let (Some(position), Ok(item)) = (position, u16::try_from(item)) else {
+                return Err(self.wrong(group, POSITION, "a position is none"));
+            };
+            keys.push(RowKey::new(time, source, position).with_item(item));
+        }
+        Ok(keys)
+    }
+
+    /// The levels of some rows, as codes.
+    pub(super) fn levels_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u8>, StoreError> {
+        let (names, defined, _) = self.texts(group, LEVEL, ranges)?;
+        let code = |name: &[u8]| {
+            let level = Level::ALL.into_iter().find(|level| level.name().as_bytes() == name);
+            level.map(Level::code)
+        };
+        let wrong = || self.wrong(group, LEVEL, "a level is none");
+        let mut codes = names.read(code).ok_or_else(wrong)?.into_iter();
+        let level = |has_one| if has_one == 0 { Some(0) } else { codes.next() };
+        defined.into_iter().map(level).collect::<Option<_>>().ok_or_else(wrong)
+    }
+
+    /// An error unless the rows of a group belong to the partitions that the index says.
+    pub(super) fn check_partitions(&self, group: usize) -> Result<(), StoreError> {
+        let all = 0..self.opened.index.groups[group];
+        let (names, _, _) = self.texts(group, PARTITION, &[all])?;
+        let mut numbers = names.numbers();
+        for run in self.runs_in(group) {
+            let mut last = None;
+            let mut is_its = |number: usize| {
+                let is_its = last == Some(number) || names.text(number) == run.partition.as_bytes();
+                last = Some(number);
+                is_its
+            };
+            // The runs of a group lie one behind the other.
+            let mut of_run = numbers.by_ref().take(run.rows.len());
+            if of_run.len() != run.rows.len() || !of_run.all(&mut is_its) {
+                return Err(self.wrong(group, PARTITION, "a row is of another partition than the index says"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Some rows of a group, in their order: `ranges` are in order and apart.
+    pub(super) fn block(&self, group: usize, ranges: &[Range<usize>], wanted: Wanted) -> Result<Block, StoreError> {
+        let keys = self.keys_of(group, ranges)?;
+        let levels = if wanted == Wanted::Keys { vec![0; keys.len()] } else { self.levels_of(group, ranges)? };
+        let mut columns = Vec::new();
+        if wanted == Wanted::All {
+            for (number, column) in self.opened.layout.columns.iter().enumerate() {
+                let leaf = PROPERTIES + number;
+                if self.is_absent(group, leaf) {
+                    continue;
+                }
+                let (stored, levels, which) = self.values(group, leaf, column.kind, ranges)?;
+                if levels.contains(&1) {
+                    let name = column.property.as_str().into();
+                    columns.push(Values::new(name, column.kind, Some(&levels), which, stored));
+                }
+            }
+            columns.extend(self.rest(group, ranges, keys.len())?);
+        }
+        Ok(Block { keys, levels, columns })
+    }
+
+    /// The values of some rows of a property's column, its levels, and which value is whose where not each is its own.
+    #[allow(clippy::type_complexity)]
+    pub(super) fn values(
+        &self,
+        group: usize,
+        leaf: usize,
+        kind: Kind,
+        ranges: &[Range<usize>],
+    ) -> Result<(Stored, Vec<i16>, Option<Vec<u32>>), StoreError> {
+        let mut stored = Stored::new(kind);
+        let wrong = || self.wrong(group, leaf, "a value is not of its type");
+        let (fits, levels) = match kind {
+            Kind::String | Kind::Binary => {
+                let (texts, levels, _) = self.texts(group, leaf, ranges)?;
+                // A text that many rows share is kept once, and one of the dictionary that none has is not.
+                let mut next = 0;
+                let number = |text: &[u8]| {
+                    let is_pushed = match kind {
+                        Kind::String => std::str::from_utf8(text).is_ok_and(|text| stored.push(Property::String(text))),
+                        _ => stored.push(Property::Binary(text)),
+                    };
+                    next += 1;
+                    is_pushed.then_some(next - 1)
+                };
+                let which = texts.read(number).ok_or_else(wrong)?;
+                let which = (which.len() != stored.len()).then_some(which);
+                return Ok((stored, levels, which));
+            }
+            Kind::Guid => {
+                let (values, levels, _) = self.read::<FixedLenByteArrayType>(group, leaf, ranges)?;
+                let push = |bytes: &[u8]| bytes.try_into().is_ok_and(|guid| stored.push(Property::Guid(guid)));
+                (values.iter().map(|value| value.data()).all(push), levels)
+            }
+            Kind::Int64 => {
+                let (values, levels, _) = self.read::<Int64Type>(group, leaf, ranges)?;
+                stored = Stored::Ints(values);
+                (true, levels)
+            }
+            Kind::DateTime => {
+                let (values, levels, _) = self.read::<Int64Type>(group, leaf, ranges)?;
+                let ticks = |micros: &i64| Ticks::new(micros.checked_mul(10)?.checked_add(UNIX_EPOCH_TICKS)?);
+                let push = |micros| ticks(micros).is_some_and(|time| stored.push(Property::DateTime(time)));
+                (values.iter().all(push), levels)
+            }
+            Kind::Int32 => {
+                let (values, levels, _) = self.read::<Int32Type>(group, leaf, ranges)?;
+                stored = Stored::Ints(values.into_iter().map(i64::from).collect());
+                (true, levels)
+            }
+            Kind::Boolean => {
+                let (values, levels, _) = self.read::<BoolType>(group, leaf, ranges)?;
+                stored = Stored::Ints(values.into_iter().map(i64::from).collect());
+                (true, levels)
+            }
+            Kind::Double => {
+                let (values, levels, _) = self.read::<DoubleType>(group, leaf, ranges)?;
+                stored = Stored::Doubles(values);
+                (true, levels)
+            }
+        };
+        if fits { Ok((stored, levels, None)) } else { Err(wrong()) }
+    }
+
+    /// The columns of properties that have none in the file.
+    pub(super) fn rest(&self, group: usize, ranges: &[Range<usize>], rows: usize) -> Result<Vec<Values>, StoreError> {
+        let leaf = self.opened.layout.rest();
+        if self.is_absent(group, leaf) {
+            return Ok(Vec::new());
+        }
+        let (keys, defined, repeated) = self.texts(group, leaf, ranges)?;
+        let (values, _, _) = self.texts(group, leaf + 1, ranges)?;
+        let (mut rest, mut entries, mut next) = (Rest::default(), keys.iter().zip(values.iter()), 0);
+        for (defined, repeated) in defined.into_iter().zip(repeated) {
+            next += usize::from(repeated == 0);
+            if defined < REST_DEFINED {
+                continue;
+            }
+            let texts = entries
+                .next()
+                .and_then(|(key, value)| Some((std::str::from_utf8(key).ok()?, std::str::from_utf8(value).ok()?)));
+            let row = next.checked_sub(1).filter(|row| *row < rows);
+            let is_pushed = texts.zip(row).is_some_and(|((key, value), row)| rest.push(row, key, value));
+            if !is_pushed {
+                return Err(self.wrong(group, leaf, "an entry of the map is none"));
+            }
+        }
+        Ok(rest.finish(rows).collect())
+    }
+}

@@ -1,0 +1,230 @@
+//! A sealed file, opened: its footer and index in memory, its columns read as they are asked for.
+//!
+//! Opening reads the end of the file and verifies it; a row group's column is read page by page, and pages without
+//! wanted rows are passed over. What the Parquet reader makes of bytes that it does not expect is an error here, also
+//! where it panics: bytes are verified first, so that is for files that somebody made, not for damaged ones.
+
+use super::FORMAT;
+use super::bytes::{Checked, Ranged};
+use super::index::{Index, Run};
+use super::layout::{Column, Layout};
+use super::tail::open_tail;
+use crate::StoreError;
+use daytable_model::key::{DayTable, partition_key};
+use daytable_model::time::Ticks;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The footer's key for [`Header`].
+pub(super) const HEADER_KEY: &str = "daytable";
+/// What the footer says of the day.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) format: u32,
+    pub(super) table: String,
+    pub(super) generation: i64,
+    pub(super) rows: u64,
+    pub(super) records: u64,
+    pub(super) content: String,
+    pub(super) columns: Vec<Column>,
+}
+
+/// A sealed file, opened to read. Cheap to clone.
+#[derive(Clone)]
+pub struct SealedFile {
+    pub(super) opened: Arc<Opened>,
+    /// Whether the footer's statistics may stand for values: not while the file is compared with what it was made of.
+    pub(super) trusts_statistics: bool,
+}
+
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    pub(super) bytes: Arc<Checked>,
+    pub(super) metadata: ParquetMetaData,
+    header: Header,
+    table: DayTable,
+    pub(super) layout: Layout,
+    pub(super) index: Index,
+}
+
+impl std::fmt::Debug for SealedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SealedFile").field(&self.opened.path).finish()
+    }
+}
+
+impl SealedFile {
+    /// Opens what `source` holds. `path` is what it is called in errors.
+    pub fn open(source: Arc<dyn Ranged>, path: &Path) -> Result<SealedFile, StoreError> {
+        let (checked, index_bytes) = open_tail(source, path)?;
+        let foreign = |what: &str| StoreError::Foreign(path.into(), what.into());
+        let metadata = guard(path, "footer", || {
+            ParquetMetaDataReader::new().with_offset_index_policy(PageIndexPolicy::Required).parse_and_finish(&checked)
+        })?;
+        let pairs = metadata.file_metadata().key_value_metadata();
+        let header = pairs.into_iter().flatten().find(|pair| pair.key == HEADER_KEY);
+        let header = header.and_then(|pair| pair.value.as_deref()).ok_or_else(|| foreign("it is not of daytable"))?;
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let unreadable = |error: serde_json::Error| foreign(&error.to_string());
+        let Format { format } = serde_json::from_str(header).map_err(unreadable)?;
+        if format > FORMAT {
+            let (found, known) = (format.into(), FORMAT.into());
+            return Err(StoreError::NewerFormat { path: path.into(), found, known });
+        }
+        let header: Header = serde_json::from_str(header).map_err(unreadable)?;
+        let table = DayTable::parse(&header.table).map_err(|error| foreign(&error.to_string()))?;
+        let layout = Layout::of(header.columns.clone());
+        let schema = guard(path, "schema", || layout.schema())?;
+        if metadata.file_metadata().schema_descr().root_schema() != &*schema {
+            return Err(damaged(path, "schema", "it has other columns than it says".into()));
+        }
+        let index = Index::decode(checked.tail.get(..index_bytes).unwrap_or_default(), checked.data_end);
+        let index = index.map_err(|error| damaged(path, "index", error.to_string()))?;
+        let rows = |group: usize| usize::try_from(metadata.row_group(group).num_rows()).ok();
+        let same = metadata.num_row_groups() == index.groups.len()
+            && index.groups.iter().enumerate().all(|(group, count)| rows(group) == Some(*count))
+            && index.groups.iter().fold(0, |sum: u64, rows| sum.saturating_add(*rows as u64)) == header.rows;
+        if !same {
+            return Err(damaged(path, "index", "it counts other rows than the footer".into()));
+        }
+        let bytes = Arc::new(Checked { sums: index.sums.clone(), ..checked });
+        let opened = Opened { path: path.into(), bytes, metadata, header, table, layout, index };
+        Ok(SealedFile { opened: Arc::new(opened), trusts_statistics: true })
+    }
+
+    /// Opens a file of this machine.
+    pub fn open_local(path: &Path) -> Result<SealedFile, StoreError> {
+        let file = super::LocalFile::open(path).map_err(StoreError::io(path))?;
+        SealedFile::open(Arc::new(file), path)
+    }
+
+    /// The same file, read without believing what the footer says of values.
+    pub(super) fn doubting(&self) -> SealedFile {
+        SealedFile { opened: self.opened.clone(), trusts_statistics: false }
+    }
+
+    /// What it is called in errors.
+    pub fn path(&self) -> &Path {
+        &self.opened.path
+    }
+
+    /// The day-table whose entities it holds.
+    pub fn table(&self) -> &DayTable {
+        &self.opened.table
+    }
+
+    /// Which sealing of that day it is.
+    pub fn generation(&self) -> i64 {
+        self.opened.header.generation
+    }
+
+    /// Entities in it, items included.
+    pub fn rows(&self) -> u64 {
+        self.opened.header.rows
+    }
+
+    /// Records in it.
+    pub fn records(&self) -> u64 {
+        self.opened.header.records
+    }
+
+    /// The checksum of its content, as the manifest has it.
+    pub fn content(&self) -> &str {
+        &self.opened.header.content
+    }
+
+    /// Bytes of it.
+    pub fn bytes(&self) -> u64 {
+        parquet::file::reader::Length::len(&*self.opened.bytes)
+    }
+
+    /// The oldest and the newest time in it; none where it is empty.
+    pub fn times(&self) -> Option<(Ticks, Ticks)> {
+        let runs = self.runs();
+        Some((runs.iter().map(|run| run.oldest).min()?, runs.iter().map(|run| run.newest).max()?))
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        &self.opened.index
+    }
+
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.opened.index.runs
+    }
+
+    /// The runs of one partition, newest first.
+    pub(super) fn runs_of(&self, partition: &str) -> &[Run] {
+        let runs = self.runs();
+        let start = runs.partition_point(|run| &*run.partition < partition);
+        let length = runs[start..].iter().take_while(|run| &*run.partition == partition).count();
+        &runs[start..start + length]
+    }
+
+    /// The partitions of an instance: its own, and its buckets'.
+    pub fn partitions_of(&self, instance: &str) -> Vec<String> {
+        let key = partition_key(instance, None);
+        // Nothing but a bucket begins with a key and `~`.
+        let is_its = |name: &str| match name.strip_prefix(&*key) {
+            Some("") => true,
+            Some(bucket) => bucket.len() == 3 && bucket.starts_with('~'),
+            None => false,
+        };
+        let mut names: Vec<String> = Vec::new();
+        for run in self.runs() {
+            if is_its(&run.partition) && names.last().is_none_or(|last| **last != *run.partition) {
+                names.push(run.partition.to_string());
+            }
+        }
+        names
+    }
+
+    /// Every partition, in order.
+    pub fn partitions(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> = self.runs().iter().map(|run| run.partition.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The runs of one row group.
+    pub(super) fn runs_in(&self, group: usize) -> &[Run] {
+        let runs = self.runs();
+        let start = runs.partition_point(|run| run.group < group);
+        &runs[start..start + runs[start..].partition_point(|run| run.group == group)]
+    }
+
+    /// Bytes of a row of a group, on average: encoded, but not compressed.
+    pub(super) fn row_bytes(&self, group: usize) -> usize {
+        let bytes = usize::try_from(self.opened.metadata.row_group(group).total_byte_size()).unwrap_or(0);
+        bytes / self.opened.index.groups[group].max(1) + 1
+    }
+}
+
+/// Runs the Parquet reader over bytes of `path`: an error where it fails, and where it panics.
+pub(super) fn guard<T>(
+    path: &Path,
+    place: &str,
+    read: impl FnOnce() -> Result<T, ParquetError>,
+) -> Result<T, StoreError> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(ParquetError::External(error))) => match error.downcast::<io::Error>() {
+            Ok(error) if error.kind() == io::ErrorKind::InvalidData => Err(damaged(path, place, error.to_string())),
+            Ok(error) => Err(StoreError::io(path)(*error)),
+            Err(error) => Err(damaged(path, place, error.to_string())),
+        },
+        Ok(Err(error)) => Err(damaged(path, place, error.to_string())),
+        Err(_) => Err(damaged(path, place, "its bytes are not what a reader of Parquet takes".into())),
+    }
+}
+
+pub(super) fn damaged(path: &Path, place: &str, what: String) -> StoreError {
+    StoreError::SealedDamaged { path: path.into(), place: place.into(), what }
+}

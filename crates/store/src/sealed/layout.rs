@@ -1,0 +1,243 @@
+//! Which columns a sealed file has, and how each is encoded.
+//!
+//! Seven fixed columns, one a property and type, and the map of the rest: the module's head has the table. What a column
+//! holds is kept in the footer as JSON, so nothing is read out of a name.
+//!
+//! Encodings, by what was seen of a column's values ([`super::survey`]): a dictionary where values repeat often enough
+//! within a row group; else numbers as differences, doubles byte by byte, texts as lengths and bytes apart. All through
+//! zstd.
+
+use super::survey::{Seen, Survey};
+use super::text::{kind_name, kind_of};
+use super::{COLUMNS_MAX, GROUP_ROWS, PAGE_ROWS};
+use daytable_model::property::Kind;
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+pub(super) const PARTITION: usize = 0;
+pub(super) const TIME: usize = 1;
+pub(super) const TICKS: usize = 2;
+pub(super) const SOURCE: usize = 3;
+pub(super) const POSITION: usize = 4;
+pub(super) const ITEM: usize = 5;
+pub(super) const LEVEL: usize = 6;
+/// The first column of a property.
+pub(super) const PROPERTIES: usize = 7;
+
+/// The definition level of an entry of the map.
+pub(super) const REST_DEFINED: i16 = 2;
+
+const FIXED: [&str; PROPERTIES] =
+    ["PartitionKey", "Time", "Time:ticks", "RowKey:source", "RowKey:position", "RowKey:item", "Level"];
+const REST: &str = "Properties:rest";
+
+/// What the encodings leave is mostly chance: level 3 is no smaller (34.4 bytes a record of `benches/seal.rs`, 34.2 at 1).
+const ZSTD_LEVEL: i32 = 1;
+/// Bytes of a column's page at most, before compression.
+const PAGE_BYTES: usize = 256 << 10;
+/// Bytes of a dictionary at most; what does not fit is written without.
+const DICTIONARY_BYTES: usize = 2 << 20;
+
+/// A column of a property.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// The column's name in the file.
+    pub name: String,
+    /// The property that it holds.
+    pub property: String,
+    /// The type of its values.
+    #[serde(rename = "type", with = "kind_as_text")]
+    pub kind: Kind,
+}
+
+mod kind_as_text {
+    use super::{Kind, kind_name, kind_of};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(kind: &Kind, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(kind_name(*kind))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Kind, D::Error> {
+        let name = String::deserialize(from)?;
+        kind_of(&name).ok_or_else(|| serde::de::Error::custom(format!("no type is called {name:?}")))
+    }
+}
+
+/// The columns of properties, in the order of the file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layout {
+    pub(super) columns: Vec<Column>,
+    numbers: [HashMap<String, usize>; Kind::COUNT],
+    has_dictionary: Vec<bool>,
+}
+
+impl Layout {
+    /// The columns for what was seen: the most frequent ones, and for equal ones the first by name.
+    pub(super) fn choose(survey: &Survey) -> Layout {
+        let mut seen: Vec<&Seen> = survey.seen().collect();
+        seen.sort_by(|a, b| b.values.cmp(&a.values).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind))));
+        let mut taken: HashSet<String> = FIXED.into_iter().chain([REST]).map(str::to_lowercase).collect();
+        let mut columns = Vec::new();
+        let mut has_dictionary = Vec::new();
+        for Seen { name, kind, .. } in seen.iter().take(COLUMNS_MAX) {
+            let typed = format!("{name}:{}", kind_name(*kind));
+            let numbered = (2..).map(|n| format!("{typed}:{n}"));
+            let free = [name.clone(), typed.clone()].into_iter().chain(numbered);
+            let mut free = free.filter(|name| taken.insert(name.to_lowercase()));
+            // Without end, so one is free.
+            let Some(column) = free.next() else { continue };
+            columns.push(Column { name: column, property: name.clone(), kind: *kind });
+        }
+        for seen in seen.iter().take(COLUMNS_MAX) {
+            has_dictionary.push(wants_dictionary(seen));
+        }
+        Layout { has_dictionary, ..Layout::of(columns) }
+    }
+
+    /// The columns as a file says them.
+    pub(super) fn of(columns: Vec<Column>) -> Layout {
+        let mut numbers: [HashMap<String, usize>; Kind::COUNT] = Default::default();
+        for (number, column) in columns.iter().enumerate() {
+            numbers[column.kind as usize].insert(column.property.clone(), number);
+        }
+        Layout { columns, numbers, has_dictionary: Vec::new() }
+    }
+
+    /// The number of the column for a property and type.
+    pub(super) fn number(&self, name: &str, kind: Kind) -> Option<usize> {
+        self.numbers[kind as usize].get(name).copied()
+    }
+
+    /// The leaf of the map's keys; its values are the next one.
+    pub(super) fn rest(&self) -> usize {
+        PROPERTIES + self.columns.len()
+    }
+
+    /// The schema of the file.
+    pub(super) fn schema(&self) -> Result<TypePtr, ParquetError> {
+        let text = Some(LogicalType::String);
+        let micros = Some(LogicalType::timestamp(true, TimeUnit::MICROS));
+        let mut fields: Vec<TypePtr> = Vec::with_capacity(self.rest() + 1);
+        for (name, physical, logical, repetition) in [
+            (FIXED[PARTITION], Physical::BYTE_ARRAY, text.clone(), Repetition::REQUIRED),
+            (FIXED[TIME], Physical::INT64, micros.clone(), Repetition::REQUIRED),
+            (FIXED[TICKS], Physical::INT32, None, Repetition::REQUIRED),
+            (FIXED[SOURCE], Physical::BYTE_ARRAY, text.clone(), Repetition::REQUIRED),
+            (FIXED[POSITION], Physical::INT64, None, Repetition::REQUIRED),
+            (FIXED[ITEM], Physical::INT32, None, Repetition::REQUIRED),
+            (FIXED[LEVEL], Physical::BYTE_ARRAY, text.clone(), Repetition::OPTIONAL),
+        ] {
+            fields.push(leaf(name, physical, logical, repetition, None)?);
+        }
+        for Column { name, kind, .. } in &self.columns {
+            let (physical, logical, length) = match kind {
+                Kind::String => (Physical::BYTE_ARRAY, text.clone(), None),
+                Kind::Binary => (Physical::BYTE_ARRAY, None, None),
+                Kind::Int64 => (Physical::INT64, None, None),
+                Kind::Int32 => (Physical::INT32, None, None),
+                Kind::Double => (Physical::DOUBLE, None, None),
+                Kind::Boolean => (Physical::BOOLEAN, None, None),
+                Kind::DateTime => (Physical::INT64, micros.clone(), None),
+                Kind::Guid => (Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid), Some(16)),
+            };
+            fields.push(leaf(name, physical, logical, Repetition::OPTIONAL, length)?);
+        }
+        let entry = vec![
+            leaf("key", Physical::BYTE_ARRAY, text.clone(), Repetition::REQUIRED, None)?,
+            leaf("value", Physical::BYTE_ARRAY, text, Repetition::REQUIRED, None)?,
+        ];
+        let entry = Type::group_type_builder("key_value")
+            .with_repetition(Repetition::REPEATED)
+            .with_fields(entry.into_iter().collect())
+            .build()?;
+        let map = Type::group_type_builder(REST)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(Some(LogicalType::Map))
+            .with_fields(vec![Arc::new(entry)])
+            .build()?;
+        fields.push(Arc::new(map));
+        Ok(Arc::new(Type::group_type_builder("day").with_fields(fields).build()?))
+    }
+
+    /// How the file is written.
+    pub(super) fn properties(&self) -> Result<WriterProperties, ParquetError> {
+        let sorted = |leaf: usize, descending| SortingColumn {
+            column_idx: i32::try_from(leaf).unwrap_or(i32::MAX),
+            descending,
+            nulls_first: false,
+        };
+        let mut builder = WriterProperties::builder()
+            .set_created_by(super::seal::program())
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_data_page_row_count_limit(PAGE_ROWS)
+            .set_write_batch_size(PAGE_ROWS.min(1024))
+            .set_data_page_size_limit(PAGE_BYTES)
+            .set_dictionary_page_size_limit(DICTIONARY_BYTES)
+            .set_max_row_group_row_count(None)
+            .set_sorting_columns(Some(vec![
+                sorted(PARTITION, false),
+                sorted(TIME, true),
+                sorted(TICKS, true),
+                sorted(SOURCE, false),
+                sorted(POSITION, true),
+                sorted(ITEM, false),
+            ]));
+        for name in [FIXED[TIME], FIXED[POSITION]] {
+            let path = path(name);
+            builder = builder
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+        for (Column { name, kind, .. }, has_dictionary) in self.columns.iter().zip(&self.has_dictionary) {
+            let otherwise = match kind {
+                Kind::String | Kind::Binary => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+                Kind::Int64 | Kind::Int32 | Kind::DateTime => Encoding::DELTA_BINARY_PACKED,
+                Kind::Double => Encoding::BYTE_STREAM_SPLIT,
+                Kind::Boolean | Kind::Guid => Encoding::PLAIN,
+            };
+            builder = builder
+                .set_column_dictionary_enabled(path(name), *has_dictionary)
+                .set_column_encoding(path(name), otherwise);
+        }
+        Ok(builder.build())
+    }
+}
+
+fn path(name: &str) -> ColumnPath {
+    ColumnPath::new(vec![name.to_owned()])
+}
+
+fn leaf(
+    name: &str,
+    physical: Physical,
+    logical: Option<LogicalType>,
+    repetition: Repetition,
+    length: Option<i32>,
+) -> Result<TypePtr, ParquetError> {
+    let mut builder =
+        Type::primitive_type_builder(name, physical).with_repetition(repetition).with_logical_type(logical);
+    if let Some(length) = length {
+        builder = builder.with_length(length);
+    }
+    Ok(Arc::new(builder.build()?))
+}
+
+/// Whether values repeat often enough within a row group for a dictionary to be shorter.
+fn wants_dictionary(seen: &Seen) -> bool {
+    let rows = usize::try_from(seen.values).unwrap_or(usize::MAX).min(GROUP_ROWS);
+    let share = seen.distinct_among(rows) / (rows as f64).max(1.0);
+    match seen.kind {
+        Kind::Boolean => false,
+        Kind::String | Kind::Binary | Kind::Guid => share < 0.6,
+        // An index of many entries is as wide as the number itself, and the entries come on top.
+        Kind::Int64 | Kind::Int32 | Kind::DateTime | Kind::Double => share < 0.1,
+    }
+}

@@ -1,0 +1,91 @@
+//! A sealed day: all entities of a day-table in one Parquet file, and a manifest that says what must be in it.
+//!
+//! ```text
+//! Log20261120.1.parquet         row groups | index | offset indexes | footer | its length | PAR1
+//! Log20261120.1.manifest.json   counts, times, checksums, columns: what an archive is matched against
+//! ```
+//!
+//! Any Parquet reader reads the file. Rows are sorted by PartitionKey and RowKey, a row is an entity:
+//!
+//! | column | type | what |
+//! |---|---|---|
+//! | `PartitionKey` | text | the instance, as [`daytable_model::key`] encodes it |
+//! | `Time` | timestamp, microseconds, UTC | the record's time |
+//! | `Time:ticks` | INT32 | the 100 ns above the microsecond, 0 to 9 |
+//! | `RowKey:source`, `RowKey:position`, `RowKey:item` | text of 16 hex, INT64, INT32 | the rest of the RowKey, which is `printf('%019d-%s-%012x', 3155378975999999999 - ticks, source, 281474976710655 - position)`, and `_%04d` of the item where that is not 0 |
+//! | `Level` | text | the level's name; `Severity` follows from it |
+//! | a property's name | by its type | one column a property and type, the most frequent [`COLUMNS_MAX`] |
+//! | `Properties:rest` | map of text to text | all others: `name:type` and the value as text |
+//!
+//! A property that came with two types over the day has two columns: its name alone is that of the type that is more
+//! frequent, the other is called `name:type`. So is a property whose name differs from an earlier column's by case only,
+//! which many tools could not tell apart. No property's name has a colon, so nothing can clash with these. Which property
+//! and type a column holds is said by the footer, not by its name.
+//!
+//! **Integrity.** Every byte is covered by a checksum that is verified before it is used: blocks of 64 KiB of the row
+//! groups by sums in the index, the index and all behind it by a sum in the footer (`bytes`, `tail`). A wrong byte is an error
+//! that names the place, never a wrong row.
+//!
+//! **Sealing** ([`seal`]) reads the day's files twice: once to see which columns there are (`survey`), once to write
+//! (`merge`, `group`). What was written is synced, read back and compared with what was read from the open files, by
+//! number and by a checksum over every value (`sum`), before it gets its name. It holds one row group and the pages that
+//! it comes from in memory, whatever the day's size; only the footer, the list of partitions and the counts by minute grow
+//! with the day, by a few dozen bytes a column of a row group and a partition.
+//!
+//! **Reading** (`file`, `columns`, `numbered`, `sought`, `scan`) decodes the columns and pages of the row groups that can have what is wanted.
+//!
+//! What is not done: bloom filters. Files are sorted by partition, so statistics say exactly where one is; and text is
+//! looked for by a part of it, where a filter of whole values says nothing.
+
+mod block;
+mod bytes;
+mod columns;
+mod file;
+mod group;
+mod index;
+mod layout;
+mod manifest;
+mod merge;
+mod numbered;
+mod part;
+mod scan;
+mod seal;
+mod sought;
+mod sum;
+mod survey;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod text;
+mod through;
+mod writer;
+
+pub(crate) use block::Block;
+pub use bytes::{LocalFile, Ranged};
+pub use file::SealedFile;
+pub use layout::Column;
+pub use manifest::{Manifest, ManifestError};
+pub use scan::SealedScan;
+pub use seal::{OnProgress, Progress, Sealing, seal};
+pub use sum::Content as Sum;
+pub use tail::with_sums;
+
+/// Properties that have a column of their own, at most.
+pub const COLUMNS_MAX: usize = 512;
+/// The format of a file and its manifest, and the newest that this program reads.
+pub const FORMAT: u32 = 1;
+
+/// Rows of a row group at most; few in unit tests, so that they cross its boundaries. An instance's hour is in one or two of them, and a query decodes only what it needs.
+const GROUP_ROWS: usize = if cfg!(test) { 128 } else { 1 << 16 };
+/// Bytes of a row group's entities at most, before they are encoded. One that is larger alone is a group alone.
+const GROUP_BYTES: usize = 24 << 20;
+/// Rows of a page of a column at most: what is decoded to read one row.
+const PAGE_ROWS: usize = if cfg!(test) { 32 } else { 1 << 13 };
+
+/// The name's end of a sealed file.
+pub const EXTENSION: &str = ".parquet";
+
+/// Whether a file of this name is a sealed one.
+pub fn is_sealed(name: &str) -> bool {
+    name.ends_with(EXTENSION)
+}

@@ -1,0 +1,255 @@
+//! Which rows of a sealed file may have a text or a level, found out without reading more values than need be. A record that
+//! was written as several rows has it or has it not as a whole.
+//!
+//! A page holds its texts one behind the other, so a search through its bytes says at once that none of them has the
+//! text; only a page with a hit is taken apart. Numbers are printed, where the text can be in a number at all. The hit may lie over two texts, or in a length. Whether a page of numbers of a
+//! dictionary can have a hit is known from the dictionary, and where it has none, such pages are not even decompressed.
+
+use super::block::{Block, Values};
+use super::file::{SealedFile, guard};
+use super::layout::{ITEM, PROPERTIES};
+use crate::StoreError;
+use daytable_model::entity::SPREAD;
+use daytable_model::needle::Needle;
+use daytable_model::property::{Kind, Property};
+use daytable_model::record::Level;
+use parquet::basic::Encoding;
+use parquet::column::page::{Page, PageReader};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::statistics::Statistics;
+use std::ops::Range;
+
+impl SealedFile {
+    /// For each of some rows whether any of its properties may contain the needle. Of a record that was written as several
+    /// rows its master says so, whatever it has: the text may be in another row, or over the border of two.
+    pub(super) fn may_contain(
+        &self,
+        group: usize,
+        ranges: &[Range<usize>],
+        needle: &Needle,
+    ) -> Result<Vec<bool>, StoreError> {
+        let rows = ranges.iter().map(Range::len).sum();
+        let mut found = vec![false; rows];
+        for (number, column) in self.opened.layout.columns.iter().enumerate() {
+            let leaf = PROPERTIES + number;
+            let spread = SPREAD.contains(&(&*column.property, column.kind));
+            if !spread && !needle.may_be_in(column.kind) || self.is_absent(group, leaf) {
+                continue;
+            }
+            if spread {
+                let levels = self.values(group, leaf, column.kind, ranges)?.1;
+                found.iter_mut().zip(levels).for_each(|(found, level)| *found |= level > 0);
+            } else if column.kind == Kind::String {
+                self.mark_texts(group, leaf, ranges, needle, &mut found)?;
+            } else {
+                self.mark_others(group, leaf, column.kind, ranges, needle, &mut found)?;
+            }
+        }
+        let rest = Block { keys: Vec::new(), levels: Vec::new(), columns: self.rest(group, ranges, rows)? };
+        rest.mark_containing(needle, &mut found);
+        Ok(found)
+    }
+
+    /// Marks the rows of which a column of texts has the needle.
+    fn mark_texts(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+        needle: &Needle,
+        found: &mut [bool],
+    ) -> Result<(), StoreError> {
+        let has_it = |bytes: &[u8]| needle.finder().find(bytes).is_some();
+        let pages = self.pages_with(group, leaf, ranges, has_it, has_it)?;
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let (texts, levels, _) = self.texts(group, leaf, &pages)?;
+        let hits = texts.read(|text| Some(has_it(text))).unwrap_or_default();
+        if !hits.contains(&true) {
+            return Ok(());
+        }
+        let (mut hits, mut levels) = (hits.into_iter(), levels.into_iter());
+        for rows in places(ranges, &pages) {
+            for (found, level) in found[rows].iter_mut().zip(&mut levels) {
+                *found |= level > 0 && hits.next() == Some(true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the rows of which a column of values that are no texts has the needle. What the statistics and the dictionary
+    /// say that it has not is not read.
+    fn mark_others(
+        &self,
+        group: usize,
+        leaf: usize,
+        kind: Kind,
+        ranges: &[Range<usize>],
+        needle: &Needle,
+        found: &mut [bool],
+    ) -> Result<(), StoreError> {
+        if !self.may_be_in_numbers(group, leaf, needle) {
+            return Ok(());
+        }
+        let pages = match self.is_by_dictionary(group, leaf) {
+            true => self.pages_with(group, leaf, ranges, |all| may_be_in_entries(kind, all, needle), |_| true)?,
+            false => ranges.to_vec(),
+        };
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let (stored, levels, which) = self.values(group, leaf, kind, &pages)?;
+        let values = Values::new("".into(), kind, Some(&levels), which, stored);
+        let mut hits = vec![false; pages.iter().map(Range::len).sum()];
+        values.mark(hits.iter_mut(), |value| needle.is_in(value));
+        let mut hits = hits.into_iter();
+        for rows in places(ranges, &pages) {
+            found[rows].iter_mut().zip(&mut hits).for_each(|(found, hit)| *found |= hit);
+        }
+        Ok(())
+    }
+
+    /// Whether a column of whole numbers may contain the needle by the least and the greatest of them; others may.
+    fn may_be_in_numbers(&self, group: usize, leaf: usize, needle: &Needle) -> bool {
+        let bounds = match self.opened.metadata.row_group(group).column(leaf).statistics() {
+            // Times and booleans are numbers, too, and printed otherwise.
+            _ if !self.trusts_statistics || !self.is_of_whole_numbers(leaf) => None,
+            Some(Statistics::Int64(of)) => of.min_opt().copied().zip(of.max_opt().copied()),
+            Some(Statistics::Int32(of)) => of.min_opt().map(|n| (*n).into()).zip(of.max_opt().map(|n| (*n).into())),
+            _ => None,
+        };
+        bounds.is_none_or(|(least, most)| needle.may_be_between(least, most))
+    }
+
+    fn is_of_whole_numbers(&self, leaf: usize) -> bool {
+        let column = self.opened.layout.columns.get(leaf - PROPERTIES);
+        column.is_some_and(|column| matches!(column.kind, Kind::Int64 | Kind::Int32))
+    }
+
+    /// For each of some rows whether it is of a record of this level or a worse one. Items have none.
+    pub(super) fn may_be_of_level(
+        &self,
+        group: usize,
+        ranges: &[Range<usize>],
+        level: Level,
+    ) -> Result<Vec<bool>, StoreError> {
+        let levels = self.levels_of(group, ranges)?.into_iter();
+        Ok(levels.map(|code| Level::from_code(code) >= Some(level)).collect())
+    }
+
+    /// Marks items as their master is: it comes right before them, as they are of one partition and key. Where it is not
+    /// among these rows (another row group begins between them) they may belong to a record that is sought.
+    pub(super) fn mark_items(
+        &self,
+        group: usize,
+        ranges: &[Range<usize>],
+        found: &mut [bool],
+    ) -> Result<(), StoreError> {
+        let items = self.small_numbers(group, ITEM, ranges)?;
+        let mut first = 0;
+        for range in ranges {
+            for row in (first..first + range.len()).filter(|row| items[*row] > 0) {
+                let is_behind = row > first && items[row - 1] + 1 == items[row];
+                found[row] = if is_behind { found[row - 1] } else { true };
+            }
+            first += range.len();
+        }
+        Ok(())
+    }
+
+    /// Whether all values of a column are entries of its dictionary.
+    fn is_by_dictionary(&self, group: usize, leaf: usize) -> bool {
+        let encodings = self.opened.metadata.row_group(group).column(leaf).page_encoding_stats_mask();
+        encodings.is_some_and(|all| all.is_only(Encoding::RLE_DICTIONARY))
+    }
+
+    /// What of `ranges` lies in pages of a column that may have what is sought: `dictionary` says so of the entries of its
+    /// dictionary, `values` of a page that has values.
+    fn pages_with(
+        &self,
+        group: usize,
+        leaf: usize,
+        ranges: &[Range<usize>],
+        dictionary: impl Fn(&[u8]) -> bool,
+        values: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Range<usize>>, StoreError> {
+        guard(&self.opened.path, &format!("row group {group}, column {leaf}"), || {
+            let by_dictionary = self.is_by_dictionary(group, leaf);
+            let mut pages = self.pages(group, leaf)?;
+            let mut dictionary_has_it = false;
+            let mut row = 0;
+            let mut found = Vec::new();
+            while let Some(next) = pages.peek_next_page()? {
+                if next.is_dict {
+                    let Some(Page::DictionaryPage { buf, .. }) = pages.get_next_page()? else { return Err(unlike()) };
+                    dictionary_has_it = dictionary(&buf);
+                    if by_dictionary {
+                        return Ok(if dictionary_has_it { ranges.to_vec() } else { Vec::new() });
+                    }
+                    continue;
+                }
+                let page = row..row + next.num_rows.ok_or_else(unlike)?;
+                row = page.end;
+                let first = ranges.partition_point(|range| range.end <= page.start);
+                let of_page = ranges[first..].iter().take_while(|range| range.start < page.end);
+                let of_page = of_page.map(|range| range.start.max(page.start)..range.end.min(page.end));
+                if of_page.clone().next().is_none() {
+                    pages.skip_next_page()?;
+                    continue;
+                }
+                let may_have_it = match pages.get_next_page()?.ok_or_else(unlike)? {
+                    Page::DataPage { encoding: Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY, .. } => {
+                        dictionary_has_it
+                    }
+                    page => values(page.buffer()),
+                };
+                if may_have_it {
+                    found.extend(of_page);
+                }
+            }
+            Ok(found)
+        })
+    }
+}
+
+/// Whether an entry of a dictionary may contain the needle: its entries lie one behind the other.
+fn may_be_in_entries(kind: Kind, entries: &[u8], needle: &Needle) -> bool {
+    let is_in = |value| needle.is_in(value);
+    match kind {
+        Kind::Int64 => entries.as_chunks().0.iter().any(|n| is_in(Property::Int64(i64::from_le_bytes(*n)))),
+        Kind::Int32 => entries.as_chunks().0.iter().any(|n| is_in(Property::Int32(i32::from_le_bytes(*n)))),
+        Kind::Double => entries.as_chunks().0.iter().any(|n| is_in(Property::Double(f64::from_le_bytes(*n)))),
+        _ => true,
+    }
+}
+
+/// Where the rows of `some`, which lie within `ranges`, are among the rows of `ranges`.
+fn places(ranges: &[Range<usize>], some: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> {
+    let (mut ranges, mut before) = (ranges.iter().peekable(), 0);
+    some.iter().map(move |some| {
+        while let Some(range) = ranges.next_if(|range| range.end <= some.start) {
+            before += range.len();
+        }
+        let start = before + some.start - ranges.peek().map_or(some.start, |range| range.start);
+        start..start + some.len()
+    })
+}
+
+/// The offset index says how many rows a page has, and that its dictionary is one.
+fn unlike() -> ParquetError {
+    ParquetError::General("its pages are others than its index says".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_among_those_of_ranges() {
+        let found = |some: &[Range<usize>]| places(&[3..5, 8..20, 30..31], some).collect::<Vec<_>>();
+        assert!(found(&[]).is_empty());
+        assert_eq!(found(&[3..5, 8..10, 12..20, 30..31]), [0..2, 2..4, 6..14, 14..15]);
+        assert_eq!(found(&[4..5, 19..20]), [1..2, 13..14]);
+    }
+}

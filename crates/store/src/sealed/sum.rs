@@ -1,0 +1,87 @@
+//! The checksum of content: what says that a sealed file holds the entities that the open files held.
+//!
+//! Each value is hashed with its property and type; the hashes of an entity are added up, so the order of its properties
+//! does not count, and mixed with its partition, key and level. Entities count in their order: each number enters the
+//! total behind a multiplication. All of it is xxh3 with 64 bits: it finds mistakes, not forgeries (there is the
+//! manifest's SHA-256 for those).
+
+use daytable_model::key::RowKey;
+use daytable_model::property::{Kind, Property};
+use daytable_model::record::Level;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// The total over entities in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content(u64);
+
+impl Content {
+    /// Takes the next entity's [`entity`].
+    pub(super) fn add(&mut self, entity: u64) {
+        self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(entity);
+    }
+
+    /// Takes the next entity, by its keys, level and values.
+    pub fn add_row<'p>(
+        &mut self,
+        partition: &str,
+        key: RowKey,
+        level: Option<Level>,
+        values: impl Iterator<Item = (&'p str, Property<'p>)>,
+    ) {
+        let of = |(name, value): (&str, Property<'_>)| of_value(of_property(name, value.kind()), value);
+        let values = values.map(of).fold(0, u64::wrapping_add);
+        self.add(entity(of_partition(partition), &key, level, values));
+    }
+
+    /// The inverse of [`Content::hex`].
+    pub fn from_hex(hex: &str) -> Option<Content> {
+        let sum = u64::from_str_radix(hex, 16).ok().map(Content)?;
+        (sum.hex() == hex).then_some(sum)
+    }
+
+    /// 16 hexadecimal digits.
+    pub fn hex(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+/// What the values of a property are hashed with.
+pub(super) fn of_property(name: &str, kind: Kind) -> u64 {
+    xxh3_64_with_seed(name.as_bytes(), 1 + kind as u64)
+}
+
+/// What the entities of a partition are hashed with.
+pub(super) fn of_partition(name: &str) -> u64 {
+    xxh3_64(name.as_bytes())
+}
+
+/// A value, hashed with its [`of_property`].
+#[inline]
+pub(super) fn of_value(property: u64, value: Property<'_>) -> u64 {
+    match value {
+        Property::String(text) => xxh3_64_with_seed(text.as_bytes(), property),
+        Property::Binary(bytes) => xxh3_64_with_seed(bytes, property),
+        Property::Guid(guid) => xxh3_64_with_seed(&guid, property),
+        Property::Int64(n) => mix(property ^ n.cast_unsigned()),
+        Property::Int32(n) => mix(property ^ i64::from(n).cast_unsigned()),
+        Property::DateTime(time) => mix(property ^ time.get().cast_unsigned()),
+        Property::Double(n) => mix(property ^ n.to_bits()),
+        Property::Boolean(b) => mix(property ^ u64::from(b)),
+    }
+}
+
+/// An entity: its partition by [`of_partition`], and the sum of its values.
+#[inline]
+pub(super) fn entity(partition: u64, key: &RowKey, level: Option<Level>, values: u64) -> u64 {
+    let level = level.map_or(0, |level| u64::from(level.code()));
+    mix(xxh3_64_with_seed(&key.to_bytes(), partition) ^ mix(values.wrapping_add(level)))
+}
+
+/// Sebastiano Vigna's finalizer of SplitMix64.
+#[inline]
+fn mix(n: u64) -> u64 {
+    let z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}

@@ -1,0 +1,116 @@
+//! What there is to seal: which properties come with which types, how often, and how different their values are.
+//!
+//! A file's columns must be known before its first row is written, so the day is read once before that. Names are
+//! bounded: a day with more than [`NAMES_BYTES`] of them has keys for names, and those go to the map anyway.
+
+use super::part::Part;
+use super::sum::{of_property, of_value};
+use daytable_model::property::Kind;
+use std::collections::{HashMap, HashSet};
+
+/// Bytes of property names that are counted at most.
+const NAMES_BYTES: usize = 8 << 20;
+/// Values of a property that are compared with each other at most.
+const SAMPLE: usize = 4096;
+/// Properties whose values are compared at most.
+const SAMPLED_MAX: usize = 1024;
+
+/// What was seen of a property with one type.
+pub(super) struct Seen {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// Entities that have it.
+    pub(super) values: u64,
+    /// Hashes of some of them, and how many these are.
+    distinct: HashSet<u64, foldhash::fast::RandomState>,
+    sampled: usize,
+}
+
+impl Seen {
+    /// How many different values are among `rows`, about, judged by how many were alike in the sample.
+    pub(super) fn distinct_among(&self, rows: usize) -> f64 {
+        let (sampled, distinct, rows) = (self.sampled as f64, self.distinct.len() as f64, rows as f64);
+        // Of so many values that are equally frequent, this many are seen in a sample.
+        let seen_of = |values: f64, sample: f64| values * (1.0 - (-sample / values).exp());
+        let (mut low, mut high) = (distinct.max(1.0), 1e12);
+        if sampled < 1.0 || seen_of(low, sampled) >= distinct {
+            return distinct.min(rows);
+        }
+        for _ in 0..60 {
+            let middle = (low * high).sqrt();
+            if seen_of(middle, sampled) < distinct { low = middle } else { high = middle }
+        }
+        seen_of(low, rows).min(rows)
+    }
+}
+
+/// What was seen of all of them.
+#[derive(Default)]
+pub(super) struct Survey {
+    seen: Vec<Seen>,
+    numbers: [HashMap<String, usize, foldhash::quality::RandomState>; Kind::COUNT],
+    names_bytes: usize,
+    /// Values of all entities, duplicates included.
+    pub(super) values: u64,
+}
+
+impl Survey {
+    /// Looks at a page, and compares a `share` of its values.
+    pub(super) fn add(&mut self, part: &Part, share: f64) {
+        for column in 0..part.width() {
+            let (name, kind) = part.name(column);
+            self.values += part.count(column) as u64;
+            let number = match self.numbers[kind as usize].get(name) {
+                Some(number) => *number,
+                None if self.names_bytes + name.len() > NAMES_BYTES => continue,
+                None => {
+                    self.names_bytes += name.len() + size_of::<Seen>();
+                    self.numbers[kind as usize].insert(name.to_owned(), self.seen.len());
+                    let (values, sampled) = (0, 0);
+                    self.seen.push(Seen { name: name.to_owned(), kind, values, distinct: HashSet::default(), sampled });
+                    self.seen.len() - 1
+                }
+            };
+            let seen = &mut self.seen[number];
+            seen.values += part.count(column) as u64;
+            if number >= SAMPLED_MAX {
+                continue;
+            }
+            let wanted = ((part.len() as f64 * share).ceil() as usize).clamp(1, part.len());
+            let property = of_property(name, kind);
+            for row in (0..part.len()).step_by(part.len() / wanted) {
+                if seen.sampled < SAMPLE
+                    && let Some(value) = part.value(column, row)
+                {
+                    seen.sampled += 1;
+                    seen.distinct.insert(of_value(property, value));
+                }
+            }
+        }
+    }
+
+    /// All of it, in the order of first sight.
+    pub(super) fn seen(&self) -> impl Iterator<Item = &Seen> {
+        self.seen.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_values_is_judged_by_a_sample() {
+        for (values, rows, want) in [(10u64, 65_536, 10.0), (32_768, 65_536, 28_300.0), (1 << 40, 65_536, 65_536.0)] {
+            let mut seen =
+                Seen { name: "n".into(), kind: Kind::Int64, values: 0, distinct: HashSet::default(), sampled: SAMPLE };
+            let mut random = 7u64;
+            for _ in 0..SAMPLE {
+                random = of_value(random, daytable_model::property::Property::Int64(1));
+                seen.distinct.insert(random % values);
+            }
+            let got = seen.distinct_among(rows);
+            assert!((got / want - 1.0).abs() < 0.2, "{values} values: {got} among {rows}, not {want}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Values as text, for the map of properties that have no column: each reads back as exactly what it was.
+//!
+//! ```text
+//! key   := property `:` type               status:Int64
+//! value := String       itself
+//!          Int64 Int32  decimal
+//!          DateTime     decimal: ticks of 100 ns since 0001-01-01
+//!          Double       the shortest decimal that reads back; what is not a number as `NaN:` and its 16 hex digits
+//!          Boolean      true, false
+//!          Guid Binary  lower-case hexadecimal
+//! ```
+
+use daytable_model::property::{Kind, Property};
+use daytable_model::time::Ticks;
+use std::fmt::Write;
+
+const KINDS: [Kind; Kind::COUNT] =
+    [Kind::String, Kind::Int64, Kind::Double, Kind::Boolean, Kind::Int32, Kind::DateTime, Kind::Guid, Kind::Binary];
+
+/// The name of a type, as Azure Table has it.
+pub(super) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::String => "String",
+        Kind::Int64 => "Int64",
+        Kind::Double => "Double",
+        Kind::Boolean => "Boolean",
+        Kind::Int32 => "Int32",
+        Kind::DateTime => "DateTime",
+        Kind::Guid => "Guid",
+        Kind::Binary => "Binary",
+    }
+}
+
+/// The inverse of [`kind_name`].
+pub(super) fn kind_of(name: &str) -> Option<Kind> {
+    KINDS.into_iter().find(|kind| kind_name(*kind) == name)
+}
+
+/// The key of a property in the map.
+pub(super) fn key(name: &str, kind: Kind) -> String {
+    format!("{name}:{}", kind_name(kind))
+}
+
+/// The inverse of [`key`].
+pub(super) fn split_key(key: &str) -> Option<(&str, Kind)> {
+    let (name, kind) = key.rsplit_once(':')?;
+    Some((name, kind_of(kind)?))
+}
+
+/// A value as text.
+pub(super) fn of(value: Property<'_>) -> String {
+    match value {
+        Property::String(text) => text.to_owned(),
+        Property::Int64(n) => n.to_string(),
+        Property::Int32(n) => n.to_string(),
+        Property::DateTime(time) => time.get().to_string(),
+        Property::Double(n) if n.is_nan() => format!("NaN:{:016x}", n.to_bits()),
+        Property::Double(n) => format!("{n:?}"),
+        Property::Boolean(b) => b.to_string(),
+        Property::Guid(guid) => hex(&guid),
+        Property::Binary(bytes) => hex(bytes),
+    }
+}
+
+/// Gives the value that `text` is of type `kind` to `take`; false where it is none.
+pub(super) fn read(kind: Kind, text: &str, take: impl FnOnce(Property<'_>)) -> bool {
+    let value = match kind {
+        Kind::String => Some(Property::String(text)),
+        Kind::Int64 => text.parse().ok().map(Property::Int64),
+        Kind::Int32 => text.parse().ok().map(Property::Int32),
+        Kind::DateTime => text.parse().ok().and_then(Ticks::new).map(Property::DateTime),
+        Kind::Boolean => text.parse().ok().map(Property::Boolean),
+        Kind::Double => match text.strip_prefix("NaN:") {
+            Some(bits) => u64::from_str_radix(bits, 16).ok().map(f64::from_bits).map(Property::Double),
+            None => text.parse().ok().map(Property::Double),
+        },
+        Kind::Guid => unhex(text).and_then(|bytes| bytes.try_into().ok()).map(Property::Guid),
+        Kind::Binary => {
+            let Some(bytes) = unhex(text) else { return false };
+            take(Property::Binary(&bytes));
+            return true;
+        }
+    };
+    value.map(take).is_some()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    if text.len().is_multiple_of(2) { digits.map(byte).collect() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use daytable_model::property::OwnedValue;
+
+    #[test]
+    fn every_type_reads_back_as_what_it_was() {
+        let ticks = Ticks::new(1_234_567).expect("in range");
+        for value in [
+            Property::String(""),
+            Property::String("a:b\u{0}ü"),
+            Property::Int64(i64::MIN),
+            Property::Int32(-7),
+            Property::DateTime(ticks),
+            Property::Double(0.1),
+            Property::Double(-0.0),
+            Property::Double(f64::MAX),
+            Property::Double(f64::NEG_INFINITY),
+            Property::Boolean(false),
+            Property::Guid([0xfe; 16]),
+            Property::Binary(&[]),
+            Property::Binary(&[0, 255, 16]),
+        ] {
+            let mut back = None;
+            assert!(read(value.kind(), &of(value), |value| back = Some(OwnedValue::from(value))));
+            assert_eq!(back, Some(OwnedValue::from(value)));
+        }
+        let odd = f64::from_bits(0x7ff8_0000_dead_beef);
+        let mut bits = 0;
+        read(Kind::Double, &of(Property::Double(odd)), |value| {
+            if let Property::Double(n) = value {
+                bits = n.to_bits();
+            }
+        });
+        assert_eq!(bits, odd.to_bits());
+    }
+
+    #[test]
+    fn a_key_is_split_at_its_last_colon() {
+        assert_eq!(split_key(&key("status", Kind::Int64)), Some(("status", Kind::Int64)));
+        assert_eq!(split_key("status"), None);
+        assert_eq!(split_key("status:Text"), None);
+        assert!(!read(Kind::Guid, "ff", |_| panic!("no guid")));
+        assert!(!read(Kind::Binary, "é0", |_| panic!("no bytes")));
+    }
+}

@@ -1,0 +1,164 @@
+//! How every database of the data folder is opened, and by what it is known as ours.
+
+use super::StoreError;
+use super::lock::Seen;
+use super::private;
+use daytable_model::path_text::PathText;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// `application_id` of every database of ours: "dayt".
+const APPLICATION_ID: i64 = 0x6461_7974;
+/// `user_version`: the format that this program writes, and the newest that it reads. What is new in 2: a day has packs,
+/// the catalogue keeps what was learnt of a source. In 3: it knows sealed files and archives, has idempotency keys, and the
+/// cursor of a journal. In 4: a day keeps the highest number of a page, the catalogue the times of commits.
+/// In 5: the catalogue has books. In 6: the checksum of a day's page covers under which names it lies (`page::home`).
+/// In 7: the catalogue keeps what moved commit by commit (`catalogue::moved`).
+const FORMAT: i64 = FORMATS as i64;
+const FORMATS: usize = 7;
+/// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
+/// of a journal that a killed process left.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Prepared statements that a connection keeps.
+const STATEMENTS_KEPT: usize = 32;
+/// What a writing connection keeps of its file in memory at most, in KiB: the leaves that tiny pages come and go by.
+const WRITER_CACHE_KIB: i64 = 8 << 10;
+
+/// Bytes of a journal's file that are kept when it begins again, in [`journal_of`]. A reader that holds on makes it longer than
+/// it usually is; without a limit it would stay so, and be taken for one that holds as much.
+pub(crate) const JOURNAL_BYTES_KEPT: i64 = 16 << 20;
+
+/// How a database is made.
+pub(crate) struct Schema {
+    /// SQLite's page.
+    pub(crate) page_bytes: u32,
+    /// What each format added to the one before it, as SQL.
+    pub(crate) formats: [&'static [&'static str]; FORMATS],
+}
+
+/// A database of ours, to write; created with `schema` where there is none, and brought to today's format where it has
+/// an older one.
+pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, StoreError> {
+    let sql = |e| StoreError::sqlite(path)(e);
+    create_private(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
+    connection.busy_timeout(BUSY).map_err(sql)?;
+    prepare_once(&connection).map_err(sql)?;
+    connection.pragma_update(None, "page_size", schema.page_bytes).map_err(sql)?;
+    let fresh = is_fresh(&connection).map_err(sql)?;
+    let format = if fresh { 0 } else { check_ours(&connection, path)? };
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(sql)?;
+    if mode != "wal" {
+        let what = format!("its file system cannot share memory between processes (journal mode {mode})");
+        return Err(StoreError::Refused(format!("{}: {what}", path.escaped())));
+    }
+    connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
+    // A thread of its own does it: inline it stalls commits.
+    connection.pragma_update(None, "wal_autocheckpoint", 0).map_err(sql)?;
+    connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_KEPT).map_err(sql)?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB).map_err(sql)?;
+    connection.pragma_update(None, "foreign_keys", false).map_err(sql)?;
+    if format < FORMAT {
+        let added = schema.formats.iter().skip(usize::try_from(format).unwrap_or(0)).copied().flatten();
+        let added = added.copied().collect::<String>();
+        let set_up = format!(
+            "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; {added} COMMIT;"
+        );
+        connection.execute_batch(&set_up).map_err(sql)?;
+        sync_folder(path)?;
+    }
+    Ok(connection)
+}
+
+/// What the paths of an open database and of its journal lead to: SQLite holds on to the files, and does not notice that
+/// others stand under their names.
+pub(crate) fn seen(path: &Path) -> Result<Vec<Seen>, StoreError> {
+    Ok([Seen::at(path)?, Seen::at(&journal_of(path))?].into_iter().flatten().collect())
+}
+
+/// A database of ours, to read, and its format.
+pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, i64), StoreError> {
+    let sql = |e| StoreError::sqlite(path)(e);
+    if !path.exists() {
+        return Err(StoreError::Io { path: path.into(), source: std::io::ErrorKind::NotFound.into() });
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
+    connection.busy_timeout(BUSY).map_err(sql)?;
+    prepare_once(&connection).map_err(sql)?;
+    connection.pragma_update(None, "cache_size", -2048).map_err(sql)?;
+    let format = check_ours(&connection, path)?;
+    Ok((connection, format))
+}
+
+/// Keeps prepared statements, and their plans: by itself SQLite looks at what is bound for a better plan, and so prepares
+/// most of ours anew each time that they run. None of them has a plan that depends on a value.
+fn prepare_once(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
+/// The format that a database has.
+pub(crate) fn format(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
+}
+
+fn is_fresh(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT count(*) = 0 FROM sqlite_master", [], |row| row.get(0))
+}
+
+/// The format of a database that is one of ours.
+fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let id: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(StoreError::sqlite(path))?;
+    if id != APPLICATION_ID {
+        return Err(StoreError::Foreign(path.into(), "another program made this database".into()));
+    }
+    let found = format(connection).map_err(StoreError::sqlite(path))?;
+    if found > FORMAT {
+        return Err(StoreError::NewerFormat { path: path.into(), found, known: FORMAT });
+    }
+    Ok(found)
+}
+
+/// Creates an empty file that only its owner reads, if there is none: SQLite gives its journals the same mode.
+pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
+    match private::create_new(path) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(e) => Err(StoreError::io(path)(e)),
+    }
+}
+
+/// Makes the entry of `path` in its folder durable.
+pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    private::sync(path.parent().unwrap_or(Path::new(".")))
+}
+
+/// Moves what the journal holds into the database; `truncate` also empties the journal's file. Gives the frames that
+/// are left in the journal, because a reader still needs them.
+pub(crate) fn checkpoint(connection: &Connection, truncate: bool) -> rusqlite::Result<i64> {
+    let mode = if truncate { "TRUNCATE" } else { "PASSIVE" };
+    connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        let (frames, moved): (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok(frames - moved)
+    })
+}
+
+/// Lets go of cached pages and whatever else can be made again.
+pub(crate) fn let_go_of_memory(connection: &Connection) {
+    // Nothing depends on it.
+    let _ = connection.execute_batch("PRAGMA shrink_memory");
+}
+
+/// The path of a database's journal.
+pub(crate) fn journal_of(path: &Path) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}

@@ -1,0 +1,164 @@
+//! Pages that lie under another name than the one they were written under: what a damaged page of SQLite's, or a journal
+//! that is taken for another file's, may come to.
+
+use super::*;
+use crate::catalogue::Committed;
+use crate::check::{Fault, Noted, open_file};
+use crate::page::{Encoded, Header};
+use rusqlite::Connection;
+use std::ops::ControlFlow;
+
+/// The bit of a codec that pages of formats 1 to 5 have not.
+const IN_HOME: u8 = 4;
+
+/// Two days of two instances, which have in each a page of its own and one in a pack, by the same two commits.
+fn two_days() -> Folder {
+    let folder = Folder::new();
+    let store = folder.open();
+    for (n, length) in [(1, 5000), (2, 5)] {
+        let of = |at: Ticks, partition: &str| {
+            let text = format!("{partition} of {at} {}", "x".repeat(length));
+            let key = key_of(at, partition, n);
+            batch(at, partition, &[(key.time(), key.position(), &text)])
+        };
+        let batches = [day(0), day(1)].map(|at| [of(at, "web-1"), of(at, "web-2")]);
+        assert!(commit(&store, batches.into_iter().flatten().collect(), n));
+    }
+    store.close().expect("closed");
+    folder
+}
+
+/// The key of an instance's row by a commit. Those of two instances are never the same.
+fn key_of(at: Ticks, partition: &str, n: u64) -> RowKey {
+    RowKey::new(at.plus(seconds(n)), SOURCE, 10 * n + u64::from(partition == "web-1"))
+}
+
+fn all() -> Range {
+    Range::all()
+}
+
+/// What is read of a day: the rows that are whole, and what is wrong.
+fn read(folder: &Folder, at: Ticks) -> (Vec<Row>, Option<StoreError>) {
+    let reader = folder.reader();
+    let mut rows = Vec::new();
+    for row in reader.scan(&table(at), &all()).expect("a table") {
+        match row {
+            Ok(row) => rows.push(row),
+            Err(error) => return (rows, Some(error)),
+        }
+    }
+    (rows, None)
+}
+
+fn faults(folder: &Folder, at: Ticks) -> Vec<Fault> {
+    open_file(&folder.file(at), &|| Ok(Noted::Unknown), &mut |_| ControlFlow::Continue(())).faults
+}
+
+#[test]
+fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
+    for damage in [
+        "UPDATE page SET partition = 3 - partition",
+        "UPDATE partition SET name = 'web-9' WHERE name = 'web-2'",
+        "UPDATE page SET seq = 2",
+        "UPDATE pack SET seq = 1",
+        "ATTACH 'OTHER' AS other; DELETE FROM body; INSERT INTO body SELECT * FROM other.body;
+         DELETE FROM page; INSERT INTO page SELECT * FROM other.page",
+        "ATTACH 'OTHER' AS other; DELETE FROM pack; INSERT INTO pack SELECT * FROM other.pack",
+    ] {
+        let folder = two_days();
+        assert_eq!((read(&folder, day(0)).0.len(), faults(&folder, day(0))), (4, vec![]));
+        let file = Connection::open(folder.file(day(0))).expect("opened");
+        let damage = damage.replace("OTHER", &folder.file(day(1)).to_string_lossy());
+        file.execute_batch(&damage).expect(&damage);
+        assert!(file.total_changes() > 0, "{damage} changed nothing");
+        drop(file);
+
+        let (rows, error) = read(&folder, day(0));
+        let Some(error @ StoreError::Damaged { .. }) = error else { panic!("{damage}: {error:?}") };
+        let name = table(day(0)).to_string();
+        assert!(error.to_string().contains("partition and commit") && error.to_string().contains(&name), "{error}");
+        for row in rows {
+            assert!(message(&row).starts_with(&format!("{} of {}", row.partition, day(0))), "{damage}");
+        }
+        // Whoever asks by the keys gets the row that it was, or none.
+        let keys = [day(0), day(1)]
+            .into_iter()
+            .flat_map(|at| ["web-1", "web-2"].into_iter().flat_map(move |of| [1, 2].map(|n| key_of(at, of, n))));
+        for (key, partition) in keys.flat_map(|key| ["web-1", "web-2", "web-9"].map(|partition| (key, partition))) {
+            if let Ok(Some(row)) = folder.reader().row(&table(day(0)), partition, key) {
+                assert!(message(&row).starts_with(&format!("{partition} of {}", day(0))), "{damage}");
+            }
+        }
+        let found = faults(&folder, day(0));
+        assert!(found.iter().any(|fault| matches!(fault, Fault::Bytes(_))), "{damage}: {found:?}");
+        // Nor is it sealed under that name.
+        let out = folder.path().join(format!("tables/{}.2.parquet", table(day(0))));
+        let committed = Committed { seq: 99, ..Committed::default() };
+        let inputs = vec![folder.file(day(0))];
+        let sealing = sealed::Sealing { table: table(day(0)), generation: 2, inputs, committed, out };
+        let sealed = sealed::seal(&sealing, &mut |_| ControlFlow::Continue(()));
+        assert!(matches!(sealed, Err(StoreError::Damaged { .. })), "{damage}: {sealed:?}");
+    }
+}
+
+/// A leaf of the index of names that says another number: who asks by the name finds the other's pages, and is told.
+#[test]
+fn a_name_that_leads_to_another_partition_is_found() {
+    let folder = two_days();
+    let file = Connection::open(folder.file(day(0))).expect("opened");
+    // The table has them the right way around, its index the wrong one.
+    let swap = "PRAGMA writable_schema = ON;
+                CREATE TABLE wrong(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+                INSERT INTO wrong SELECT 3 - id, name FROM partition;
+                UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_wrong_1')
+                WHERE name = 'sqlite_autoindex_partition_1';
+                DELETE FROM sqlite_master WHERE tbl_name = 'wrong';";
+    file.execute_batch(swap).expect("swapped");
+    drop(file);
+    let reader = folder.reader();
+    let range = Range { partitions: Some(vec!["web-1".into()]), ..all() };
+    let first = reader.scan(&table(day(0)), &range).expect("a table").next().expect("an answer");
+    assert!(matches!(first, Err(StoreError::Damaged { .. })));
+    let found = faults(&folder, day(0));
+    assert!(
+        found
+            .iter()
+            .any(|fault| fault.clone() == Fault::Count("2 of its partitions are not found by their names".into())),
+        "{found:?}"
+    );
+}
+
+/// Pages of older formats have no home in their checksums: they are read as they are, and those that are merged get one.
+#[test]
+fn pages_of_older_formats_are_read_and_merged_into_those_of_today() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("Log20261101.1.db");
+    let table = table(day(0));
+    let mut file = day::DayFile::open(&path, &table).expect("opened");
+    let mut tidy = tidy::Tidy::new(Duration::ZERO);
+    for n in 0..12u64 {
+        let batch = batch(day(0), "web-1", &[(day(0).plus(seconds(n)), n, "old")]);
+        let mut builder = page::Builder::new();
+        builder.push_batch(&batch);
+        let Encoded { header, body } = builder.build().pages.remove(0);
+        let old = Header { codec: header.codec & !IN_HOME, ..header }.checked(&body);
+        // Every other one is of today.
+        let header = if n % 2 == 0 { old } else { Header { codec: old.codec | IN_HOME, ..old }.checked(&body) };
+        let page = Encoded { header, body };
+        let insert = day::Insert { partition: "web-1".into(), page, is_alone: n % 4 < 2 };
+        tidy.written(&table, file.insert(n.cast_signed() + 1, &[insert]).expect("written"));
+        tidy.committed(n.cast_signed() + 1);
+    }
+    let rows = |path: &std::path::Path| {
+        let checked = open_file(path, &|| Ok(Noted::Unknown), &mut |_| ControlFlow::Continue(()));
+        assert_eq!(checked.faults, []);
+        checked.rows
+    };
+    assert_eq!(rows(&path), 12);
+    tidy.finish(&table, &mut file).expect("merged");
+    assert_eq!(rows(&path), 12);
+    let merged = "SELECT count(*), sum(entities), min(codec) FROM page WHERE entities > 1";
+    let (pages, entities, codec): (i64, i64, u8) =
+        file.connection().query_row(merged, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("some");
+    assert!(pages > 0 && entities > 2 && codec & IN_HOME != 0, "{pages} {entities} {codec}");
+}

@@ -1,0 +1,177 @@
+//! Days with several files: sealed and late ones, what a failed commit does to a sealing, and repair.
+
+use super::*;
+use crate::catalogue::Seal;
+use std::ops::ControlFlow;
+
+/// Seals what a day has, as the lifecycle does.
+pub(super) fn write_sealed(store: &Store, at: Ticks) -> (Sealing, Seal) {
+    let sealing = store.steps().begin_seal(&table(at)).expect("begun");
+    let what = sealing.to_write(store.steps().committed().expect("read"));
+    let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
+    let (bytes, sha256, rows) = (manifest.bytes, manifest.sha256, manifest.rows);
+    (sealing, Seal { bytes, sha256, rows, times: None, at: Ticks::MIN })
+}
+
+pub(super) fn seal(store: &Store, at: Ticks) {
+    let (sealing, sealed) = write_sealed(store, at);
+    store.steps().end_seal(&sealing, &sealed).expect("ended");
+}
+
+pub(super) fn files(folder: &Folder) -> Vec<String> {
+    let files = std::fs::read_dir(folder.path().join("tables")).expect("a folder").flatten();
+    let mut files: Vec<_> = files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    files.retain(|name| !name.ends_with("-wal") && !name.ends_with("-shm"));
+    files.sort();
+    files
+}
+
+#[test]
+fn what_comes_while_a_day_is_sealed_goes_to_the_next_generation() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 50);
+    let (sealing, sealed) = write_sealed(&store, day(0));
+    write(&store, day(0), 50, 60);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 60));
+    store.steps().end_seal(&sealing, &sealed).expect("ended");
+    assert_eq!(folder.messages(day(0)), newest_first(0, 60));
+    store.close().expect("closed");
+    assert_eq!(
+        files(&folder),
+        ["Log20261101.2.manifest.json", "Log20261101.2.parquet", "Log20261101.3.db"],
+        "what it was made of is gone"
+    );
+    let store = folder.open();
+    seal(&store, day(0));
+    assert_eq!(folder.messages(day(0)), newest_first(0, 60));
+    store.close().expect("closed");
+    assert_eq!(files(&folder), ["Log20261101.4.manifest.json", "Log20261101.4.parquet"]);
+}
+
+#[test]
+fn a_folder_that_was_opened_anew_ends_a_sealing() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 50);
+    let (sealing, sealed) = write_sealed(&store, day(0));
+    store.close().expect("closed");
+    // The file stood, whole and synced; it was no data, and is cleared away.
+    let store = folder.open();
+    assert_eq!(files(&folder), ["Log20261101.1.db"]);
+    assert!(store.steps().end_seal(&sealing, &sealed).is_err());
+    assert_eq!(folder.messages(day(0)), newest_first(0, 50));
+    // Nor is a file that somebody puts there under its name.
+    std::fs::write(&sealing.path, vec![0; usize::try_from(sealed.bytes).expect("small")]).expect("written");
+    let ended = store.steps().end_seal(&sealing, &sealed);
+    assert!(matches!(ended, Err(StoreError::Refused(_))), "{ended:?}");
+    write(&store, day(0), 50, 51);
+    seal(&store, day(0));
+    assert_eq!(folder.messages(day(0)), newest_first(0, 51));
+    store.close().expect("closed");
+}
+
+/// A kill between the transaction that makes a sealed file the table and the removal of what it was made of.
+#[test]
+fn what_a_day_was_sealed_from_goes_at_the_next_start() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 50);
+    let (sealing, sealed) = write_sealed(&store, day(0));
+    store.close().expect("closed");
+    let mut catalogue = catalogue::Catalogue::open_to_write(&folder.path()).expect("opened");
+    catalogue.end_seal(&sealing.table, &sealing.inputs, &sealing.output, &sealed).expect("ended");
+    catalogue.close().expect("closed");
+    assert_eq!(files(&folder).len(), 3);
+    folder.open().close().expect("closed");
+    assert_eq!(files(&folder), ["Log20261101.2.manifest.json", "Log20261101.2.parquet"]);
+    assert_eq!(folder.messages(day(0)), newest_first(0, 50));
+}
+
+#[test]
+fn a_follower_sees_what_came_just_before_its_day_was_sealed_or_dropped() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 5);
+    write(&store, day(1), 0, 5);
+    let reader = folder.reader();
+    let mut followed = reader.follow_from_now().expect("begun");
+    let mut look = || {
+        let mut seen = Vec::new();
+        reader.follow(&mut followed, &mut |_, row| seen.push(message(&row))).expect("followed");
+        seen.sort();
+        seen
+    };
+    write(&store, day(0), 5, 7);
+    write(&store, day(1), 7, 8);
+    seal(&store, day(0));
+    store.steps().drop_table(&table(day(1))).expect("dropped");
+    assert_eq!(look(), ["record 5", "record 6", "record 7"]);
+    assert_eq!(look(), [""; 0]);
+    write(&store, day(0), 8, 9);
+    assert_eq!(look(), ["record 8"]);
+    seal(&store, day(0));
+    assert_eq!(look(), [""; 0]);
+}
+
+/// The day was being sealed, and took a record meanwhile.
+#[test]
+fn repair_without_a_catalogue_keeps_what_was_being_sealed() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 50);
+    let (sealing, _) = write_sealed(&store, day(0));
+    write(&store, day(0), 50, 51);
+    store.close().expect("closed");
+    std::fs::remove_file(&sealing.path).expect("not written yet");
+    std::fs::remove_file(catalogue::Catalogue::path_in(&folder.path())).expect("removed");
+    let said = repair(&folder.path()).expect("repaired").join("\n");
+    assert_eq!(folder.messages(day(0)), newest_first(0, 51), "{said}");
+    let store = folder.open();
+    write(&store, day(0), 51, 52);
+    seal(&store, day(0));
+    assert_eq!(folder.messages(day(0)), newest_first(0, 52));
+    store.close().expect("closed");
+}
+
+#[test]
+fn repair_keeps_sealed_and_late_rows() {
+    for with_catalogue in [true, false] {
+        let folder = Folder::new();
+        let store = folder.open();
+        write(&store, day(0), 0, 50);
+        seal(&store, day(0));
+        write(&store, day(0), 50, 60);
+        write(&store, day(1), 60, 70);
+        store.close().expect("closed");
+        if !with_catalogue {
+            std::fs::remove_file(catalogue::Catalogue::path_in(&folder.path())).expect("removed");
+        }
+        let said = repair(&folder.path()).expect("repaired").join("\n");
+        assert_eq!(said.is_empty(), with_catalogue, "{said}");
+        assert_eq!(folder.messages(day(0)), newest_first(0, 60), "{said}");
+        let store = folder.open();
+        write(&store, day(0), 70, 71);
+        seal(&store, day(0));
+        assert_eq!(folder.messages(day(0)).len(), 61);
+        assert_eq!(folder.messages(day(1)), newest_first(60, 70));
+        store.close().expect("closed");
+    }
+}
+
+#[test]
+fn a_sealed_file_that_is_cut_short_is_refused_at_the_start() {
+    let folder = Folder::new();
+    let store = folder.open();
+    write(&store, day(0), 0, 50);
+    seal(&store, day(0));
+    store.close().expect("closed");
+    let path = folder.path().join("tables/Log20261101.2.parquet");
+    let whole = std::fs::read(&path).expect("read");
+    std::fs::write(&path, &whole[..whole.len() - 1]).expect("written");
+    let refused = Store::open(&folder.path(), Options::default()).err();
+    let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
+    assert!(error.to_string().contains("Log20261101.2.parquet"), "{error}");
+    std::fs::write(&path, &whole).expect("written");
+    folder.open().close().expect("opened");
+}

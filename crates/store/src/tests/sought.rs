@@ -1,0 +1,65 @@
+//! A text and a level are looked for in pages without a look at most of their rows; what is found is what a whole scan finds.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A row: seconds into the day, which partition, whether its text has the needle, whether it is an error.
+type Written = BTreeMap<(u64, bool), (bool, bool)>;
+
+/// Commits rows; of the same one, other commits may have had another text and level.
+fn write_rows(store: &Store, rows: &Written, number: u64) {
+    let batches = [(false, "web-1"), (true, "web-2")].map(|(second, partition)| {
+        let mut batch = Batch::new(table(day(0)), partition.into());
+        for ((n, _), (has_text, is_error)) in rows.iter().filter(|((_, of), _)| *of == second) {
+            let level = Some(if *is_error { Level::Error } else { Level::Info }).filter(|_| n % 5 > 0);
+            let message = format!("{} {n}", if *has_text { "needle" } else { "hay" });
+            let record = Record { level, message: message.into(), ..Record::default() };
+            // One instance has no key of the other's.
+            let key = RowKey::new(day(0).plus(seconds(*n)), SOURCE, 2 * n + u64::from(second));
+            daytable_model::entity::append(&mut batch, key, "/var/log/app.log", &record);
+        }
+        batch
+    });
+    let batches: Vec<Batch> = batches.into_iter().filter(|batch| !batch.is_empty()).collect();
+    assert!(batches.is_empty() || commit(store, batches, number));
+}
+
+fn row() -> impl Strategy<Value = ((u64, bool), (bool, bool))> {
+    ((0u64..24, any::<bool>()), any::<(bool, bool)>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Whatever was written, and written again, in however many pages, and however often the snapshot is let go: rows
+    /// that have the text, the level, or both are found, each once, the newest first, and none that was replaced by one without it.
+    #[test]
+    fn what_is_looked_for_is_found_as_a_whole_scan_finds_it(
+        commits in proptest::collection::vec(proptest::collection::vec(row(), 0..20), 1..6),
+        renewals in proptest::collection::vec(any::<bool>(), 64),
+        looks in (any::<bool>(), any::<bool>()),
+    ) {
+        let folder = Folder::new();
+        let store = folder.open();
+        for (rows, number) in commits.into_iter().zip(1..) {
+            write_rows(&store, &rows.into_iter().collect(), number);
+        }
+        let (text, level) = (looks.0.then_some("needle"), looks.1.then_some(Level::Warn));
+        let is_it = |(found, of): &&(String, Option<Level>)| text.is_none_or(|text| found.contains(text)) && *of >= level;
+        let plain = |row: Result<Row, StoreError>| row.map(|row| (message(&row), row.level())).expect("a row");
+        let reader = folder.reader();
+        if let Ok(whole) = reader.scan(&table(day(0)), &Range::all()) {
+            let whole: Vec<_> = whole.map(plain).collect();
+            let wanted: Vec<_> = whole.iter().filter(is_it).collect();
+            let range = Range { contains: text.map(str::to_owned), level, ..Range::all() };
+            let mut scan = reader.scan(&table(day(0)), &range).expect("a table");
+            let mut found = Vec::new();
+            for renews in renewals {
+                scan.hurry(renews);
+                found.extend(scan.next().map(plain));
+            }
+            prop_assert_eq!(found.iter().filter(is_it).collect::<Vec<_>>(), wanted);
+            prop_assert!(level.is_none() || found.iter().all(|(_, of)| *of >= level));
+        }
+    }
+}

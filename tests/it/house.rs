@@ -1,0 +1,139 @@
+//! The rules of the house: which crate and which module may use which, who asks for the time, what every file begins
+//! with, which names are not used, and that the files that the documents name exist.
+
+mod arrows;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A source file: its path below the root, and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// Its lines with their numbers, those of its tests and comments left out.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let is_test = self.path.ends_with("tests.rs") || self.path.contains("/tests/");
+        let end = self.text.find("#[cfg(test)]\nmod ").filter(|_| !is_test);
+        let end = if is_test { 0 } else { end.unwrap_or(self.text.len()) };
+        let lines = self.text[..end].lines().enumerate();
+        lines.filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(at, line)| (at + 1, line))
+    }
+}
+
+fn sources(folder: &str) -> Vec<Source> {
+    let mut found = Vec::new();
+    let mut folders = vec![Path::new(ROOT).join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).expect("text");
+                let below = path.strip_prefix(ROOT).expect("below the root");
+                found.push(Source { path: below.display().to_string(), text });
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} has no source files");
+    found
+}
+
+/// Fails with every place that breaks a rule.
+fn assert_none(rule: &str, broken: Vec<String>) {
+    assert!(broken.is_empty(), "{rule}:\n{}", broken.join("\n"));
+}
+
+/// Lines of code below `folder`, but for the files of `allowed`, in which `is_broken` sees the rule broken.
+fn broken(folder: &str, allowed: &[&str], is_broken: impl Fn(&str) -> bool) -> Vec<String> {
+    let sources = sources(folder);
+    let others = sources.iter().filter(|source| !allowed.contains(&source.path.as_str()));
+    others
+        .flat_map(|source| {
+            let lines = source.code().filter(|(_, line)| is_broken(line));
+            lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim())).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+#[test]
+fn only_the_module_time_reads_the_wall_clock() {
+    let reads =
+        |line: &str| line.contains("SystemTime::now") || line.contains("Utc::now") || line.contains("Local::now");
+    assert_none("reads the wall clock", broken("src", &[], reads));
+    assert_none("reads the wall clock", broken("crates", &["crates/model/src/time.rs"], reads));
+}
+
+#[test]
+fn nothing_unwraps_outside_of_tests() {
+    let unwraps = |line: &str| line.contains(".unwrap()") || line.contains("panic!(") || line.contains("todo!(");
+    // What must hold of any bytes says by a panic that it does not.
+    let properties = ["days/questions", "mod", "replay", "stored", "text"].map(|name| format!("src/trial/{name}.rs"));
+    assert_none("unwraps", broken("src", &properties.each_ref().map(String::as_str), unwraps));
+    assert_none("unwraps", broken("crates", &["crates/azure/src/lib.rs"], unwraps));
+}
+
+#[test]
+fn every_file_begins_with_what_it_is() {
+    let without: Vec<String> = ["src", "crates", "tests", "benches"]
+        .iter()
+        .flat_map(|folder| sources(folder))
+        .filter(|source| !source.text.starts_with("//!"))
+        .map(|source| source.path)
+        .collect();
+    assert_none("has no module documentation", without);
+}
+
+#[test]
+fn no_type_has_a_name_that_says_nothing() {
+    const EMPTY: [&str; 5] = ["Manager", "Handler", "Helper", "Util", "Common"];
+    let is_empty = |line: &str| {
+        let mut words = line.split(|c: char| !c.is_alphanumeric());
+        let declares = words.by_ref().any(|word| matches!(word, "struct" | "enum" | "trait" | "mod"));
+        declares && words.next().is_some_and(|name| EMPTY.iter().any(|empty| name.ends_with(empty)))
+    };
+    assert_none("says nothing", broken("src", &[], is_empty));
+    assert_none("says nothing", broken("crates", &[], is_empty));
+}
+
+/// The head of each `lib.rs` is the map of its crate: it names every public module.
+#[test]
+fn the_maps_name_every_module() {
+    let mut missing = Vec::new();
+    for source in
+        sources("src").into_iter().chain(sources("crates")).filter(|source| source.path.ends_with("src/lib.rs"))
+    {
+        let modules = source.text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+        let is_named = |module: &&str| {
+            source.text.contains(&format!("[`{module}`]")) || source.text.contains(&format!("`{module}`"))
+        };
+        missing.extend(modules.filter(|module| !is_named(module)).map(|module| format!("{}: {module}", source.path)));
+    }
+    assert_none("is not on the map", missing);
+}
+
+/// Paths between backquotes or in links that begin with a top-level folder of the repository.
+#[test]
+fn names_in_the_documents_exist() {
+    let mut missing = Vec::new();
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture/index.md"] {
+        let text =
+            fs::read_to_string(Path::new(ROOT).join(document)).unwrap_or_else(|error| panic!("{document}: {error}"));
+        let words = text.split(|c: char| c.is_whitespace() || "`()[]<>\",;".contains(c));
+        for word in words {
+            let word = word.split('#').next().unwrap_or_default().trim_end_matches(['.', ':', '/']);
+            let is_ours = ["src/", "crates/", "tests/", "benches/", "config/", "systemd/", ".ci/"]
+                .iter()
+                .any(|top| word.starts_with(top));
+            if is_ours && !word.contains(['*', '{', '$', '\u{2026}']) && !PathBuf::from(ROOT).join(word).exists() {
+                missing.push(format!("{document}: {word}"));
+            }
+        }
+    }
+    assert_none("is not there", missing);
+}

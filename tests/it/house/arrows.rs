@@ -1,0 +1,211 @@
+//! Which crate uses which, and which module within a crate: the picture in `docs/architecture/index.md` is the code's, and
+//! no module is in a circle with another one.
+
+use super::{ROOT, Source, sources};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Names, and the names that each uses.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// The crates in the order in which each uses only those above it.
+const CRATES: [&str; 11] =
+    ["model", "platform", "azure", "parse", "net", "store", "archive", "query", "lifecycle", "intake", "remote"];
+
+/// Modules of the store that still use each other in circles. A module may leave this list; none may come to it.
+const KNOT: [&str; 24] = [
+    "books",
+    "catalogue",
+    "check",
+    "checkpoint",
+    "clock",
+    "commit",
+    "counts",
+    "day",
+    "error",
+    "intake",
+    "leftovers",
+    "lock",
+    "once",
+    "open",
+    "open_scan",
+    "outbox",
+    "passed",
+    "private",
+    "read",
+    "scan",
+    "sealed",
+    "sqlite",
+    "tidy",
+    "unnamed",
+];
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The crates of ours that a manifest names among its dependencies; those of tests do not count.
+fn uses(manifest: &str) -> Vec<String> {
+    let manifest: toml::Table = read(manifest).parse().expect("a manifest");
+    let names = manifest["dependencies"].as_table().expect("dependencies").keys();
+    let ours: BTreeSet<&str> = names.filter_map(|name| name.strip_prefix("daytable-")).collect();
+    CRATES.iter().filter(|name| ours.contains(*name)).map(|name| (*name).to_owned()).collect()
+}
+
+/// The picture of the crates, as the documents have it.
+fn picture() -> String {
+    let mut lines = vec![format!("{:<10} uses", "crate")];
+    for name in CRATES {
+        lines.push(format!("{name:<10} {}", uses(&format!("crates/{name}/Cargo.toml")).join(" ")));
+    }
+    lines.push(format!("{:<10} {}", "daytable", uses("Cargo.toml").join(" ")));
+    lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+#[test]
+fn the_picture_of_the_crates_is_the_code_s() {
+    let page = read("docs/architecture/index.md");
+    let drawn = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a picture");
+    assert_eq!(drawn, picture(), "docs/architecture/index.md draws other arrows: is the new one wanted?");
+}
+
+#[test]
+fn every_crate_uses_only_crates_above_it() {
+    let folders = fs::read_dir(Path::new(ROOT).join("crates")).expect("a folder");
+    let found: BTreeSet<String> =
+        folders.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    assert_eq!(found, CRATES.map(str::to_owned).into(), "a crate is missing here");
+    for (at, name) in CRATES.iter().enumerate() {
+        for used in uses(&format!("crates/{name}/Cargo.toml")) {
+            assert!(CRATES[..at].contains(&used.as_str()), "{name} uses {used}, which stands below it");
+        }
+    }
+    for alone in ["model", "azure"] {
+        assert!(uses(&format!("crates/{alone}/Cargo.toml")).is_empty(), "{alone} uses nothing of ours");
+    }
+}
+
+/// A use tree without its keyword: the paths to its leaves.
+fn leaves(tree: &str) -> Vec<Vec<String>> {
+    let tree = tree.trim();
+    if let Some(inner) = tree.strip_prefix('{').and_then(|tree| tree.strip_suffix('}')) {
+        let (mut parts, mut depth) = (vec![String::new()], 0);
+        for c in inner.chars() {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            match (c, parts.last_mut()) {
+                (',', _) if depth == 0 => parts.push(String::new()),
+                (_, Some(part)) => part.push(c),
+                _ => {}
+            }
+        }
+        return parts.iter().filter(|part| !part.trim().is_empty()).flat_map(|part| leaves(part)).collect();
+    }
+    match tree.split_once("::") {
+        Some((first, rest)) => {
+            let below = leaves(rest).into_iter();
+            below.map(|path| std::iter::once(first.trim().to_owned()).chain(path).collect()).collect()
+        }
+        None => vec![vec![tree.split(" as ").last().unwrap_or(tree).trim().to_owned()]],
+    }
+}
+
+/// The text of a path or use tree that begins at the start of `text`.
+fn tree(text: &str) -> &str {
+    let mut depth = 0;
+    let end = text.find(|c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        let goes_on = depth > 0 || c.is_alphanumeric() || matches!(c, '_' | ':' | '{' | '}' | '*');
+        !goes_on || depth < 0
+    });
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Where a file stands among the modules of its crate, whose folder is `src`.
+fn module_of(source: &Source, src: &str) -> Vec<String> {
+    let below = source.path.strip_prefix(src).unwrap_or(&source.path).trim_start_matches('/');
+    let mut path: Vec<String> = below.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+    if path.last().is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main")) {
+        path.pop();
+    }
+    path
+}
+
+/// The arrows between the modules at the root of a crate.
+fn modules(src: &str) -> Graph {
+    let sources = sources(src);
+    let names: BTreeSet<String> =
+        sources.iter().filter_map(|source| module_of(source, src).into_iter().next()).collect();
+    // What the root gives on, and the module that it comes from.
+    let mut given_on = BTreeMap::new();
+    for source in sources.iter().filter(|source| source.path == format!("{src}/lib.rs")) {
+        let code: String = source.code().map(|(_, line)| line.to_owned() + "\n").collect();
+        for statement in code.split(';') {
+            let Some((_, tree)) = statement.split_once("use ") else { continue };
+            for path in leaves(tree) {
+                let from = path.iter().find(|name| !matches!(name.as_str(), "crate" | "self"));
+                if let (Some(from), Some(name)) = (from, path.last()) {
+                    given_on.insert(name.clone(), from.clone());
+                }
+            }
+        }
+    }
+    let mut graph = Graph::new();
+    for source in &sources {
+        let module = module_of(source, src);
+        let Some(here) = module.first() else { continue };
+        let code: String = source.code().map(|(_, line)| line.to_owned() + "\n").collect();
+        let up = "super::".repeat(module.len());
+        for start in ["crate::", up.as_str()] {
+            for (at, _) in code.match_indices(start) {
+                let before = code[..at].chars().next_back().unwrap_or(' ');
+                if before.is_alphanumeric() || matches!(before, '_' | ':') {
+                    continue;
+                }
+                for path in leaves(tree(&code[at + start.len()..])) {
+                    let Some(first) = path.first().filter(|first| *first != "super") else { continue };
+                    let used = if names.contains(first) { Some(first) } else { given_on.get(first) };
+                    if let Some(used) = used.filter(|used| names.contains(*used) && *used != here) {
+                        graph.entry(here.clone()).or_default().insert(used.clone());
+                    }
+                }
+            }
+        }
+    }
+    graph
+}
+
+/// Whatever can be reached from `name`.
+fn reached(graph: &Graph, name: &str) -> BTreeSet<String> {
+    let (mut found, mut ahead) = (BTreeSet::new(), vec![name.to_owned()]);
+    while let Some(next) = ahead.pop() {
+        for used in graph.get(&next).into_iter().flatten() {
+            if found.insert(used.clone()) {
+                ahead.push(used.clone());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_module_is_in_a_circle() {
+    for src in CRATES.map(|name| format!("crates/{name}/src")).into_iter().chain(["src".to_owned()]) {
+        let graph = modules(&src);
+        let circle: Vec<&String> = graph.keys().filter(|name| reached(&graph, name).contains(*name)).collect();
+        let knot: &[&str] = if src == "crates/store/src" { &KNOT } else { &[] };
+        let new: Vec<_> = circle.iter().filter(|name| !knot.contains(&name.as_str())).collect();
+        assert!(new.is_empty(), "{src}: in a circle: {new:?}\n{graph:#?}");
+        let gone: Vec<_> = knot.iter().filter(|name| !circle.iter().any(|known| known == *name)).collect();
+        assert!(gone.is_empty(), "{gone:?} are in no circle any more: take them off the list");
+    }
+}
+
+#[test]
+fn arrows_are_seen() {
+    assert_eq!(leaves("a::{b, c::{self, D as E}, f::*}").len(), 4);
+    assert_eq!(tree("a::{b, c}, d"), "a::{b, c}");
+    assert_eq!(tree("time::now() + 1"), "time::now");
+    let store = modules("crates/store/src");
+    assert!(store["commit"].contains("catalogue") && store["read"].contains("sealed"), "{store:?}");
+}
