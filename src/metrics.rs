@@ -153,6 +153,7 @@ struct BySource {
     bytes_dropped: IntCounterVec,
     invalid_utf8: IntCounterVec,
     lag_bytes: IntGaugeVec,
+    files_rewritten: IntCounterVec,
     lag_seconds: GaugeVec,
 }
 
@@ -169,6 +170,8 @@ pub struct SourceMetrics {
     pub lag_bytes: IntGauge,
     /// Seconds since the oldest unread byte of any file was seen; zero where everything is read.
     pub lag_seconds: Gauge,
+    /// Files that were written anew over their path with a line changed that was read.
+    pub files_rewritten: IntCounter,
     name: String,
     records_dropped: IntCounterVec,
     bytes_dropped: IntCounterVec,
@@ -335,6 +338,7 @@ impl Metrics {
             invalid_utf8: of.invalid_utf8.with_label_values(&[name]),
             lag_bytes: of.lag_bytes.with_label_values(&[name]),
             lag_seconds: of.lag_seconds.with_label_values(&[name]),
+            files_rewritten: of.files_rewritten.with_label_values(&[name]),
             name: name.to_owned(),
             records_dropped: of.records_dropped.clone(),
             bytes_dropped: of.bytes_dropped.clone(),
@@ -399,6 +403,11 @@ impl BySource {
             bytes_dropped: all.counters("bytes_dropped_total", "Bytes that are not kept.", &why),
             invalid_utf8: all.counters("records_invalid_utf8_total", "Records that are not UTF-8.", &["source"]),
             lag_bytes: all.gauges("source_lag_bytes", "Bytes not yet committed of the file most behind.", &["source"]),
+            files_rewritten: all.counters(
+                "files_rewritten_total",
+                "Files that were written anew over their path with a line changed that was read, and are read again.",
+                &["source"],
+            ),
             lag_seconds: all.floats("source_lag_seconds", "Age of the oldest byte not yet read.", &["source"]),
         }
     }

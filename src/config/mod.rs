@@ -1,7 +1,8 @@
 //! The configuration: one TOML file becomes one checked [`Config`], or all that is wrong with it.
 //!
 //! The file is parsed, not validated: what comes out has types that cannot say anything wrong (`Duration`,
-//! [`TableName`](daytable_model::key::TableName), [`Pattern`], [`InstanceTemplate`]), so nobody checks it again. Every
+//! [`TableName`](daytable_model::key::TableName), [`Pattern`](daytable_intake::glob::Pattern),
+//! [`InstanceTemplate`](daytable_intake::instance_template::InstanceTemplate)), so nobody checks it again. Every
 //! [`Problem`] names the file, the line, the key and the fix; all of them are found in one go.
 //!
 //! * [`Config`] and the sections of a few keys are here; [`http`], [`tail`], [`syslog`], [`journal`], [`table`] and [`store`] have files
@@ -10,7 +11,8 @@
 //!   and in `config/daytable.toml`; a test holds the two together, and the defaults of both.
 //! * [`changes`] says what differs between two of them.
 //! * `condition` and `archives` read what [`daytable_intake::route`] and [`daytable_archive`] keep.
-//! * [`units`], [`template`], [`path_fields`] and [`glob`] are the kinds of values.
+//! * The kinds of values come from the parts: [`daytable_model::units`], [`daytable_intake::instance_template`],
+//!   [`daytable_intake::path_fields`] and [`daytable_intake::glob`].
 //!
 //! * [`environment`]: a variable a key. [`mod@reference`]: every key, as documentation.
 //!

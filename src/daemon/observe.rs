@@ -124,6 +124,7 @@ pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, 
             raise_to(&metrics.records_received, read(&block.records));
             raise_to(&metrics.bytes_received, read(&block.bytes));
             raise_to(&metrics.invalid_utf8, read(&block.invalid_utf8));
+            raise_to(&metrics.files_rewritten, read(&block.rewritten));
             raise_to(&metrics.bytes_dropped("destroyed", false), read(&block.lost_bytes));
             raise_to(&metrics.bytes_dropped("skipped", true), read(&block.skipped_bytes));
             let since = i64::try_from(read(&block.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);

@@ -13,9 +13,10 @@
 //!
 //! ```no_run
 //! # async fn sent() -> Result<(), Box<dyn std::error::Error>> {
-//! use daytable::azure::{Account, Client, DateTime, Options, Pushed, Transaction, Value};
+//! use daytable_azure::{Account, Client, DateTime, Options, Pushed, Transaction, Value};
 //! let account: Account = "UseDevelopmentStorage=true".parse()?;
-//! let client = Client::new(account, Options::new(|| DateTime::from_ticks(daytable::time::now().get())))?;
+//! // The caller's clock, in ticks of 100 ns since 0001-01-01.
+//! let client = Client::new(account, Options::new(|| DateTime::from_ticks(638_993_664_000_000_000)))?;
 //! client.create_table("Log20261121").await?;
 //! let mut transaction = Transaction::new(client.account(), "Log20261121", "web-17");
 //! let pushed = transaction.push("2516070815999999999", [("Message", Value::from("started")), ("Severity", Value::Int32(9))]);
@@ -62,7 +63,7 @@ pub use query::{Continuation, PAGE_ENTITIES_MAX, Page, Query, literal};
 pub use transaction::{ENTITIES_MAX, Pushed, SealedTransaction, Transaction};
 pub use value::Value;
 
-/// Reads any bytes as each kind of answer there is; what holds of them is asserted. For [`crate::trial`].
+/// Reads any bytes as each kind of answer there is; what holds of them is asserted. For the properties of the tests.
 pub fn trial(entities: usize, body: &[u8]) {
     let text = String::from_utf8_lossy(body);
     for content_type in ["", "multipart/mixed; boundary=batchresponse_1"] {

@@ -8,7 +8,7 @@
 //! remembers both, so that the next record of the file costs a few comparisons and no allocation. Conditions on fields
 //! and tenants are asked of each record, where there are any.
 //!
-//! Where rows go to a remote store, an instance may have more partitions from some record time on ([`spread`]). A lane
+//! Where rows go to a remote store, an instance may have more partitions from some record time on ([`daytable_model::bucket_plan`]). A lane
 //! then remembers its way for as long as its lease goes, and asks anew behind that.
 
 pub mod condition;

@@ -3,7 +3,7 @@
 //!
 //! All that decides is a pure function of its arguments:
 //!
-//! * [`window`]: one rule says which days take records and which are expired, so that no record can enter a day that is
+//! * [`daytable_model::window`]: one rule says which days take records and which are expired, so that no record can enter a day that is
 //!   being dropped.
 //! * [`clock`]: whether the wall clock is believed.
 //! * [`mod@plan`]: from the day-tables, the archives, the rules of the configuration and the time to a list of steps,

@@ -11,7 +11,7 @@
 //! | `bad-\xFF.log` (with a backslash) | `bad-\x5CxFF.log` |
 //!
 //! A backslash is written `\x5C` only where it would be taken for the beginning of such a byte: the text of a path is that of no
-//! other path, and [`parse`] gives the path back. Control characters are not looked at here: see [`crate::safe_text`].
+//! other path, and `parse` gives the path back. Control characters are not looked at here: see [`crate::safe_text`].
 
 use serde::{Deserialize, Deserializer, Serializer};
 use std::borrow::Cow;

@@ -4,7 +4,7 @@
 //! * [`host`]: this host's name.
 //! * [`live`]: a value that a reload replaces.
 //! * [`watched`]: files that are read again when they change.
-//! * [`failpoint`]: places where a test can stop the process.
+//! * [`mod@failpoint`]: places where a test can stop the process.
 
 pub mod failpoint;
 pub mod host;

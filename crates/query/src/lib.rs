@@ -16,7 +16,7 @@
 //! * [`mod@select`]: the records of all tables, newest first. A table is opened only when its newest row could be next.
 //! * [`mod@count`]: how many, by time, level and instance, from page headers where they can tell.
 //! * [`follow`]: records as they are committed.
-//! * [`listing`]: what is shown of day-tables, sources and listeners; [`mod@lives`]: what becomes of each day-table.
+//! * [`listing`]: what is shown of day-tables, sources and listeners.
 //!
 //! Everything but the three entry points works on iterators of entities and knows no store, so that the tests need
 //! none. A table that is dropped while it is read has no more rows: what was read of it stays, nothing fails.

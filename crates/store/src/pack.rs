@@ -269,7 +269,7 @@ fn read_heads(
     Ok(())
 }
 
-/// Any bytes are the heads of a pack or an error; the pages lie one behind the other. For [`crate::trial`].
+/// Any bytes are the heads of a pack or an error; the pages lie one behind the other. For the properties of the tests.
 pub fn trial(heads: &[u8]) {
     let mut pages = Vec::new();
     let read = read_heads(1, 1, heads, &mut pages, |_, _, _| true);

@@ -109,7 +109,7 @@ impl Peer {
     }
 }
 
-/// Reads any text as what this collector writes, for [`crate::trial`]: positions, or what is not understood. Fluent Bit's is
+/// Reads any text as what this collector writes, for the properties of the tests: positions, or what is not understood. Fluent Bit's is
 /// a database, no text.
 pub fn trial(peer: Peer, text: &str) -> Result<Vec<Position>, String> {
     match peer {

@@ -153,8 +153,9 @@ impl Follower {
             self.park(path, block, facts, Why::Headless { is_rotated }, None);
             return Ok(());
         };
+        let mut is_rewritten = false;
         if matches!(expect, Expect::Anything | Expect::Between { .. })
-            && let Some((identity, kinship)) = self.kin_of(&path, &mut content, &facts, head)?
+            && let Some((identity, kinship)) = self.kin_of(&path, &mut content, &facts, head, &mut is_rewritten)?
         {
             self.join(identity, kinship, block, path, content, facts);
             return Ok(());
@@ -164,6 +165,7 @@ impl Follower {
             self.park(path, block, facts, why, None);
             return Ok(());
         }
+        count(&self.counters_of(block).rewritten, u64::from(is_rewritten));
         self.begin(block, path, content, facts, head, expect)
     }
 

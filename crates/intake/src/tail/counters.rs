@@ -38,6 +38,8 @@ pub struct BlockCounters {
     pub read_errors: AtomicU64,
     /// Files that were rotated away or truncated.
     pub rotations: AtomicU64,
+    /// Files that were written anew over their path with a line changed that was read: they are read again.
+    pub rewritten: AtomicU64,
     /// Bytes known to have been destroyed before they were read.
     pub lost_bytes: AtomicU64,
     /// Bytes that were passed over as the configuration says.

@@ -92,13 +92,15 @@ impl Follower {
         (facts.modified.0 >= since.unix_seconds() - CLOCKS_APART).then_some(home)
     }
 
-    /// The source beside a file that it may be a copy of.
+    /// The source beside a file that it may be a copy of. Notes where the file was written anew over the path of a source, with
+    /// something changed of what was read.
     pub(super) fn kin_of(
         &mut self,
         path: &Path,
         content: &mut Content,
         facts: &Facts,
         head: &[u8],
+        is_rewritten: &mut bool,
     ) -> io::Result<Option<(u64, Kinship)>> {
         let head = mark_at(head.len() as u64, head);
         let name = path.file_name().unwrap_or_default();
@@ -120,6 +122,7 @@ impl Follower {
             let state = state.clone();
             let likeness = compare(content, &state)?;
             if is_saved && likeness != Likeness::Same {
+                *is_rewritten = true;
                 tracing::info!(path = %path.escaped(), "another file took its place and begins alike: it is read as a new one");
                 continue;
             }

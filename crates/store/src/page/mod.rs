@@ -125,7 +125,7 @@ pub enum PageError {
 }
 
 impl Header {
-    /// The same with the checksum that belongs to `body`. For [`crate::trial`], which tries what is behind it.
+    /// The same with the checksum that belongs to `body`. For the properties of the tests, which tries what is behind it.
     pub fn checked(self, body: &[u8]) -> Header {
         Header { checksum: self.checksum_of(body), ..self }
     }

@@ -45,7 +45,7 @@ pub(super) fn sum_of(tail: &[u8], place: Range<usize>) -> u64 {
     sum.digest()
 }
 
-/// The same file with the sums put right that stand in it, as far as it says where they are. For [`crate::trial`], which
+/// The same file with the sums put right that stand in it, as far as it says where they are. For the properties of the tests, which
 /// tries what is behind them.
 pub fn with_sums(file: &[u8]) -> Option<Vec<u8>> {
     let place = sum_place(file)?;

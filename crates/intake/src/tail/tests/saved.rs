@@ -34,6 +34,19 @@ fn a_file_that_is_saved_with_what_was_read_goes_on_behind_it() {
     assert_eq!((bench.records().len(), bench.identities()), (58, 1), "{:#?}", bench.messages());
 }
 
+/// `sed -i` with a line changed that was read: it is another file, and that it is read again is counted, once.
+#[test]
+fn a_file_with_a_changed_line_is_read_again_and_counted() {
+    let mut bench = Bench::started();
+    bench.append("app.log", lines(0..3));
+    bench.until("all lines", |bench| bench.records().len() == 3);
+    save(&bench, &lines(0..3).replace("line 1", "LINE 1"));
+    bench.until("the file again", |bench| bench.records().len() >= 6);
+    bench.settle();
+    let rewritten = bench.counters.blocks[0].rewritten.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((bench.records().len(), bench.identities(), rewritten), (6, 2, 1), "{:#?}", bench.messages());
+}
+
 #[test]
 fn equal_lines_without_a_time_are_another_file() {
     let mut bench = Bench::started();
