@@ -29,7 +29,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use daytable_intake::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, Sender, elastic};
 use daytable_intake::rows::count;
-use daytable_platform::memory;
 use daytable_store::Outcome;
 use futures_core::Stream;
 use std::future::poll_fn;
@@ -53,8 +52,6 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const KEY_BYTES_MAX: usize = 255;
 /// Bytes that room is made for when the first of a body are there.
 const ROOM_BYTES: usize = 64 << 10;
-/// Bytes of rows from which on the thread that made them gives their memory back itself, before others may have the room.
-const LARGE_BYTES: usize = 1 << 20;
 /// How long, and how much, a client may go on sending after it was refused.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 20;
@@ -212,7 +209,7 @@ impl Pushes {
         let sender = request.sender.clone();
         let working = spawn_blocking(move || {
             let taken = push.take(&request, body, &mut hold, since)?;
-            let is_large = hold.held() >= LARGE_BYTES;
+            let is_large = hold.is_large();
             let (back, returned) = std::sync::mpsc::channel();
             push.clone().submit(taken, move |pending, outcome| {
                 push.note(&pending, outcome);
@@ -228,10 +225,9 @@ impl Pushes {
                 let _ = told.send((pending, outcome));
             });
             drop(turn);
-            // What the committer frees of this thread's memory is this thread's still, until it looks.
-            if let (true, Ok(hold)) = (is_large, returned.recv()) {
-                memory::give_back();
-                drop(hold);
+            // What the committer frees of this thread's memory is this thread's still, until it looks: dropping the hold does.
+            if is_large {
+                drop(returned.recv());
             }
             Ok(())
         });

@@ -77,8 +77,11 @@ pub fn decode(body: Vec<u8>, encoding: Encoding, bytes_max: usize, hold: &mut Ho
         _ => {
             let before = hold.held();
             // Where there is little room at all, a window is not to keep small bodies out.
-            hold.more(encoding.window_bytes().min(hold.left_at_best() / 4))?;
+            let window = encoding.window_bytes().min(hold.left_at_best() / 4);
+            hold.more(window)?;
             let decoded = unpack(&body, encoding, bytes_max, hold)?;
+            // No more of a window is used than what came out of it, and the last block.
+            hold.spare(window.saturating_sub(decoded.len() + (256 << 10)));
             hold.keep(before + decoded.capacity());
             Ok(decoded)
         }

@@ -62,7 +62,6 @@ use daytable_model::batch::Batch;
 use daytable_model::time::{self, Ticks};
 use daytable_parse::Reading;
 use daytable_platform::live::Live;
-use daytable_platform::memory;
 use daytable_store as store;
 use daytable_store::{Done, Intake, Once, Outcome, Submission};
 use ids::{Ids, Reserved, without_standing};
@@ -74,9 +73,6 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use taking::{Gathered, Taking};
 use tokio::sync::Semaphore;
-
-/// Bytes of a body from which on its memory is given back at once, before others may have the room.
-const GIVEN_BACK_BYTES: usize = 1 << 20;
 
 /// Takes what is pushed. One for all listeners.
 pub struct Push {
@@ -235,9 +231,6 @@ impl Push {
         let bytes = body.len() as u64;
         // Of the body nothing is needed any more; its rows stay until they are on disk.
         drop(body);
-        if hold.held() > rows_memory + GIVEN_BACK_BYTES {
-            memory::give_back();
-        }
         hold.keep(rows_memory);
         let pending = Pending { endpoint: request.endpoint, tally, bytes, taken, refused, reply, since };
         Ok(Taken { batches, newest, once, pending, reserved })
