@@ -54,8 +54,15 @@ impl Unnamed {
 /// Looks at all files in `tables` that `catalogue` does not name: neither as live, nor as one that is being made or is to go.
 pub(crate) fn look(tables: &Path, catalogue: &Catalogue) -> Result<Vec<Unnamed>, StoreError> {
     let mut names = BTreeSet::new();
-    for entry in std::fs::read_dir(tables).map_err(StoreError::io(tables))? {
-        names.insert(entry.map_err(StoreError::io(tables))?.file_name().to_string_lossy().into_owned());
+    match std::fs::read_dir(tables) {
+        Ok(entries) => {
+            for entry in entries {
+                names.insert(entry.map_err(StoreError::io(tables))?.file_name().to_string_lossy().into_owned());
+            }
+        }
+        // A folder that is not there has no files. Those that the catalogue names are missed where each is looked at.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(StoreError::io(tables)(error)),
     }
     // Behind the list: what is in it was named by then.
     let named = catalogue.named()?;

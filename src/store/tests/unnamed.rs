@@ -157,3 +157,13 @@ fn repair_puts_aside_what_it_does_not_take_over() {
     folder.open().close().expect("opened");
     assert_eq!(folder.messages(day(0)), newest_first(0, 10));
 }
+
+/// Nothing was committed yet, and a copy of the folder left what is empty out.
+#[test]
+fn a_folder_without_tables_has_no_unnamed_files() {
+    let folder = Folder::new();
+    folder.open().close().expect("closed");
+    std::fs::remove_dir(folder.path().join("tables")).expect("empty");
+    assert_eq!(unnamed(&folder), []);
+    folder.open().close().expect("opened");
+}
