@@ -46,6 +46,11 @@ fn a_document_that_is_there_is_not_created_again_and_the_others_are() {
     // All of them there: nothing is left to commit, and it is said all the same.
     assert_eq!(bulk(to, "", &(action("create", "8", "again") + &action("create", "9", "again"))).0, [409, 409]);
     assert_eq!(bulk(to, "", &action("index", "9", "nine, indexed")).0, [201]);
+    // What one body creates nothing else in it writes, in either order: each answer of 201 is a row.
+    let both = action("create", "11", "created") + &action("index", "11", "indexed");
+    assert_eq!(bulk(to, "", &both).0, [201, 409]);
+    assert_eq!(bulk(to, "", &both).0, [409, 409]);
+    assert_eq!(bulk(to, "", &(action("index", "12", "indexed first") + &action("create", "12", "no"))).0, [201, 409]);
     // A repeat by its key is told what it was told: its documents are its own.
     let keyed = action("create", "10", "ten");
     for _ in 0..2 {
@@ -54,7 +59,7 @@ fn a_document_that_is_there_is_not_created_again_and_the_others_are() {
     assert_eq!(bulk(to, "", &keyed).0, [409]);
     let mut messages: Vec<_> = place.records().iter().map(message_of).collect();
     messages.sort();
-    assert_eq!(messages, ["eight", "first", "nine, indexed", "ten"]);
+    assert_eq!(messages, ["created", "eight", "first", "indexed first", "nine, indexed", "ten"]);
     // Also when it was started anew, and the books are right.
     daemon.stop();
     let daemon = place.start_with(HTTP);

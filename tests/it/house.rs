@@ -109,9 +109,8 @@ fn the_maps_name_every_module() {
         sources("src").into_iter().chain(sources("crates")).filter(|source| source.path.ends_with("src/lib.rs"))
     {
         let modules = source.text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
-        let is_named = |module: &&str| {
-            source.text.contains(&format!("[`{module}`]")) || source.text.contains(&format!("`{module}`"))
-        };
+        let is_named =
+            |module: &&str| ["", "mod@"].iter().any(|kind| source.text.contains(&format!("`{kind}{module}`")));
         missing.extend(modules.filter(|module| !is_named(module)).map(|module| format!("{}: {module}", source.path)));
     }
     assert_none("is not on the map", missing);

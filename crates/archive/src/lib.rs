@@ -20,6 +20,8 @@
 //! * [`Archive::fetch`], [`Archive::reader`]: a whole file, verified while it is written; a few ranges of it for a query.
 //! * [`Archive::drop_archive`]: an archive goes, its manifest first.
 //!
+//! * [`access`]: credentials and clients of the stores. [`reader`]: ranges of an archive, for a query. [`error`]: what fails.
+//!
 //! Calls block: they belong to threads of their own, never to a task of a runtime. What they hold in memory does not
 //! depend on the size of a day. One daytable writes under one address; what another one wrote there is noticed and left.
 //!

@@ -18,7 +18,7 @@
 //! * [`view`]: what a plan is made from, out of the catalogue.
 //! * [`hands`]: takes one step; the long part of it on the caller's thread, the short one in the committer.
 //! * [`run`]: the thread that plans and takes.
-//! * [`board`]: what it is doing, for whoever looks.
+//! * [`board`]: what it is doing, for whoever looks. [`listing`]: each day-table with what becomes of it.
 //!
 //! What is not here, on purpose: names: a table
 //! whose name is not a configured name and a date is never a [`DayTable`](daytable_model::key::DayTable), so it cannot be in a

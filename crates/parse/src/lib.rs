@@ -22,6 +22,7 @@
 //! * `shaped`: the formats with a grammar of their own, a file each, written with `cut`; `envelope`: what a container
 //!   runtime puts around a line.
 //! * `compose`: names and values that a protocol tells apart by itself.
+//! * [`redact`]: secrets are replaced before a record goes on.
 //! * `lines`, `join`: bytes become lines, and lines records; `learned` is asked which. `records`: those of a reader.
 
 pub mod redact;

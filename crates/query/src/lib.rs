@@ -6,6 +6,7 @@
 //!                                items      newest first
 //! ```
 //!
+//! * [`tables`]: the table-store trait, and the data folder behind it.
 //! * [`when`]: points in time and ages as people write them.
 //! * [`filter`]: which records are wanted. What can be told from a row's key and level is told before anything of the
 //!   row is copied.

@@ -14,7 +14,9 @@
 //! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalogue`] the commit point,
 //! `tidy` what merges small pages later. [`sealed`] makes one Parquet file of a day that is over. The way out is [`read`]
 //! and [`scan`], in any process. What belongs to a source is [`source`], what belongs to a push that may be repeated
-//! [`once`]. Where rows go on to a remote store, the files are its [`outbox`].
+//! [`once`]. Where rows go on to a remote store, the files are its [`outbox`]. [`books`] counts records and rows twice, and
+//! [`check`] compares. [`steps`]: what the lifecycle has the committer do. [`private`]: files that only their owner reads.
+//! [`bytes`]: numbers as they lie on the disk. [`error`]: what fails, by what the caller can do.
 //!
 //! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the
 //! catalogue, one transaction moves the positions, notes each touched file's last `seq` and number of entities, and

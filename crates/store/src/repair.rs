@@ -23,6 +23,8 @@ use daytable_model::key::DayTable;
 use daytable_model::path_text::PathText;
 use daytable_model::time;
 use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Makes the catalogue of a folder agree with its files. Gives what was done, a line each; nothing is said where
@@ -127,21 +129,39 @@ fn put_aside(layout: &Layout, catalogue: &Catalogue, said: &mut Vec<String>) -> 
             // A journal goes first, as in `discard`.
             None => vec![format!("{name}-shm"), format!("{name}-wal")],
         };
+        // First all of it has a second name, then the first one goes: a kill in between leaves a whole file in one of the two.
         for part in beside.iter().chain([&name]) {
             let (from, to) = (layout.table_file(part), aside.join(part));
-            if to.symlink_metadata().is_ok() {
-                let what =
-                    "it is in the way of a file of that name in tables/: move it elsewhere, and run repair again";
-                return Err(StoreError::Foreign(to, what.into()));
-            }
-            match std::fs::rename(&from, &to) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
+            match std::fs::hard_link(&from, &to) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && !is_same_file(&from, &to) => {
+                    let what =
+                        "it is in the way of a file of that name in tables/: move it elsewhere, and run repair again";
+                    return Err(StoreError::Foreign(to, what.into()));
+                }
+                Err(e) if !matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+                    return Err(StoreError::io(from)(e));
+                }
                 _ => {}
             }
         }
+        private::sync(&aside)?;
+        for part in [&name].into_iter().chain(&beside) {
+            let from = layout.table_file(part);
+            match std::fs::remove_file(&from) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
+                _ => {}
+            }
+        }
+        private::sync(&layout.tables())?;
         said.push(format!("{name}: {rows} entities that were not taken over: moved to {}", aside.display()));
     }
     Ok(())
+}
+
+/// Whether two names are of one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| path.symlink_metadata().map(|file| (file.dev(), file.ino())).ok();
+    file(one).is_some() && file(one) == file(other)
 }
 
 /// What became of the old catalogue.

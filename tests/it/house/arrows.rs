@@ -139,7 +139,8 @@ fn modules(src: &str) -> Graph {
     // What the root gives on, and the module that it comes from.
     let mut given_on = BTreeMap::new();
     for source in sources.iter().filter(|source| source.path == format!("{src}/lib.rs")) {
-        let code: String = source.code().map(|(_, line)| line.to_owned() + "\n").collect();
+        let lines = source.text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let code: String = lines.map(|line| line.to_owned() + "\n").collect();
         for statement in code.split(';') {
             let Some((_, tree)) = statement.split_once("use ") else { continue };
             for path in leaves(tree) {

@@ -84,6 +84,8 @@ const CONFLICT: &str = concat!(
 /// Takes a decoded body apart; `index` is that of the path.
 pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) -> Result<Items, Refusal> {
     let mut items = Items::default();
+    // Documents that this body creates: nothing else may write them in it, so that each has one row and one answer.
+    let mut created = HashSet::new();
     let mut lines = Lines(body);
     let is_index = |index: Option<&str>| index.is_none_or(|index| index.len() <= INDEX_BYTES_MAX);
     // That of the path is a part of every record and every answer.
@@ -136,15 +138,18 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
             .transpose()?;
         let id = key.unwrap_or_else(|| taking.key_of(number));
         let is_new = key.is_none() || items.ids.insert(id);
-        let begin = items.json.len();
+        let (begin, memory) = (items.json.len(), items.json.capacity());
         items.put(name, &target, index, 201, id, |json| json.push_str(",\"result\":\"created\""));
         let answer = begin..items.json.len();
+        // The answers are copied once more where some of them change.
+        taking.make_room(2 * (items.json.capacity() - memory))?;
+        if !is_new && (name == "create" || created.contains(&id)) {
+            items.conflict_last();
+            taking.refuse(number, EXISTS);
+            continue;
+        }
         if name == "create" && key.is_some() {
-            if !is_new {
-                items.conflict(std::slice::from_ref(&answer));
-                taking.refuse(number, EXISTS);
-                continue;
-            }
+            created.insert(id);
             items.creates.push((id, answer));
         }
         taking.write(number, INSTANCE, record, Some(id));
@@ -153,6 +158,14 @@ pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) ->
 }
 
 impl Items {
+    /// Has the answer that was put last say that the document is there already.
+    fn conflict_last(&mut self) {
+        self.has_errors = true;
+        let end = self.json.strip_suffix(CREATED).map_or(self.json.len(), str::len);
+        self.json.truncate(end);
+        self.json.push_str(CONFLICT);
+    }
+
     /// Has the answers at these places, which are in their order, say that the document is there already.
     pub(super) fn conflict(&mut self, answers: &[Range<usize>]) {
         if answers.is_empty() {

@@ -82,7 +82,10 @@ pub fn decode(body: Vec<u8>, encoding: Encoding, bytes_max: usize, hold: &mut Ho
             let decoded = unpack(&body, encoding, bytes_max, hold)?;
             // No more of a window is used than what came out of it, and the last block.
             hold.spare(window.saturating_sub(decoded.len() + (256 << 10)));
-            hold.keep(before + decoded.capacity());
+            // Of the body as it came nothing is needed any more.
+            let came = body.capacity();
+            drop(body);
+            hold.keep(before.saturating_sub(came) + decoded.capacity());
             Ok(decoded)
         }
     }

@@ -216,11 +216,12 @@ impl Push {
         let identity = once.as_ref().map_or_else(random_identity, identity_of);
         let mut taking = Taking::new(setting, request, identity, time::now()).within(hold, body.len())?;
         let made = take_body(request, &body, setting, &mut taking)?;
-        let rows_memory = taking.memory();
+        let mut rows_memory = taking.memory();
         let Gathered { mut batches, newest, tally, mut taken, mut refused, reasons, .. } = taking.gather();
         let (reply, reserved) = match made {
             Made::Reply(reply) => (reply(reasons), Reserved::default()),
             Made::Bulk(mut items) => {
+                rows_memory += items.json.capacity();
                 let (reserved, standing) = self.leave_standing(&mut items, &mut batches, once.as_ref(), setting)?;
                 tally.records.fetch_sub(standing.into(), std::sync::atomic::Ordering::Relaxed);
                 (taken, refused) = (taken.saturating_sub(standing), refused + standing);
@@ -251,8 +252,10 @@ impl Push {
             tracing::error!(%error, "failed to look for documents that are to be created");
             Refusal::Busy("the store cannot be asked which documents are there")
         };
-        let is_repeat =
-            once.is_some_and(|once| !creates.is_empty() && self.stored.knows(once).is_ok_and(|knows| knows));
+        let is_repeat = match once.filter(|_| !creates.is_empty()) {
+            Some(once) => self.stored.knows(once).map_err(unread)?,
+            None => false,
+        };
         if creates.is_empty() || is_repeat {
             return Ok((reserved, 0));
         }

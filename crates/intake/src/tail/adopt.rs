@@ -165,7 +165,10 @@ impl Follower {
             self.park(path, block, facts, why, None);
             return Ok(());
         }
-        count(&self.counters_of(block).rewritten, u64::from(is_rewritten));
+        if is_rewritten {
+            count(&self.counters_of(block).rewritten, 1);
+            tracing::info!(path = %path.escaped(), "a file was written anew over its path: it is read from its beginning");
+        }
         self.begin(block, path, content, facts, head, expect)
     }
 

@@ -7,8 +7,7 @@ use super::identity::{Kinship, Likeness, kinship, mark_at};
 use super::names::{homes_of, is_made_from, is_next_of, uncompressed};
 use super::parked::Why;
 use super::search::{Candidate, compare, copied};
-use daytable_model::path_text::PathText;
-use daytable_store::SourceState;
+use daytable_store::{SourceState, SourceStatus};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -122,14 +121,20 @@ impl Follower {
             let state = state.clone();
             let likeness = compare(content, &state)?;
             if is_saved && likeness != Likeness::Same {
-                *is_rewritten = true;
-                tracing::info!(path = %path.escaped(), "another file took its place and begins alike: it is read as a new one");
+                // A rotation leaves another file there, too, and many logs begin with one and the same line.
+                *is_rewritten |= state.status == SourceStatus::Live && self.original(&state) != Original::InPlace;
                 continue;
             }
             if !matches!(likeness, Likeness::Same | Likeness::Shorter) {
                 continue;
             }
             let original = self.original(&state);
+            // What was saved goes on behind a file that is gone for good. One that has another name still may be written to, and
+            // nobody knows for how long: the new file does not wait for it.
+            if is_saved && !is_made && !is_next && (original == Original::InPlace || self.has_other_name(identity)) {
+                *is_rewritten = true;
+                continue;
+            }
             // The next rotation moves the file itself. It makes another one beside it of one that it removed.
             if original == Original::InPlace && !is_made {
                 continue;
@@ -145,6 +150,11 @@ impl Follower {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the file of a source that is read through its descriptor has a name somewhere still.
+    fn has_other_name(&self, identity: u64) -> bool {
+        self.files.file(identity).is_some_and(|file| file.hold == Hold::Descriptor && file.facts.links > 0)
     }
 
     /// Where a source's own file is, with all that was read from it.
