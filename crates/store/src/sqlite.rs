@@ -162,3 +162,27 @@ pub(crate) fn journal_of(path: &Path) -> std::path::PathBuf {
     name.push("-wal");
     name.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The options come from the environment of the build (`.cargo/config.toml`): a build without them would work, with
+    /// more to attack and slower syncs.
+    #[test]
+    fn sqlite_is_built_with_our_options() {
+        let connection = Connection::open_in_memory().expect("opened");
+        let mut statement = connection.prepare("PRAGMA compile_options").expect("a statement");
+        let options = statement.query_map([], |row| row.get::<_, String>(0)).expect("options");
+        let options: BTreeSet<String> = options.map(|option| option.expect("text")).collect();
+        let wanted =
+            ["DQS=0", "OMIT_LOAD_EXTENSION", "OMIT_JSON", "OMIT_DEPRECATED", "OMIT_SHARED_CACHE", "MAX_EXPR_DEPTH=0"];
+        for option in wanted {
+            assert!(options.contains(option), "{option} is missing: {options:?}");
+        }
+        for option in ["ENABLE_FTS3", "ENABLE_FTS5", "ENABLE_RTREE", "ENABLE_LOAD_EXTENSION", "SOUNDEX"] {
+            assert!(!options.contains(option), "{option}: {options:?}");
+        }
+    }
+}
