@@ -47,6 +47,31 @@ fn a_file_with_a_changed_line_is_read_again_and_counted() {
     assert_eq!((bench.records().len(), bench.identities(), rewritten), (6, 2, 1), "{:#?}", bench.messages());
 }
 
+/// The old file has another name still, as a backup (`sed -i.bak`) or a hard link in another folder (`cp -al`): what takes its
+/// place does not wait until that one is over.
+#[test]
+fn a_saved_file_does_not_wait_for_one_that_has_another_name() {
+    for other in ["app.log~", "kept/app.log"] {
+        let mut bench = Bench::started();
+        fs::create_dir(bench.path("kept")).expect("made");
+        bench.append("app.log", lines(0..3));
+        bench.until("all lines", |bench| bench.records().len() == 3);
+        fs::hard_link(bench.path("app.log"), bench.path(other)).expect("linked");
+        save(&bench, &lines(0..4));
+        bench.until("the file again", |bench| bench.records().len() >= 7);
+        bench.append("app.log", lines(4..5));
+        bench.until("what is written to it", |bench| bench.records().len() >= 8);
+        bench.settle();
+        let rewritten = bench.counters.blocks[0].rewritten.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(
+            (bench.records().len(), bench.identities(), rewritten),
+            (8, 2, 1),
+            "{other}: {:#?}",
+            bench.messages()
+        );
+    }
+}
+
 #[test]
 fn equal_lines_without_a_time_are_another_file() {
     let mut bench = Bench::started();
