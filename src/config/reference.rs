@@ -1,4 +1,4 @@
-//! Every key of the configuration as documentation: `daytable config --reference`, and `docs/configuration.md`.
+//! Every key of the configuration as documentation: `daytable config --reference`, and `docs/reference/configuration.md`.
 //!
 //! What a key takes comes from the code that reads it: each reading notes its kind and its range. What it means and its
 //! default come from the example, which the tests hold to the code: it has every key, and its values are the defaults. What a
@@ -139,12 +139,12 @@ mod tests {
         }
     }
 
-    /// `docs/configuration.md` is what the program prints.
+    /// `docs/reference/configuration.md` is what the program prints.
     #[test]
     fn the_page_is_the_one_that_is_generated() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/configuration.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/configuration.md");
         let page = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(page == reference(), "run: daytable config --reference >docs/configuration.md");
+        assert!(page == reference(), "run: daytable config --reference >docs/reference/configuration.md");
     }
 
     #[test]

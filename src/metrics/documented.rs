@@ -1,9 +1,9 @@
-//! docs/metrics.md has every metric as it is: its name, its type, its labels, its text.
+//! docs/reference/metrics.md has every metric as it is: its name, its type, its labels, its text.
 
 use super::tests::full;
 use std::collections::{BTreeMap, BTreeSet};
 
-const TABLE: &str = include_str!("../../docs/metrics.md");
+const TABLE: &str = include_str!("../../docs/reference/metrics.md");
 
 /// A metric as a row of the table: name, type, labels, text.
 type Row = (String, String, BTreeSet<String>, String);
@@ -52,7 +52,10 @@ fn every_metric_is_in_the_table_and_nothing_else_is() {
     let (documented, exported) = (documented(), exported());
     let missing: Vec<&Row> = exported.iter().filter(|row| !documented.contains(row)).collect();
     let surplus: Vec<&Row> = documented.iter().filter(|row| !exported.contains(row)).collect();
-    assert!(missing.is_empty() && surplus.is_empty(), "not in docs/metrics.md: {missing:#?}\nonly there: {surplus:#?}");
+    assert!(
+        missing.is_empty() && surplus.is_empty(),
+        "not in docs/reference/metrics.md: {missing:#?}\nonly there: {surplus:#?}"
+    );
     assert!(documented.is_sorted(), "the table is in the order of the names");
     let mut twice = documented.windows(2).filter(|pair| pair[0].0 == pair[1].0);
     assert_eq!(twice.next(), None);

@@ -24,7 +24,7 @@ fn every_configuration_of_the_pages_is_a_good_one() {
     let place = Place::new();
     let path = place.path("daytable.toml");
     let mut read = 0;
-    for page in ["adopt.md", "environment.md", "reload.md", "configuration.md"] {
+    for page in ["guide/adopt.md", "reference/environment.md", "operate/reload.md", "reference/configuration.md"] {
         for block in blocks(page, "toml") {
             fs::write(&path, &block).expect("written");
             let output = check().arg("--config").arg(&path).output().expect("run");
@@ -44,8 +44,10 @@ fn every_configuration_of_the_pages_is_a_good_one() {
 /// What the page shows of an error is what is said.
 #[test]
 fn the_error_of_a_variable_is_the_one_that_is_shown() {
-    let shown =
-        blocks("environment.md", "text").into_iter().find(|block| block.contains("HTTP_LISTN")).expect("an error");
+    let shown = blocks("reference/environment.md", "text")
+        .into_iter()
+        .find(|block| block.contains("HTTP_LISTN"))
+        .expect("an error");
     let output = check().env("DAYTABLE_HTTP_LISTN", "off").output().expect("run");
     assert_eq!(String::from_utf8_lossy(&output.stderr).trim_end(), shown);
 }

@@ -42,11 +42,14 @@ fn the_rules_are_good_and_each_is_seen_quiet_and_firing() {
     promtool(&["check", "rules", "--lint-fatal", "daytable.rules.yml"]);
     promtool(&["test", "rules", "daytable.rules.test.yml"]);
     let tests = read(ops("prometheus/daytable.rules.test.yml"));
-    let page = read(Path::new(DOCS).join("prometheus.md"));
+    let page = read(Path::new(DOCS).join("operate/prometheus.md"));
     for alert in alerts() {
         assert!(tests.contains(&format!("- alertname: {alert}\n")), "{alert} is never seen firing");
         assert!(tests.contains(&format!("{{ alertname: {alert}, ")), "{alert} is never seen quiet");
-        assert!(page.contains(&format!("`{alert}`")), "docs/prometheus.md does not say what to do about {alert}");
+        assert!(
+            page.contains(&format!("`{alert}`")),
+            "docs/operate/prometheus.md does not say what to do about {alert}"
+        );
     }
 }
 
@@ -194,10 +197,13 @@ fn a_prometheus_evaluates_every_rule_and_every_panel_against_the_daemon() {
     let prometheus = Prometheus::start(&place, daemon.address());
 
     // What the daemon exports is what the table documents (which a unit test compares with the code, texts and all).
-    let table = read(Path::new(DOCS).join("metrics.md"));
+    let table = read(Path::new(DOCS).join("reference/metrics.md"));
     let exported = families(&daemon);
     for (name, kind) in &exported {
-        assert!(table.contains(&format!("| `{name}` | {kind} |")), "{name}, a {kind}, is not in docs/metrics.md");
+        assert!(
+            table.contains(&format!("| `{name}` | {kind} |")),
+            "{name}, a {kind}, is not in docs/reference/metrics.md"
+        );
     }
     assert!(exported.len() > 50, "{exported:#?}");
 

@@ -62,10 +62,21 @@ fn every_command_of_the_readme_works() {
     assert!(run_page(Path::new("README.md")) > 0, "the README has no commands that can be run");
 }
 
+/// Every page below `docs/`, by its path below the root.
 fn pages() -> Vec<PathBuf> {
-    let entries = fs::read_dir(Path::new(ROOT).join("docs")).expect("docs/");
-    let names = entries.map(|entry| Path::new("docs").join(entry.expect("an entry").file_name()));
-    names.filter(|name| name.extension().is_some_and(|extension| extension == "md")).collect()
+    let (mut pages, mut folders) = (Vec::new(), vec![PathBuf::from("docs")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(Path::new(ROOT).join(&folder)).expect("a folder") {
+            let path = folder.join(entry.expect("an entry").file_name());
+            if Path::new(ROOT).join(&path).is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages.sort();
+    pages
 }
 
 fn text_of(page: &Path) -> String {

@@ -324,7 +324,7 @@ fn others(root: &Path, data_dir: &Path) -> Vec<Finding> {
             Finding::warn(
                 "other collectors",
                 format!("{name} keeps positions in {path}"),
-                format!("to go on where it stopped: stop it, then `daytable adopt {option} {path}` before the first start (docs/adopt.md)"),
+                format!("to go on where it stopped: stop it, then `daytable adopt {option} {path}` before the first start (docs/guide/adopt.md)"),
             )
         })
         .collect()
