@@ -10,7 +10,6 @@
 //! * [`verify`]: checks whether the data folder, the archives and the files that were read agree.
 //! * [`metrics`]: every metric, by its Prometheus name.
 //! * [`log`]: what the program logs about itself.
-//! * [`trial`]: properties that must hold of any bytes, for tests and fuzzers.
 //!
 //! What does not exist, on purpose: sources do not know stores, and stores do not know sources (they meet in
 //! [`Batch`](daytable_model::batch::Batch) and in [`Intake`](daytable_store::Intake)); a position is kept only in the commit that
@@ -24,4 +23,5 @@ pub mod http;
 pub mod config;
 pub mod daemon;
 pub mod cli;
-pub mod trial;
+#[cfg(feature = "testing")]
+pub mod testing;

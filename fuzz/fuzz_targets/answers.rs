@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| daytable::trial::holds("answers", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| daytable_properties::holds("answers", bytes));

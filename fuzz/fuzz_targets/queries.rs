@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| daytable::trial::holds("queries", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| daytable_properties::holds("queries", bytes));

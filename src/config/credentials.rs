@@ -85,8 +85,9 @@ pub fn load_credentials(path: &Path) -> Result<Vec<CredentialConfig>, ConfigErro
     parse(&read_file(path)?, &path.text())
 }
 
-/// Reads any text as a file of credentials, for [`crate::trial`].
-pub(crate) fn trial(text: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
+/// Reads `text` as a file of credentials.
+#[cfg(feature = "testing")]
+pub(crate) fn parse_text(text: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
     parse(text, "any.toml")
 }
 

@@ -70,8 +70,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Reads any text as the parameters of each route that has some: what they ask for. For [`crate::trial`].
-pub(crate) fn trial_query(text: &str) -> Vec<Filters> {
+/// Reads `text` as the parameters of each route that has some.
+#[cfg(feature = "testing")]
+pub(crate) fn filters_of_each_route(text: &str) -> Vec<Filters> {
     let Ok(uri) = format!("/api/query?{text}").parse::<axum::http::Uri>() else { return Vec::new() };
     let _ = (params::instance(&uri), params::none(&uri), params::table(&uri), params::drop(&uri));
     let query = params::query(&uri).map(|params| params.filters);

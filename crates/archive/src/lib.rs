@@ -63,8 +63,9 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// Bytes of a manifest at most, as it is read from an archive.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 
-/// The name that an archive of this manifest has is read back as itself. For the properties of the tests.
-pub fn trial_name(manifest: &Manifest) {
+/// Asserts that the name of an archive with this manifest is read back as itself.
+#[cfg(feature = "testing")]
+pub fn assert_name(manifest: &Manifest) {
     let Ok(Archived { name, .. }) = Archived::new(manifest.clone()) else { return };
     // A generation below 1 has none.
     for part in [Part::Data, Part::Manifest].into_iter().filter(|_| name.generation > 0) {

@@ -50,6 +50,8 @@ mod error;
 mod names;
 mod query;
 mod signature;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transaction;
 mod value;
 
@@ -62,19 +64,3 @@ pub use error::{Error, Kind, REFUSALS, Scope};
 pub use query::{Continuation, PAGE_ENTITIES_MAX, Page, Query, literal};
 pub use transaction::{ENTITIES_MAX, Pushed, SealedTransaction, Transaction};
 pub use value::Value;
-
-/// Reads any bytes as each kind of answer there is; what holds of them is asserted. For the properties of the tests.
-pub fn trial(entities: usize, body: &[u8]) {
-    let text = String::from_utf8_lossy(body);
-    for content_type in ["", "multipart/mixed; boundary=batchresponse_1"] {
-        if answer::outcome(content_type, body, entities) == answer::Outcome::Done {
-            assert!(text.matches("HTTP/1.").count() >= entities, "more entities are done than are answered for");
-        }
-    }
-    let fault = answer::fault(&text);
-    assert!(fault.code.len() + fault.message.len() <= text.len(), "more is said than came");
-    let _ = (entity::entity(body), entity::tables(body));
-    if let Ok(page) = entity::entities(body) {
-        assert!(page.len() <= body.len());
-    }
-}

@@ -65,7 +65,8 @@ pub use error::StoreError;
 pub use intake::{Advance, Done, Intake, Outcome, Refused, Submission};
 pub use once::{Answer, Once};
 pub use outbox::{Departures, Onward, OutboxOptions};
-pub use pack::trial as trial_pack;
+#[cfg(feature = "testing")]
+pub use pack::assert_heads;
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
 pub use repair::repair;
 pub use scan::Scan;

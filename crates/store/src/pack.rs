@@ -269,8 +269,9 @@ fn read_heads(
     Ok(())
 }
 
-/// Any bytes are the heads of a pack or an error; the pages lie one behind the other. For the properties of the tests.
-pub fn trial(heads: &[u8]) {
+/// Asserts that any bytes are the heads of a pack or an error, and that the pages lie one after the other.
+#[cfg(feature = "testing")]
+pub fn assert_heads(heads: &[u8]) {
     let mut pages = Vec::new();
     let read = read_heads(1, 1, heads, &mut pages, |_, _, _| true);
     assert!(pages.len() <= heads.len());

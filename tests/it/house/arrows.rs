@@ -10,7 +10,7 @@ use std::path::Path;
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The crates in the order in which each uses only those above it.
-const CRATES: [&str; 11] =
+pub(super) const CRATES: [&str; 11] =
     ["model", "platform", "azure", "parse", "net", "store", "archive", "query", "lifecycle", "intake", "remote"];
 
 /// Modules of the store that still use each other in circles. A module may leave this list; none may come to it.
@@ -75,7 +75,9 @@ fn every_crate_uses_only_crates_above_it() {
     let folders = fs::read_dir(Path::new(ROOT).join("crates")).expect("a folder");
     let found: BTreeSet<String> =
         folders.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
-    assert_eq!(found, CRATES.map(str::to_owned).into(), "a crate is missing here");
+    let tools = ["properties", "torture"];
+    let known = CRATES.iter().chain(&tools).map(|name| (*name).to_owned());
+    assert_eq!(found, known.collect(), "a crate is missing here");
     for (at, name) in CRATES.iter().enumerate() {
         for used in uses(&format!("crates/{name}/Cargo.toml")) {
             assert!(CRATES[..at].contains(&used.as_str()), "{name} uses {used}, which stands below it");

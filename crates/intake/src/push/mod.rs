@@ -406,8 +406,9 @@ fn take_body(request: &Request, body: &[u8], setting: &Setting, taking: &mut Tak
     }))
 }
 
-/// Takes any bytes apart as each endpoint would, for tests and fuzzers: how many records there are.
-pub fn trial(
+/// Decodes `bytes` as the body of a request to `endpoint`, and counts its records.
+#[cfg(feature = "testing")]
+pub fn count_records(
     endpoint: Endpoint,
     media: &str,
     encoding: Encoding,
@@ -421,7 +422,7 @@ pub fn trial(
         instance: None,
         index: None,
         peer: "peer".into(),
-        sender: Sender::anonymous("trial"),
+        sender: Sender::anonymous("testing"),
         key: None,
     };
     let mut hold = Bodies::new(setting.limits.bodies_bytes_max).hold();

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 /// Every golden input.
 fn corpus() -> Vec<Vec<u8>> {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let golden = Path::new(crate::ROOT).join("tests/golden");
     let files = walkdir::WalkDir::new(golden).sort_by_file_name().into_iter().filter_map(Result::ok);
     let inputs = files.filter(|file| file.file_type().is_file());
     inputs

@@ -60,7 +60,8 @@ struct Azurite {
 
 impl Azurite {
     fn start() -> io::Result<Azurite> {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/target/node/node_modules/azurite/dist/src/table/main.js");
+        let script =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/node/node_modules/azurite/dist/src/table/main.js");
         let mut node = Command::new("node");
         node.args([script, "--tableHost", "127.0.0.1", "--tablePort", "0", "--silent", "--inMemoryPersistence"]);
         node.arg("--disableTelemetry")

@@ -3,11 +3,11 @@
 mod daytable;
 mod rsyslog;
 
+use self::daytable::Daytable;
+use self::rsyslog::Rsyslog;
 use crate::world::Abilities;
-use daytable::Daytable;
-use rsyslog::Rsyslog;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -65,10 +65,10 @@ pub(crate) trait Collector: Sync {
     fn fault(&self, home: &Path, count: usize) -> io::Result<Option<String>>;
 }
 
-/// The collector of a name; `binary` is its program, where that is not the usual one.
-pub(crate) fn named(name: &str, binary: Option<PathBuf>) -> Option<Box<dyn Collector>> {
+/// The collector of a name. `daytable` is the program of the collector `daytable`.
+pub(crate) fn named(name: &str, daytable: &Path) -> Option<Box<dyn Collector>> {
     match name {
-        "daytable" => Some(Box::new(Daytable::new(binary))),
+        "daytable" => Some(Box::new(Daytable::new(daytable))),
         "rsyslog" => Some(Box::new(Rsyslog)),
         _ => None,
     }

@@ -15,9 +15,9 @@ pub(super) struct Program {
 impl Program {
     /// Starts the program of a library, which pushes to `url`.
     pub(super) fn start(library: &str, url: &str) -> io::Result<Program> {
-        let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let home = Path::new(crate::ROOT);
         let mut python = Command::new(home.join("target/venv/bin/python"));
-        python.arg(home.join("tests/torture/pushes/program.py")).args([library, url]);
+        python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/src/pushes/program.py")).args([library, url]);
         let mut child = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|error| {
             io::Error::new(error.kind(), format!("target/venv/bin/python: {error}: sh tests/run installs it"))
         })?;

@@ -13,7 +13,7 @@
 //! | `folder` | a data folder with damage: what is answered is what was put in |
 //! | `days` | a day in every state of its life: every question has the answer that a plain list of its records gives |
 //!
-//! Nothing here is called by the daemon. It is part of the library, not of the tests, as a fuzzer is another program.
+//! The program does not depend on this crate. It is a library because the fuzz targets are programs of their own.
 
 #[cfg(test)]
 mod days;
@@ -30,6 +30,9 @@ mod text;
 mod wire;
 
 use daytable_model::time::Ticks;
+
+/// The folder of the workspace, which has the inputs and the golden files.
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// A property and its name.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@
 //! The rounds take ten seconds. Each has a seed of its own, which a failure says; asked for, it is the first round:
 //!
 //! ```sh
-//! DAYTABLE_TRIAL_SEED=7 DAYTABLE_TRIAL_SECONDS=600 cargo test --lib trial::days
+//! DAYTABLE_PROPERTIES_SEED=7 DAYTABLE_PROPERTIES_SECONDS=600 cargo test -p daytable-properties --lib days
 //! ```
 
 mod plain;
@@ -44,15 +44,15 @@ impl Dice {
 /// Every question has the answer of the plain list, whatever became of the day.
 #[test]
 fn a_day_answers_in_every_state_as_a_plain_list_of_its_records() {
-    let seed = from_environment("DAYTABLE_TRIAL_SEED", 1);
-    let (since, time) = (Instant::now(), Duration::from_secs(from_environment("DAYTABLE_TRIAL_SECONDS", SECONDS)));
+    let seed = from_environment("DAYTABLE_PROPERTIES_SEED", 1);
+    let (since, time) = (Instant::now(), Duration::from_secs(from_environment("DAYTABLE_PROPERTIES_SECONDS", SECONDS)));
     for seed in seed.. {
         let round = || {
             states::live_through(&mut Dice(seed.wrapping_mul(0x1000_0001)));
             states::send(&mut Dice(seed.wrapping_mul(0x2000_0001)));
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(round)) {
-            eprintln!("DAYTABLE_TRIAL_SEED={seed} begins with the round that failed");
+            eprintln!("DAYTABLE_PROPERTIES_SEED={seed} begins with the round that failed");
             resume_unwind(panic);
         }
         if since.elapsed() > time {

@@ -2,20 +2,20 @@
 //! record and byte by byte.
 //!
 //! ```text
-//! cargo test --test torture                          what CI runs: a little of each
-//! cargo test --test torture -- sweep                 killed before the n-th system call, for every n
+//! cargo test --test torture                            what CI runs: a little of each
+//! cargo run -rp daytable-torture -- sweep                 killed before the n-th system call, for every n
 //!     --stride 7 --offset 3                          … for every seventh
-//! cargo test --test torture -- faults                the n-th write, sync, open or rename fails, or writes too little
-//! cargo test --test torture -- kills --count 10000   killed at random, on a world that goes on
-//! cargo test --test torture -- troubles --count 3000 standstill, limits, clocks, reloads, older formats, errands
-//! cargo test --test torture -- rotations --count 600 with gzip, at every pace: a second or more each, in `--jobs` at a time
-//! cargo test --test torture -- cuts --count 2000     a power cut: what was not synced is gone, or torn
-//! cargo test --test torture -- pushes --count 6000   connections cut at each byte, with idempotency keys and without
-//! cargo test --test torture -- intruders --count 300 the lock is removed and a second one started; the journal is lost
-//! cargo test --test torture -- outbox --count 200    killed while rows are sent to Azurite
-//! cargo test --test torture -- doubts                whether what is broken on purpose is found
+//! cargo run -rp daytable-torture -- faults                the n-th write, sync, open or rename fails, or writes too little
+//! cargo run -rp daytable-torture -- kills --count 10000   killed at random, on a world that goes on
+//! cargo run -rp daytable-torture -- troubles --count 3000 standstill, limits, clocks, reloads, older formats, errands
+//! cargo run -rp daytable-torture -- rotations --count 600 with gzip, at every pace: a second or more each, in `--jobs` at a time
+//! cargo run -rp daytable-torture -- cuts --count 2000     a power cut: what was not synced is gone, or torn
+//! cargo run -rp daytable-torture -- pushes --count 6000   connections cut at each byte, with idempotency keys and without
+//! cargo run -rp daytable-torture -- intruders --count 300 the lock is removed and a second one started; the journal is lost
+//! cargo run -rp daytable-torture -- outbox --count 200    killed while rows are sent to Azurite
+//! cargo run -rp daytable-torture -- doubts                whether what is broken on purpose is found
 //!     --seed 7 --jobs 8 --base /tmp                  with all of them; as many jobs as wait for each other
-//!     --daytable target/release/daytable             another program than the one that was built with the tests
+//!     --daytable target/release/daytable             with all of them: the program that is tortured
 //!     --collector rsyslog                            another collector: sweep, kills, troubles, cuts
 //! ```
 //!
@@ -50,11 +50,17 @@ mod world;
 
 use found::{Found, Tally};
 use options::Options;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-fn main() -> ExitCode {
-    match Options::parse(std::env::args().skip(1)) {
+/// The folder of the workspace, which has the programs and files of the tests.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Does what `args` ask for with the program `daytable`, where `args` name no other one. Answers with success if
+/// nothing was lost, changed or kept twice.
+pub fn run(args: impl Iterator<Item = String>, daytable: Option<PathBuf>) -> ExitCode {
+    match Options::parse(args, daytable) {
         Ok((modes, options)) => {
             let mut failed = 0;
             for mode in modes {
@@ -76,7 +82,7 @@ fn main() -> ExitCode {
             if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(usage) => {
-            eprintln!("torture: {usage}; see the head of tests/torture/main.rs");
+            eprintln!("torture: {usage}; see the head of crates/torture/src/lib.rs");
             ExitCode::from(64)
         }
     }

@@ -14,8 +14,8 @@ pub(crate) struct Options {
     /// Where folders are made; memory, unless told otherwise: what is killed loses nothing that it wrote.
     pub(crate) base: PathBuf,
     pub(crate) collector: Box<dyn Collector>,
-    /// The program that is tortured, where it is not the one that was built with the tests.
-    binary: Option<PathBuf>,
+    /// The program that is tortured; without another one the release build.
+    binary: PathBuf,
 }
 
 /// How much of it the short version does: a minute's worth.
@@ -28,11 +28,15 @@ const MODES: [&str; 10] =
 
 impl Options {
     /// The modes that `args` ask for, and with what. None at all where a test of another name is asked for.
-    pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<(Vec<String>, Options), String> {
+    pub(crate) fn parse(
+        args: impl Iterator<Item = String>,
+        daytable: Option<PathBuf>,
+    ) -> Result<(Vec<String>, Options), String> {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
-        let collector = collector::named("daytable", None).ok_or("no daytable")?;
-        let mut options = Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 6, base, collector, binary: None };
+        let binary = daytable.unwrap_or_else(|| "target/release/daytable".into());
+        let collector = collector::named("daytable", &binary).ok_or("no daytable")?;
+        let mut options = Options { seed: 1, count: 0, stride: 0, offset: 0, jobs: 6, base, collector, binary };
         let (mut modes, mut name) = (Vec::new(), "daytable".to_owned());
         let mut args = args;
         while let Some(arg) = args.next() {
@@ -46,7 +50,7 @@ impl Options {
                 "--jobs" => options.jobs = number::<usize>(&arg, &value()?)?.max(1),
                 "--base" => options.base = value()?.into(),
                 "--collector" => name = value()?,
-                "--daytable" => options.binary = Some(value()?.into()),
+                "--daytable" => options.binary = value()?.into(),
                 // What `cargo test` says to every test binary, such as a filter; there are no tests to choose from.
                 _ if modes.is_empty() && !arg.starts_with("--") => return Ok((Vec::new(), options)),
                 "--nocapture" | "--quiet" | "-q" | "--test-threads" => {}
@@ -54,7 +58,7 @@ impl Options {
             }
         }
         options.collector =
-            collector::named(&name, options.binary.clone()).ok_or(format!("no collector is called {name:?}"))?;
+            collector::named(&name, &options.binary).ok_or(format!("no collector is called {name:?}"))?;
         let (stride, count) = if modes.is_empty() { (SHORT_STRIDE, SHORT_COUNT) } else { (1, 1000) };
         if modes.is_empty() {
             modes = MODES.map(String::from).to_vec();
@@ -66,12 +70,10 @@ impl Options {
 
     /// The command that plays `mode` again with `rest`, a run that failed.
     pub(crate) fn again(&self, mode: &str, rest: &str) -> String {
-        let mut command = format!("cargo test --test torture -- {mode} {rest}");
+        let daytable = self.binary.display();
+        let mut command = format!("cargo run -rp daytable-torture -- {mode} {rest} --daytable {daytable}");
         if self.collector.name() != "daytable" {
             command += &format!(" --collector {}", self.collector.name());
-        }
-        if let Some(binary) = &self.binary {
-            command += &format!(" --daytable {}", binary.display());
         }
         command
     }

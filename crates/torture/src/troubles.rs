@@ -60,7 +60,7 @@ fn is_gone(error: &io::Error) -> bool {
 
 /// Makes the data folder one of an older format, as a kill left it.
 fn unpack(place: &Place, format: u64) -> io::Result<()> {
-    let packed = format!("{}/tests/formats/format-{format}.tar.xz", env!("CARGO_MANIFEST_DIR"));
+    let packed = format!("{}/tests/formats/format-{format}.tar.xz", crate::ROOT);
     let status = Command::new("tar").args(["-xJf", &packed, "-C"]).arg(place.store()).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("tar: {status}"))) }
 }

@@ -121,7 +121,7 @@ pub(super) fn any_push(bytes: &[u8]) {
     let is_packed = *encoding >= 128;
     let encoding = encodings[usize::from(*encoding % 128) % encodings.len()];
     let packed = if is_packed { packed(encoding, body) } else { None };
-    let taken = push::trial(endpoint, media, encoding, packed.as_deref().unwrap_or(body), setting);
+    let taken = push::count_records(endpoint, media, encoding, packed.as_deref().unwrap_or(body), setting);
     if endpoint != Endpoint::Journal {
         assert!(taken.is_err() || taken.is_ok_and(|records| records <= PUSHED_MAX), "more records than their limit");
     }
@@ -131,7 +131,7 @@ pub(super) fn any_push(bytes: &[u8]) {
 /// The first byte says how many were sent.
 pub(super) fn any_answer(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
-    daytable_azure::trial(usize::from(choice % 4) + 1, bytes);
+    daytable_azure::testing::assert_answers(usize::from(choice % 4) + 1, bytes);
 }
 
 /// `body` in an encoding, as a client sends it; none where it cannot be packed.

@@ -1,10 +1,10 @@
 //! Each property on the inputs that are kept, then on inputs that were changed at random, for about a second.
 //!
 //! `fuzz/corpus` has what reaches far, `fuzz/found` what once did not hold. What comes behind them is made from a seed and
-//! a number, so a failure can be had again: it says both, and leaves the input in `target/trial`.
+//! a number, so a failure can be had again: it says both, and leaves the input in `target/properties`.
 //!
 //! ```sh
-//! DAYTABLE_TRIAL_SEED=7 DAYTABLE_TRIAL_SECONDS=600 cargo test --lib trial::replay
+//! DAYTABLE_PROPERTIES_SEED=7 DAYTABLE_PROPERTIES_SECONDS=600 cargo test -p daytable-properties --lib replay
 //! ```
 
 use super::{TARGETS, holds};
@@ -27,7 +27,7 @@ replayed! {
 }
 
 fn fuzz() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
+    Path::new(crate::ROOT).join("fuzz")
 }
 
 /// The files of a folder, in the order of their names.
@@ -84,8 +84,8 @@ fn replay(name: &str) {
             panic!("{} does not hold", path.display());
         }
     }
-    let seed = from_environment("DAYTABLE_TRIAL_SEED", 1);
-    let (since, time) = (Instant::now(), Duration::from_secs(from_environment("DAYTABLE_TRIAL_SECONDS", 1)));
+    let seed = from_environment("DAYTABLE_PROPERTIES_SEED", 1);
+    let (since, time) = (Instant::now(), Duration::from_secs(from_environment("DAYTABLE_PROPERTIES_SECONDS", 1)));
     for number in 0.. {
         if since.elapsed() > time {
             break;
@@ -93,7 +93,7 @@ fn replay(name: &str) {
         let mut state = seed.wrapping_mul(0x1000_0001).wrapping_add(number);
         let bytes = changed(&kept, &mut state);
         if catch_unwind(AssertUnwindSafe(|| holds(name, &bytes))).is_err() {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("target/trial/{name}-{seed}-{number}"));
+            let path = Path::new(crate::ROOT).join(format!("target/properties/{name}-{seed}-{number}"));
             let written = std::fs::create_dir_all(path.with_file_name("")).and_then(|()| std::fs::write(&path, bytes));
             panic!("{name}: input {number} of seed {seed} does not hold; it is in {} ({written:?})", path.display());
         }

@@ -82,12 +82,12 @@ fn lengths(folder: &Path) -> io::Result<BTreeMap<String, usize>> {
 
 /// What is printed with a fault is a command that means the same run.
 fn again(_: &Options) -> Result<(), String> {
-    let rsyslog = named("rsyslog", None).ok_or("no rsyslog")?;
-    let (_, mut options) = Options::parse(std::iter::empty())?;
+    let rsyslog = named("rsyslog", Path::new("daytable")).ok_or("no rsyslog")?;
+    let (_, mut options) = Options::parse(std::iter::empty(), None)?;
     options.collector = rsyslog;
     let command = options.again("cuts", "--count 24 --seed 17");
     let args = command.split(' ').skip_while(|word| *word != "--").skip(1).map(str::to_owned);
-    let (modes, parsed) = Options::parse(args)?;
+    let (modes, parsed) = Options::parse(args, None)?;
     let is_same = modes == ["cuts"] && (parsed.count, parsed.seed, parsed.collector.name()) == (24, 17, "rsyslog");
     is_same.then_some(()).ok_or(command)
 }

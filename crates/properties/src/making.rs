@@ -1,4 +1,4 @@
-//! How the folder was made that `folder` damages: `cargo test --lib trial::making -- --ignored` makes it anew, which a new
+//! How the folder was made that `folder` damages: `cargo test -p daytable-properties --lib making -- --ignored` makes it anew, which a new
 //! format of the folder demands. Inputs of `fuzz/corpus/folders` then damage other places, and are no worse for it.
 
 use super::folder::{KEPT, time_of_open};
@@ -96,7 +96,7 @@ fn make() {
     let store = Store::open(&data, options()).expect("opened");
     write(&store, time_of_open(), 100, 180, 1);
     write(&store, time_of_open(), 180, 190, 5);
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/folder");
+    let kept = Path::new(crate::ROOT).join("fuzz/folder");
     let _ = fs::remove_dir_all(&kept);
     copy(&data, &kept.join("data"));
     // Of this commit the day has its pages, and the catalogue knows nothing.

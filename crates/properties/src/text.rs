@@ -2,8 +2,8 @@
 //! connection string, and how far other collectors were.
 
 use super::{Draw, seen};
-use crate::config::{self, Changes, Config, ConfigError, Variable};
-use crate::http;
+use daytable::config::{Changes, Config, ConfigError, Variable};
+use daytable::testing;
 use daytable_archive::ArchiveUrl;
 use daytable_azure::Account;
 use daytable_intake::adopt::{self, Peer};
@@ -34,7 +34,7 @@ pub(super) fn any_config(bytes: &[u8]) {
             Err(error) => assert_places(&error, text),
         }
     }
-    if let Err(error) = config::credentials::trial(text) {
+    if let Err(error) = testing::credentials(text) {
         assert_places(&error, text);
     }
     // What a file names one by one, for itself.
@@ -73,8 +73,7 @@ fn assert_places(error: &ConfigError, text: &str) {
 /// when it is shown.
 pub(super) fn any_query(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    for filters in http::trial_query(&text) {
-        let Ok(filter) = crate::daemon::filter(&filters, None) else { continue };
+    for filter in testing::query_filters(&text) {
         assert!(filter.times().is_none_or(|(from, to)| from <= to));
         if let Some(instance) = &filter.instance {
             assert!(filter.wants_partition(&partition_key(instance, None)), "{instance:?} wants itself");
@@ -183,7 +182,7 @@ pub(super) fn any_positions(bytes: &[u8]) {
     let Some((choice, bytes)) = bytes.split_first() else { return };
     let peer = [Peer::Promtail, Peer::Filebeat, Peer::Vector][usize::from(*choice % 3)];
     let text = String::from_utf8_lossy(bytes);
-    match adopt::trial(peer, &text) {
+    match adopt::parse_positions(peer, &text) {
         Ok(positions) => assert!(positions.len() <= text.len(), "more positions than bytes"),
         Err(what) => assert!(!what.is_empty()),
     }
@@ -191,7 +190,7 @@ pub(super) fn any_positions(bytes: &[u8]) {
 
 /// Any bytes are a database of Fluent Bit's, or are refused with their path.
 pub(super) fn any_database(bytes: &[u8]) {
-    let name = format!("daytable-trial-{}-{:016x}.db", std::process::id(), daytable_intake::rows::random_identity());
+    let name = format!("daytable-property-{}-{:016x}.db", std::process::id(), daytable_intake::rows::random_identity());
     let path = std::env::temp_dir().join(name);
     if std::fs::write(&path, bytes).is_err() {
         return;
@@ -200,6 +199,6 @@ pub(super) fn any_database(bytes: &[u8]) {
     let _ = std::fs::remove_file(&path);
     match read {
         Ok(positions) => assert!(positions.len() <= bytes.len()),
-        Err(error) => assert!(error.to_string().contains("daytable-trial"), "{error}"),
+        Err(error) => assert!(error.to_string().contains("daytable-property"), "{error}"),
     }
 }

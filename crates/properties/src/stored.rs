@@ -120,7 +120,7 @@ pub(super) fn shown<'a>(level: Option<Level>, properties: impl Iterator<Item = (
 
 /// Any bytes are the heads of a pack, whose pages lie one behind the other, or an error.
 pub(super) fn any_pack(bytes: &[u8]) {
-    store::trial_pack(bytes);
+    store::assert_heads(bytes);
 }
 
 /// Any bytes are a sealed day that reads to its end, or an error that says what is wrong with them, also where their
@@ -151,7 +151,7 @@ pub(super) fn any_manifest(bytes: &[u8]) {
         Ok(manifest) => {
             let again = Manifest::from_json(manifest.to_json().as_bytes());
             assert_eq!(again.ok().as_ref(), Some(&manifest));
-            daytable_archive::trial_name(&manifest);
+            daytable_archive::assert_name(&manifest);
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

@@ -46,7 +46,7 @@ pub(super) struct Kept {
 
 /// The folder, and a copy of it that was read.
 pub(super) static KEPT: LazyLock<Kept> = LazyLock::new(|| {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/folder");
+    let root = Path::new(crate::ROOT).join("fuzz/folder");
     let mut files = Vec::new();
     files_below(&root, Path::new(""), &mut files);
     files.sort();
@@ -188,7 +188,8 @@ impl Place {
     pub(super) fn new() -> Place {
         let shared = Path::new("/dev/shm");
         let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
-        let name = format!("daytable-trial-{}-{:016x}", std::process::id(), daytable_intake::rows::random_identity());
+        let name =
+            format!("daytable-property-{}-{:016x}", std::process::id(), daytable_intake::rows::random_identity());
         Place(base.join(name))
     }
 

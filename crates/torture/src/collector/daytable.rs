@@ -19,9 +19,8 @@ pub(crate) struct Daytable {
 }
 
 impl Daytable {
-    /// The one that was built with the tests, or another.
-    pub(crate) fn new(binary: Option<PathBuf>) -> Daytable {
-        Daytable { binary: binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_daytable").into()) }
+    pub(crate) fn new(binary: &Path) -> Daytable {
+        Daytable { binary: binary.into() }
     }
 
     /// Where it keeps what it has.

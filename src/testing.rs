@@ -1,0 +1,20 @@
+//! What properties and fuzzers need of the program's private parts. Only tests compile this module.
+
+use crate::config::{ConfigError, CredentialConfig, credentials};
+use crate::http::Filters;
+use daytable_query::Filter;
+
+/// Reads `text` as a file of credentials.
+///
+/// # Errors
+///
+/// Where the text is not such a file.
+pub fn credentials(text: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
+    credentials::parse_text(text)
+}
+
+/// Reads `text` as the parameters of each route that has some. Refused parameters are left out.
+pub fn query_filters(text: &str) -> Vec<Filter> {
+    let routes = crate::http::filters_of_each_route(text);
+    routes.iter().filter_map(|filters: &Filters| crate::daemon::filter(filters, None).ok()).collect()
+}

@@ -1,0 +1,7 @@
+//! A little of each torture, with the program that was built with the tests: see `crates/torture`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    daytable_torture::run(std::env::args().skip(1), Some(env!("CARGO_BIN_EXE_daytable").into()))
+}
