@@ -1,7 +1,7 @@
 //! What properties and fuzzers need of the program's private parts. Only tests compile this module.
 
 use crate::config::{ConfigError, CredentialConfig, credentials};
-use crate::http::Filters;
+use crate::http::FilterParams;
 use daytable_query::Filter;
 
 /// Reads `text` as a file of credentials.
@@ -16,5 +16,5 @@ pub fn credentials(text: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
 /// Reads `text` as the parameters of each route that has some. Refused parameters are left out.
 pub fn query_filters(text: &str) -> Vec<Filter> {
     let routes = crate::http::filters_of_each_route(text);
-    routes.iter().filter_map(|filters: &Filters| crate::daemon::filter(filters, None).ok()).collect()
+    routes.iter().filter_map(|filters: &FilterParams| crate::daemon::filter(filters, None).ok()).collect()
 }

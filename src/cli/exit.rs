@@ -219,7 +219,9 @@ fn of_daemon(error: &DaemonError) -> Exit {
         DaemonError::Syslog(ListenError::Tls(_)) => Exit::Config,
         DaemonError::Bind(_) | DaemonError::Syslog(_) => Exit::Unavailable,
         DaemonError::Tables(error) => of_tables(error),
-        DaemonError::Token(_) | DaemonError::Tls(_) | DaemonError::Gate(_) | DaemonError::Activation(_) => Exit::Config,
+        DaemonError::ReadToken(_) | DaemonError::Tls(_) | DaemonError::PushAuth(_) | DaemonError::Activation(_) => {
+            Exit::Config
+        }
         DaemonError::Remote(_) => Exit::Config,
         DaemonError::Outbox(OutboxError::Store(error)) => of_store(error),
         DaemonError::Outbox(OutboxError::Tables(error)) => of_tables(error),

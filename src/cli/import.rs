@@ -1,6 +1,6 @@
 //! `daytable import`: whole files, with a bar that says how far it is.
 //!
-//! With a daemon on the data folder, the daemon does it: `POST /-/import` with an [`Import`], and an
+//! With a daemon on the data folder, the daemon does it: `POST /-/import` with an [`ImportRequest`], and an
 //! answer of one [`Progress`] a line. Without one it is done here, under the folder's lock.
 
 use super::args::{Data, configured};
@@ -9,7 +9,7 @@ use super::exit::CliError;
 use super::output::{Output, bytes};
 use crate::config::{Config, StoreKind};
 use crate::daemon;
-use crate::http::Import;
+use crate::http::ImportRequest;
 use daytable_intake::instance_template::InstanceTemplate;
 use daytable_intake::tail::{self, Progress, TailOptions};
 use daytable_model::path_text::PathText;
@@ -79,7 +79,7 @@ fn ask_daemon(
     paths: Vec<PathBuf>,
     show: &mut dyn FnMut(Progress),
 ) -> Result<(), CliError> {
-    let import = Import { paths, instance: Some(args.instance.to_string()), format: args.format.clone() };
+    let import = ImportRequest { paths, instance: Some(args.instance.to_string()), format: args.format.clone() };
     let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
     let mut answer = control.post("/-/import", &body)?;
     while let Some(line) = answer.next_line()? {

@@ -5,7 +5,7 @@ use super::control::Control;
 use super::exit::CliError;
 use super::output::Output;
 use super::working::{Bar, Here, Rules, ask, rules_of};
-use crate::http::Restore;
+use crate::http::RestoreRequest;
 use daytable_lifecycle::{Archive, Restored, Wanted};
 use daytable_model::key::{DayTable, KeyError, TableName};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let restored: Restored = match Control::connect(&args.data.dir)? {
         Some(control) => {
             let (table, name) = (args.table.to_string(), args.name.as_ref().map(TableName::to_string));
-            let body = serde_json::to_string(&Restore { table, name, keep_seconds: args.keep.as_secs() });
+            let body = serde_json::to_string(&RestoreRequest { table, name, keep_seconds: args.keep.as_secs() });
             ask(control, "/-/restore", &body.unwrap_or_default())?
         }
         None => restore_here(args)?,

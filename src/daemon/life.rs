@@ -1,9 +1,9 @@
-//! What the lifecycle answers: the list of day-tables, the plan, and what an operator has done with a day.
+//! What the lifecycle api: the list of day-tables, the plan, and what an operator has done with a day.
 
 use super::afar::configured;
-use super::answers::{Readers, write_all};
+use super::api::{ReaderPool, write_all};
 use crate::config::{Config, StoreKind};
-use crate::http::{ApiError, Out, Restore};
+use crate::http::{ApiError, ResponseWriter, RestoreRequest};
 use crate::metrics::{Metrics, raise_to, size};
 use daytable_lifecycle::board::Working;
 use daytable_lifecycle::listing::lives;
@@ -24,11 +24,11 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 /// and how often that it goes on, where nothing is heard of it.
 const TELL_AGAIN: Duration = Duration::from_secs(15);
 
-/// What answers for the lives of days.
+/// What api for the lives of days.
 #[derive(Clone)]
 pub(super) struct Lives {
     pub(super) hands: Arc<Hands>,
-    readers: Arc<Readers>,
+    readers: Arc<ReaderPool>,
     data_dir: PathBuf,
     settings: Live<Settings>,
     /// The tables of a remote store, and the rules that they live by.
@@ -39,7 +39,7 @@ impl Lives {
     pub(super) fn new(
         config: &Config,
         hands: Arc<Hands>,
-        readers: Arc<Readers>,
+        readers: Arc<ReaderPool>,
         afar: Option<Arc<SharedHands>>,
     ) -> Lives {
         let afar = afar.map(|afar| (afar, configured(config).into()));
@@ -62,7 +62,7 @@ impl Lives {
         View::of(&self.data_dir, state, &settings.rules, settings.limits, time::now())
     }
 
-    pub(super) fn tables(&self, reader: &Reader, out: &mut Out) -> Result<(), ApiError> {
+    pub(super) fn tables(&self, reader: &Reader, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let view = self.view(LifecycleState::of(reader.catalogue())?);
         let mut tables = lives(&reader.tables()?, &view, &self.hands.board().read());
         if let Some((afar, rules)) = &self.afar {
@@ -71,7 +71,7 @@ impl Lives {
         write_all(tables.iter(), out)
     }
 
-    pub(super) fn plan(&self, out: &mut Out) -> Result<(), ApiError> {
+    pub(super) fn plan(&self, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let view = self.view(self.hands.steps().lifecycle_state()?);
         let mut told = forecast(&view).told();
         if let Some((afar, rules)) = &self.afar {
@@ -80,7 +80,12 @@ impl Lives {
         write_all(told.iter(), out)
     }
 
-    pub(super) fn drop_table(&self, name: &str, without_archive: bool, out: &mut Out) -> Result<(), ApiError> {
+    pub(super) fn drop_table(
+        &self,
+        name: &str,
+        without_archive: bool,
+        out: &mut ResponseWriter,
+    ) -> Result<(), ApiError> {
         let (table, steps) = (day_table(name)?, self.hands.steps());
         match (self.afar_of(&table), without_archive) {
             (Some((afar, rules)), _) => {
@@ -95,7 +100,7 @@ impl Lives {
         Ok(())
     }
 
-    pub(super) fn archive(&self, name: &str, out: &mut Out) -> Result<(), ApiError> {
+    pub(super) fn archive(&self, name: &str, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let table = day_table(name)?;
         let (settings, afar) = (self.settings.now(), self.afar_of(&table));
         let rules = afar.map_or(&settings.rules[..], |(_, rules)| rules);
@@ -114,7 +119,7 @@ impl Lives {
         Ok(())
     }
 
-    pub(super) fn restore(&self, restore: &Restore, out: &mut Out) -> Result<(), ApiError> {
+    pub(super) fn restore(&self, restore: &RestoreRequest, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let name = restore.name.as_deref().map(TableName::new).transpose();
         let wanted = Wanted {
             origin: day_table(&restore.table)?,
@@ -202,7 +207,7 @@ fn day_table(name: &str) -> Result<DayTable, ApiError> {
 /// it is: now and then while it goes on, and while nothing is heard of it, that it is not forgotten.
 fn worked<T: Send>(
     table: &DayTable,
-    out: &mut Out,
+    out: &mut ResponseWriter,
     work: impl FnOnce(&mut dyn FnMut(&Working)) -> Result<T, StepError> + Send,
 ) -> Result<T, ApiError> {
     let (tell, told) = mpsc::sync_channel::<Working>(1);

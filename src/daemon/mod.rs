@@ -7,36 +7,38 @@
 //! a position moves only with the commit that holds its rows.
 //!
 //! * `afar`: reading a remote store, and the life of its tables.
-//! * `answers`: what the routes of [`crate::http`] answer, from a pool of readers.
-//! * `life`: what the lifecycle answers.
+//! * `api`: what the routes of [`crate::http`] answer, from a pool of readers.
+//! * `life`: what the lifecycle api.
 //! * `front`: the listener for HTTP. `sources`: what reads and listens.
 //! * `reload`: the configuration is read again.
-//! * `observe`: what is counted elsewhere, brought to [`crate::metrics`].
+//! * `metrics_bridge`: what is counted elsewhere, brought to [`crate::metrics`].
 //! * `remote`: who is sent to where there is a remote store.
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
 mod afar;
-mod answers;
+mod api;
 mod budget;
-mod front;
+mod tcp_listener;
 mod life;
-mod losses;
-mod observe;
+mod loss_report;
+mod metrics_bridge;
 mod reload;
 mod remote;
 mod sources;
 mod verify;
 mod watchdog;
 
-pub(crate) use answers::filter;
+pub(crate) use api::filter;
 pub use reload::Reloaded;
 pub use remote::{RemoteError, client};
 
 use crate::config::{Config, ConfigError, StoreKind, TableConfig};
-use crate::http::{self, BindError, Door, GateError, Limits, Listener, Readiness, Shared, TokenError};
+use crate::http::{
+    self, BindError, HttpLimits, Listener, ListenerKind, PushAuthError, ReadTokenError, Readiness, ServerContext,
+};
 use crate::metrics::Metrics;
 use afar::Afar;
-use answers::{Readers, Ways};
+use api::{ApiContext, ReaderPool};
 use budget::Budget;
 use daytable_intake::fair::Present;
 use daytable_intake::push::Push;
@@ -55,20 +57,20 @@ use daytable_query::Archives;
 use daytable_query::tables::TableError;
 use daytable_remote::outbox::{Outbox, OutboxError};
 use daytable_store::{Onward, Store, StoreError};
-use front::Front;
 use life::Lives;
-use observe::Counted;
-use reload::{Order, Running};
+use metrics_bridge::CounterRegistry;
+use reload::{ReloadRequest, Running};
 use remote::Remote;
 use sources::{Ground, Sources};
 use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, TryLockError, mpsc};
 use std::time::{Duration, Instant};
+use tcp_listener::TcpServer;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{oneshot, watch};
-use watchdog::Watched;
+use watchdog::WatchdogContext;
 
 /// How often it is looked whether the sources are still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -104,10 +106,10 @@ pub enum DaemonError {
     Syslog(#[from] ListenError),
     /// The token that the configuration names cannot be read.
     #[error("failed to read http.token_file: {0}")]
-    Token(#[from] TokenError),
+    ReadToken(#[from] ReadTokenError),
     /// Nobody, or not the right ones, could be asked who they are that push.
     #[error("failed to say who may push: {0}")]
-    Gate(#[from] GateError),
+    PushAuth(#[from] PushAuthError),
     /// The certificates of the listener cannot be used.
     #[error("failed to read http.tls: {0}")]
     Tls(#[from] TlsError),
@@ -137,7 +139,7 @@ pub type Again = Box<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>;
 /// Whatever keeps it from starting, or a store that is not whole at its end.
 pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     let mut inherited = Inherited::take()?;
-    let port = Front::bind(&config.http, &mut inherited)?;
+    let port = TcpServer::bind(&config.http, &mut inherited)?;
     let listeners = sources::Prepared::all(&config, &mut inherited)?;
     inherited.finish()?;
     raise_descriptor_limit();
@@ -149,10 +151,10 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     };
     // Before the folder is touched: a configuration that cannot be run with changes nothing.
     let present = Present::new(config.http.per_sender);
-    let limits = Limits { connections: config.http.connections_max.get().into(), present, ..Limits::default() };
-    let front = Front::new(&config.http, &router, metrics.clone(), limits)?;
+    let limits = HttpLimits { connections: config.http.connections_max.get().into(), present, ..HttpLimits::default() };
+    let front = TcpServer::new(&config.http, &router, metrics.clone(), limits)?;
     let readiness = Arc::new(Readiness::default());
-    let mut options = observe::store_options(&config, &metrics, &readiness);
+    let mut options = metrics_bridge::store_options(&config, &metrics, &readiness);
     if let Some(remote) = &remote {
         options.onward = Onward::To(remote.options(&config.store.azure)?);
     }
@@ -182,7 +184,7 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
 struct Bound {
     port: Option<TcpListener>,
     listeners: sources::Prepared,
-    front: Front,
+    front: TcpServer,
     /// Where rows are sent, if they are.
     remote: Option<Remote>,
 }
@@ -200,12 +202,12 @@ async fn serve(
     let drain_timeout = Live::new(config.drain_timeout);
     let mut stopping = stops(signals, drain_timeout.clone());
     let mut hang_up = signal(SignalKind::hangup())?;
-    let (orders, mut ordered) = unbounded_channel::<Order>();
+    let (orders, mut ordered) = unbounded_channel::<ReloadRequest>();
     let Bound { port, listeners, mut front, remote } = bound;
     let budget = Budget::within(config.memory_max.map(ByteSize::get).or_else(memory::limit));
     store.intake().bound(budget.waiting_bytes);
 
-    let readers = Readers::new(config.data_dir.clone(), budget.scans);
+    let readers = ReaderPool::new(config.data_dir.clone(), budget.scans);
     let board = Arc::new(Board::default());
     let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
     let hands = Arc::new(hands);
@@ -214,17 +216,17 @@ async fn serve(
     life::fetch(&metrics, &lives);
     let outbox = remote.map(|remote| remote.start(&config, store, &metrics, &readiness)).transpose()?;
     let (reading, archives) = (Live::new(config.reading()), Live::new(Archives::Read(config.archives.clone())));
-    let counted = Live::new(Counted::default());
-    let ways = Ways {
+    let counted = Live::new(CounterRegistry::default());
+    let ways = ApiContext {
         reading: reading.clone(),
         archives: archives.clone(),
         counted: counted.clone(),
         remote: afar.as_ref().map(|afar| afar.tables.clone()),
         outbox: outbox.as_ref().map(|outbox| Arc::new(outbox.shown()) as _),
     };
-    let api = answers::api(&readers, lives.clone(), store, router.clone(), ways, orders);
-    let limits = Limits { scans: budget.scans, ..front.limits() };
-    let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
+    let api = api::api(&readers, lives.clone(), store, router.clone(), ways, orders);
+    let limits = HttpLimits { scans: budget.scans, ..front.limits() };
+    let shared = ServerContext::new(api, metrics.clone(), readiness.clone(), limits.clone());
     let push_limits = budget.push(config.http.limits);
     let (intake, stored) = (store.intake(), readers.clone());
     let push = Arc::new(Push::new(
@@ -238,7 +240,7 @@ async fn serve(
 
     let mut servers = tokio::task::JoinSet::new();
     let control = Listener::unix(&daytable_store::control_socket(&config.data_dir))?;
-    let routes = http::router(shared.clone(), Door::Unix, Some(push.clone()));
+    let routes = http::router(shared.clone(), ListenerKind::Unix, Some(push.clone()));
     servers.spawn(http::serve(control, routes, limits, readiness.draining()));
     front.serve(port, &shared, &push, &mut servers)?;
 
@@ -248,14 +250,14 @@ async fn serve(
     // Before it is decided which sources begin: the answer may come in between, and then they begin twice, which is once.
     let mut is_settled = router.is_settled();
     let sources = Arc::new(Mutex::new(Sources::start(ground, &reload::placeable(&config, &router), listeners)?));
-    observe::fetch(&metrics, counted.clone(), push.clone(), store.intake());
+    metrics_bridge::fetch(&metrics, counted.clone(), push.clone(), store.intake());
     readiness.listeners_bound();
     let (lifecycle_orders, settings) = mpsc::channel();
     let lifecycle = Lifecycle {
         hands: hands.clone(),
         data_dir: config.data_dir.clone(),
         settings: life::settings(&config),
-        on_run: observe::on_run(&metrics, readers.clone()),
+        on_run: metrics_bridge::on_run(&metrics, readers.clone()),
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(settings))?;
     let (verify_stop, verify_stopped) = watch::channel(());
@@ -269,7 +271,7 @@ async fn serve(
     // What it reads is only read: nobody waits for it at the stop.
     tokio::spawn(verifier.work(verify_stopped));
     let (losses_stop, losses_stopped) = oneshot::channel();
-    let losses = losses::Losses {
+    let losses = loss_report::LossReporter {
         counted: counted.clone(),
         push: push.clone(),
         intake: store.intake(),
@@ -278,12 +280,12 @@ async fn serve(
     let losses = tokio::spawn(losses.work(losses_stopped));
     let (afar_stop, afar_stopped) = mpsc::channel::<()>();
     if let Some(afar) = afar {
-        let run = afar.lifecycle(&config, &daytable_platform::host::name(), observe::on_run(&metrics, readers));
+        let run = afar.lifecycle(&config, &daytable_platform::host::name(), metrics_bridge::on_run(&metrics, readers));
         // It may wait for the service for long, and what it leaves half done is what a kill would leave.
         std::thread::Builder::new().name("shared".into()).spawn(move || run.work(afar_stopped))?;
     }
     tokio::spawn(stay_small());
-    let watched = Watched { intake: store.intake(), counted, metrics: metrics.clone(), board };
+    let watched = WatchdogContext { intake: store.intake(), counted, metrics: metrics.clone(), board };
     let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.escaped(), "ready");
 

@@ -7,13 +7,13 @@
 //! What cannot be changed in a running daemon (the data folder, the store) stays as it is, and is named in the answer.
 
 use super::budget::Budget;
-use super::front;
 use super::life::{Lives, settings};
 use super::sources::{self, Sources};
+use super::tcp_listener;
 use super::verify::Verifying;
 use super::{Again, DaemonError, routes};
 use crate::config::{Changes, Config, ConfigError, StoreKind};
-use crate::http::Shared;
+use crate::http::ServerContext;
 use crate::metrics::Metrics;
 use daytable_intake::push::Push;
 use daytable_intake::route::Router;
@@ -55,13 +55,13 @@ pub(super) enum ReloadError {
 }
 
 /// Somebody wants the configuration read again, and waits to hear what came of it.
-pub(super) struct Order(SyncSender<Result<Reloaded, ReloadError>>);
+pub(super) struct ReloadRequest(SyncSender<Result<Reloaded, ReloadError>>);
 
-impl Order {
+impl ReloadRequest {
     /// Has it read again, and waits. Not for the runtime's thread.
-    pub(super) fn give(orders: &UnboundedSender<Order>) -> Result<Reloaded, ReloadError> {
+    pub(super) fn give(orders: &UnboundedSender<ReloadRequest>) -> Result<Reloaded, ReloadError> {
         let (told, hears) = mpsc::sync_channel(1);
-        orders.send(Order(told)).map_err(|_| ReloadError::Stopping)?;
+        orders.send(ReloadRequest(told)).map_err(|_| ReloadError::Stopping)?;
         hears.recv().unwrap_or(Err(ReloadError::Stopping))
     }
 
@@ -82,8 +82,8 @@ pub(super) struct Running {
     pub(super) lifecycle: mpsc::Sender<Settings>,
     /// What the verification goes by.
     pub(super) verifying: Live<Verifying>,
-    pub(super) front: front::Front,
-    pub(super) shared: Arc<Shared>,
+    pub(super) front: tcp_listener::TcpServer,
+    pub(super) shared: Arc<ServerContext>,
     pub(super) push: Arc<Push>,
     /// On other threads while it changes.
     pub(super) sources: Arc<Mutex<Sources>>,
@@ -108,9 +108,9 @@ pub(super) fn locked(sources: &Mutex<Sources>) -> MutexGuard<'_, Sources> {
 }
 
 /// What a configuration asks for, read and bound.
-struct Prepared {
+struct PreparedReload {
     router: Router,
-    front: front::Prepared,
+    front: tcp_listener::PreparedServer,
     sources: sources::Prepared,
 }
 
@@ -161,17 +161,17 @@ impl Running {
         Ok(Reloaded { changed: changes.live, needs_restart: changes.at_restart })
     }
 
-    fn prepare(&self, config: &Config) -> Result<Prepared, DaemonError> {
+    fn prepare(&self, config: &Config) -> Result<PreparedReload, DaemonError> {
         let router = self.router.proposing(routes(&config.tables));
         let front = self.front.prepare(&config.http, &router)?;
         let sources = locked(&self.sources).prepare(&placeable(config, &self.router))?;
-        Ok(Prepared { router, front, sources })
+        Ok(PreparedReload { router, front, sources })
     }
 
     async fn take_over(
         &mut self,
         config: Config,
-        prepared: Prepared,
+        prepared: PreparedReload,
         servers: &mut JoinSet<()>,
     ) -> Result<(), DaemonError> {
         self.drain_timeout.set(config.drain_timeout);

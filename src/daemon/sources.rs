@@ -10,7 +10,7 @@
 //! * **A journal** is read to where it is, that is committed, and then its successor begins there.
 
 use super::DaemonError;
-use super::observe::{self, Counted};
+use super::metrics_bridge::{self, CounterRegistry};
 use crate::config::Config;
 use daytable_intake::journal::JournalOptions;
 use daytable_intake::journal::{self, JournalCounters, JournalHandle};
@@ -32,7 +32,7 @@ pub(super) struct Ground {
     pub(super) host: String,
     pub(super) intake: Intake,
     pub(super) steps: Steps,
-    pub(super) counted: Live<Counted>,
+    pub(super) counted: Live<CounterRegistry>,
     pub(super) held: HeldBytes,
 }
 
@@ -64,7 +64,7 @@ impl Sources {
         let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
         let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
         let tailer = Tailer::spawn(tails, router.clone(), host.clone(), intake.clone(), counters.clone())?;
-        ground.counted.set(Counted { tails: counters, ..Counted::default() });
+        ground.counted.set(CounterRegistry { tails: counters, ..CounterRegistry::default() });
         let (listeners, journals, leaving) = (Vec::new(), Vec::new(), Vec::new());
         let mut sources = Sources { ground, tailer, listeners, journals, leaving };
         // Where the start fails, nobody is to wait for commits that may fail as well.
@@ -185,13 +185,13 @@ impl Sources {
             gone.unread_since.store(0, Ordering::Relaxed);
         }
         self.tailer.change(tails, counters.clone())?;
-        self.ground.counted.set(Counted { tails: counters, ..Counted::clone(&counted) });
+        self.ground.counted.set(CounterRegistry { tails: counters, ..CounterRegistry::clone(&counted) });
         Ok(())
     }
 
     /// Has all that runs counted.
     fn count(&self, config: &Config) {
-        let mut counted = Counted::clone(&self.ground.counted.now());
+        let mut counted = CounterRegistry::clone(&self.ground.counted.now());
         counted.listeners = self.listeners.iter().map(|(_, listener)| listener.counters()).collect();
         let listeners: Vec<_> = counted.listeners.iter().map(|counters| counters.read().clone()).collect();
         add_new(&mut counted.all_listeners, listeners);
@@ -199,7 +199,7 @@ impl Sources {
         let blocks = counted.tails.blocks.clone();
         add_new(&mut counted.blocks, blocks);
         counted.add_redactions(config);
-        counted.certificates = observe::certificates(config);
+        counted.certificates = metrics_bridge::certificates(config);
         self.ground.counted.set(counted);
     }
 }

@@ -8,7 +8,7 @@
 //! The status, as `systemctl status` shows it: records a second, how far the slowest source is behind, and the next step of a
 //! day's life. Nothing is computed for it: all of it is counted anyway.
 
-use super::observe::Counted;
+use super::metrics_bridge::CounterRegistry;
 use crate::metrics::Metrics;
 use daytable_lifecycle::Board;
 use daytable_model::time;
@@ -37,21 +37,21 @@ pub(super) struct Watchdog {
 }
 
 /// What is looked at.
-pub(super) struct Watched {
+pub(super) struct WatchdogContext {
     pub(super) intake: Intake,
-    pub(super) counted: Live<Counted>,
+    pub(super) counted: Live<CounterRegistry>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) board: Arc<Board>,
 }
 
 /// Tells the service manager that the daemon is ready, and begins to watch.
-pub(super) fn start(watched: Watched) -> std::io::Result<Watchdog> {
+pub(super) fn start(watched: WatchdogContext) -> std::io::Result<Watchdog> {
     let pace = sd_notify::watchdog_enabled().map_or(PACE, |limit| limit / 3);
     let (told, died) = watch::channel(false);
     let (stop, stopped) = mpsc::channel();
     notify(&[NotifyState::Ready]);
     std::thread::Builder::new().name("watchdog".into()).spawn(move || {
-        let mut going = Going::new(&watched, pace);
+        let mut going = CommitterWatch::new(&watched, pace);
         while let Err(mpsc::RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK.min(pace)) {
             if watched.intake.has_ended() {
                 told.send_replace(true);
@@ -65,7 +65,7 @@ pub(super) fn start(watched: Watched) -> std::io::Result<Watchdog> {
 }
 
 /// How the loop went so far.
-struct Going {
+struct CommitterWatch {
     pace: Duration,
     /// When the service manager heard last.
     told: Instant,
@@ -80,7 +80,7 @@ struct Going {
 
 /// What is made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Loop {
+enum CommitterState {
     /// It goes round.
     Goes,
     /// It waits for the disk.
@@ -89,18 +89,18 @@ enum Loop {
     Stands,
 }
 
-fn judge(has_gone: bool, waited: bool, since: Duration) -> Loop {
+fn judge(has_gone: bool, waited: bool, since: Duration) -> CommitterState {
     match (has_gone, waited) {
-        (true, _) => Loop::Goes,
-        (false, true) if since < DISK_PATIENCE => Loop::Waits,
-        (false, _) => Loop::Stands,
+        (true, _) => CommitterState::Goes,
+        (false, true) if since < DISK_PATIENCE => CommitterState::Waits,
+        (false, _) => CommitterState::Stands,
     }
 }
 
-impl Going {
-    fn new(watched: &Watched, pace: Duration) -> Going {
+impl CommitterWatch {
+    fn new(watched: &WatchdogContext, pace: Duration) -> CommitterWatch {
         let now = Instant::now();
-        Going {
+        CommitterWatch {
             pace,
             told: now,
             records: watched.metrics.records_committed.get(),
@@ -111,7 +111,7 @@ impl Going {
         }
     }
 
-    fn look(&mut self, watched: &Watched) {
+    fn look(&mut self, watched: &WatchdogContext) {
         let (now, beats) = (Instant::now(), watched.intake.beats());
         let has_gone = beats != self.beats;
         if !has_gone && self.committer.as_deref().and_then(state) == Some('D') {
@@ -126,24 +126,24 @@ impl Going {
             return;
         }
         let found = judge(has_gone, self.waited, away);
-        if found == Loop::Goes {
+        if found == CommitterState::Goes {
             (self.beats, self.went) = (beats, now);
         }
         let status = self.status(watched, found, since);
         let status = NotifyState::Status(&status);
         match found {
-            Loop::Stands => notify(&[status]),
-            Loop::Goes | Loop::Waits => notify(&[NotifyState::Watchdog, status]),
+            CommitterState::Stands => notify(&[status]),
+            CommitterState::Goes | CommitterState::Waits => notify(&[NotifyState::Watchdog, status]),
         }
         (self.told, self.waited) = (now, false);
     }
 
-    fn status(&mut self, watched: &Watched, found: Loop, since: Duration) -> String {
+    fn status(&mut self, watched: &WatchdogContext, found: CommitterState, since: Duration) -> String {
         let still = self.went.elapsed().as_secs();
         match found {
-            Loop::Waits => return format!("commits wait for the disk, for {still} s"),
-            Loop::Stands => return format!("commits stand still, for {still} s"),
-            Loop::Goes => {}
+            CommitterState::Waits => return format!("commits wait for the disk, for {still} s"),
+            CommitterState::Stands => return format!("commits stand still, for {still} s"),
+            CommitterState::Goes => {}
         }
         let records = watched.metrics.records_committed.get();
         let committed = records.saturating_sub(std::mem::replace(&mut self.records, records));
@@ -225,11 +225,11 @@ mod tests {
     fn a_disk_that_stalls_is_waited_for_and_a_loop_that_hangs_is_not() {
         let (short, long) = (Duration::from_secs(90), DISK_PATIENCE);
         for (has_gone, waited, since, expected) in [
-            (true, false, short, Loop::Goes),
-            (true, true, long, Loop::Goes),
-            (false, false, short, Loop::Stands),
-            (false, true, short, Loop::Waits),
-            (false, true, long, Loop::Stands),
+            (true, false, short, CommitterState::Goes),
+            (true, true, long, CommitterState::Goes),
+            (false, false, short, CommitterState::Stands),
+            (false, true, short, CommitterState::Waits),
+            (false, true, long, CommitterState::Stands),
         ] {
             assert_eq!(judge(has_gone, waited, since), expected, "{has_gone} {waited} {since:?}");
         }

@@ -1,10 +1,10 @@
 //! The seam between the routes and what answers them.
 //!
 //! The daemon fills an [`Api`] with functions over its readers; tests fill it with fakes. Each is called on a blocking
-//! thread, several at a time, and writes lines of JSON to an [`Out`]. Each must stop soon after [`Out::line`] or
-//! [`Out::wanted`] says that nobody listens any more: ask `wanted` wherever much is read without a line to show for it.
+//! thread, several at a time, and writes lines of JSON to an [`ResponseWriter`]. Each must stop soon after [`ResponseWriter::line`] or
+//! [`ResponseWriter::wanted`] says that nobody listens any more: ask `wanted` wherever much is read without a line to show for it.
 
-use super::answer::Out;
+use super::response::ResponseWriter;
 use daytable_model::path_text;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ pub struct Api {
     pub query: Lines<QueryParams>,
     /// `/api/count`: one JSON document, as one line.
     pub count: Lines<CountParams>,
-    /// `/api/tail`: one object a record, as they are committed. Calls [`Out::begin`] once its place is taken, so that
+    /// `/api/tail`: one object a record, as they are committed. Calls [`ResponseWriter::begin`] once its place is taken, so that
     /// a client that has the head of the answer misses nothing; returns when nobody listens any more.
-    pub tail: Lines<Filters>,
+    pub tail: Lines<FilterParams>,
     /// `/api/tables`: one object a day-table.
     pub tables: Lines<()>,
     /// `/api/sources`: one object a source.
@@ -31,17 +31,17 @@ pub struct Api {
     /// `/-/archive`: seals and archives the day-table of this name; lines say how far it is, the last what became of it.
     pub archive: Lines<String>,
     /// `/-/restore`: brings a day back; lines say how far it is, the last what became of it.
-    pub restore: Lines<Restore>,
+    pub restore: Lines<RestoreRequest>,
     /// `/-/reload`: reads the configuration again; a line says what changed.
     pub reload: Lines<()>,
     /// `/-/import`: loads files, by absolute paths; lines say how far it is.
-    pub import: Lines<Import>,
+    pub import: Lines<ImportRequest>,
 }
 
 /// What `/-/import` is to do: its body, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Import {
+pub struct ImportRequest {
     /// The files, by absolute paths. A byte that is no UTF-8 is written `\xFF`.
     #[serde(with = "path_text::list")]
     pub paths: Vec<PathBuf>,
@@ -56,7 +56,7 @@ pub struct Import {
 /// What `/-/restore` is to do: its body, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Restore {
+pub struct RestoreRequest {
     /// The day-table that was archived.
     pub table: String,
     /// The configured name that it comes back under, if not its own.
@@ -67,11 +67,11 @@ pub struct Restore {
 }
 
 /// Answers in lines, each a JSON text without a newline in it.
-pub type Lines<P> = Box<dyn Fn(&P, &mut Out) -> Result<(), ApiError> + Send + Sync>;
+pub type Lines<P> = Box<dyn Fn(&P, &mut ResponseWriter) -> Result<(), ApiError> + Send + Sync>;
 
 /// Which records, as the client wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filters {
+pub struct FilterParams {
     /// The instance.
     pub instance: Option<String>,
     /// The oldest time.
@@ -88,7 +88,7 @@ pub struct Filters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryParams {
     /// Which records.
-    pub filters: Filters,
+    pub filters: FilterParams,
     /// How many at most; 1 to [`N_MAX`].
     pub n: usize,
 }
@@ -97,7 +97,7 @@ pub struct QueryParams {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountParams {
     /// Which records.
-    pub filters: Filters,
+    pub filters: FilterParams,
     /// What to count by; the client separates them with commas.
     pub by: Vec<String>,
     /// How long an interval is, as the client wrote it.

@@ -23,13 +23,13 @@ pub enum Listener {
     /// A port.
     Tcp(TcpListener),
     /// A port, behind which TLS is spoken.
-    Tls(TcpListener, Secure),
+    Tls(TcpListener, TlsContext),
     /// The control socket.
     Unix(ControlSocket),
 }
 
 /// What TLS is spoken with.
-pub struct Secure {
+pub struct TlsContext {
     pub(super) certificates: Certificates,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -85,7 +85,7 @@ impl Listener {
     pub fn with_tls(self, config: TlsOptions, metrics: Arc<Metrics>) -> Result<Listener, TlsError> {
         let certificates = Certificates::read(config, "http")?;
         Ok(match self {
-            Listener::Tcp(listener) => Listener::Tls(listener, Secure { certificates, metrics }),
+            Listener::Tcp(listener) => Listener::Tls(listener, TlsContext { certificates, metrics }),
             other => other,
         })
     }

@@ -17,11 +17,11 @@
 //! | `POST /-/restore` | the unix socket | brings an archived day back, its progress as NDJSON |
 //! | `POST /-/import` | the unix socket | bulk load, its progress as NDJSON |
 //!
-//! **Who may read.** Over TCP `/api/*` and `/-/reload` need a [`Token`]: on loopback every local user could read root's logs
+//! **Who may read.** Over TCP `/api/*` and `/-/reload` need a [`ReadToken`]: on loopback every local user could read root's logs
 //! otherwise. The unix socket has mode 0600 and asks for none: whoever can open it could read the data folder as well.
 //! There are no CORS headers, and `/-/*` refuses what a browser sends.
 //!
-//! **What is bounded.** Everything in [`Limits`], and the size of a request's head and body. A client that is slow to
+//! **What is bounded.** Everything in [`HttpLimits`], and the size of a request's head and body. A client that is slow to
 //! send its head, or does not read what it asked for, is cut off. A scan that is too much at the moment is answered
 //! 503 with `Retry-After`. A client that goes away stops its scan.
 //!
@@ -36,33 +36,33 @@
 //! opens no store.
 
 pub mod api;
-pub mod auth;
-pub mod gate;
 pub mod listen;
-pub mod ready;
+pub mod push_auth;
+pub mod read_auth;
+pub mod readiness;
 pub mod serve;
-mod account;
-mod answer;
+mod connection_slots;
 mod control;
+mod credential_store;
 mod follow;
-mod known;
 mod params;
-mod places;
 mod push;
+mod response;
 mod routes;
-mod stall;
 mod upload;
+mod usage;
+mod write_timeout;
 
 #[cfg(test)]
 mod tests;
 
-pub use answer::Out;
-pub use api::{Api, ApiError, CountParams, Filters, Import, QueryParams, Restore};
-pub use auth::{Token, TokenError};
-pub use gate::{Gate, GateError};
+pub use api::{Api, ApiError, CountParams, FilterParams, ImportRequest, QueryParams, RestoreRequest};
 pub use listen::{BindError, Listener};
-pub use ready::Readiness;
-pub use routes::{Door, Shared, router};
+pub use push_auth::{PushAuth, PushAuthError};
+pub use read_auth::{ReadToken, ReadTokenError};
+pub use readiness::Readiness;
+pub use response::ResponseWriter;
+pub use routes::{ListenerKind, ServerContext, router};
 pub use serve::serve;
 
 use daytable_intake::fair::{Allowance, Present};
@@ -72,7 +72,7 @@ use std::time::Duration;
 
 /// Reads `text` as the parameters of each route that has some.
 #[cfg(feature = "testing")]
-pub(crate) fn filters_of_each_route(text: &str) -> Vec<Filters> {
+pub(crate) fn filters_of_each_route(text: &str) -> Vec<FilterParams> {
     let Ok(uri) = format!("/api/query?{text}").parse::<axum::http::Uri>() else { return Vec::new() };
     let _ = (params::instance(&uri), params::none(&uri), params::table(&uri), params::drop(&uri));
     let query = params::query(&uri).map(|params| params.filters);
@@ -82,7 +82,7 @@ pub(crate) fn filters_of_each_route(text: &str) -> Vec<Filters> {
 
 /// Bounds of a listener and of what is behind it.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Connections of one listener; more wait, and have one cut that has kept the daemon waiting for long.
     pub connections: usize,
     /// How many were cut for others.
@@ -105,9 +105,9 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for HttpLimits {
+    fn default() -> HttpLimits {
+        HttpLimits {
             connections: 256,
             cut: Arc::default(),
             present: Present::new(Allowance::default()),

@@ -1,6 +1,6 @@
 //! Query parameters: each known, each given once, none empty.
 
-use super::api::{ApiError, CountParams, Filters, N_DEFAULT, N_MAX, QueryParams};
+use super::api::{ApiError, CountParams, FilterParams, N_DEFAULT, N_MAX, QueryParams};
 use axum::extract::Query;
 use axum::http::Uri;
 
@@ -34,8 +34,8 @@ impl Params {
         Some(self.0.swap_remove(at).1)
     }
 
-    fn filters(&mut self) -> Filters {
-        Filters {
+    fn filters(&mut self) -> FilterParams {
+        FilterParams {
             instance: self.take("instance"),
             since: self.take("since"),
             until: self.take("until"),
@@ -66,7 +66,7 @@ pub(super) fn count(uri: &Uri) -> Result<CountParams, ApiError> {
 }
 
 /// Parameters of `/api/tail`.
-pub(super) fn tail(uri: &Uri) -> Result<Filters, ApiError> {
+pub(super) fn tail(uri: &Uri) -> Result<FilterParams, ApiError> {
     Ok(Params::read(uri, &FILTERS)?.filters())
 }
 
@@ -88,13 +88,13 @@ pub(super) fn table(uri: &Uri) -> Result<String, ApiError> {
 
 /// Parameters of `/-/drop`.
 #[derive(Debug)]
-pub(super) struct Drop {
+pub(super) struct DropParams {
     pub(super) table: String,
     pub(super) without_archive: bool,
 }
 
 /// Parameters of `/-/drop`.
-pub(super) fn drop(uri: &Uri) -> Result<Drop, ApiError> {
+pub(super) fn drop(uri: &Uri) -> Result<DropParams, ApiError> {
     let mut params = Params::read(uri, &["table", "without_archive"])?;
     let without_archive = match params.take("without_archive").as_deref() {
         None | Some("false") => false,
@@ -102,7 +102,7 @@ pub(super) fn drop(uri: &Uri) -> Result<Drop, ApiError> {
         Some(_) => return Err(ApiError::parameter("without_archive", "is neither true nor false")),
     };
     let table = params.take("table").ok_or_else(|| ApiError::parameter("table", "is missing"))?;
-    Ok(Drop { table, without_archive })
+    Ok(DropParams { table, without_archive })
 }
 
 /// A name that a client made up, short enough to be said back.
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(given.filters.contains.as_deref(), Some("a&b=c"));
         assert_eq!((given.n, given.filters.level), (7, None));
         let bare = query(&uri("/api/query")).expect("good");
-        assert_eq!(bare, QueryParams { filters: Filters::default(), n: N_DEFAULT });
+        assert_eq!(bare, QueryParams { filters: FilterParams::default(), n: N_DEFAULT });
         let counted = count(&uri("/api/count?by=level,instance&every=5m&since=1h")).expect("good");
         assert_eq!((counted.by, counted.every.as_deref()), (vec!["level".into(), "instance".into()], Some("5m")));
     }

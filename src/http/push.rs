@@ -13,12 +13,12 @@
 //! What is refused is answered once the client had a moment to send the rest, because many do not look for an answer
 //! before they have.
 
-use super::answer::retry_after;
-use super::gate::may_push;
 use super::params;
-use super::ready::Readiness;
-use super::routes::Door;
-use super::serve::Peer;
+use super::push_auth::may_push;
+use super::readiness::Readiness;
+use super::response::retry_after;
+use super::routes::ListenerKind;
+use super::serve::PeerAddress;
 use axum::Router;
 use axum::body::{BodyDataStream, Bytes};
 use axum::extract::{Path, Request as HttpRequest, State};
@@ -60,15 +60,17 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What pushes are taken with.
 #[derive(Clone)]
-pub(super) struct Pushes {
+pub(super) struct PushContext {
     pub(super) push: Arc<Push>,
     pub(super) readiness: Arc<Readiness>,
 }
 
 /// The endpoints behind a door.
-pub(super) fn routes<S: Clone + Send + Sync + 'static>(pushes: Pushes, door: Door) -> Router<S> {
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(pushes: PushContext, door: ListenerKind) -> Router<S> {
     let of = |endpoint: Endpoint| {
-        async move |State(pushes): State<Pushes>, request: HttpRequest| pushes.answer(endpoint, None, request).await
+        async move |State(pushes): State<PushContext>, request: HttpRequest| {
+            pushes.answer(endpoint, None, request).await
+        }
     };
     Router::new()
         .route(INGEST, post(of(Endpoint::Ingest)))
@@ -83,7 +85,7 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(pushes: Pushes, door: Doo
 }
 
 /// What is below Elasticsearch's path: `_bulk`, that of an index, or what is asked before.
-async fn elasticsearch(State(pushes): State<Pushes>, Path(rest): Path<String>, request: HttpRequest) -> Response {
+async fn elasticsearch(State(pushes): State<PushContext>, Path(rest): Path<String>, request: HttpRequest) -> Response {
     let is_push = matches!(*request.method(), Method::POST | Method::PUT);
     match rest.strip_suffix("_bulk").filter(|before| is_push && (before.is_empty() || before.ends_with('/'))) {
         None => asked(&request),
@@ -119,7 +121,7 @@ fn respond(answer: Answer) -> Response {
     response
 }
 
-impl Pushes {
+impl PushContext {
     /// Takes a request, and answers it once it is on disk.
     async fn answer(self, endpoint: Endpoint, index: Option<String>, request: HttpRequest) -> Response {
         let since = std::time::Instant::now();
@@ -177,8 +179,10 @@ impl Pushes {
                 _ => return Err(Refusal::bad("the idempotency-key is empty, longer than 255 bytes, or not of ASCII")),
             },
         };
-        let peer =
-            parts.extensions.get::<Peer>().map_or_else(|| self.push.host().to_owned(), |peer| peer.0.to_string());
+        let peer = parts
+            .extensions
+            .get::<PeerAddress>()
+            .map_or_else(|| self.push.host().to_owned(), |peer| peer.0.to_string());
         Ok(Request {
             endpoint,
             media: media.to_owned(),

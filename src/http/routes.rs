@@ -1,11 +1,11 @@
 //! What is where.
 
-use super::answer::{Frame, answer, refusal};
 use super::api::{Api, ApiError, Lines};
-use super::auth::Token;
-use super::gate::Gate;
-use super::ready::Readiness;
-use super::{Limits, auth, control, follow, params, push};
+use super::push_auth::PushAuth;
+use super::read_auth::ReadToken;
+use super::readiness::Readiness;
+use super::response::{ResponseFormat, answer, refusal};
+use super::{HttpLimits, control, follow, params, push, read_auth};
 use crate::metrics::{self, Metrics};
 use axum::Router;
 use axum::extract::{Request, State};
@@ -59,22 +59,22 @@ const ROUTES: [&str; 19] = [
 
 /// Which door a client came through, and so what it may do.
 #[derive(Clone)]
-pub enum Door {
+pub enum ListenerKind {
     /// TCP: reading asks for the token, without one nobody reads; pushing asks for what the gate does.
     Tcp {
         /// What reading asks for.
-        reading: Live<Option<Token>>,
+        reading: Live<Option<ReadToken>>,
         /// What pushing asks for.
-        pushing: Live<Gate>,
+        pushing: Live<PushAuth>,
     },
     /// The unix socket: whoever can open it may do everything.
     Unix,
 }
 
 /// What all listeners share.
-pub struct Shared {
+pub struct ServerContext {
     pub(super) api: Api,
-    pub(super) limits: Limits,
+    pub(super) limits: HttpLimits,
     pub(super) imports: Arc<Semaphore>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) followers: Arc<Semaphore>,
@@ -82,10 +82,10 @@ pub struct Shared {
     scans: Arc<Semaphore>,
 }
 
-impl Shared {
+impl ServerContext {
     /// Bounds that hold over all listeners are counted here.
-    pub fn new(api: Api, metrics: Arc<Metrics>, readiness: Arc<Readiness>, limits: Limits) -> Arc<Shared> {
-        Arc::new(Shared {
+    pub fn new(api: Api, metrics: Arc<Metrics>, readiness: Arc<Readiness>, limits: HttpLimits) -> Arc<ServerContext> {
+        Arc::new(ServerContext {
             scans: Arc::new(Semaphore::new(limits.scans)),
             followers: Arc::new(Semaphore::new(limits.followers)),
             imports: Arc::new(Semaphore::new(1)),
@@ -115,8 +115,8 @@ fn counted_as(path: &str) -> &'static str {
 }
 
 /// The routes of a door; those of push where something takes it.
-pub fn router(shared: Arc<Shared>, door: Door, push: Option<Arc<Push>>) -> Router {
-    let reload = Router::new().route(RELOAD, post(control::reload)).route_layer(from_fn(auth::no_browser));
+pub fn router(shared: Arc<ServerContext>, door: ListenerKind, push: Option<Arc<Push>>) -> Router {
+    let reload = Router::new().route(RELOAD, post(control::reload)).route_layer(from_fn(read_auth::no_browser));
     let mut api = Router::new()
         .merge(reload)
         .route(QUERY, get(query))
@@ -124,15 +124,15 @@ pub fn router(shared: Arc<Shared>, door: Door, push: Option<Arc<Push>>) -> Route
         .route(TAIL, get(follow::tail))
         .route(TABLES, get(tables))
         .route(SOURCES, get(sources))
-        .route_layer(from_fn_with_state(door.clone(), auth::may_read));
-    if matches!(door, Door::Unix) {
+        .route_layer(from_fn_with_state(door.clone(), read_auth::may_read));
+    if matches!(door, ListenerKind::Unix) {
         let control = Router::new().route(DROP, post(control::drop_table)).route(IMPORT, post(control::import));
         let control = control.route(PLAN, post(control::plan)).route(ARCHIVE, post(control::archive));
         let control = control.route(RESTORE, post(control::restore));
-        api = api.merge(control.route_layer(from_fn(auth::no_browser)));
+        api = api.merge(control.route_layer(from_fn(read_auth::no_browser)));
     }
     if let Some(push) = push {
-        let pushes = push::Pushes { push, readiness: shared.readiness.clone() };
+        let pushes = push::PushContext { push, readiness: shared.readiness.clone() };
         api = api.merge(push::routes(pushes, door));
     }
     api.route(METRICS, get(metrics_text))
@@ -144,20 +144,20 @@ pub fn router(shared: Arc<Shared>, door: Door, push: Option<Arc<Push>>) -> Route
         .with_state(shared)
 }
 
-async fn counted(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn counted(State(shared): State<Arc<ServerContext>>, request: Request, next: Next) -> Response {
     let route = counted_as(request.uri().path());
     let response = next.run(request).await;
     shared.metrics.http_request(response.status().as_str(), route).inc();
     response
 }
 
-async fn metrics_text(State(shared): State<Arc<Shared>>) -> Result<Response, ApiError> {
+async fn metrics_text(State(shared): State<Arc<ServerContext>>) -> Result<Response, ApiError> {
     let rendered = tokio::task::spawn_blocking(move || shared.metrics.render()).await;
     let text = rendered.map_err(|error| ApiError::Failed(format!("rendering the metrics: {error}")))?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
-async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
+async fn readyz(State(shared): State<Arc<ServerContext>>) -> Response {
     match shared.readiness.check() {
         Ok(()) => "ok\n".into_response(),
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
@@ -166,8 +166,8 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Answers with the lines of one scan.
 async fn scan<P: Send + 'static>(
-    shared: Arc<Shared>,
-    frame: Frame,
+    shared: Arc<ServerContext>,
+    frame: ResponseFormat,
     pick: fn(&Api) -> &Lines<P>,
     params: Result<P, ApiError>,
 ) -> Result<Response, ApiError> {
@@ -176,18 +176,18 @@ async fn scan<P: Send + 'static>(
     answer(frame, room, move |out| pick(&shared.api)(&params, out)).await
 }
 
-async fn query(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
-    scan(shared, Frame::Lines, |api| &api.query, params::query(&uri)).await
+async fn query(State(shared): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    scan(shared, ResponseFormat::Lines, |api| &api.query, params::query(&uri)).await
 }
 
-async fn count(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
-    scan(shared, Frame::Document, |api| &api.count, params::count(&uri)).await
+async fn count(State(shared): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    scan(shared, ResponseFormat::Document, |api| &api.count, params::count(&uri)).await
 }
 
-async fn tables(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
-    scan(shared, Frame::Lines, |api| &api.tables, params::none(&uri)).await
+async fn tables(State(shared): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    scan(shared, ResponseFormat::Lines, |api| &api.tables, params::none(&uri)).await
 }
 
-async fn sources(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, ApiError> {
-    scan(shared, Frame::Lines, |api| &api.sources, params::none(&uri)).await
+async fn sources(State(shared): State<Arc<ServerContext>>, uri: Uri) -> Result<Response, ApiError> {
+    scan(shared, ResponseFormat::Lines, |api| &api.sources, params::none(&uri)).await
 }

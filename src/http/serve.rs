@@ -5,14 +5,14 @@
 //! what is more waits in the kernel's queue. A failure to accept (no file descriptors left) is said once, tried again after a pause, and never
 //! ends the loop. A TLS handshake has its time and is the task of its own connection.
 //!
-//! Draining: the listener closes, idle connections close, open requests go on for [`Limits::drain`] at most; whatever
+//! Draining: the listener closes, idle connections close, open requests go on for [`HttpLimits::drain`] at most; whatever
 //! is left then is cut.
 
-use super::Limits;
-use super::listen::{Listener, Secure};
-use super::places::{Comes, Goes, Place, Places};
-use super::ready::drained;
-use super::stall::Stalls;
+use super::HttpLimits;
+use super::connection_slots::{ConnectionSlot, ConnectionSlots, RequestBody, ResponseBody};
+use super::listen::{Listener, TlsContext};
+use super::readiness::drained;
+use super::write_timeout::WriteTimeout;
 use axum::Router;
 use axum::body::Body;
 use daytable_intake::fair::Counted;
@@ -44,25 +44,25 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The address that a request came from, among its extensions where it came over TCP.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) IpAddr);
+pub(super) struct PeerAddress(pub(super) IpAddr);
 
 /// Where a connection comes from, if it comes over TCP, and its place among those of its address.
-type Origin = Option<(Peer, Counted)>;
+type ConnectionOrigin = Option<(PeerAddress, Counted)>;
 
 /// Serves `router` on `listener` until `draining` turns true and what was open then has ended.
-pub async fn serve(listener: Listener, router: Router, limits: Limits, draining: watch::Receiver<bool>) {
+pub async fn serve(listener: Listener, router: Router, limits: HttpLimits, draining: watch::Receiver<bool>) {
     let (stall, present) = (limits.write_stall, limits.present.clone());
     match listener {
         Listener::Tcp(listener) => {
-            let begin = |(stream, peer): (TcpStream, Peer)| {
+            let begin = |(stream, peer): (TcpStream, PeerAddress)| {
                 tune(&stream, stall);
                 ready(present.enter(peer.0).map(|counted| (stream, Some((peer, counted)))))
             };
             accept_all(|context: &mut Context<'_>| accept_tcp(&listener, context), begin, router, &limits, draining)
                 .await;
         }
-        Listener::Tls(listener, Secure { mut certificates, metrics }) => {
-            let begin = move |(stream, peer): (TcpStream, Peer)| {
+        Listener::Tls(listener, TlsContext { mut certificates, metrics }) => {
+            let begin = move |(stream, peer): (TcpStream, PeerAddress)| {
                 tune(&stream, stall);
                 let failed = || metrics.certificate_reloads_failed.with_label_values(&["http"]).inc();
                 let (acceptor, metrics) = (certificates.acceptor(failed), metrics.clone());
@@ -89,9 +89,9 @@ pub async fn serve(listener: Listener, router: Router, limits: Limits, draining:
     }
 }
 
-fn accept_tcp(listener: &TcpListener, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, Peer)>> {
+fn accept_tcp(listener: &TcpListener, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, PeerAddress)>> {
     let accepted = listener.poll_accept(context);
-    accepted.map_ok(|(stream, address)| (stream, Peer(address.ip().to_canonical())))
+    accepted.map_ok(|(stream, address)| (stream, PeerAddress(address.ip().to_canonical())))
 }
 
 /// A connection works without either of these, only not as well.
@@ -109,13 +109,13 @@ async fn accept_all<S, T, F>(
     mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
     mut begin: impl FnMut(S) -> F,
     router: Router,
-    limits: &Limits,
+    limits: &HttpLimits,
     mut draining: watch::Receiver<bool>,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    F: Future<Output = Option<(T, Origin)>> + Send + 'static,
+    F: Future<Output = Option<(T, ConnectionOrigin)>> + Send + 'static,
 {
-    let places = Places::new(limits.connections, limits.cut.clone());
+    let places = ConnectionSlots::new(limits.connections, limits.cut.clone());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new());
     http.header_read_timeout(limits.header_read).max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
@@ -164,11 +164,11 @@ fn is_the_clients(error: &io::Error) -> bool {
 
 async fn connection<T>(
     http: http1::Builder,
-    begun: impl Future<Output = Option<(T, Origin)>>,
+    begun: impl Future<Output = Option<(T, ConnectionOrigin)>>,
     stall: Duration,
     router: Router,
     mut draining: watch::Receiver<bool>,
-    place: Place,
+    place: ConnectionSlot,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -186,10 +186,10 @@ async fn connection<T>(
             request.extensions_mut().insert(peer);
         }
         let waiting = waiting.clone();
-        let answer = inner.call(request.map(|body| Comes::new(body, waiting.clone())));
-        async move { answer.await.map(|response| response.map(|body| Body::new(Goes::new(body, waiting)))) }
+        let answer = inner.call(request.map(|body| RequestBody::new(body, waiting.clone())));
+        async move { answer.await.map(|response| response.map(|body| Body::new(ResponseBody::new(body, waiting)))) }
     });
-    let mut served = pin!(http.serve_connection(TokioIo::new(Stalls::new(stream, stall)), service));
+    let mut served = pin!(http.serve_connection(TokioIo::new(WriteTimeout::new(stream, stall)), service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
         () = place.waiting.cut() => {
@@ -229,7 +229,7 @@ mod tests {
             let accept = move |_: &mut Context<'_>| script.pop_front().map_or(Poll::Pending, Poll::Ready);
             let router = Router::new().route("/", get(async || "here"));
             let begin = |stream| ready(Some((stream, None)));
-            accept_all(accept, begin, router, &Limits::default(), draining).await;
+            accept_all(accept, begin, router, &HttpLimits::default(), draining).await;
         });
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.expect("written");
         let mut answer = String::new();
@@ -240,9 +240,9 @@ mod tests {
     }
 
     /// Serves these clients one after another, with a place for one.
-    fn serve_in_turn(clients: impl IntoIterator<Item = DuplexStream>, limits: &Limits) -> watch::Sender<bool> {
+    fn serve_in_turn(clients: impl IntoIterator<Item = DuplexStream>, limits: &HttpLimits) -> watch::Sender<bool> {
         let mut clients: VecDeque<_> = clients.into_iter().collect();
-        let limits = Limits { connections: 1, header_read: Duration::from_secs(600), ..limits.clone() };
+        let limits = HttpLimits { connections: 1, header_read: Duration::from_secs(600), ..limits.clone() };
         let drain = watch::Sender::new(false);
         let draining = drain.subscribe();
         tokio::spawn(async move {
@@ -276,7 +276,7 @@ mod tests {
             b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
         ] {
             let ((mut slow, of_slow), (mut other, of_other)) = (duplex(1 << 10), duplex(1 << 10));
-            let limits = Limits::default();
+            let limits = HttpLimits::default();
             let _drain = serve_in_turn([of_slow, of_other], &limits);
             slow.write_all(sends).await.expect("written");
             other.write_all(ASKS).await.expect("written");
@@ -290,7 +290,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn whose_request_is_here_is_answered_whoever_waits() {
         let ((mut first, of_first), (mut other, of_other)) = (duplex(1 << 10), duplex(1 << 10));
-        let limits = Limits::default();
+        let limits = HttpLimits::default();
         let _drain = serve_in_turn([of_first, of_other], &limits);
         let post = b"POST /late HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nconnection: close\r\n\r\nab";
         first.write_all(post).await.expect("written");

@@ -36,14 +36,14 @@ fn silent() -> Api {
 }
 
 /// An API whose query is this.
-fn querying(query: impl Fn(&QueryParams, &mut Out) -> Result<(), ApiError> + Send + Sync + 'static) -> Api {
+fn querying(query: impl Fn(&QueryParams, &mut ResponseWriter) -> Result<(), ApiError> + Send + Sync + 'static) -> Api {
     Api { query: Box::new(query), ..silent() }
 }
 
 /// An API whose tail takes its place, says `lines`, and then waits until nobody listens, which it tells.
 fn following(lines: usize) -> (Api, mpsc::Receiver<()>) {
     let (ended, hears) = mpsc::channel();
-    let tail = move |_: &Filters, out: &mut Out| {
+    let tail = move |_: &FilterParams, out: &mut ResponseWriter| {
         out.begin();
         for line in 0..lines {
             out.line(&json!({ "line": line }));
@@ -69,17 +69,17 @@ struct Daemon {
 }
 
 impl Daemon {
-    async fn start(api: Api, limits: Limits, token: Option<&str>) -> Daemon {
+    async fn start(api: Api, limits: HttpLimits, token: Option<&str>) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("control.sock");
         let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::default()));
-        let shared = Shared::new(api, metrics.clone(), readiness.clone(), limits.clone());
+        let shared = ServerContext::new(api, metrics.clone(), readiness.clone(), limits.clone());
         let tcp = Listener::tcp("127.0.0.1:0").await.expect("bound");
         let unix = Listener::unix(&socket).expect("bound");
         let address = tcp.tcp_address().expect("a port");
-        let token = token.map(|token| Token::new(token).expect("a token"));
-        let (reading, pushing) = (Live::new(token), Live::new(Gate::open(metrics.clone())));
-        let doors = [(tcp, Door::Tcp { reading, pushing }), (unix, Door::Unix)];
+        let token = token.map(|token| ReadToken::new(token).expect("a token"));
+        let (reading, pushing) = (Live::new(token), Live::new(PushAuth::open(metrics.clone())));
+        let doors = [(tcp, ListenerKind::Tcp { reading, pushing }), (unix, ListenerKind::Unix)];
         let serving = doors.map(|(listener, door)| {
             tokio::spawn(serve(listener, router(shared.clone(), door, None), limits.clone(), readiness.draining()))
         });
@@ -87,7 +87,7 @@ impl Daemon {
     }
 
     async fn with(api: Api) -> Daemon {
-        Daemon::start(api, Limits::default(), None).await
+        Daemon::start(api, HttpLimits::default(), None).await
     }
 
     async fn tcp(&self) -> Client {
@@ -119,8 +119,8 @@ async fn told(hears: mpsc::Receiver<()>) {
 
 #[tokio::test]
 async fn who_may_read_what_through_which_door() {
-    let with_token = Daemon::start(silent(), Limits::default(), Some("s3cret")).await;
-    let without = Daemon::start(silent(), Limits::default(), None).await;
+    let with_token = Daemon::start(silent(), HttpLimits::default(), Some("s3cret")).await;
+    let without = Daemon::start(silent(), HttpLimits::default(), None).await;
     let right = "authorization: Bearer s3cret\r\n";
     let wrong = "authorization: Bearer guess\r\n";
     for api in ["/api/query", "/api/count", "/api/tail", "/api/tables", "/api/sources"] {
@@ -144,13 +144,13 @@ async fn who_may_read_what_through_which_door() {
 #[tokio::test]
 async fn control_is_for_the_socket_and_not_for_browsers() {
     let (said, hears) = mpsc::channel();
-    let drop_table = move |table: &String, out: &mut Out| {
+    let drop_table = move |table: &String, out: &mut ResponseWriter| {
         said.send(table.clone()).expect("heard");
         out.line(&json!({ "dropped": true }));
         Ok(())
     };
     let api = Api { drop_table: Box::new(drop_table), ..silent() };
-    let daemon = Daemon::start(api, Limits::default(), Some("s3cret")).await;
+    let daemon = Daemon::start(api, HttpLimits::default(), Some("s3cret")).await;
     let path = "/-/drop?table=Log20261121";
     let right = "authorization: Bearer s3cret\r\n";
     assert_eq!(daemon.tcp().await.send("POST", path, right, "").await.status, 404);
@@ -165,7 +165,7 @@ async fn control_is_for_the_socket_and_not_for_browsers() {
 
 #[tokio::test]
 async fn an_import_takes_absolute_paths_and_streams_its_progress() {
-    let import = |import: &Import, out: &mut Out| {
+    let import = |import: &ImportRequest, out: &mut ResponseWriter| {
         for path in &import.paths {
             out.line(path);
         }
@@ -223,7 +223,7 @@ async fn what_is_wrong_before_the_first_byte_is_a_status() {
 }
 
 /// `n` lines of about 100 bytes.
-fn lines(n: usize, out: &mut Out) {
+fn lines(n: usize, out: &mut ResponseWriter) {
     let text = "x".repeat(90);
     for line in 0..n {
         out.line(&json!({ line.to_string(): text }));
@@ -325,7 +325,7 @@ async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
         ended.send(()).expect("heard");
         Ok(())
     });
-    let limits = Limits { write_stall: Duration::from_millis(50), ..Limits::default() };
+    let limits = HttpLimits { write_stall: Duration::from_millis(50), ..HttpLimits::default() };
     let daemon = Daemon::start(api, limits, None).await;
     let mut client = daemon.unix().await;
     client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -335,7 +335,7 @@ async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
 
 #[tokio::test]
 async fn a_client_that_is_slow_with_its_head_is_cut() {
-    let limits = Limits { header_read: Duration::from_millis(50), ..Limits::default() };
+    let limits = HttpLimits { header_read: Duration::from_millis(50), ..HttpLimits::default() };
     let daemon = Daemon::start(silent(), limits, None).await;
     for head in ["", "GET /healthz HTTP/1.1\r\nhost: x\r\n"] {
         let mut client = daemon.tcp().await;
@@ -360,7 +360,7 @@ async fn a_connection_above_the_limit_waits_for_a_place() {
         said.send(params.n).expect("heard");
         Ok(())
     });
-    let daemon = Daemon::start(api, Limits { connections: 1, ..Limits::default() }, None).await;
+    let daemon = Daemon::start(api, HttpLimits { connections: 1, ..HttpLimits::default() }, None).await;
     let mut first = daemon.unix().await;
     first.get("/api/query?n=1").await;
     let mut second = daemon.unix().await;
@@ -385,7 +385,7 @@ async fn too_many_scans_are_turned_away_and_come_again() {
         }
         Ok(())
     });
-    let limits = Limits { scans: 1, scan_wait: Duration::from_millis(20), ..Limits::default() };
+    let limits = HttpLimits { scans: 1, scan_wait: Duration::from_millis(20), ..HttpLimits::default() };
     let daemon = Daemon::start(api, limits, None).await;
     let mut first = daemon.unix().await;
     first.write("GET /api/query HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
@@ -400,7 +400,7 @@ async fn too_many_scans_are_turned_away_and_come_again() {
 #[tokio::test]
 async fn a_follower_gets_events_then_heartbeats_and_takes_its_place_with_it() {
     let (api, hears) = following(2);
-    let limits = Limits { followers: 1, heartbeat: Duration::from_millis(20), ..Limits::default() };
+    let limits = HttpLimits { followers: 1, heartbeat: Duration::from_millis(20), ..HttpLimits::default() };
     let daemon = Daemon::start(api, limits, None).await;
     let mut client = daemon.unix().await;
     client.write("GET /api/tail?level=error HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -457,7 +457,8 @@ async fn draining_has_an_end() {
         ended.send(()).expect("heard");
         Ok(())
     });
-    let daemon = Daemon::start(api, Limits { drain: Duration::from_millis(50), ..Limits::default() }, None).await;
+    let daemon =
+        Daemon::start(api, HttpLimits { drain: Duration::from_millis(50), ..HttpLimits::default() }, None).await;
     let mut client = daemon.unix().await;
     client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
     told(begins).await;

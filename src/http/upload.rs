@@ -8,8 +8,8 @@
 //! The channel is the back pressure: where the store does not keep up nothing more is read, and the client waits. A client
 //! that is slow by itself is sent away, so that it does not hold its thread.
 
-use super::push::{Pushes, next};
-use super::ready::drained;
+use super::push::{PushContext, next};
+use super::readiness::drained;
 use axum::body::{BodyDataStream, Bytes};
 use daytable_intake::push::{Answer, Endpoint, Refusal, Request};
 use daytable_intake::rows::count;
@@ -19,14 +19,14 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Pieces that wait to be read.
+/// UploadReader that wait to be read.
 const PIECES_WAITING: usize = 2;
 /// Bytes that have to come within the time of a body, or its end.
 const UPLOAD_BYTES: usize = 16 << 10;
 /// How long an upload that is over its rate is left alone at most before it is looked again.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-impl Pushes {
+impl PushContext {
     /// The journal's upload, for as long as it has something.
     pub(super) async fn upload(&self, request: Request, body: &mut BodyDataStream) -> Result<Answer, Refusal> {
         self.is_open()?;
@@ -36,7 +36,7 @@ impl Pushes {
         let (push, sender) = (self.push.clone(), request.sender.clone());
         let working = spawn_blocking(move || {
             let _place = place;
-            push.take_journal(&request, io::BufReader::new(Pieces { comes, piece: Bytes::new(), is_over: false }))
+            push.take_journal(&request, io::BufReader::new(UploadReader { comes, piece: Bytes::new(), is_over: false }))
         });
         // What it waits for the store, or for its rate, is not the client's time.
         let (mut patience, mut came) = (self.push.limits().body_timeout, 0);
@@ -65,13 +65,13 @@ impl Pushes {
                     if came >= UPLOAD_BYTES {
                         (patience, came) = (self.push.limits().body_timeout, 0);
                     }
-                    Piece::More(piece)
+                    UploadChunk::More(piece)
                 }
-                Ok(None) => Piece::End,
-                Ok(Some(Err(error))) => Piece::Broken(io::Error::other(error)),
-                Err(_) => Piece::Broken(io::ErrorKind::TimedOut.into()),
+                Ok(None) => UploadChunk::End,
+                Ok(Some(Err(error))) => UploadChunk::Broken(io::Error::other(error)),
+                Err(_) => UploadChunk::Broken(io::ErrorKind::TimedOut.into()),
             };
-            let is_last = !matches!(piece, Piece::More(_));
+            let is_last = !matches!(piece, UploadChunk::More(_));
             // Nobody listens once there is something wrong with it.
             if pieces.send(piece).await.is_err() || is_last {
                 break;
@@ -90,26 +90,26 @@ impl Pushes {
 }
 
 /// What comes of a body. One that just stops coming has not ended.
-enum Piece {
+enum UploadChunk {
     More(Bytes),
     End,
     Broken(io::Error),
 }
 
 /// What comes of a body, for a thread that waits for it.
-struct Pieces {
-    comes: mpsc::Receiver<Piece>,
+struct UploadReader {
+    comes: mpsc::Receiver<UploadChunk>,
     piece: Bytes,
     is_over: bool,
 }
 
-impl Read for Pieces {
+impl Read for UploadReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() && !self.is_over {
             match self.comes.blocking_recv() {
-                Some(Piece::More(piece)) => self.piece = piece,
-                Some(Piece::End) => self.is_over = true,
-                Some(Piece::Broken(error)) => return Err(error),
+                Some(UploadChunk::More(piece)) => self.piece = piece,
+                Some(UploadChunk::End) => self.is_over = true,
+                Some(UploadChunk::Broken(error)) => return Err(error),
                 None => return Err(io::ErrorKind::ConnectionAborted.into()),
             }
         }

@@ -19,13 +19,13 @@
 //! It is a subscriber of `tracing` of its own: what that crate's companion does with spans and filters by module is not
 //! needed here, and would be a registry in the memory of every daemon.
 
-mod line;
-mod rate;
+mod log_line;
+mod burst_limit;
 
+use burst_limit::{BurstLimits, Suppressed};
 use daytable_intake::own_output::goes_to_journal;
 use daytable_model::time;
-use line::{Form, Line};
-use rate::{Rates, Said};
+use log_line::{LineFormat, LogLine};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -45,58 +45,58 @@ pub enum LogFormat {
 }
 
 /// The subscriber of this process, once there is one.
-static VOICE: OnceLock<&'static Voice> = OnceLock::new();
+static LOGGER: OnceLock<&'static Logger> = OnceLock::new();
 
 /// Writes messages to standard error.
-struct Voice {
+struct Logger {
     /// As a number: 0 is off, 5 is trace.
     level: AtomicU8,
     is_json: AtomicBool,
     /// What standard error is, where `format` is "auto".
-    form: Form,
-    rates: Mutex<Rates>,
+    form: LineFormat,
+    rates: Mutex<BurstLimits>,
 }
 
 /// Begins to log what is at least of this level. Only the first call counts.
 pub fn init(level: LevelFilter, format: LogFormat) {
     let form = match (goes_to_journal(), std::io::stderr().is_terminal()) {
-        (true, _) => Form::Journal,
-        (false, true) => Form::Terminal,
-        (false, false) => Form::Plain,
+        (true, _) => LineFormat::Journal,
+        (false, true) => LineFormat::Terminal,
+        (false, false) => LineFormat::Plain,
     };
     // For as long as the process: `tracing` keeps it for ever anyway.
-    let voice: &'static Voice = Box::leak(Box::new(Voice {
+    let logger: &'static Logger = Box::leak(Box::new(Logger {
         level: AtomicU8::new(number(level)),
         is_json: AtomicBool::new(format == LogFormat::Json),
         form,
         rates: Mutex::default(),
     }));
     // It fails only where somebody logs already.
-    if tracing::subscriber::set_global_default(voice).is_ok() {
-        let _ = VOICE.set(voice);
+    if tracing::subscriber::set_global_default(logger).is_ok() {
+        let _ = LOGGER.set(logger);
     }
 }
 
 /// Logs what is at least of this level from now on.
 pub fn set_level(level: LevelFilter) {
-    if let Some(voice) = VOICE.get() {
-        voice.level.store(number(level), Ordering::Relaxed);
+    if let Some(logger) = LOGGER.get() {
+        logger.level.store(number(level), Ordering::Relaxed);
         tracing::callsite::rebuild_interest_cache();
     }
 }
 
 /// Writes in this form from now on.
 pub fn set_format(format: LogFormat) {
-    if let Some(voice) = VOICE.get() {
-        voice.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
+    if let Some(logger) = LOGGER.get() {
+        logger.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
     }
 }
 
 /// Says how many messages were left out, of those whose time is over. To be called now and then.
 pub fn say_left_out() {
-    if let Some(voice) = VOICE.get() {
-        let over = voice.rates().over(Instant::now());
-        over.into_iter().for_each(|said| voice.say_left_out(&said));
+    if let Some(logger) = LOGGER.get() {
+        let over = logger.rates().over(Instant::now());
+        over.into_iter().for_each(|said| logger.say_left_out(&said));
     }
 }
 
@@ -111,8 +111,8 @@ fn number(level: LevelFilter) -> u8 {
     }
 }
 
-impl Voice {
-    fn rates(&self) -> std::sync::MutexGuard<'_, Rates> {
+impl Logger {
+    fn rates(&self) -> std::sync::MutexGuard<'_, BurstLimits> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,15 +128,15 @@ impl Voice {
         all[usize::from(self.level.load(Ordering::Relaxed)).min(5)]
     }
 
-    fn write(&self, line: &Line) {
-        let form = if self.is_json.load(Ordering::Relaxed) { Form::Json } else { self.form };
+    fn write(&self, line: &LogLine) {
+        let form = if self.is_json.load(Ordering::Relaxed) { LineFormat::Json } else { self.form };
         let text = line.render(form, time::now());
         // In one piece, so that no other thread's comes between; nobody hears of it where it cannot be written.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
-    fn say_left_out(&self, said: &Said) {
-        self.write(&Line {
+    fn say_left_out(&self, said: &Suppressed) {
+        self.write(&LogLine {
             level: said.level,
             component: "daytable::log".into(),
             message: format!("{} more messages like the one before were left out: {}", said.left_out, said.message),
@@ -145,7 +145,7 @@ impl Voice {
     }
 }
 
-impl Subscriber for &'static Voice {
+impl Subscriber for &'static Logger {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let is_ours = metadata.target().starts_with("daytable");
         let filter = if is_ours { self.filter() } else { self.filter().min(LevelFilter::WARN) };
@@ -157,7 +157,7 @@ impl Subscriber for &'static Voice {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let line = Line::of(event);
+        let line = LogLine::of(event);
         if line.level <= Level::INFO {
             let (is_said, over) = self.rates().count(event.metadata(), &line, Instant::now());
             if let Some(over) = over {

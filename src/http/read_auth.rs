@@ -1,7 +1,7 @@
 //! The token that reading over TCP asks for (RFC 6750).
 
-use super::answer::refusal;
-use super::routes::Door;
+use super::response::refusal;
+use super::routes::ListenerKind;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -14,11 +14,11 @@ use subtle::ConstantTimeEq;
 /// A bearer token. Only its SHA-256 is kept, and digests are compared in constant time, so that neither its bytes nor
 /// its length show in how long a refusal takes.
 #[derive(Clone)]
-pub struct Token([u8; 32]);
+pub struct ReadToken([u8; 32]);
 
 /// Why a text is no token.
 #[derive(Debug, thiserror::Error)]
-pub enum TokenError {
+pub enum ReadTokenError {
     /// It is empty, or has characters that a header cannot carry.
     #[error("the token must be one word of printable ASCII")]
     Malformed,
@@ -32,22 +32,22 @@ pub enum TokenError {
     },
 }
 
-impl Token {
+impl ReadToken {
     /// A token; white space around it, such as a file's last newline, is not part of it.
-    pub fn new(text: &str) -> Result<Token, TokenError> {
+    pub fn new(text: &str) -> Result<ReadToken, ReadTokenError> {
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(TokenError::Malformed);
+            return Err(ReadTokenError::Malformed);
         }
-        Ok(Token(digest(text)))
+        Ok(ReadToken(digest(text)))
     }
 
     /// The token that is the content of a file.
-    pub fn read(path: &Path) -> Result<Token, TokenError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| TokenError::Unreadable { path: path.to_owned(), source })?;
+    pub fn read(path: &Path) -> Result<ReadToken, ReadTokenError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ReadTokenError::Unreadable { path: path.to_owned(), source })?;
         daytable_platform::watched::warn_if_exposed(path);
-        Token::new(&text)
+        ReadToken::new(&text)
     }
 
     /// Whether `headers` carry this token.
@@ -69,8 +69,8 @@ fn digest(text: &str) -> [u8; 32] {
 }
 
 /// Lets a request pass that may read, or have the configuration read again.
-pub(super) async fn may_read(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let Door::Tcp { reading, .. } = &door else { return next.run(request).await };
+pub(super) async fn may_read(State(door): State<ListenerKind>, request: Request, next: Next) -> Response {
+    let ListenerKind::Tcp { reading, .. } = &door else { return next.run(request).await };
     match &*reading.now() {
         None => refusal(
             StatusCode::FORBIDDEN,
@@ -100,7 +100,7 @@ pub(super) async fn no_browser(request: Request, next: Next) -> Response {
 mod tests {
     use super::*;
 
-    fn carries(token: &Token, value: &str) -> bool {
+    fn carries(token: &ReadToken, value: &str) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, value.parse().expect("a header"));
         token.is_in(&headers)
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn only_the_whole_token_after_its_scheme_passes() {
-        let token = Token::new("s3cret\n").expect("a token");
+        let token = ReadToken::new("s3cret\n").expect("a token");
         for right in ["Bearer s3cret", "bearer s3cret", "BEARER   s3cret"] {
             assert!(carries(&token, right), "{right}");
         }
@@ -123,9 +123,9 @@ mod tests {
     #[test]
     fn an_empty_file_or_a_sentence_is_no_token() {
         for text in ["", " \n", "two words", "grün"] {
-            assert!(Token::new(text).is_err(), "{text:?}");
+            assert!(ReadToken::new(text).is_err(), "{text:?}");
         }
-        let error = Token::read(Path::new("/nowhere/token")).err().expect("no such file");
+        let error = ReadToken::read(Path::new("/nowhere/token")).err().expect("no such file");
         assert!(error.to_string().starts_with("/nowhere/token: "), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! What is counted elsewhere, brought to [`crate::metrics`].
 
-use super::answers::Readers;
+use super::api::ReaderPool;
 use crate::config::Config;
 use crate::http::Readiness;
 use crate::metrics::{Metrics, raise_to, size};
@@ -54,7 +54,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
 }
 
 /// Counts the lifecycle's runs, and has readers let go of what was dropped.
-pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn Fn(&Run) + Send> {
+pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<ReaderPool>) -> Box<dyn Fn(&Run) + Send> {
     let metrics = metrics.clone();
     Box::new(move |run| {
         metrics.lifecycle_runs.inc();
@@ -76,7 +76,7 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<Readers>) -> Box<dyn F
 
 /// What all sources count. What was configured before is kept: a count never goes down.
 #[derive(Clone, Default)]
-pub(super) struct Counted {
+pub(super) struct CounterRegistry {
     /// Of the blocks that are followed now.
     pub(super) tails: Arc<TailCounters>,
     /// Of the listeners that there are now.
@@ -93,7 +93,7 @@ pub(super) struct Counted {
     pub(super) certificates: Vec<(String, PathBuf)>,
 }
 
-impl Counted {
+impl CounterRegistry {
     /// Adds where the patterns of a configuration count; blocks share those of the whole configuration.
     pub(super) fn add_redactions(&mut self, config: &Config) {
         let readings = config.tails.iter().map(|tail| &tail.reading);
@@ -110,11 +110,11 @@ impl Counted {
 }
 
 /// Has the counts of the sources and the state of the store fetched when somebody asks.
-pub(super) fn fetch(metrics: &Metrics, counted: Live<Counted>, push: Arc<Push>, intake: Intake) {
+pub(super) fn fetch(metrics: &Metrics, counted: Live<CounterRegistry>, push: Arc<Push>, intake: Intake) {
     // Series that stand at zero are there before the first event: a rate needs both ends.
     metrics.on_scrape(Box::new(move |metrics| {
         let counted = counted.now();
-        let Counted { tails, listeners, blocks, all_listeners, journals, redactions, certificates } = &*counted;
+        let CounterRegistry { tails, listeners, blocks, all_listeners, journals, redactions, certificates } = &*counted;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |of: fn(&BlockCounters) -> &AtomicU64| blocks.iter().map(|block| read(of(block))).sum::<u64>();
         let now = daytable_model::time::now();

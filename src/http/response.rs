@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! blocking thread                              runtime
-//! Out::line ─► up to 64 KiB ─► channel of 2 ─► body
+//! ResponseWriter::line ─► up to 64 KiB ─► channel of 2 ─► body
 //! ```
 //!
 //! The channel is the backpressure: a client that does not read holds its scan, until the connection's write stall
 //! ends both. The other way, a body that is dropped closes the channel, and the scan sees it at its next line. An
 //! answer that ends within its first part is sent whole, with its length. A scan that panics closes the channel
-//! without an [`Piece::End`], which the body turns into a broken connection, never into a short answer that looks whole.
+//! without an [`ResponsePart::End`], which the body turns into a broken connection, never into a short answer that looks whole.
 
 use super::api::ApiError;
 use axum::body::{Body, Bytes};
@@ -23,14 +23,14 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Bytes that are gathered before they are sent: a hundred records of half a kilobyte are one part.
 const PART_BYTES: usize = 64 << 10;
-/// Parts that wait between the scan and the connection.
+/// PartStream that wait between the scan and the connection.
 const PARTS_WAITING: usize = 2;
 /// What `Retry-After` says, in seconds.
 const RETRY_AFTER: &str = "1";
 
 /// How lines are framed, and so what kind of answer they make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum ResponseFormat {
     /// A JSON document; it has one line.
     Document,
     /// NDJSON.
@@ -40,32 +40,32 @@ pub(super) enum Frame {
 }
 
 /// Where a scan writes its lines to.
-pub struct Out {
-    frame: Frame,
+pub struct ResponseWriter {
+    frame: ResponseFormat,
     gathered: Vec<u8>,
-    parts: mpsc::Sender<Piece>,
+    parts: mpsc::Sender<ResponsePart>,
     begun: bool,
     /// Whether a line could not be written, so that the answer lacks it whatever else comes.
     lacks_a_line: bool,
 }
 
-enum Piece {
+enum ResponsePart {
     /// More may follow.
     Part(Bytes),
     /// The last one; an error where the answer cannot say it in its own form.
     End(Result<Bytes, ApiError>),
 }
 
-impl Out {
-    fn new(frame: Frame, parts: mpsc::Sender<Piece>) -> Out {
-        Out { frame, gathered: Vec::new(), parts, begun: false, lacks_a_line: false }
+impl ResponseWriter {
+    fn new(frame: ResponseFormat, parts: mpsc::Sender<ResponsePart>) -> ResponseWriter {
+        ResponseWriter { frame, gathered: Vec::new(), parts, begun: false, lacks_a_line: false }
     }
 
     /// Adds a line, as JSON; waits while the client is behind. False when nobody listens. A line that has no JSON is left
     /// out, and the answer ends as one that failed.
     pub fn line(&mut self, line: &impl Serialize) -> bool {
         let before = self.gathered.len();
-        if self.frame == Frame::Events {
+        if self.frame == ResponseFormat::Events {
             self.gathered.extend_from_slice(b"data: ");
         }
         if let Err(error) = safe_text::to_json(&mut self.gathered, line) {
@@ -74,19 +74,19 @@ impl Out {
             self.lacks_a_line = true;
             return self.wanted();
         }
-        self.gathered.extend_from_slice(if self.frame == Frame::Events { b"\n\n" } else { b"\n" });
+        self.gathered.extend_from_slice(if self.frame == ResponseFormat::Events { b"\n\n" } else { b"\n" });
         if self.gathered.len() >= PART_BYTES { self.send() } else { self.wanted() }
     }
 
     /// Whether anybody listens still. For a follower, also sends what could not be sent before.
     pub fn wanted(&mut self) -> bool {
-        if self.frame != Frame::Events || self.gathered.is_empty() {
+        if self.frame != ResponseFormat::Events || self.gathered.is_empty() {
             return !self.parts.is_closed();
         }
         match self.parts.try_reserve() {
             Ok(room) => {
                 self.begun = true;
-                room.send(Piece::Part(Bytes::from(std::mem::take(&mut self.gathered))));
+                room.send(ResponsePart::Part(Bytes::from(std::mem::take(&mut self.gathered))));
                 true
             }
             Err(TrySendError::Full(())) => true,
@@ -101,7 +101,7 @@ impl Out {
 
     fn send(&mut self) -> bool {
         self.begun = true;
-        self.parts.blocking_send(Piece::Part(Bytes::from(std::mem::take(&mut self.gathered)))).is_ok()
+        self.parts.blocking_send(ResponsePart::Part(Bytes::from(std::mem::take(&mut self.gathered)))).is_ok()
     }
 
     fn end(mut self, result: Result<(), ApiError>) {
@@ -113,10 +113,10 @@ impl Out {
         };
         let end = match result {
             Ok(()) => Ok(self.gathered),
-            Err(error) if !self.begun || self.frame == Frame::Document => Err(error),
+            Err(error) if !self.begun || self.frame == ResponseFormat::Document => Err(error),
             Err(error) => {
                 log_fault(&error);
-                if self.frame == Frame::Events {
+                if self.frame == ResponseFormat::Events {
                     self.gathered.extend_from_slice(b"event: error\n");
                 }
                 self.line(&error_of(&error.to_string()));
@@ -124,50 +124,50 @@ impl Out {
             }
         };
         // It fails only when nobody listens.
-        let _ = self.parts.blocking_send(Piece::End(end.map(Bytes::from)));
+        let _ = self.parts.blocking_send(ResponsePart::End(end.map(Bytes::from)));
     }
 }
 
 /// Runs `scan` on a blocking thread and answers with what it writes. `room` is given back when the scan has ended.
-pub(super) async fn answer<R, S>(frame: Frame, room: R, scan: S) -> Result<Response, ApiError>
+pub(super) async fn answer<R, S>(frame: ResponseFormat, room: R, scan: S) -> Result<Response, ApiError>
 where
     R: Send + 'static,
-    S: FnOnce(&mut Out) -> Result<(), ApiError> + Send + 'static,
+    S: FnOnce(&mut ResponseWriter) -> Result<(), ApiError> + Send + 'static,
 {
     let mut parts = start(frame, room, scan).await?;
     let body = match (parts.rest.is_some(), parts.first.take()) {
         (false, Some(whole)) => Body::from(whole),
-        (_, first) => Body::from_stream(Parts { first, ..parts }),
+        (_, first) => Body::from_stream(PartStream { first, ..parts }),
     };
     Ok(of_frame(frame, body))
 }
 
 /// Starts `scan` and waits for its first piece.
-pub(super) async fn start<R, S>(frame: Frame, room: R, scan: S) -> Result<Parts, ApiError>
+pub(super) async fn start<R, S>(frame: ResponseFormat, room: R, scan: S) -> Result<PartStream, ApiError>
 where
     R: Send + 'static,
-    S: FnOnce(&mut Out) -> Result<(), ApiError> + Send + 'static,
+    S: FnOnce(&mut ResponseWriter) -> Result<(), ApiError> + Send + 'static,
 {
     let (parts, mut pieces) = mpsc::channel(PARTS_WAITING);
     tokio::task::spawn_blocking(move || {
         let _room = room;
-        let mut out = Out::new(frame, parts);
+        let mut out = ResponseWriter::new(frame, parts);
         let result = scan(&mut out);
         out.end(result);
     });
     match pieces.recv().await {
-        Some(Piece::Part(first)) => Ok(Parts { first: Some(first), rest: Some(pieces) }),
-        Some(Piece::End(whole)) => Ok(Parts { first: Some(whole?), rest: None }),
+        Some(ResponsePart::Part(first)) => Ok(PartStream { first: Some(first), rest: Some(pieces) }),
+        Some(ResponsePart::End(whole)) => Ok(PartStream { first: Some(whole?), rest: None }),
         None => Err(ApiError::Failed("the scan ended without an answer".into())),
     }
 }
 
 /// An answer of this kind.
-pub(super) fn of_frame(frame: Frame, body: Body) -> Response {
+pub(super) fn of_frame(frame: ResponseFormat, body: Body) -> Response {
     let media = match frame {
-        Frame::Document => "application/json",
-        Frame::Lines => "application/x-ndjson",
-        Frame::Events => "text/event-stream",
+        ResponseFormat::Document => "application/json",
+        ResponseFormat::Lines => "application/x-ndjson",
+        ResponseFormat::Events => "text/event-stream",
     };
     ([fixed(header::CONTENT_TYPE, media), fixed(header::CACHE_CONTROL, "no-store")], body).into_response()
 }
@@ -177,19 +177,19 @@ fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
 }
 
 /// The body of an answer.
-pub(super) struct Parts {
+pub(super) struct PartStream {
     first: Option<Bytes>,
     /// None once the last one was there.
-    rest: Option<mpsc::Receiver<Piece>>,
+    rest: Option<mpsc::Receiver<ResponsePart>>,
 }
 
 /// Ends the connection in the middle of an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer could not be completed")]
-pub(super) struct Broken;
+pub(super) struct TruncatedResponse;
 
-impl Stream for Parts {
-    type Item = Result<Bytes, Broken>;
+impl Stream for PartStream {
+    type Item = Result<Bytes, TruncatedResponse>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some(first) = self.first.take() {
@@ -197,16 +197,16 @@ impl Stream for Parts {
         }
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
         let piece = ready!(rest.poll_recv(context));
-        if !matches!(piece, Some(Piece::Part(_))) {
+        if !matches!(piece, Some(ResponsePart::Part(_))) {
             self.rest = None;
         }
         Poll::Ready(Some(match piece {
-            Some(Piece::Part(part) | Piece::End(Ok(part))) => Ok(part),
-            Some(Piece::End(Err(error))) => {
+            Some(ResponsePart::Part(part) | ResponsePart::End(Ok(part))) => Ok(part),
+            Some(ResponsePart::End(Err(error))) => {
                 log_fault(&error);
-                Err(Broken)
+                Err(TruncatedResponse)
             }
-            None => Err(Broken),
+            None => Err(TruncatedResponse),
         }))
     }
 }
@@ -231,7 +231,7 @@ impl IntoResponse for ApiError {
 
 /// An answer that says why there is no other.
 pub(super) fn refusal(status: StatusCode, error: &str) -> Response {
-    (status, of_frame(Frame::Document, Body::from(format!("{}\n", error_of(error))))).into_response()
+    (status, of_frame(ResponseFormat::Document, Body::from(format!("{}\n", error_of(error))))).into_response()
 }
 
 /// What `Retry-After` says: whole seconds, one at least.

@@ -12,7 +12,7 @@ const VALUE_CHARS_MAX: usize = 2000;
 
 /// What standard error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum LineFormat {
     /// The journal's stream.
     Journal,
     /// A terminal.
@@ -25,43 +25,43 @@ pub(super) enum Form {
 
 /// One message.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct LogLine {
     pub(super) level: Level,
     /// The module that says it.
     pub(super) component: String,
     pub(super) message: String,
-    pub(super) fields: Vec<(&'static str, Said)>,
+    pub(super) fields: Vec<(&'static str, FieldValue)>,
 }
 
 /// The value of a key.
 #[derive(Clone, Debug)]
-pub(super) enum Said {
+pub(super) enum FieldValue {
     /// A text, shown in quotes.
     Text(String),
     /// What shows itself.
     Shown(Value),
 }
 
-impl Line {
-    pub(super) fn of(event: &Event<'_>) -> Line {
+impl LogLine {
+    pub(super) fn of(event: &Event<'_>) -> LogLine {
         let metadata = event.metadata();
         let component = metadata.target().to_owned();
-        let mut line = Line { level: *metadata.level(), component, message: String::new(), fields: Vec::new() };
+        let mut line = LogLine { level: *metadata.level(), component, message: String::new(), fields: Vec::new() };
         event.record(&mut line);
         line
     }
 
     /// As text, its last newline included.
-    pub(super) fn render(&self, form: Form, now: Ticks) -> String {
+    pub(super) fn render(&self, form: LineFormat, now: Ticks) -> String {
         match form {
-            Form::Json => self.json(now),
+            LineFormat::Json => self.json(now),
             // A further line is an entry of its own for the journal.
-            Form::Journal => {
+            LineFormat::Journal => {
                 let prefix = format!("<{}>", priority(self.level));
                 format!("{prefix}{}\n", self.text().replace('\n', &format!("\n{prefix}  ")))
             }
-            Form::Plain => format!("{now} {:>5} {}\n", self.level, self.text().replace('\n', "\n  ")),
-            Form::Terminal => {
+            LineFormat::Plain => format!("{now} {:>5} {}\n", self.level, self.text().replace('\n', "\n  ")),
+            LineFormat::Terminal => {
                 let colour = match self.level {
                     Level::ERROR => 31,
                     Level::WARN => 33,
@@ -79,9 +79,9 @@ impl Line {
         let mut text = escaped(&self.message);
         for (key, value) in &self.fields {
             let _ = match value {
-                Said::Text(value) => write!(text, " {key}={value:?}"),
-                Said::Shown(Value::String(value)) => write!(text, " {key}={}", escaped(value)),
-                Said::Shown(value) => write!(text, " {key}={value}"),
+                FieldValue::Text(value) => write!(text, " {key}={value:?}"),
+                FieldValue::Shown(Value::String(value)) => write!(text, " {key}={}", escaped(value)),
+                FieldValue::Shown(value) => write!(text, " {key}={value}"),
             };
         }
         text
@@ -100,8 +100,8 @@ impl Line {
         }
         for (key, value) in &self.fields {
             let value = match value {
-                Said::Text(value) => value.clone().into(),
-                Said::Shown(value) => value.clone(),
+                FieldValue::Text(value) => value.clone().into(),
+                FieldValue::Shown(value) => value.clone(),
             };
             object.insert((*key).into(), value);
         }
@@ -112,38 +112,40 @@ impl Line {
         String::from_utf8_lossy(&json).into_owned()
     }
 
-    fn add(&mut self, field: &Field, value: Said) {
+    fn add(&mut self, field: &Field, value: FieldValue) {
         match (field.name(), value) {
-            ("message", Said::Shown(Value::String(message)) | Said::Text(message)) => self.message = message,
+            ("message", FieldValue::Shown(Value::String(message)) | FieldValue::Text(message)) => {
+                self.message = message
+            }
             (name, value) => self.fields.push((name, value)),
         }
     }
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let mut text = Bounded::default();
         // It says no when it has enough.
         let _ = write!(text, "{value:?}");
-        self.add(field, Said::Shown(text.text.into()));
+        self.add(field, FieldValue::Shown(text.text.into()));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
         let mut text = Bounded::default();
         let _ = text.write_str(value);
-        self.add(field, Said::Text(text.text));
+        self.add(field, FieldValue::Text(text.text));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add(field, Said::Shown(value.into()));
+        self.add(field, FieldValue::Shown(value.into()));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.add(field, Said::Shown(value.into()));
+        self.add(field, FieldValue::Shown(value.into()));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.add(field, Said::Shown(value.into()));
+        self.add(field, FieldValue::Shown(value.into()));
     }
 }
 
@@ -197,15 +199,15 @@ fn priority(level: Level) -> u8 {
 mod tests {
     use super::*;
 
-    fn line() -> Line {
-        Line {
+    fn line() -> LogLine {
+        LogLine {
             level: Level::WARN,
             component: "daytable::tail".into(),
             message: "cannot read\n<0>file".into(),
             fields: vec![
-                ("path", Said::Shown("/a\x1b[2J\u{9b}\u{202e}".into())),
-                ("count", Said::Shown(7.into())),
-                ("block", Said::Text("a\nb\u{85}\u{2066}\u{61c}".into())),
+                ("path", FieldValue::Shown("/a\x1b[2J\u{9b}\u{202e}".into())),
+                ("count", FieldValue::Shown(7.into())),
+                ("block", FieldValue::Text("a\nb\u{85}\u{2066}\u{61c}".into())),
             ],
         }
     }
@@ -215,11 +217,11 @@ mod tests {
         let now = Ticks::from_date(2026, 11, 21).expect("a date");
         let text = r#"cannot read
   <0>file path=/a\u{1b}[2J\u{9b}\u{202e} count=7 block="a\nb\u{85}\u{2066}\u{61c}""#;
-        assert_eq!(line().render(Form::Journal, now), format!("<4>{}\n", text.replace("\n", "\n<4>")));
-        assert_eq!(line().render(Form::Plain, now), format!("2026-11-21T00:00:00Z  WARN {text}\n"));
-        assert!(line().render(Form::Terminal, now).ends_with(&format!("{text}\n")));
+        assert_eq!(line().render(LineFormat::Journal, now), format!("<4>{}\n", text.replace("\n", "\n<4>")));
+        assert_eq!(line().render(LineFormat::Plain, now), format!("2026-11-21T00:00:00Z  WARN {text}\n"));
+        assert!(line().render(LineFormat::Terminal, now).ends_with(&format!("{text}\n")));
         assert_eq!(
-            line().render(Form::Json, now),
+            line().render(LineFormat::Json, now),
             concat!(
                 r#"{"time":"2026-11-21T00:00:00Z","level":"warn","message":"cannot read\n<0>file","#,
                 r#""component":"daytable::tail","path":"/a\u001b[2J\u009b\u202e","count":7,"block":"a\nb\u0085\u2066\u061c"}"#,

@@ -11,16 +11,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// A stream whose writes wait at most a set time for room.
-pub(super) struct Stalls<S> {
+pub(super) struct WriteTimeout<S> {
     inner: S,
     limit: Duration,
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Stalls<S> {
-    pub(super) fn new(inner: S, limit: Duration) -> Stalls<S> {
-        Stalls { inner, limit, stalled: None }
+impl<S> WriteTimeout<S> {
+    pub(super) fn new(inner: S, limit: Duration) -> WriteTimeout<S> {
+        WriteTimeout { inner, limit, stalled: None }
     }
 
     /// Passes on what a write came to, unless it has waited too long.
@@ -35,7 +35,7 @@ impl<S> Stalls<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stalls<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -45,7 +45,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stalls<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stalls<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let write = Pin::new(&mut self.inner).poll_write(context, bytes);
         self.judge(context, write)
@@ -81,7 +81,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_nobody_reads_fails_after_the_limit() {
         let (near, _far) = duplex(4);
-        let mut near = Stalls::new(near, Duration::from_secs(30));
+        let mut near = WriteTimeout::new(near, Duration::from_secs(30));
         let began = tokio::time::Instant::now();
         let error = near.write_all(b"more than four").await.expect_err("nobody reads");
         assert_eq!((error.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, 30));
@@ -90,7 +90,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_reader_is_no_stall() {
         let (near, mut far) = duplex(1);
-        let mut near = Stalls::new(near, Duration::from_secs(30));
+        let mut near = WriteTimeout::new(near, Duration::from_secs(30));
         let reader = tokio::spawn(async move {
             let mut read = Vec::new();
             for _ in 0..5 {

@@ -2,7 +2,7 @@
 //!
 //! Of tokens and passwords there are digests here and nothing else; all of a file are compared, in constant time.
 
-use super::gate::{GateError, Refusal};
+use super::push_auth::{AuthRefusal, PushAuthError};
 use crate::config::{CredentialConfig, Proof, load_credentials};
 use axum::http::header;
 use axum::http::request::Parts;
@@ -17,35 +17,35 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// The credentials of a file.
-pub(super) struct Known {
+pub(super) struct CredentialStore {
     path: PathBuf,
     watched: Watched,
-    credentials: Arc<[Kept]>,
+    credentials: Arc<[Credential]>,
 }
 
 /// The sender that has a credential, and how it is known again.
-pub(super) struct Kept {
+pub(super) struct Credential {
     sender: Sender,
-    proof: Digested,
+    proof: CredentialDigest,
 }
 
-enum Digested {
+enum CredentialDigest {
     Bearer([u8; 32]),
     Basic([u8; 32]),
 }
 
-impl Known {
+impl CredentialStore {
     /// Reads a file; the tables that it names are among `routes`.
-    pub(super) fn read(path: &Path, routes: &Router) -> Result<Known, GateError> {
+    pub(super) fn read(path: &Path, routes: &Router) -> Result<CredentialStore, PushAuthError> {
         // Before it is read: what changes meanwhile is read again.
         let watched = Watched::new([path.to_owned()]);
-        let known = Known { path: path.to_owned(), watched, credentials: Arc::new([]) };
+        let known = CredentialStore { path: path.to_owned(), watched, credentials: Arc::new([]) };
         let credentials = known.read_again(routes)?;
-        Ok(Known { credentials, ..known })
+        Ok(CredentialStore { credentials, ..known })
     }
 
     /// The credentials as they are now; an error where the file changed and cannot be used, once a change.
-    pub(super) fn renew(&mut self, routes: &Router) -> Result<(), GateError> {
+    pub(super) fn renew(&mut self, routes: &Router) -> Result<(), PushAuthError> {
         if self.watched.have_changed() {
             self.credentials = self.read_again(routes)?;
             tracing::info!(credentials = self.credentials.len(), "credentials were read again");
@@ -53,50 +53,50 @@ impl Known {
         Ok(())
     }
 
-    pub(super) fn credentials(&self) -> Arc<[Kept]> {
+    pub(super) fn credentials(&self) -> Arc<[Credential]> {
         self.credentials.clone()
     }
 
-    fn read_again(&self, routes: &Router) -> Result<Arc<[Kept]>, GateError> {
+    fn read_again(&self, routes: &Router) -> Result<Arc<[Credential]>, PushAuthError> {
         let credentials = load_credentials(&self.path)?;
         watched::warn_if_exposed(&self.path);
         let keep = |credential: CredentialConfig| {
             let CredentialConfig { name, proof, tables, tenant } = credential;
             let only = |tables: Vec<TableName>| routes.only(&tables).ok_or(());
             let Ok(tables) = tables.map(only).transpose() else {
-                return Err(GateError::Table { path: self.path.clone(), name });
+                return Err(PushAuthError::Table { path: self.path.clone(), name });
             };
             let proof = match proof {
-                Proof::Token(digest) => Digested::Bearer(digest),
-                Proof::Password(user, digest) => Digested::Basic(basic(user.as_bytes(), &digest)),
+                Proof::Token(digest) => CredentialDigest::Bearer(digest),
+                Proof::Password(user, digest) => CredentialDigest::Basic(basic(user.as_bytes(), &digest)),
             };
-            Ok(Kept { sender: Sender::new(&name, tables, tenant.as_deref()), proof })
+            Ok(Credential { sender: Sender::new(&name, tables, tenant.as_deref()), proof })
         };
         credentials.into_iter().map(keep).collect()
     }
 }
 
 /// Which of these made a request.
-pub(super) fn identify(known: &[Kept], request: &Parts) -> Result<Sender, Refusal> {
+pub(super) fn identify(known: &[Credential], request: &Parts) -> Result<Sender, AuthRefusal> {
     let mut given = request.headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else {
         return Err(if request.headers.contains_key(header::AUTHORIZATION) {
-            Refusal::Wrong
+            AuthRefusal::Wrong
         } else {
-            Refusal::Missing
+            AuthRefusal::Missing
         });
     };
-    let value = value.to_str().map_err(|_| Refusal::Wrong)?;
-    let (scheme, rest) = value.trim().split_once(' ').ok_or(Refusal::Wrong)?;
+    let value = value.to_str().map_err(|_| AuthRefusal::Wrong)?;
+    let (scheme, rest) = value.trim().split_once(' ').ok_or(AuthRefusal::Wrong)?;
     let rest = rest.trim_start();
     let given = match scheme.to_ascii_lowercase().as_str() {
-        "bearer" => Digested::Bearer(Sha256::digest(rest).into()),
+        "bearer" => CredentialDigest::Bearer(Sha256::digest(rest).into()),
         "basic" | "apikey" => {
-            let pair = BASE64_STANDARD.decode(rest).map_err(|_| Refusal::Wrong)?;
-            let colon = pair.iter().position(|byte| *byte == b':').ok_or(Refusal::Wrong)?;
-            Digested::Basic(basic(&pair[..colon], &Sha256::digest(&pair[colon + 1..]).into()))
+            let pair = BASE64_STANDARD.decode(rest).map_err(|_| AuthRefusal::Wrong)?;
+            let colon = pair.iter().position(|byte| *byte == b':').ok_or(AuthRefusal::Wrong)?;
+            CredentialDigest::Basic(basic(&pair[..colon], &Sha256::digest(&pair[colon + 1..]).into()))
         }
-        _ => return Err(Refusal::Wrong),
+        _ => return Err(AuthRefusal::Wrong),
     };
     let mut found = None;
     for kept in known {
@@ -105,7 +105,7 @@ pub(super) fn identify(known: &[Kept], request: &Parts) -> Result<Sender, Refusa
             found = Some(kept);
         }
     }
-    found.map(|kept| kept.sender.clone()).ok_or(Refusal::Wrong)
+    found.map(|kept| kept.sender.clone()).ok_or(AuthRefusal::Wrong)
 }
 
 /// What stands for a user and his password. Neither has a colon between that could be moved: users have none.
@@ -113,12 +113,11 @@ fn basic(user: &[u8], password: &[u8; 32]) -> [u8; 32] {
     Sha256::new().chain_update(user).chain_update(b":").chain_update(password).finalize().into()
 }
 
-impl Digested {
-    fn is(&self, given: &Digested) -> subtle::Choice {
+impl CredentialDigest {
+    fn is(&self, given: &CredentialDigest) -> subtle::Choice {
         match (self, given) {
-            (Digested::Bearer(kept), Digested::Bearer(given)) | (Digested::Basic(kept), Digested::Basic(given)) => {
-                kept.ct_eq(given)
-            }
+            (CredentialDigest::Bearer(kept), CredentialDigest::Bearer(given))
+            | (CredentialDigest::Basic(kept), CredentialDigest::Basic(given)) => kept.ct_eq(given),
             _ => 0.into(),
         }
     }

@@ -7,28 +7,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The accounts of all senders.
-pub(super) type SenderAccounts = Mutex<Accounts<AccountKey>>;
+pub(super) type UsageLimiter = Mutex<Accounts<UsageKey>>;
 
 /// Whose account it is: a credential's, or that of a peer without one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum AccountKey {
+pub(super) enum UsageKey {
     Credential(Arc<str>),
-    Peer(IpAddr),
+    PeerAddress(IpAddr),
 }
 
 /// One sender's account among all of them.
-pub(super) struct Account {
-    accounts: Arc<SenderAccounts>,
-    key: AccountKey,
+pub(super) struct UsageHandle {
+    accounts: Arc<UsageLimiter>,
+    key: UsageKey,
 }
 
-impl Account {
-    pub(super) fn new(accounts: Arc<SenderAccounts>, key: AccountKey) -> Account {
-        Account { accounts, key }
+impl UsageHandle {
+    pub(super) fn new(accounts: Arc<UsageLimiter>, key: UsageKey) -> UsageHandle {
+        UsageHandle { accounts, key }
     }
 }
 
-impl Meter for Account {
+impl Meter for UsageHandle {
     fn charge(&self, records: u64, bytes: u64) {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         accounts.charge(self.key.clone(), records, bytes, Now::read());
@@ -40,7 +40,7 @@ impl Meter for Account {
     }
 }
 
-impl std::fmt::Debug for Account {
+impl std::fmt::Debug for UsageHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.key.fmt(f)
     }

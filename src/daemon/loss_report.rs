@@ -6,7 +6,7 @@
 //! [`EVERY`], and at the stop. A kill takes along what was lost in the second before it; nothing is ever entered twice, as
 //! what a failed commit refused counts as not said.
 
-use super::observe::Counted;
+use super::metrics_bridge::CounterRegistry;
 use daytable_intake::fair::Reason;
 use daytable_intake::push::{EndpointCounters, Push};
 use daytable_intake::syslog::ListenerCounters;
@@ -28,18 +28,18 @@ const EVERY: Duration = Duration::from_secs(10);
 type Counts = BTreeMap<(&'static str, String), (u64, BTreeMap<String, u64>)>;
 
 /// What writes losses down.
-pub(super) struct Losses {
-    pub(super) counted: Live<Counted>,
+pub(super) struct LossReporter {
+    pub(super) counted: Live<CounterRegistry>,
     pub(super) push: Arc<Push>,
     pub(super) intake: Intake,
     /// Rows that went from the outbox unsent, by reason, where there is one.
-    pub(super) outbox: Option<Unsent>,
+    pub(super) outbox: Option<UnsentCounts>,
 }
 
 /// Gives how many they are since the start.
-pub(super) type Unsent = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
+pub(super) type UnsentCounts = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
 
-impl Losses {
+impl LossReporter {
     /// Works until the other end of `stopped` is gone, and writes the last ones then: sources and outbox have ended by that
     /// time.
     pub(super) async fn work(self, mut stopped: oneshot::Receiver<()>) {

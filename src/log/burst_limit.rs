@@ -1,6 +1,6 @@
 //! How often one message is said.
 
-use super::line::Line;
+use super::log_line::LogLine;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tracing::callsite::Identifier;
@@ -15,9 +15,9 @@ const REPEATED_CHARS: usize = 100;
 
 /// What each place said. There are as many as the program has of them.
 #[derive(Default)]
-pub(super) struct Rates(HashMap<Identifier, Place>);
+pub(super) struct BurstLimits(HashMap<Identifier, CallsiteRate>);
 
-struct Place {
+struct CallsiteRate {
     since: Instant,
     said: u32,
     left_out: u64,
@@ -28,16 +28,21 @@ struct Place {
 
 /// How many messages of one place were left out.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct Suppressed {
     pub(super) left_out: u64,
     pub(super) level: Level,
     pub(super) message: String,
 }
 
-impl Rates {
+impl BurstLimits {
     /// Counts a message: whether it is said, and what is to be said of those that were left out before it.
-    pub(super) fn count(&mut self, metadata: &Metadata<'_>, line: &Line, now: Instant) -> (bool, Option<Said>) {
-        let place = self.0.entry(metadata.callsite()).or_insert_with(|| Place::new(line.level, now));
+    pub(super) fn count(
+        &mut self,
+        metadata: &Metadata<'_>,
+        line: &LogLine,
+        now: Instant,
+    ) -> (bool, Option<Suppressed>) {
+        let place = self.0.entry(metadata.callsite()).or_insert_with(|| CallsiteRate::new(line.level, now));
         let over = place.over(now);
         place.said = place.said.saturating_add(1);
         let is_said = place.said <= BURST;
@@ -51,24 +56,24 @@ impl Rates {
     }
 
     /// What is to be said of messages that were left out, of places whose window is over.
-    pub(super) fn over(&mut self, now: Instant) -> Vec<Said> {
+    pub(super) fn over(&mut self, now: Instant) -> Vec<Suppressed> {
         self.0.values_mut().filter_map(|place| place.over(now)).collect()
     }
 }
 
-impl Place {
-    fn new(level: Level, since: Instant) -> Place {
-        Place { since, said: 0, left_out: 0, level, message: String::new() }
+impl CallsiteRate {
+    fn new(level: Level, since: Instant) -> CallsiteRate {
+        CallsiteRate { since, said: 0, left_out: 0, level, message: String::new() }
     }
 
     /// Begins a new window where the old one is over.
-    fn over(&mut self, now: Instant) -> Option<Said> {
+    fn over(&mut self, now: Instant) -> Option<Suppressed> {
         if now.saturating_duration_since(self.since) < WINDOW {
             return None;
         }
-        let before = std::mem::replace(self, Place::new(self.level, now));
-        let Place { left_out, level, message, .. } = before;
-        (left_out > 0).then_some(Said { left_out, level, message })
+        let before = std::mem::replace(self, CallsiteRate::new(self.level, now));
+        let CallsiteRate { left_out, level, message, .. } = before;
+        (left_out > 0).then_some(Suppressed { left_out, level, message })
     }
 }
 
@@ -79,7 +84,7 @@ mod tests {
     #[test]
     fn a_place_is_quiet_for_the_rest_of_its_window_and_then_says_how_much_it_kept() {
         let start = Instant::now();
-        let mut place = Place::new(Level::WARN, start);
+        let mut place = CallsiteRate::new(Level::WARN, start);
         assert!(place.over(start + WINDOW / 2).is_none());
         (place.said, place.left_out, place.message) = (BURST + 7, 7, "no".into());
         let said = place.over(start + WINDOW).expect("the window is over");

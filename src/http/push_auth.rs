@@ -12,12 +12,12 @@
 //! | none, and `push` is `"open"` | everybody; unless a browser sent it for a web page |
 //! | none, and only `tls.client_ca_file` is set | whoever has a certificate: without one there is no connection |
 
-use super::account::{Account, AccountKey, SenderAccounts};
-use super::answer::{refusal, retry_after};
-use super::known::{Kept, Known, identify};
+use super::credential_store::{Credential, CredentialStore, identify};
 use super::push::linger;
-use super::routes::Door;
-use super::serve::Peer;
+use super::response::{refusal, retry_after};
+use super::routes::ListenerKind;
+use super::serve::PeerAddress;
+use super::usage::{UsageHandle, UsageKey, UsageLimiter};
 use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
 use crate::metrics::Metrics;
 use axum::extract::{Request, State};
@@ -34,18 +34,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is asked of those who push, and what is known of them.
-pub struct Gate {
+pub struct PushAuth {
     pushing: Pushing,
     routes: Router,
-    known: Option<Mutex<Known>>,
-    accounts: Arc<SenderAccounts>,
+    known: Option<Mutex<CredentialStore>>,
+    accounts: Arc<UsageLimiter>,
     per_sender: Allowance,
     metrics: Arc<Metrics>,
 }
 
 /// Why it cannot be said who may push.
 #[derive(Debug, thiserror::Error)]
-pub enum GateError {
+pub enum PushAuthError {
     /// Nobody would be asked.
     #[error("[http]: {0}")]
     Nobody(#[from] NobodyIsAsked),
@@ -64,7 +64,7 @@ pub enum GateError {
 
 /// Why a push is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum AuthRefusal {
     Off,
     Browser,
     Missing,
@@ -72,14 +72,14 @@ pub(super) enum Refusal {
     Over(Over),
 }
 
-impl Gate {
+impl PushAuth {
     /// What the configuration asks of those who push to the tables of `routes`.
     ///
     /// # Errors
     ///
     /// Where nobody would be asked, or the credentials cannot be read.
-    pub fn new(config: &HttpConfig, routes: &Router, metrics: Arc<Metrics>) -> Result<Gate, GateError> {
-        Gate::with(config, routes, metrics, None)
+    pub fn new(config: &HttpConfig, routes: &Router, metrics: Arc<Metrics>) -> Result<PushAuth, PushAuthError> {
+        PushAuth::with(config, routes, metrics, None)
     }
 
     /// The same by another configuration. A sender that owes something still owes it where senders may send what they
@@ -87,57 +87,57 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// As those of [`Gate::new`].
-    pub fn changed(&self, config: &HttpConfig, routes: &Router) -> Result<Gate, GateError> {
+    /// As those of [`PushAuth::new`].
+    pub fn changed(&self, config: &HttpConfig, routes: &Router) -> Result<PushAuth, PushAuthError> {
         let accounts = (self.per_sender == config.per_sender).then(|| self.accounts.clone());
-        Gate::with(config, routes, self.metrics.clone(), accounts)
+        PushAuth::with(config, routes, self.metrics.clone(), accounts)
     }
 
     fn with(
         config: &HttpConfig,
         routes: &Router,
         metrics: Arc<Metrics>,
-        accounts: Option<Arc<SenderAccounts>>,
-    ) -> Result<Gate, GateError> {
+        accounts: Option<Arc<UsageLimiter>>,
+    ) -> Result<PushAuth, PushAuthError> {
         let pushing = config.pushing()?;
         let path = config.credentials_file.as_ref().filter(|_| pushing != Pushing::Off);
-        let known = path.map(|path| Known::read(path, routes)).transpose()?.map(Mutex::new);
+        let known = path.map(|path| CredentialStore::read(path, routes)).transpose()?.map(Mutex::new);
         let per_sender = config.per_sender;
         let accounts = accounts.unwrap_or_else(|| Arc::new(Mutex::new(Accounts::new(per_sender))));
-        Ok(Gate { pushing, routes: routes.clone(), known, accounts, per_sender, metrics })
+        Ok(PushAuth { pushing, routes: routes.clone(), known, accounts, per_sender, metrics })
     }
 
     /// One through which everybody may push.
     #[cfg(test)]
-    pub(super) fn open(metrics: Arc<Metrics>) -> Gate {
-        Gate::new(&HttpConfig::default(), &Router::new(Vec::new()), metrics).expect("it asks for nothing")
+    pub(super) fn open(metrics: Arc<Metrics>) -> PushAuth {
+        PushAuth::new(&HttpConfig::default(), &Router::new(Vec::new()), metrics).expect("it asks for nothing")
     }
 
     /// Who makes this request.
-    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<Sender, Refusal> {
+    pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<Sender, AuthRefusal> {
         let known = self.credentials();
         let sender = match (self.pushing, known.as_deref()) {
-            (Pushing::Off, _) => return Err(Refusal::Off),
+            (Pushing::Off, _) => return Err(AuthRefusal::Off),
             (Pushing::Open, Some(known)) if request.headers.contains_key(header::AUTHORIZATION) => {
                 identify(known, request)?
             }
             (Pushing::Credentials, Some(known)) => identify(known, request)?,
-            (Pushing::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(Refusal::Browser),
+            (Pushing::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(AuthRefusal::Browser),
             (Pushing::Open, _) => Sender::anonymous("open"),
             (Pushing::Credentials, None) => Sender::anonymous("certificate"),
         };
         let key = match sender.is_anonymous() {
-            false => AccountKey::Credential(sender.name.clone()),
-            true => AccountKey::Peer(daytable_intake::fair::network_of(
-                request.extensions.get::<Peer>().map_or(Ipv4Addr::LOCALHOST.into(), |peer| peer.0),
+            false => UsageKey::Credential(sender.name.clone()),
+            true => UsageKey::PeerAddress(daytable_intake::fair::network_of(
+                request.extensions.get::<PeerAddress>().map_or(Ipv4Addr::LOCALHOST.into(), |peer| peer.0),
             )),
         };
-        locked(&self.accounts).admit(&key, now).map_err(Refusal::Over)?;
-        Ok(sender.with_meter(Arc::new(Account::new(self.accounts.clone(), key))))
+        locked(&self.accounts).admit(&key, now).map_err(AuthRefusal::Over)?;
+        Ok(sender.with_meter(Arc::new(UsageHandle::new(self.accounts.clone(), key))))
     }
 
     /// The credentials as they are now.
-    fn credentials(&self) -> Option<Arc<[Kept]>> {
+    fn credentials(&self) -> Option<Arc<[Credential]>> {
         let mut known = locked(self.known.as_ref()?);
         if let Err(error) = known.renew(&self.routes) {
             self.metrics.credential_reloads_failed.inc();
@@ -147,12 +147,12 @@ impl Gate {
     }
 
     /// The answer to who is refused, which is counted.
-    pub(super) fn refuse(&self, why: Refusal) -> Response {
+    pub(super) fn refuse(&self, why: AuthRefusal) -> Response {
         self.metrics.pushes_refused.with_label_values(&[why.label()]).inc();
         let mut response = refusal(why.status(), &why.to_string());
         let headers = response.headers_mut();
         match why {
-            Refusal::Over(over) => drop(headers.insert(header::RETRY_AFTER, retry_after(over.wait))),
+            AuthRefusal::Over(over) => drop(headers.insert(header::RETRY_AFTER, retry_after(over.wait))),
             _ if why.status() == StatusCode::UNAUTHORIZED => {
                 for scheme in ["Basic realm=\"daytable\"", "Bearer realm=\"daytable\""] {
                     headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
@@ -166,11 +166,11 @@ impl Gate {
 
 /// Lets a request pass that may push, with its [`Sender`] among its extensions. What it brings is
 /// [charged](Sender::charge) afterwards.
-pub(super) async fn may_push(State(door): State<Door>, request: Request, next: Next) -> Response {
+pub(super) async fn may_push(State(door): State<ListenerKind>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let sender = match &door {
-        Door::Unix => Sender::anonymous("unix"),
-        Door::Tcp { pushing, .. } => {
+        ListenerKind::Unix => Sender::anonymous("unix"),
+        ListenerKind::Tcp { pushing, .. } => {
             let pushing = pushing.now();
             match pushing.admit(&parts, Now::read()) {
                 Ok(sender) => sender,
@@ -190,37 +190,39 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Refusal {
+impl AuthRefusal {
     fn label(self) -> &'static str {
         match self {
-            Refusal::Off => "off",
-            Refusal::Browser => "browser",
-            Refusal::Missing => "no_credential",
-            Refusal::Wrong => "wrong_credential",
-            Refusal::Over(over) => over.reason.label(),
+            AuthRefusal::Off => "off",
+            AuthRefusal::Browser => "browser",
+            AuthRefusal::Missing => "no_credential",
+            AuthRefusal::Wrong => "wrong_credential",
+            AuthRefusal::Over(over) => over.reason.label(),
         }
     }
 
     fn status(self) -> StatusCode {
         match self {
-            Refusal::Off | Refusal::Browser => StatusCode::FORBIDDEN,
-            Refusal::Missing | Refusal::Wrong => StatusCode::UNAUTHORIZED,
-            Refusal::Over(_) => StatusCode::TOO_MANY_REQUESTS,
+            AuthRefusal::Off | AuthRefusal::Browser => StatusCode::FORBIDDEN,
+            AuthRefusal::Missing | AuthRefusal::Wrong => StatusCode::UNAUTHORIZED,
+            AuthRefusal::Over(_) => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for AuthRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Refusal::Off => f.write_str("nothing is taken over TCP: http.push is \"off\""),
-            Refusal::Browser => f.write_str("this is not for web pages"),
-            Refusal::Missing => f.write_str("pushing needs a credential: the header Authorization is missing"),
-            Refusal::Wrong => f.write_str("the credential in the header Authorization is not known"),
-            Refusal::Over(Over { reason: daytable_intake::fair::Reason::Rate, .. }) => {
+            AuthRefusal::Off => f.write_str("nothing is taken over TCP: http.push is \"off\""),
+            AuthRefusal::Browser => f.write_str("this is not for web pages"),
+            AuthRefusal::Missing => f.write_str("pushing needs a credential: the header Authorization is missing"),
+            AuthRefusal::Wrong => f.write_str("the credential in the header Authorization is not known"),
+            AuthRefusal::Over(Over { reason: daytable_intake::fair::Reason::Rate, .. }) => {
                 f.write_str("this sender is over its rate, http.per_sender")
             }
-            Refusal::Over(_) => f.write_str("this sender has sent its bytes of the day, http.per_sender.bytes_per_day"),
+            AuthRefusal::Over(_) => {
+                f.write_str("this sender has sent its bytes of the day, http.per_sender.bytes_per_day")
+            }
         }
     }
 }
@@ -247,13 +249,13 @@ password = \"correct:horse\"
 ";
 
     struct Guarded {
-        gate: Gate,
+        gate: PushAuth,
         path: PathBuf,
         metrics: Arc<Metrics>,
         _folder: tempfile::TempDir,
     }
 
-    fn try_guarded(more: &str, file: &str) -> Result<Guarded, GateError> {
+    fn try_guarded(more: &str, file: &str) -> Result<Guarded, PushAuthError> {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("credentials.toml");
         std::fs::write(&path, file).expect("written");
@@ -261,7 +263,7 @@ password = \"correct:horse\"
         let text = format!("[http]\ncredentials_file = \"{}\"\n{more}{tables}", path.display());
         let config = Config::parse(&text, "f").expect("a configuration");
         let metrics = Arc::new(Metrics::new());
-        let gate = Gate::new(&config.http, &crate::daemon::router(&config.tables), metrics.clone())?;
+        let gate = PushAuth::new(&config.http, &crate::daemon::router(&config.tables), metrics.clone())?;
         Ok(Guarded { gate, path, metrics, _folder: folder })
     }
 
@@ -279,7 +281,7 @@ password = \"correct:horse\"
         request.body(()).expect("a request").into_parts().0
     }
 
-    fn asked(gate: &Gate, authorization: &str) -> Result<String, Refusal> {
+    fn asked(gate: &PushAuth, authorization: &str) -> Result<String, AuthRefusal> {
         let admitted = gate.admit(&request(&[("authorization", authorization)]), now());
         admitted.map(|sender| sender.name.to_string())
     }
@@ -313,12 +315,12 @@ password = \"correct:horse\"
             "Digest x".to_owned(),
             "HMAC-SHA256 Credential=web&SignedHeaders=host&Signature=x".to_owned(),
         ] {
-            assert_eq!(asked(&gate, &wrong), Err(Refusal::Wrong), "{wrong}");
+            assert_eq!(asked(&gate, &wrong), Err(AuthRefusal::Wrong), "{wrong}");
         }
-        assert_eq!(gate.admit(&request(&[]), now()).err(), Some(Refusal::Missing));
+        assert_eq!(gate.admit(&request(&[]), now()).err(), Some(AuthRefusal::Missing));
         let right = "Bearer 0123456789abcdef-web";
         let twice = request(&[("authorization", right), ("authorization", right)]);
-        assert_eq!(gate.admit(&twice, now()).err(), Some(Refusal::Wrong));
+        assert_eq!(gate.admit(&twice, now()).err(), Some(AuthRefusal::Wrong));
     }
 
     #[test]
@@ -347,7 +349,7 @@ password = \"correct:horse\"
         );
         assert_eq!(lane.table(), "Audit");
         let elsewhere = FILE.replace("audit", "Elsewhere");
-        assert!(matches!(try_guarded("", &elsewhere), Err(GateError::Table { name, .. }) if name == "web"));
+        assert!(matches!(try_guarded("", &elsewhere), Err(PushAuthError::Table { name, .. }) if name == "web"));
     }
 
     #[test]
@@ -365,7 +367,7 @@ password = \"correct:horse\"
         };
         let (old, new) = ("Bearer 0123456789abcdef-web", "Bearer 0123456789abcdef-new");
         change(&FILE.replace("abcdef-web", "abcdef-new"), &|| asked(&gate, new).is_ok());
-        assert_eq!(asked(&gate, old), Err(Refusal::Wrong));
+        assert_eq!(asked(&gate, old), Err(AuthRefusal::Wrong));
         for (failed, bad) in (1..).zip(["[[credential]]\nname =", "", &FILE.replace("audit", "Elsewhere")]) {
             let is_seen = || {
                 assert_eq!(asked(&gate, new).as_deref(), Ok("web"), "those before stay in use");
@@ -374,19 +376,22 @@ password = \"correct:horse\"
             change(bad, &is_seen);
         }
         change(FILE, &|| asked(&gate, old).is_ok());
-        assert_eq!(asked(&gate, new), Err(Refusal::Wrong));
+        assert_eq!(asked(&gate, new), Err(AuthRefusal::Wrong));
     }
 
     #[test]
     fn open_takes_everybody_but_web_pages_and_off_nobody() {
         let Guarded { gate, .. } = guarded("push = \"open\"\n");
         assert_eq!(&*gate.admit(&request(&[]), now()).expect("open").name, "(open)");
-        assert_eq!(gate.admit(&request(&[("origin", "https://evil.example")]), now()).err(), Some(Refusal::Browser));
+        assert_eq!(
+            gate.admit(&request(&[("origin", "https://evil.example")]), now()).err(),
+            Some(AuthRefusal::Browser)
+        );
         // Who says who he is, is held to it.
         assert_eq!(asked(&gate, "Bearer 0123456789abcdef-web").as_deref(), Ok("web"));
-        assert_eq!(asked(&gate, "Bearer guessed-guessed-guessed"), Err(Refusal::Wrong));
+        assert_eq!(asked(&gate, "Bearer guessed-guessed-guessed"), Err(AuthRefusal::Wrong));
         let Guarded { gate, .. } = guarded("push = \"off\"\n");
-        assert_eq!(asked(&gate, "Bearer 0123456789abcdef-web"), Err(Refusal::Off));
+        assert_eq!(asked(&gate, "Bearer 0123456789abcdef-web"), Err(AuthRefusal::Off));
     }
 
     #[test]
@@ -397,9 +402,9 @@ password = \"correct:horse\"
         let beat = request(&[("authorization", basic_of("beat:correct:horse").as_str())]);
         let sender = gate.admit(&web, at).expect("nothing was sent");
         sender.charge(100, 1);
-        let Err(Refusal::Over(over)) = gate.admit(&web, at) else { panic!("ten seconds of records") };
+        let Err(AuthRefusal::Over(over)) = gate.admit(&web, at) else { panic!("ten seconds of records") };
         assert!(over.wait > Duration::from_secs(8), "{over:?}");
-        let answer = gate.refuse(Refusal::Over(over));
+        let answer = gate.refuse(AuthRefusal::Over(over));
         assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
         let seconds = answer.headers()[header::RETRY_AFTER].to_str().expect("text").parse().expect("seconds");
         assert!((9..=10_u64).contains(&seconds), "{seconds}");
@@ -409,11 +414,11 @@ password = \"correct:horse\"
     #[test]
     fn a_refusal_names_no_secret_and_is_counted() {
         let Guarded { gate, metrics, .. } = guarded("");
-        let answer = gate.refuse(Refusal::Wrong);
+        let answer = gate.refuse(AuthRefusal::Wrong);
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         assert_eq!(answer.headers().get_all(header::WWW_AUTHENTICATE).iter().count(), 2);
         assert!(metrics.render().contains("daytable_pushes_refused_total{reason=\"wrong_credential\"} 1"));
-        for why in [Refusal::Off, Refusal::Browser, Refusal::Missing] {
+        for why in [AuthRefusal::Off, AuthRefusal::Browser, AuthRefusal::Missing] {
             assert!(!why.to_string().is_empty() && !gate.refuse(why).status().is_success());
         }
     }

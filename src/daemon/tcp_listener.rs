@@ -2,11 +2,11 @@
 //!
 //! What is asked of clients (the token, the gate) changes at once, for connections that stand as well. Another address,
 //! certificate or number of connections takes a new server: it has the socket of the one before where the address is the
-//! same, so nobody is refused in between, and that one answers the requests that it has and ends.
+//! same, so nobody is refused in between, and that one api the requests that it has and ends.
 
 use super::DaemonError;
 use crate::config::{HttpConfig, Listen};
-use crate::http::{self, BindError, Door, Gate, Limits, Listener, Shared, Token};
+use crate::http::{self, BindError, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ServerContext};
 use crate::metrics::{Metrics, raise_to};
 use daytable_intake::push::Push;
 use daytable_intake::route::Router;
@@ -19,11 +19,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// What the server over TCP is made of.
-pub(super) struct Front {
+pub(super) struct TcpServer {
     config: HttpConfig,
-    reading: Live<Option<Token>>,
-    pushing: Live<Gate>,
-    limits: Limits,
+    reading: Live<Option<ReadToken>>,
+    pushing: Live<PushAuth>,
+    limits: HttpLimits,
     metrics: Arc<Metrics>,
     /// Its socket once more, for the server after it.
     socket: Option<TcpListener>,
@@ -32,35 +32,35 @@ pub(super) struct Front {
 }
 
 /// What a configuration asks for, read and bound.
-pub(super) struct Prepared {
-    token: Option<Token>,
-    gate: Gate,
+pub(super) struct PreparedServer {
+    token: Option<ReadToken>,
+    gate: PushAuth,
     /// The listener of a server that is to come in place of the one that runs; `Some(None)` where none is to listen.
-    listener: Option<Option<Bound>>,
+    listener: Option<Option<BoundListener>>,
 }
 
-struct Bound {
+struct BoundListener {
     listener: Listener,
     socket: Option<TcpListener>,
 }
 
-impl Front {
+impl TcpServer {
     /// What `config` asks of clients. Nobody listens yet.
     pub(super) fn new(
         config: &HttpConfig,
         router: &Router,
         metrics: Arc<Metrics>,
-        limits: Limits,
-    ) -> Result<Front, DaemonError> {
-        let token = config.token_file.as_deref().map(Token::read).transpose()?;
-        let gate = Gate::new(config, router, metrics.clone())?;
+        limits: HttpLimits,
+    ) -> Result<TcpServer, DaemonError> {
+        let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
+        let gate = PushAuth::new(config, router, metrics.clone())?;
         let (present, cut) = (limits.present.clone(), limits.cut.clone());
         metrics.on_scrape(Box::new(move |metrics| {
             let refused = |reason| metrics.connections_refused.with_label_values(&["http", reason]);
             raise_to(&refused("per_sender"), present.refused());
             raise_to(&refused("slow"), cut.load(Ordering::Relaxed));
         }));
-        Ok(Front {
+        Ok(TcpServer {
             config: config.clone(),
             reading: Live::new(token),
             pushing: Live::new(gate),
@@ -72,7 +72,7 @@ impl Front {
     }
 
     /// What bounds it.
-    pub(super) fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> HttpLimits {
         self.limits.clone()
     }
 
@@ -87,7 +87,7 @@ impl Front {
     pub(super) fn serve(
         &mut self,
         port: Option<TcpListener>,
-        shared: &Arc<Shared>,
+        shared: &Arc<ServerContext>,
         push: &Arc<Push>,
         servers: &mut JoinSet<()>,
     ) -> Result<(), DaemonError> {
@@ -97,17 +97,17 @@ impl Front {
     }
 
     /// Reads and binds what another configuration asks for; changes nothing. Within a runtime.
-    pub(super) fn prepare(&self, config: &HttpConfig, router: &Router) -> Result<Prepared, DaemonError> {
-        let token = config.token_file.as_deref().map(Token::read).transpose()?;
+    pub(super) fn prepare(&self, config: &HttpConfig, router: &Router) -> Result<PreparedServer, DaemonError> {
+        let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
         let gate = self.pushing.now().changed(config, router)?;
         let before = &self.config;
         let stays = (&before.listen, &before.tls, before.connections_max, before.per_sender.connections)
             == (&config.listen, &config.tls, config.connections_max, config.per_sender.connections);
         if stays {
-            return Ok(Prepared { token, gate, listener: None });
+            return Ok(PreparedServer { token, gate, listener: None });
         }
         let Listen::Tcp(address) = config.listen else {
-            return Ok(Prepared { token, gate, listener: Some(None) });
+            return Ok(PreparedServer { token, gate, listener: Some(None) });
         };
         let failed = |source| BindError::Io { at: address.to_string(), source };
         let port = match &self.socket {
@@ -115,15 +115,15 @@ impl Front {
             _ => TcpListener::bind(address),
         };
         let bound = self.secured(port.map_err(failed)?, config)?;
-        Ok(Prepared { token, gate, listener: Some(Some(bound)) })
+        Ok(PreparedServer { token, gate, listener: Some(Some(bound)) })
     }
 
     /// Does as another configuration asks from now on.
     pub(super) fn change(
         &mut self,
         config: &HttpConfig,
-        prepared: Prepared,
-        shared: &Arc<Shared>,
+        prepared: PreparedServer,
+        shared: &Arc<ServerContext>,
         push: &Arc<Push>,
         servers: &mut JoinSet<()>,
     ) {
@@ -132,7 +132,8 @@ impl Front {
         self.config = config.clone();
         if let Some(bound) = prepared.listener {
             let present = self.limits.present.changed(config.per_sender);
-            self.limits = Limits { connections: config.connections_max.get().into(), present, ..self.limits.clone() };
+            self.limits =
+                HttpLimits { connections: config.connections_max.get().into(), present, ..self.limits.clone() };
             self.drain();
             self.drain = watch::Sender::new(false);
             self.put(bound, shared, push, servers);
@@ -145,7 +146,7 @@ impl Front {
         self.drain.send_replace(true);
     }
 
-    fn secured(&self, port: TcpListener, config: &HttpConfig) -> Result<Bound, DaemonError> {
+    fn secured(&self, port: TcpListener, config: &HttpConfig) -> Result<BoundListener, DaemonError> {
         // Without another descriptor it serves as well, and a change binds the port anew.
         let socket = port.try_clone().ok();
         let listener = Listener::over(port)?;
@@ -153,16 +154,22 @@ impl Front {
             Some(tls) => listener.with_tls(tls, self.metrics.clone())?,
             None => listener,
         };
-        Ok(Bound { listener, socket })
+        Ok(BoundListener { listener, socket })
     }
 
-    fn put(&mut self, bound: Option<Bound>, shared: &Arc<Shared>, push: &Arc<Push>, servers: &mut JoinSet<()>) {
-        let Some(Bound { listener, socket }) = bound else { return };
+    fn put(
+        &mut self,
+        bound: Option<BoundListener>,
+        shared: &Arc<ServerContext>,
+        push: &Arc<Push>,
+        servers: &mut JoinSet<()>,
+    ) {
+        let Some(BoundListener { listener, socket }) = bound else { return };
         self.socket = socket;
         if let Some(address) = listener.tcp_address() {
             tracing::info!(%address, tls = self.config.tls.is_some(), "listening");
         }
-        let door = Door::Tcp { reading: self.reading.clone(), pushing: self.pushing.clone() };
+        let door = ListenerKind::Tcp { reading: self.reading.clone(), pushing: self.pushing.clone() };
         let router = http::router(shared.clone(), door, Some(push.clone()));
         servers.spawn(http::serve(listener, router, self.limits.clone(), self.drain.subscribe()));
     }

@@ -1,4 +1,4 @@
-//! Places for connections, and who gives his up when all are taken.
+//! ConnectionSlots for connections, and who gives his up when all are taken.
 //!
 //! Slow clients must not hold others: whoever opens as many connections as there may be, and sends a byte a second on each,
 //! would keep everybody else out. So where somebody waits for a place and there is none, the connection is cut that has
@@ -22,46 +22,46 @@ const PROGRESS_BYTES: usize = 16 << 10;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The places of a listener.
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
-    taken: Mutex<Vec<Weak<Waiting>>>,
+    taken: Mutex<Vec<Weak<WaitClock>>>,
     places: usize,
     cut: Arc<AtomicU64>,
 }
 
 /// The place of a connection until it is dropped.
-pub(super) struct Place {
-    pub(super) waiting: Arc<Waiting>,
+pub(super) struct ConnectionSlot {
+    pub(super) waiting: Arc<WaitClock>,
     _free: OwnedSemaphorePermit,
 }
 
 /// Since when a connection keeps the daemon waiting; it does from its first moment on.
-pub(super) struct Waiting {
+pub(super) struct WaitClock {
     since: Mutex<Option<Instant>>,
     cut: Notify,
 }
 
-impl Places {
+impl ConnectionSlots {
     /// So many; `cut` counts the connections that had to give theirs up.
-    pub(super) fn new(places: usize, cut: Arc<AtomicU64>) -> Places {
-        Places { free: Arc::new(Semaphore::new(places)), taken: Mutex::default(), places, cut }
+    pub(super) fn new(places: usize, cut: Arc<AtomicU64>) -> ConnectionSlots {
+        ConnectionSlots { free: Arc::new(Semaphore::new(places)), taken: Mutex::default(), places, cut }
     }
 
     /// A place, once there is one. Nothing is lost where it is not waited for to the end.
-    pub(super) async fn take(&self) -> Place {
+    pub(super) async fn take(&self) -> ConnectionSlot {
         loop {
             if self.free.available_permits() == 0 {
                 self.cut_slowest();
             }
             // The semaphore is never closed.
             if let Ok(Ok(free)) = timeout(LOOK, self.free.clone().acquire_owned()).await {
-                let waiting = Arc::new(Waiting { since: Mutex::new(Some(Instant::now())), cut: Notify::new() });
+                let waiting = Arc::new(WaitClock { since: Mutex::new(Some(Instant::now())), cut: Notify::new() });
                 let mut taken = locked(&self.taken);
                 if taken.len() >= 2 * self.places {
                     taken.retain(|place| place.strong_count() > 0);
                 }
                 taken.push(Arc::downgrade(&waiting));
-                return Place { waiting, _free: free };
+                return ConnectionSlot { waiting, _free: free };
             }
         }
     }
@@ -84,7 +84,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Waiting {
+impl WaitClock {
     /// Returns once the place is to be given up.
     pub(super) async fn cut(&self) {
         self.cut.notified().await;
@@ -102,24 +102,24 @@ impl Waiting {
 }
 
 /// The body of a request, whose end is seen.
-pub(super) struct Comes<B> {
+pub(super) struct RequestBody<B> {
     body: B,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitClock>,
     came: usize,
 }
 
-impl<B: Body<Data = Bytes>> Comes<B> {
-    pub(super) fn new(body: B, waiting: Arc<Waiting>) -> Comes<B> {
+impl<B: Body<Data = Bytes>> RequestBody<B> {
+    pub(super) fn new(body: B, waiting: Arc<WaitClock>) -> RequestBody<B> {
         if body.is_end_stream() {
             waiting.answers()
         } else {
             waiting.waits()
         }
-        Comes { body, waiting, came: 0 }
+        RequestBody { body, waiting, came: 0 }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Comes<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for RequestBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -151,18 +151,18 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Comes<B> {
 }
 
 /// The body of an answer; behind it the next request is waited for.
-pub(super) struct Goes<B> {
+pub(super) struct ResponseBody<B> {
     body: B,
-    waiting: Arc<Waiting>,
+    waiting: Arc<WaitClock>,
 }
 
-impl<B> Goes<B> {
-    pub(super) fn new(body: B, waiting: Arc<Waiting>) -> Goes<B> {
-        Goes { body, waiting }
+impl<B> ResponseBody<B> {
+    pub(super) fn new(body: B, waiting: Arc<WaitClock>) -> ResponseBody<B> {
+        ResponseBody { body, waiting }
     }
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Goes<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for ResponseBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -182,7 +182,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Goes<B> {
     }
 }
 
-impl<B> Drop for Goes<B> {
+impl<B> Drop for ResponseBody<B> {
     fn drop(&mut self) {
         self.waiting.waits();
     }

@@ -4,10 +4,10 @@
 //! few of them stay; after a burst of queries the others close, and all of them after a drop.
 
 use super::life::Lives;
-use super::observe::Counted;
-use super::reload::{Order, ReloadError};
+use super::metrics_bridge::CounterRegistry;
+use super::reload::{ReloadError, ReloadRequest};
 use crate::http::api::Lines;
-use crate::http::{Api, ApiError, CountParams, Filters, Out, QueryParams};
+use crate::http::{Api, ApiError, CountParams, FilterParams, QueryParams, ResponseWriter};
 use daytable_intake::push::Stored;
 use daytable_intake::route::Router;
 use daytable_intake::syslog;
@@ -35,15 +35,15 @@ use tokio::sync::mpsc;
 /// How often a follower looks for what was committed.
 const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
-/// What the answers go by besides the folder.
+/// What the api go by besides the folder.
 #[derive(Clone)]
-pub(super) struct Ways {
+pub(super) struct ApiContext {
     /// How imports are read.
     pub(super) reading: Live<Reading>,
     /// How archived days are reached.
     pub(super) archives: Live<Archives>,
     /// What all sources count.
-    pub(super) counted: Live<Counted>,
+    pub(super) counted: Live<CounterRegistry>,
     /// The remote store, where there is one.
     pub(super) remote: Option<Arc<AzureTables>>,
     /// What waits for it.
@@ -51,12 +51,12 @@ pub(super) struct Ways {
 }
 
 /// What is behind the data folder.
-struct Behind {
+struct ReadSources {
     archives: Live<Archives>,
     remote: Option<Arc<AzureTables>>,
 }
 
-impl Behind {
+impl ReadSources {
     fn with<R>(&self, reader: &Reader, answer: impl FnOnce(&Stores<'_>) -> R) -> R {
         let archives = self.archives.now();
         let remote = self.remote.as_deref().map(|remote| remote as &dyn TableStore);
@@ -64,17 +64,17 @@ impl Behind {
     }
 }
 
-/// The answers over the folder of `store`. `reload` is who reads the configuration again.
+/// The api over the folder of `store`. `reload` is who reads the configuration again.
 pub(super) fn api(
-    readers: &Arc<Readers>,
+    readers: &Arc<ReaderPool>,
     lives: Lives,
     store: &Store,
     router: Router,
-    ways: Ways,
-    reload: mpsc::UnboundedSender<Order>,
+    ways: ApiContext,
+    reload: mpsc::UnboundedSender<ReloadRequest>,
 ) -> Api {
-    let Ways { reading, archives, counted, remote, outbox } = ways;
-    let (intake, behind) = (store.intake(), Arc::new(Behind { archives, remote }));
+    let ApiContext { reading, archives, counted, remote, outbox } = ways;
+    let (intake, behind) = (store.intake(), Arc::new(ReadSources { archives, remote }));
     Api {
         query: Box::new({
             let (readers, behind) = (readers.clone(), behind.clone());
@@ -109,7 +109,7 @@ pub(super) fn api(
         archive: with_lives(&lives, |lives, name: &String, out| lives.archive(name, out)),
         restore: with_lives(&lives, |lives, restore, out| lives.restore(restore, out)),
         reload: Box::new(move |(), out| {
-            let reloaded = Order::give(&reload).map_err(|error| match error {
+            let reloaded = ReloadRequest::give(&reload).map_err(|error| match error {
                 ReloadError::Stopping => ApiError::Busy(error.to_string()),
                 _ => ApiError::Refused(error.to_string()),
             })?;
@@ -145,13 +145,16 @@ pub(super) fn api(
     }
 }
 
-fn with_lives<P: 'static>(lives: &Lives, answer: fn(&Lives, &P, &mut Out) -> Result<(), ApiError>) -> Lines<P> {
+fn with_lives<P: 'static>(
+    lives: &Lives,
+    answer: fn(&Lives, &P, &mut ResponseWriter) -> Result<(), ApiError>,
+) -> Lines<P> {
     let lives = lives.clone();
     Box::new(move |params, out| answer(&lives, params, out))
 }
 
-/// Readers that wait for a query.
-pub(super) struct Readers {
+/// ReaderPool that wait for a query.
+pub(super) struct ReaderPool {
     data_dir: PathBuf,
     idle: Mutex<Idle>,
     idle_max: usize,
@@ -164,11 +167,11 @@ struct Idle {
     drops: u64,
 }
 
-impl Readers {
+impl ReaderPool {
     /// None yet, over the data folder at `data_dir`. So many wait for a query at most; after a burst of clients the others
     /// close.
-    pub(super) fn new(data_dir: PathBuf, idle_max: usize) -> Arc<Readers> {
-        Arc::new(Readers { data_dir, idle: Mutex::default(), idle_max })
+    pub(super) fn new(data_dir: PathBuf, idle_max: usize) -> Arc<ReaderPool> {
+        Arc::new(ReaderPool { data_dir, idle: Mutex::default(), idle_max })
     }
 
     /// Lets every reader go: one that has a dropped day open keeps the space of its files taken.
@@ -204,7 +207,7 @@ impl Readers {
     }
 }
 
-impl Stored for Readers {
+impl Stored for ReaderPool {
     fn has(&self, rows: &[(DayTable, Arc<str>, RowKey)]) -> Result<Vec<bool>, StoreError> {
         self.look(|reader| {
             let has = |(table, partition, key): &(DayTable, Arc<str>, RowKey)| match reader.row(table, partition, *key)
@@ -243,7 +246,7 @@ impl From<TableError> for ApiError {
     }
 }
 
-pub(super) fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut Out) -> Result<(), ApiError> {
+pub(super) fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut ResponseWriter) -> Result<(), ApiError> {
     for line in lines {
         if !out.line(&line) {
             break;
@@ -276,7 +279,7 @@ fn shown_listener(counters: &syslog::ListenerCounters) -> ShownListener {
 }
 
 /// What a request asks for.
-pub(crate) fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, ApiError> {
+pub(crate) fn filter(filters: &FilterParams, limit: Option<u64>) -> Result<Filter, ApiError> {
     let now = time::now();
     let time = |name: &str, text: &Option<String>| -> Result<Option<Ticks>, ApiError> {
         let parsed = text.as_deref().map(str::parse::<when::When>).transpose();
@@ -294,7 +297,7 @@ pub(crate) fn filter(filters: &Filters, limit: Option<u64>) -> Result<Filter, Ap
     })
 }
 
-fn answer_query(stores: &Stores<'_>, params: &QueryParams, out: &mut Out) -> Result<(), ApiError> {
+fn answer_query(stores: &Stores<'_>, params: &QueryParams, out: &mut ResponseWriter) -> Result<(), ApiError> {
     let filter = filter(&params.filters, Some(params.n as u64))?;
     let mut wrote = false;
     let told = select(stores, &filter, |record| {
@@ -313,7 +316,7 @@ fn complete(told: &Told) -> Result<(), ApiError> {
     told.missing().map_or(Ok(()), |missing| Err(ApiError::Failed(missing)))
 }
 
-fn answer_count(stores: &Stores<'_>, params: &CountParams, out: &mut Out) -> Result<(), ApiError> {
+fn answer_count(stores: &Stores<'_>, params: &CountParams, out: &mut ResponseWriter) -> Result<(), ApiError> {
     let mut grouping = Grouping::default();
     for by in &params.by {
         match by.as_str() {
@@ -337,7 +340,7 @@ fn answer_count(stores: &Stores<'_>, params: &CountParams, out: &mut Out) -> Res
     Ok(())
 }
 
-fn answer_tail(reader: &Reader, filters: &Filters, out: &mut Out) -> Result<(), ApiError> {
+fn answer_tail(reader: &Reader, filters: &FilterParams, out: &mut ResponseWriter) -> Result<(), ApiError> {
     let mut follower = Follower::from_now(reader, filter(filters, None)?)?;
     if !out.begin() {
         return Ok(());
