@@ -6,7 +6,7 @@ use clap::Args;
 use daytable_azure::Account;
 use daytable_lifecycle::{Limits, TableRule};
 use daytable_model::record::Level;
-use daytable_model::safe_text::Lines;
+use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
 use daytable_parse::Reading;
 use daytable_query::tables::TableStore;
@@ -117,7 +117,7 @@ fn without_config() -> Result<Account, CliError> {
 /// Tells on standard error what was read of the archives; what is missing makes the answer an incomplete one.
 pub(super) fn tell(told: &Told) -> Result<(), CliError> {
     if let Some(notice) = told.notice() {
-        eprintln!("daytable: {}", Lines(notice));
+        eprintln!("daytable: {}", SafeLines(notice));
     }
     told.missing().map_or(Ok(()), |missing| Err(CliError::Incomplete(missing)))
 }

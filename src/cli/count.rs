@@ -5,7 +5,7 @@ use super::exit::CliError;
 use super::output::Output;
 use clap::ValueEnum;
 use daytable_model::record::Level;
-use daytable_model::safe_text::Shown;
+use daytable_model::safe_text::SafeLine;
 use daytable_model::time::now;
 use daytable_query::{Count, Grouping, count};
 use std::fmt::Write;
@@ -53,7 +53,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 
 /// One line a number, the columns that are not asked for left out.
 fn table(counts: &[Count], grouping: Grouping) -> String {
-    let instance = |count: &Count| count.instance.as_deref().map(|instance| Shown(instance).to_string());
+    let instance = |count: &Count| count.instance.as_deref().map(|instance| SafeLine(instance).to_string());
     let widest = counts.iter().filter_map(instance).map(|name| name.chars().count()).max().unwrap_or(0);
     let digits = counts.iter().map(|count| count.records.to_string().len()).max().unwrap_or(0);
     let mut table = String::new();

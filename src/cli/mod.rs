@@ -47,7 +47,7 @@ pub use exit::{CliError, Exit};
 use crate::log;
 use crate::log::LogFormat;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use daytable_model::safe_text::{self, Lines};
+use daytable_model::safe_text::{self, SafeLines};
 use tracing::level_filters::LevelFilter;
 
 /// Takes log records in, keeps each day in a table of its own, and lets a day go with one drop.
@@ -155,15 +155,15 @@ impl Cli {
 
 /// Says on standard error why a command failed. What the error quotes of others commands no terminal.
 pub fn say(error: &CliError) {
-    eprintln!("daytable: {}", Lines(error));
+    eprintln!("daytable: {}", SafeLines(error));
 }
 
 /// Says what is wrong with the arguments; or the help or the version, where those were asked for, on standard output.
 pub fn say_usage(error: &clap::Error) {
     let text = error.render().to_string();
     // It quotes the arguments, which may be names of files.
-    if error.use_stderr() && text.contains(|c: char| c != '\n' && safe_text::commands(c)) {
-        eprint!("{}", Lines(text));
+    if error.use_stderr() && text.contains(|c: char| c != '\n' && safe_text::is_unsafe(c)) {
+        eprint!("{}", SafeLines(text));
     } else {
         // Where nobody reads it, nobody misses it.
         let _ = error.print();

@@ -5,7 +5,7 @@
 //! It is gathered in a buffer and written as a whole; when nobody reads any more, the command ends without a word.
 
 use super::exit::CliError;
-use daytable_model::safe_text::{self, Lines, Shown};
+use daytable_model::safe_text::{self, SafeLine, SafeLines};
 use daytable_query::Record;
 use daytable_query::text::Line;
 use serde::Serialize;
@@ -29,7 +29,7 @@ impl Output {
 
     /// Writes one line, or several.
     pub(super) fn line(&mut self, line: impl Display) -> Result<(), CliError> {
-        writeln!(self.out, "{}", Lines(line)).map_err(CliError::output)
+        writeln!(self.out, "{}", SafeLines(line)).map_err(CliError::output)
     }
 
     /// Writes one line of JSON.
@@ -62,7 +62,7 @@ pub(super) struct Columns<'a, const N: usize> {
 
 impl<const N: usize> Display for Columns<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = self.rows.iter().map(|row| row.each_ref().map(|cell| Shown(cell).to_string()));
+        let rows = self.rows.iter().map(|row| row.each_ref().map(|cell| SafeLine(cell).to_string()));
         let rows: Vec<_> = std::iter::once(self.heads.map(str::to_owned)).chain(rows).collect();
         let widths: [usize; N] =
             std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0));

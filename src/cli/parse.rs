@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()?;
     if args.summary || io::stderr().is_terminal() {
         for (path, summary) in summaries {
-            eprintln!("{}: {summary}", daytable_model::safe_text::Shown(&path.text()));
+            eprintln!("{}: {summary}", daytable_model::safe_text::SafeLine(&path.text()));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::control::Control;
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
 use daytable_model::path_text::PathText;
-use daytable_model::safe_text::Shown;
+use daytable_model::safe_text::SafeLine;
 use daytable_query::{ShownListener, ShownSource};
 use daytable_remote::outbox::{ShownOutbox, ShownSpread};
 use daytable_store::{ListenerLedger, SourceStatus};
@@ -91,7 +91,7 @@ fn outbox_columns(outboxes: &[ShownOutbox]) -> Columns<'static, 8> {
     let row = |outbox: &ShownOutbox| {
         [
             outbox.block.clone(),
-            Shown(&outbox.endpoint).to_string(),
+            SafeLine(&outbox.endpoint).to_string(),
             outbox.state.clone(),
             outbox.entities.to_string(),
             bytes(outbox.bytes),
@@ -112,7 +112,7 @@ fn listener_columns(listeners: &[ShownListener]) -> Columns<'static, 8> {
         [
             listener.block.clone(),
             listener.kind.clone(),
-            Shown(&listener.listen).to_string(),
+            SafeLine(&listener.listen).to_string(),
             listener.connections.to_string(),
             listener.received.to_string(),
             listener.committed.to_string(),
@@ -136,7 +136,7 @@ fn columns(sources: &[ShownSource]) -> Columns<'static, 10> {
         };
         [
             source.block.clone(),
-            Shown(&source.path.text()).to_string(),
+            SafeLine(&source.path.text()).to_string(),
             source.identity.clone(),
             status.into(),
             source.position.to_string(),

@@ -19,7 +19,7 @@
 //! are `DAYTABLE_DATA` and `DAYTABLE_CONFIG`, which are options of the commands, and what Kubernetes and Docker make of a
 //! service that is called `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
 
-use daytable_model::did_you_mean::nearest;
+use daytable_model::did_you_mean::did_you_mean;
 use std::borrow::Cow;
 use std::ops::Range;
 use toml::Spanned;
@@ -84,8 +84,8 @@ impl Variable {
 fn is_like_a_key(name: &str) -> bool {
     let first = name.split('_').next().unwrap_or_default();
     let sections: Vec<&str> = SECTIONS.into_iter().chain(BLOCKS).collect();
-    nearest(name, &TOP).is_some()
-        || (first != name && (sections.contains(&first) || nearest(first, &sections).is_some()))
+    did_you_mean(name, &TOP).is_some()
+        || (first != name && (sections.contains(&first) || did_you_mean(first, &sections).is_some()))
 }
 
 /// The names of variables that begin as the program's do and are nothing to it.

@@ -6,7 +6,7 @@
 
 use super::environment;
 use super::error::{Problem, line_and_column};
-use daytable_model::did_you_mean::nearest;
+use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::units::{ByteSize, UnitError, parse_duration, show_duration};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -461,7 +461,7 @@ impl<'a> Section<'a> {
         for key in self.keys.into_iter().flat_map(|keys| keys.keys()) {
             let name = key.get_ref();
             if !known.iter().any(|known| known == name) {
-                let meant = nearest(name, &known).map(|known| format!(", did you mean {known:?}?"));
+                let meant = did_you_mean(name, &known).map(|known| format!(", did you mean {known:?}?"));
                 let text = format!("unknown key {name:?} in {}{}", self.name, meant.unwrap_or_default());
                 self.report.add(key.span().start, text);
             }

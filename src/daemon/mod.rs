@@ -45,7 +45,7 @@ use daytable_intake::push::Push;
 use daytable_intake::route::{Condition, Route, Router};
 use daytable_intake::syslog::{HeldBytes, ListenError};
 use daytable_lifecycle::{Board, Hands, Lifecycle};
-use daytable_model::bucket_plan::Spread;
+use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
 use daytable_model::units::show_duration;
@@ -462,7 +462,7 @@ pub fn router(tables: &[TableConfig]) -> Router {
 /// Where it cannot be read how instances are spread.
 pub fn router_of(tables: &[TableConfig], data_dir: &std::path::Path) -> Result<Router, StoreError> {
     let steps = daytable_store::outbox::steps::read(data_dir)?;
-    let spread = steps.map(|steps| Arc::new(Spread::new(Some(steps.planned))));
+    let spread = steps.map(|steps| Arc::new(BucketPlan::new(Some(steps.planned))));
     Ok(match spread {
         Some(spread) => router(tables).spreading(spread),
         None => router(tables),

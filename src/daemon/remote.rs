@@ -6,7 +6,7 @@ use crate::http::Readiness;
 use crate::metrics::{Metrics, raise_to};
 use daytable_azure::{Account, Client, DateTime, Options};
 use daytable_lifecycle::{Archive, TableRule};
-use daytable_model::bucket_plan::Spread;
+use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::Period;
 use daytable_model::time;
 use daytable_model::window::Window;
@@ -46,7 +46,7 @@ pub fn client(config: &RemoteOptions) -> Result<Client, RemoteError> {
 /// What there is of the remote store before its outbox is opened.
 pub(super) struct Remote {
     pub(super) client: Client,
-    pub(super) spread: Arc<Spread>,
+    pub(super) spread: Arc<BucketPlan>,
     level: Arc<Level>,
     bell: Bell,
     inbox: Inbox,
@@ -59,7 +59,7 @@ impl Remote {
             return Ok(None);
         }
         let (bell, inbox) = outbox::bell();
-        let (client, spread) = (client(&config.store.azure)?, Arc::new(Spread::new(None)));
+        let (client, spread) = (client(&config.store.azure)?, Arc::new(BucketPlan::new(None)));
         Ok(Some(Remote { client, spread, level: Arc::default(), bell, inbox }))
     }
 
@@ -92,9 +92,9 @@ impl Remote {
             (super::afar::id(config, &daytable_platform::host::name()), self.client.account().endpoint());
         if (steps.host.as_str(), steps.endpoint.as_str()) != (host.as_str(), endpoint) {
             // Under this name, this service knows of none.
-            steps.planned.iter_mut().flat_map(|planned| &mut planned.steps).for_each(|step| step.is_afar = false);
+            steps.planned.iter_mut().flat_map(|planned| &mut planned.steps).for_each(|step| step.is_remote = false);
         }
-        self.spread.learn(steps.planned);
+        self.spread.load(steps.planned);
     }
 
     /// Begins to send.
@@ -126,7 +126,7 @@ impl Remote {
     }
 }
 
-fn fetch(metrics: &Metrics, counters: Arc<Counters>, level: Arc<Level>, spread: Arc<Spread>) {
+fn fetch(metrics: &Metrics, counters: Arc<Counters>, level: Arc<Level>, spread: Arc<BucketPlan>) {
     // Series that stand at zero are there before the first event.
     for why in SetAside::ALL {
         metrics.remote.dead_letters.with_label_values(&[why.label()]);

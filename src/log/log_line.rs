@@ -1,6 +1,6 @@
 //! One message, and how it is written.
 
-use daytable_model::safe_text::{self, commands};
+use daytable_model::safe_text::{self, is_unsafe};
 use daytable_model::time::Ticks;
 use serde_json::{Map, Value};
 use std::fmt::{self, Write};
@@ -172,7 +172,7 @@ impl fmt::Write for Bounded {
 
 /// Without what would command a terminal, but for newlines.
 fn escaped(text: &str) -> String {
-    let is_escaped = |c: char| c != '\n' && (commands(c) || c.is_control());
+    let is_escaped = |c: char| c != '\n' && (is_unsafe(c) || c.is_control());
     if !text.contains(is_escaped) {
         return text.to_owned();
     }

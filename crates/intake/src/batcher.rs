@@ -4,7 +4,7 @@
 //! writes many records to one place asks for its [`Slot`] once and pushes without a look-up.
 
 use daytable_model::batch::{Batch, Vocabulary};
-use daytable_model::entity::Measured;
+use daytable_model::entity::SizedRecord;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Record;
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ impl Batcher {
     pub fn slot(&mut self, table: &DayTable, partition: &Arc<str>) -> Slot {
         let (open, vocabulary) = (&mut self.open, &self.vocabulary);
         let at = *self.index.entry((table.clone(), partition.clone())).or_insert_with(|| {
-            open.push(Batch::knowing(vocabulary, table.clone(), partition.clone()));
+            open.push(Batch::with_vocabulary(vocabulary, table.clone(), partition.clone()));
             open.len() - 1
         });
         Slot { filling: self.filling, at }
@@ -54,7 +54,7 @@ impl Batcher {
     pub fn push(&mut self, slot: Slot, key: RowKey, source: &str, record: &Record<'_>) {
         debug_assert!(self.holds(slot));
         let batch = &mut self.open[slot.at];
-        let measured = Measured::of(record, source);
+        let measured = SizedRecord::new(record, source);
         let (rows, bytes) = measured.room();
         if !batch.has_room(rows, bytes) {
             let next = batch.successor();
@@ -93,7 +93,7 @@ impl Batcher {
         let mut known = self.open.iter().filter_map(Batch::vocabulary).peekable();
         if known.peek().is_none() {
             self.vocabulary = Vocabulary::default();
-        } else if let Some(learnt) = known.find(|known| !known.is(&self.vocabulary)) {
+        } else if let Some(learnt) = known.find(|known| !known.is_same(&self.vocabulary)) {
             self.vocabulary = learnt;
         }
     }
@@ -147,7 +147,7 @@ mod tests {
         // What `one` came to know, and what `two` names besides.
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [41, 51]);
         assert_eq!(names(&fill(&[("one", 0), ("two", 10)])), [51, 51]);
-        // More than are worth knowing.
+        // More than are worth with_vocabulary.
         assert_eq!(names(&fill(&[("three", 100)])), [91]);
         let last = fill(&[("one", 0)]);
         assert_eq!(names(&last), [41]);

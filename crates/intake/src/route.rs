@@ -14,7 +14,7 @@
 pub mod condition;
 
 pub use condition::{Condition, Literal, Subject, Test};
-use daytable_model::bucket_plan::Spread;
+use daytable_model::bucket_plan::BucketPlan;
 
 use crate::batcher::{Batcher, Slot};
 use condition::Reduced;
@@ -48,7 +48,7 @@ pub struct Router {
     routes: Arc<[Route]>,
     version: u64,
     newest: Arc<Newest>,
-    spread: Option<Arc<Spread>>,
+    spread: Option<Arc<BucketPlan>>,
 }
 
 /// The routes as they are now, for all clones of a router.
@@ -67,7 +67,7 @@ impl Router {
     }
 
     /// The same, with instances spread over as many partitions as `spread` says.
-    pub fn spreading(self, spread: Arc<Spread>) -> Router {
+    pub fn spreading(self, spread: Arc<BucketPlan>) -> Router {
         Router { spread: Some(spread), ..self }
     }
 
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_growing_instance_is_placed_by_the_times_of_its_records() {
-        let spread = Arc::new(Spread::new(Some(Vec::new())));
+        let spread = Arc::new(BucketPlan::new(Some(Vec::new())));
         let router = Router::new(vec![route("Log", Condition::Always)]).spreading(spread.clone());
         let placed = |router: &Router, lane: &mut Lane, batcher: &mut Batcher, seconds: u64| {
             for n in 0..40 {
@@ -478,8 +478,8 @@ mod tests {
             assert_eq!(&**partition == "web", !is_new, "{key} is in {partition}");
         }
         // A host that lost its folder reads all again, by the steps that it finds.
-        let again =
-            Router::new(vec![route("Log", Condition::Always)]).spreading(Arc::new(Spread::new(Some(spread.planned()))));
+        let again = Router::new(vec![route("Log", Condition::Always)])
+            .spreading(Arc::new(BucketPlan::new(Some(spread.planned()))));
         let (mut lane, mut batcher) = (again.lane("web", "s"), Batcher::default());
         [61, 1, 60, 2, 3].into_iter().for_each(|seconds| placed(&again, &mut lane, &mut batcher, seconds));
         push(&again, &mut lane, &mut batcher, None, at(18), 7);

@@ -13,7 +13,7 @@
 //! all little-endian. Nothing but this module reads or writes that layout, and it never reaches a disk.
 
 use crate::key::{DayTable, RowKey};
-use crate::property::{Kind, PROPERTY_NAME_UNITS_MAX, Property, property_name};
+use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, property_name};
 use crate::record::Level;
 use crate::time::Ticks;
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub struct Batch {
     /// Their PartitionKey.
     pub partition: Arc<str>,
     names: Names,
-    rows: Vec<Row>,
+    rows: Vec<RowEnds>,
     /// Rows that are no items.
     records: u32,
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ pub struct Batch {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct RowEnds {
     key: RowKey,
     level: Option<Level>,
     bytes_end: u32,
@@ -61,12 +61,12 @@ pub struct RowRef<'a> {
 impl Batch {
     /// An empty batch.
     pub fn new(table: DayTable, partition: Arc<str>) -> Batch {
-        Batch::knowing(&Vocabulary::default(), table, partition)
+        Batch::with_vocabulary(&Vocabulary::default(), table, partition)
     }
 
     /// An empty batch that knows names already.
-    pub fn knowing(vocabulary: &Vocabulary, table: DayTable, partition: Arc<str>) -> Batch {
-        let names = Names::knowing(vocabulary);
+    pub fn with_vocabulary(vocabulary: &Vocabulary, table: DayTable, partition: Arc<str>) -> Batch {
+        let names = Names::with_vocabulary(vocabulary);
         Batch { table, partition, names, rows: Vec::new(), records: 0, bytes: Vec::new(), text: String::new() }
     }
 
@@ -79,7 +79,7 @@ impl Batch {
     /// An empty batch for what follows this one: it knows the same names, and has room for as much.
     pub fn successor(&self) -> Batch {
         let mut next =
-            Batch::knowing(&self.vocabulary().unwrap_or_default(), self.table.clone(), self.partition.clone());
+            Batch::with_vocabulary(&self.vocabulary().unwrap_or_default(), self.table.clone(), self.partition.clone());
         next.rows.reserve(self.rows.len());
         next.bytes.reserve(self.bytes.len() + self.bytes.len() / 8);
         next.text.reserve(self.text.len() + self.text.len() / 8);
@@ -115,7 +115,7 @@ impl Batch {
 
     /// Bytes of its rows.
     pub fn bytes(&self) -> usize {
-        self.buffered() + self.rows.len() * size_of::<Row>()
+        self.buffered() + self.rows.len() * size_of::<RowEnds>()
     }
 
     fn buffered(&self) -> usize {
@@ -226,7 +226,7 @@ impl RowWriter<'_> {
         // Both buffers stay near `BYTES_MAX`: a record is at most 2 MiB, and what has no room begins a batch of its own.
         let (bytes_end, text_end) = (self.batch.bytes.len() as u32, self.batch.text.len() as u32);
         self.batch.records += u32::from(self.key.item() == 0);
-        self.batch.rows.push(Row { key: self.key, level: self.level, bytes_end, text_end });
+        self.batch.rows.push(RowEnds { key: self.key, level: self.level, bytes_end, text_end });
     }
 }
 
@@ -289,15 +289,15 @@ impl<'a> Iterator for Properties<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let name = u16::from_le_bytes(self.take()?);
         let [tag] = self.take()?;
-        let value = match Kind::from_code(tag & !TRUE)? {
-            Kind::String => Property::String(self.text()?),
-            Kind::Binary => Property::Binary(self.binary()?),
-            Kind::Int64 => Property::Int64(i64::from_le_bytes(self.take()?)),
-            Kind::Double => Property::Double(f64::from_le_bytes(self.take()?)),
-            Kind::DateTime => Property::DateTime(Ticks::new(i64::from_le_bytes(self.take()?))?),
-            Kind::Int32 => Property::Int32(i32::from_le_bytes(self.take()?)),
-            Kind::Guid => Property::Guid(self.take()?),
-            Kind::Boolean => Property::Boolean(tag & TRUE != 0),
+        let value = match PropertyKind::from_code(tag & !TRUE)? {
+            PropertyKind::String => Property::String(self.text()?),
+            PropertyKind::Binary => Property::Binary(self.binary()?),
+            PropertyKind::Int64 => Property::Int64(i64::from_le_bytes(self.take()?)),
+            PropertyKind::Double => Property::Double(f64::from_le_bytes(self.take()?)),
+            PropertyKind::DateTime => Property::DateTime(Ticks::new(i64::from_le_bytes(self.take()?))?),
+            PropertyKind::Int32 => Property::Int32(i32::from_le_bytes(self.take()?)),
+            PropertyKind::Guid => Property::Guid(self.take()?),
+            PropertyKind::Boolean => Property::Boolean(tag & TRUE != 0),
         };
         Some((name, value))
     }
@@ -305,11 +305,11 @@ impl<'a> Iterator for Properties<'a> {
 
 /// Names that batches know before their first row: nearly all records are like those before them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Vocabulary(Arc<Known>);
+pub struct Vocabulary(Arc<NameTable>);
 
 impl Vocabulary {
     /// Whether both are the very same.
-    pub fn is(&self, other: &Vocabulary) -> bool {
+    pub fn is_same(&self, other: &Vocabulary) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -319,14 +319,14 @@ impl Vocabulary {
 #[derive(Clone, Debug)]
 struct Names {
     /// Shared with other batches until a name is new.
-    known: Arc<Known>,
+    known: Arc<NameTable>,
     /// The row that used the property last, from 1.
     used: Vec<u32>,
     cursor: usize,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct NameTable {
     properties: Vec<Arc<str>>,
     /// Every name as records have it, with its property, in the order of first sight.
     raw: Vec<(Arc<str>, u16)>,
@@ -355,7 +355,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
 }
 
 impl Names {
-    fn knowing(Vocabulary(known): &Vocabulary) -> Names {
+    fn with_vocabulary(Vocabulary(known): &Vocabulary) -> Names {
         Names { known: known.clone(), used: vec![0; known.properties.len()], cursor: 0 }
     }
 
@@ -419,7 +419,7 @@ impl Names {
     }
 }
 
-impl Known {
+impl NameTable {
     fn find(&self, raw: &str) -> Option<usize> {
         if self.raw.len() <= SEARCHED {
             self.raw.iter().position(|(name, _)| **name == *raw)
@@ -443,6 +443,7 @@ impl Known {
 mod tests {
     use super::*;
     use crate::key::{Period, TableName};
+    use crate::property::OwnedValue;
     use proptest::prelude::*;
 
     fn batch() -> Batch {
@@ -469,36 +470,15 @@ mod tests {
         }
     }
 
-    fn property() -> impl Strategy<Value = (String, OwnedProperty)> {
+    fn property() -> impl Strategy<Value = (String, OwnedValue)> {
         let value = prop_oneof![
-            ".{0,20}".prop_map(OwnedProperty::String),
-            any::<i64>().prop_map(OwnedProperty::Int64),
-            any::<bool>().prop_map(OwnedProperty::Boolean),
-            any::<i32>().prop_map(OwnedProperty::Int32),
-            proptest::collection::vec(any::<u8>(), 0..20).prop_map(OwnedProperty::Binary),
+            ".{0,20}".prop_map(OwnedValue::String),
+            any::<i64>().prop_map(OwnedValue::Int64),
+            any::<bool>().prop_map(OwnedValue::Boolean),
+            any::<i32>().prop_map(OwnedValue::Int32),
+            proptest::collection::vec(any::<u8>(), 0..20).prop_map(OwnedValue::Binary),
         ];
         ("[a-z]{1,3}", value)
-    }
-
-    #[derive(Clone, Debug)]
-    enum OwnedProperty {
-        String(String),
-        Int64(i64),
-        Boolean(bool),
-        Int32(i32),
-        Binary(Vec<u8>),
-    }
-
-    impl OwnedProperty {
-        fn borrow(&self) -> Property<'_> {
-            match self {
-                OwnedProperty::String(s) => Property::String(s),
-                OwnedProperty::Int64(n) => Property::Int64(*n),
-                OwnedProperty::Boolean(b) => Property::Boolean(*b),
-                OwnedProperty::Int32(n) => Property::Int32(*n),
-                OwnedProperty::Binary(b) => Property::Binary(b),
-            }
-        }
     }
 
     proptest! {
@@ -520,7 +500,7 @@ mod tests {
             let mut batch = batch();
             for (at, row) in rows.iter().enumerate() {
                 let mut writer = batch.begin(RowKey::new(Ticks::UNIX_EPOCH, 7, at as u64), Some(Level::Info));
-                for (name, value) in row { writer.add_field(name, value.borrow()); }
+                for (name, value) in row { writer.add_field(name, value.as_property()); }
                 writer.finish();
             }
             prop_assert_eq!(batch.len(), rows.len());
@@ -530,7 +510,7 @@ mod tests {
                 prop_assert_eq!(got.len(), row.len());
                 let mut seen = std::collections::HashSet::new();
                 for ((name, value), (want_name, want)) in got.iter().zip(row) {
-                    prop_assert_eq!(value, &want.borrow());
+                    prop_assert_eq!(value, &want.as_property());
                     let name = &batch.names()[usize::from(*name)];
                     prop_assert!(name.starts_with(want_name.as_str()));
                     prop_assert!(seen.insert(name.clone()));

@@ -16,7 +16,7 @@
 //!
 //! * A lease is of ten seconds of record time, so the lock is taken that seldom and a record costs no more than the look at
 //!   the times of its place, which it had to have anyway.
-//! * While a step is written down ([`Spread::begin`] to [`Spread::end`]) whoever wants to place a record behind its
+//! * While a step is written down ([`BucketPlan::begin`] to [`BucketPlan::end`]) whoever wants to place a record behind its
 //!   beginning waits: milliseconds, and only where records are as new as that.
 //! * A table that takes a record of another day's time (it came too late, or is dated far ahead) takes it by the configured
 //!   count: such times are in no lease, and so no record of the year 2099 puts a step off until then.
@@ -42,24 +42,24 @@ const DAYS_MAX: usize = 4096;
 
 /// From a time on, so many buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct BucketStep {
     /// The time of the first record that goes by it.
     pub from: Ticks,
     /// Partitions from then on.
     pub buckets: NonZeroU16,
     /// Whether the remote store has it: before that nothing is sent that was placed by it.
-    pub is_afar: bool,
+    pub is_remote: bool,
 }
 
 /// The steps of an instance in a day-table, the last decided last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct InstanceSteps {
     /// The day-table.
     pub table: DayTable,
     /// The instance, as its partition is called without buckets.
     pub partition: Arc<str>,
     /// Its steps; one at least.
-    pub steps: Vec<Step>,
+    pub steps: Vec<BucketStep>,
 }
 
 /// Up to when a lane may place an instance's records without asking again.
@@ -73,14 +73,14 @@ pub struct Lease {
 
 /// See the module's head.
 #[derive(Debug)]
-pub struct Spread {
+pub struct BucketPlan {
     state: Mutex<State>,
     changed: Condvar,
     /// Instances with a step that the remote store does not have yet.
     held: AtomicUsize,
 }
 
-type Plans = HashMap<DayTable, HashMap<Arc<str>, Vec<Step>>>;
+type Plans = HashMap<DayTable, HashMap<Arc<str>, Vec<BucketStep>>>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -93,7 +93,7 @@ struct State {
     leased: usize,
     /// Whether day-tables were forgotten whose leases may still be out.
     has_forgotten: bool,
-    growing: Option<Growing>,
+    pending: Option<PendingStep>,
 }
 
 /// How far the leases of a day-table went.
@@ -106,18 +106,18 @@ struct Leases {
 
 /// A step that is being written down.
 #[derive(Debug)]
-struct Growing {
+struct PendingStep {
     table: DayTable,
     partition: Arc<str>,
-    step: Step,
+    step: BucketStep,
 }
 
-impl Spread {
-    /// By these steps; none where nobody knows yet what earlier runs decided, until that is [learnt](Spread::learn).
-    pub fn new(planned: Option<Vec<Planned>>) -> Spread {
-        let spread = Spread { state: Mutex::default(), changed: Condvar::new(), held: AtomicUsize::new(0) };
+impl BucketPlan {
+    /// By these steps; none where nobody knows yet what earlier runs decided, until that is [learnt](BucketPlan::load).
+    pub fn new(planned: Option<Vec<InstanceSteps>>) -> BucketPlan {
+        let spread = BucketPlan { state: Mutex::default(), changed: Condvar::new(), held: AtomicUsize::new(0) };
         if let Some(planned) = planned {
-            spread.learn(planned);
+            spread.load(planned);
         }
         spread
     }
@@ -130,7 +130,7 @@ impl Spread {
     /// `least` buckets. Waits while a step is written down that may concern it.
     pub fn lease(&self, table: &DayTable, partition: &str, time: Ticks, least: NonZeroU16) -> Lease {
         let mut state = self.lock();
-        while state.growing(table, partition).is_some_and(|from| from <= time) && !state.is_closed {
+        while state.pending(table, partition).is_some_and(|from| from <= time) && !state.is_closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let (mut times, mut buckets) = (table.start()..table.end(), least);
@@ -141,7 +141,7 @@ impl Spread {
                 times.end = times.end.min(step.from);
             }
         }
-        if let Some(from) = state.growing(table, partition).filter(|from| *from > time) {
+        if let Some(from) = state.pending(table, partition).filter(|from| *from > time) {
             times.end = times.end.min(from);
         }
         let end = state.extend(table, partition, time);
@@ -150,7 +150,7 @@ impl Spread {
 
     /// Begins a step to `buckets`, behind all that was leased and behind `newest`, the newest record that an earlier run
     /// placed. None where the day-table has no time left behind that, or another step is being written down. Whoever wants
-    /// a lease for later times waits until the [`end`](Spread::end).
+    /// a lease for later times waits until the [`end`](BucketPlan::end).
     pub fn begin(
         &self,
         table: &DayTable,
@@ -163,18 +163,18 @@ impl Spread {
         let behind = newest.map(|newest| Ticks::new(newest.get() + 1).unwrap_or(Ticks::MAX));
         let last = state.steps(table, partition).iter().map(|step| step.from).max();
         let from = [Some(table.start()), leased, behind, last].into_iter().flatten().max()?;
-        if from >= table.end() || state.growing.is_some() {
+        if from >= table.end() || state.pending.is_some() {
             return None;
         }
-        let step = Step { from, buckets, is_afar: false };
-        state.growing = Some(Growing { table: table.clone(), partition: partition.clone(), step });
+        let step = BucketStep { from, buckets, is_remote: false };
+        state.pending = Some(PendingStep { table: table.clone(), partition: partition.clone(), step });
         Some(from)
     }
 
     /// Ends what was begun: it is written down and holds from now on, or it never was.
     pub fn end(&self, is_written: bool) {
         let mut state = self.lock();
-        if let Some(Growing { table, partition, step }) = state.growing.take().filter(|_| is_written) {
+        if let Some(PendingStep { table, partition, step }) = state.pending.take().filter(|_| is_written) {
             state.plans.entry(table).or_default().entry(partition).or_default().push(step);
         }
         self.count_held(&state);
@@ -183,14 +183,14 @@ impl Spread {
     }
 
     /// What earlier runs decided, which is known from now on, beside what is known already.
-    pub fn learn(&self, planned: Vec<Planned>) {
+    pub fn load(&self, planned: Vec<InstanceSteps>) {
         let mut state = self.lock();
-        for Planned { table, partition, steps } in planned {
+        for InstanceSteps { table, partition, steps } in planned {
             let known = state.plans.entry(table).or_default().entry(partition).or_default();
             let ours = std::mem::replace(known, steps);
             for step in ours {
                 match known.iter_mut().find(|known| (known.from, known.buckets) == (step.from, step.buckets)) {
-                    Some(known) => known.is_afar |= step.is_afar,
+                    Some(known) => known.is_remote |= step.is_remote,
                     None => known.push(step),
                 }
             }
@@ -209,17 +209,21 @@ impl Spread {
     }
 
     /// All steps, with that which is being written down.
-    pub fn planned(&self) -> Vec<Planned> {
+    pub fn planned(&self) -> Vec<InstanceSteps> {
         let state = self.lock();
         let mut plans = state.plans.clone();
-        if let Some(Growing { table, partition, step }) = &state.growing {
+        if let Some(PendingStep { table, partition, step }) = &state.pending {
             let steps = plans.entry(table.clone()).or_default().entry(partition.clone()).or_default();
             steps.push(step.clone());
         }
         let of_table = |(table, instances): (DayTable, HashMap<_, _>)| {
-            instances.into_iter().map(move |(partition, steps)| Planned { table: table.clone(), partition, steps })
+            instances.into_iter().map(move |(partition, steps)| InstanceSteps {
+                table: table.clone(),
+                partition,
+                steps,
+            })
         };
-        let mut planned: Vec<Planned> = plans.into_iter().flat_map(of_table).collect();
+        let mut planned: Vec<InstanceSteps> = plans.into_iter().flat_map(of_table).collect();
         planned
             .sort_by(|a, b| (a.table.start(), &a.table, &a.partition).cmp(&(b.table.start(), &b.table, &b.partition)));
         planned
@@ -231,18 +235,18 @@ impl Spread {
     }
 
     /// The remote store has these steps.
-    pub fn note_afar(&self, planned: &Planned) {
+    pub fn mark_remote(&self, planned: &InstanceSteps) {
         let mut state = self.lock();
         let steps = state.plans.get_mut(&planned.table).and_then(|of| of.get_mut(&planned.partition));
         for step in steps.into_iter().flatten() {
-            step.is_afar |= planned.steps.iter().any(|sent| (sent.from, sent.buckets) == (step.from, step.buckets));
+            step.is_remote |= planned.steps.iter().any(|sent| (sent.from, sent.buckets) == (step.from, step.buckets));
         }
         self.count_held(&state);
     }
 
     /// Whether rows of an instance are not to be sent yet: the remote store does not know of its last step.
     pub fn is_held(&self, table: &DayTable, partition: &str) -> bool {
-        self.held.load(Ordering::Acquire) > 0 && self.lock().steps(table, partition).iter().any(|step| !step.is_afar)
+        self.held.load(Ordering::Acquire) > 0 && self.lock().steps(table, partition).iter().any(|step| !step.is_remote)
     }
 
     /// Forgets day-tables that take no records any more. Says whether any of them had steps.
@@ -256,13 +260,13 @@ impl Spread {
         state.plans.len() != before
     }
 
-    /// Whether there is anything to [forget](Spread::forget).
+    /// Whether there is anything to [forget](BucketPlan::forget).
     pub fn is_empty(&self) -> bool {
         let state = self.lock();
         state.plans.is_empty() && state.leases.is_empty()
     }
 
-    /// Whether it is [closed](Spread::close).
+    /// Whether it is [closed](BucketPlan::close).
     pub fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
@@ -275,20 +279,20 @@ impl Spread {
 
     fn count_held(&self, state: &State) {
         let instances = state.plans.values().flat_map(HashMap::values);
-        let held = instances.filter(|steps| steps.iter().any(|step| !step.is_afar)).count();
+        let held = instances.filter(|steps| steps.iter().any(|step| !step.is_remote)).count();
         self.held.store(held, Ordering::Release);
     }
 }
 
 impl State {
-    fn steps(&self, table: &DayTable, partition: &str) -> &[Step] {
+    fn steps(&self, table: &DayTable, partition: &str) -> &[BucketStep] {
         self.plans.get(table).and_then(|of| of.get(partition)).map_or(&[], Vec::as_slice)
     }
 
     /// When the step begins that is being written down for an instance.
-    fn growing(&self, table: &DayTable, partition: &str) -> Option<Ticks> {
-        let growing = self.growing.as_ref()?;
-        (growing.table == *table && *growing.partition == *partition).then_some(growing.step.from)
+    fn pending(&self, table: &DayTable, partition: &str) -> Option<Ticks> {
+        let pending = self.pending.as_ref()?;
+        (pending.table == *table && *pending.partition == *partition).then_some(pending.step.from)
     }
 
     /// How far the leases of an instance went.
@@ -353,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_step_begins_where_the_last_lease_ends_and_holds_for_newer_records_only() {
-        let spread = Spread::new(Some(Vec::new()));
+        let spread = BucketPlan::new(Some(Vec::new()));
         let (day, web): (_, Arc<str>) = (table(21), "web".into());
         assert_eq!(spread.lease(&day, "web", at(100), ONE), Lease { times: at(0)..at(110), buckets: ONE });
         // Another lane, of a source that is behind: it shares the lease.
@@ -379,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_step_begins_behind_what_an_earlier_run_placed_and_never_behind_the_day() {
-        let (spread, web): (_, Arc<str>) = (Spread::new(Some(Vec::new())), "web".into());
+        let (spread, web): (_, Arc<str>) = (BucketPlan::new(Some(Vec::new())), "web".into());
         let newest = at(50_000);
         assert_eq!(spread.begin(&table(21), &web, count(2), Some(newest)).map(Ticks::get), Some(newest.get() + 1));
         spread.end(true);
@@ -393,12 +397,12 @@ mod tests {
 
     #[test]
     fn rows_wait_until_the_remote_store_has_the_step() {
-        let (spread, web): (_, Arc<str>) = (Spread::new(Some(Vec::new())), "web".into());
+        let (spread, web): (_, Arc<str>) = (BucketPlan::new(Some(Vec::new())), "web".into());
         spread.begin(&table(21), &web, count(2), None).expect("begun");
         assert!(!spread.is_held(&table(21), "web"), "nothing is placed by it");
         spread.end(true);
         assert!(spread.is_held(&table(21), "web") && !spread.is_held(&table(22), "web"));
-        spread.planned().iter().for_each(|planned| spread.note_afar(planned));
+        spread.planned().iter().for_each(|planned| spread.mark_remote(planned));
         assert!(!spread.is_held(&table(21), "web"));
         assert!(spread.forget(|table| table.to_string() == "Log20261121"));
         assert!(spread.planned().is_empty() && !spread.forget(|_| true));
@@ -406,10 +410,10 @@ mod tests {
 
     #[test]
     fn what_the_remote_store_knows_more_is_added_to_what_is_known() {
-        let step = |seconds, buckets, is_afar| Step { from: at(seconds), buckets: count(buckets), is_afar };
-        let planned = |steps: Vec<Step>| Planned { table: table(21), partition: "web".into(), steps };
-        let spread = Spread::new(Some(vec![planned(vec![step(10, 2, false), step(90, 8, false)])]));
-        spread.learn(vec![planned(vec![step(10, 2, true), step(50, 4, true)])]);
+        let step = |seconds, buckets, is_remote| BucketStep { from: at(seconds), buckets: count(buckets), is_remote };
+        let planned = |steps: Vec<BucketStep>| InstanceSteps { table: table(21), partition: "web".into(), steps };
+        let spread = BucketPlan::new(Some(vec![planned(vec![step(10, 2, false), step(90, 8, false)])]));
+        spread.load(vec![planned(vec![step(10, 2, true), step(50, 4, true)])]);
         let merged = vec![step(10, 2, true), step(50, 4, true), step(90, 8, false)];
         assert_eq!(spread.planned(), [planned(merged)]);
         assert!(spread.is_held(&table(21), "web"));
@@ -417,7 +421,7 @@ mod tests {
 
     #[test]
     fn leases_of_days_that_are_over_make_room_for_those_of_others() {
-        let spread = Spread::new(Some(Vec::new()));
+        let spread = BucketPlan::new(Some(Vec::new()));
         spread.lease(&table(20), "web", table(20).start(), ONE);
         spread.lease(&table(21), "web", at(5), ONE);
         assert!(!spread.forget(|day| *day == table(20)), "none of them had steps");
@@ -427,7 +431,7 @@ mod tests {
 
     #[test]
     fn who_is_too_early_waits_for_the_step_to_be_written_down() {
-        let (spread, web): (_, Arc<str>) = (Arc::new(Spread::new(Some(Vec::new()))), "web".into());
+        let (spread, web): (_, Arc<str>) = (Arc::new(BucketPlan::new(Some(Vec::new()))), "web".into());
         let from = spread.begin(&table(21), &web, count(2), None).expect("begun");
         let other = spread.clone();
         let waits = std::thread::spawn(move || other.lease(&table(21), "web", from, ONE).buckets);
@@ -437,7 +441,7 @@ mod tests {
 
     #[test]
     fn leases_of_too_many_instances_are_remembered_together() {
-        let (spread, web): (_, Arc<str>) = (Spread::new(Some(Vec::new())), "web".into());
+        let (spread, web): (_, Arc<str>) = (BucketPlan::new(Some(Vec::new())), "web".into());
         spread.lease(&table(21), "web", at(700), ONE);
         for n in 0..LEASES_MAX {
             spread.lease(&table(21), &format!("pod-{n}"), at(5), ONE);
@@ -453,7 +457,7 @@ mod tests {
         fn a_record_that_is_read_again_lands_where_it_landed(
             acts in prop::collection::vec((0usize..3, 0u64..2000, prop::option::weighted(0.15, 1u16..64)), 1..120),
         ) {
-            let (spread, web): (_, Arc<str>) = (Spread::new(Some(Vec::new())), "web".into());
+            let (spread, web): (_, Arc<str>) = (BucketPlan::new(Some(Vec::new())), "web".into());
             let mut lanes: [Option<Lease>; 3] = Default::default();
             let mut placed = Vec::new();
             for (lane, seconds, grows) in acts {
@@ -468,7 +472,7 @@ mod tests {
                 placed.push((time, lease.buckets));
                 lanes[lane] = Some(lease);
             }
-            let again = Spread::new(Some(spread.planned()));
+            let again = BucketPlan::new(Some(spread.planned()));
             for (time, buckets) in placed.into_iter().rev() {
                 prop_assert_eq!(again.lease(&table(21), "web", time, ONE).buckets, buckets, "{}", time);
             }

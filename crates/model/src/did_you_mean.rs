@@ -1,7 +1,7 @@
 //! The name that a misspelt one was meant to be, of a key or of a pattern.
 
 /// The known name that needs the fewest edits, if these are few enough to be a slip.
-pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn did_you_mean<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     // A name of any length can be in the file; a slip of one is not much longer than the longest known.
     let name: Vec<char> = name.to_ascii_lowercase().chars().take(64).collect();
     let edits =
@@ -40,7 +40,7 @@ mod tests {
             ("colour", None),
             ("", None),
         ] {
-            assert_eq!(nearest(name, &known), meant, "{name}");
+            assert_eq!(did_you_mean(name, &known), meant, "{name}");
         }
     }
 }

@@ -16,7 +16,7 @@
 
 use crate::batch::{Batch, ROWS_MAX};
 use crate::key::RowKey;
-use crate::property::{Kind, PROPERTY_NAME_UNITS_MAX, Property, property_name};
+use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, property_name, to_hex};
 use crate::record::{Field, Record, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -29,30 +29,31 @@ pub const FIELDS_MAX: usize = 240;
 const ENTITY_BYTES_MAX: usize = (1 << 20) - (8 << 10);
 /// Properties of which the values are not, or not alone, the texts of a record: one may lie over two rows, or be written
 /// otherwise in JSON. A row that has one of them may have any text.
-pub const SPREAD: [(&str, Kind); 2] = [("Items", Kind::Int32), ("Fields", Kind::String)];
+pub const MULTI_ROW_PROPERTIES: [(&str, PropertyKind); 2] =
+    [("Items", PropertyKind::Int32), ("Fields", PropertyKind::String)];
 
 /// A record as it is going to be written: what it takes is known, and counted once.
-pub struct Measured<'r> {
+pub struct SizedRecord<'r> {
     record: &'r Record<'r>,
     source: &'r str,
     /// Bytes of its message, and of the names and texts of its fields.
     text_bytes: usize,
 }
 
-impl<'r> Measured<'r> {
+impl<'r> SizedRecord<'r> {
     /// Of a record of `source`.
     #[inline]
-    pub fn of(record: &'r Record<'r>, source: &'r str) -> Measured<'r> {
+    pub fn new(record: &'r Record<'r>, source: &'r str) -> SizedRecord<'r> {
         let of_field = |field: &Field<'_>| match &field.value {
             Value::String(text) => field.name.len() + text.len(),
             Value::Binary(bytes) => field.name.len() + bytes.len(),
             _ => field.name.len(),
         };
         let text_bytes = record.message.len() + record.fields.iter().map(of_field).sum::<usize>();
-        Measured { record, source, text_bytes }
+        SizedRecord { record, source, text_bytes }
     }
 
-    /// Rows and bytes that [`append`](Measured::append) will put into a batch, at most.
+    /// Rows and bytes that [`append`](SizedRecord::append) will put into a batch, at most.
     #[inline]
     pub fn room(&self) -> (usize, usize) {
         let per_field = 16;
@@ -65,9 +66,9 @@ impl<'r> Measured<'r> {
         self.record.fields.len() <= FIELDS_MAX && self.text_bytes <= STRING_UNITS_MAX
     }
 
-    /// Writes it to `batch`, which must have the [room](Measured::room) for it.
+    /// Writes it to `batch`, which must have the [room](SizedRecord::room) for it.
     pub fn append(&self, batch: &mut Batch, key: RowKey) {
-        let Measured { record, source, .. } = *self;
+        let SizedRecord { record, source, .. } = *self;
         if !self.is_small() {
             return append_large(batch, key, source, record);
         }
@@ -86,9 +87,9 @@ impl<'r> Measured<'r> {
     }
 }
 
-/// Writes a record to `batch`, which must have the [room](Measured::room) for it.
+/// Writes a record to `batch`, which must have the [room](SizedRecord::room) for it.
 pub fn append(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_>) {
-    Measured::of(record, source).append(batch, key);
+    SizedRecord::new(record, source).append(batch, key);
 }
 
 #[inline(always)]
@@ -229,7 +230,7 @@ fn json_object(fields: &[Field<'_>]) -> Option<String> {
             Value::Double(n) => (*n).into(),
             Value::Boolean(b) => (*b).into(),
             // As a query shows bytes.
-            Value::Binary(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
+            Value::Binary(bytes) => to_hex(bytes).into(),
         };
         json.push_str(&value.to_string());
     }

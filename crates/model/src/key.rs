@@ -15,6 +15,7 @@
 //! Limits are Azure Table's: table names `^[A-Za-z][A-Za-z0-9]{2,62}$`, keys at most 512 UTF-16 units without
 //! `/ \ # ?` and control characters.
 
+use crate::property::to_hex;
 use crate::time::{Date, Ticks};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -232,9 +233,7 @@ pub fn partition_key(instance: &str, bucket: Option<u8>) -> String {
         }
         key.truncate(cut);
         key.push('~');
-        for byte in &Sha256::digest(instance.as_bytes())[..16] {
-            let _ = write!(key, "{byte:02x}");
-        }
+        key.push_str(&to_hex(&Sha256::digest(instance.as_bytes())[..16]));
     }
     if let Some(bucket) = bucket {
         let _ = write!(key, "~{bucket:02x}");

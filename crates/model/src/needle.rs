@@ -8,14 +8,9 @@
 //! without a look at its values: both say no only where no value of the column can contain the text. Most texts have a
 //! character that no number has, so these columns cost most searches nothing.
 
-use crate::property::{Kind, Property};
+use crate::property::{Property, PropertyKind, to_hex};
 use memchr::memmem::Finder;
-use std::fmt::Write as _;
 use std::io::Write as _;
-
-/// Every kind, in the order of their codes.
-const KINDS: [Kind; Kind::COUNT] =
-    [Kind::String, Kind::Int64, Kind::Double, Kind::Boolean, Kind::Int32, Kind::DateTime, Kind::Guid, Kind::Binary];
 
 /// What a UUID and a time look like: `0` is a digit, which is hexadecimal in a UUID. A time may end earlier, and `Z` is behind it.
 const GUID_FORM: &[u8] = b"00000000-0000-0000-0000-000000000000";
@@ -26,13 +21,13 @@ const TIME_FORM: &[u8] = b"0000-00-00T00:00:00.0000000";
 pub struct Needle {
     finder: Finder<'static>,
     /// By the code of a kind, whether a value of the kind can contain the text.
-    kinds: [bool; Kind::COUNT],
+    kinds: [bool; PropertyKind::COUNT],
 }
 
 impl Needle {
     /// Searches for `text`. Every value contains the empty text.
     pub fn new(text: &str) -> Needle {
-        Needle { finder: Finder::new(text).into_owned(), kinds: KINDS.map(|kind| fits(text, kind)) }
+        Needle { finder: Finder::new(text).into_owned(), kinds: PropertyKind::ALL.map(|kind| fits(text, kind)) }
     }
 
     /// Finds the text in bytes: those of strings, one or many.
@@ -55,9 +50,7 @@ impl Needle {
             return false;
         }
         if let Property::Binary(bytes) = value {
-            let mut text = String::with_capacity(2 * bytes.len());
-            print_hex(bytes, &mut text);
-            return self.is_in_text(&text);
+            return self.is_in_text(&to_hex(bytes));
         }
         let mut printed = Printed::default();
         // There is room for every value of a fixed size.
@@ -67,19 +60,19 @@ impl Needle {
 
     /// Whether some value of this kind can contain the text.
     #[inline]
-    pub fn may_be_in(&self, kind: Kind) -> bool {
+    pub fn may_be_in(&self, kind: PropertyKind) -> bool {
         self.kinds[kind as usize]
     }
 
     /// Whether some value that is no string can contain the text.
     pub fn may_be_beside_strings(&self) -> bool {
-        KINDS.into_iter().any(|kind| kind != Kind::String && self.may_be_in(kind))
+        PropertyKind::ALL.into_iter().any(|kind| kind != PropertyKind::String && self.may_be_in(kind))
     }
 
     /// Whether a whole number from `least` to `most` can contain the text. False only where none of them does.
     pub fn may_be_between(&self, least: i64, most: i64) -> bool {
         let needle = self.finder.needle();
-        if !self.may_be_in(Kind::Int64) || least > most {
+        if !self.may_be_in(PropertyKind::Int64) || least > most {
             return false;
         }
         if least == most {
@@ -93,20 +86,22 @@ impl Needle {
 }
 
 /// Whether `text` can occur in a printed value of a kind. False only where it never does.
-fn fits(text: &str, kind: Kind) -> bool {
+fn fits(text: &str, kind: PropertyKind) -> bool {
     let (bytes, is_in) = (text.as_bytes(), |word: &str| word.contains(text));
     if bytes.is_empty() {
         return true;
     }
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     match kind {
-        Kind::String => true,
-        Kind::Boolean => is_in("true") || is_in("false"),
-        Kind::Int32 | Kind::Int64 => bytes.strip_prefix(b"-").unwrap_or(bytes).iter().all(u8::is_ascii_digit),
-        Kind::Double => is_in("NaN") || is_in("-Infinity") || fits_decimal(bytes),
-        Kind::DateTime => fits_form(bytes.strip_suffix(b"Z").unwrap_or(bytes), TIME_FORM, u8::is_ascii_digit),
-        Kind::Binary => bytes.iter().all(is_hex),
-        Kind::Guid => fits_form(bytes, GUID_FORM, is_hex),
+        PropertyKind::String => true,
+        PropertyKind::Boolean => is_in("true") || is_in("false"),
+        PropertyKind::Int32 | PropertyKind::Int64 => {
+            bytes.strip_prefix(b"-").unwrap_or(bytes).iter().all(u8::is_ascii_digit)
+        }
+        PropertyKind::Double => is_in("NaN") || is_in("-Infinity") || fits_decimal(bytes),
+        PropertyKind::DateTime => fits_form(bytes.strip_suffix(b"Z").unwrap_or(bytes), TIME_FORM, u8::is_ascii_digit),
+        PropertyKind::Binary => bytes.iter().all(is_hex),
+        PropertyKind::Guid => fits_form(bytes, GUID_FORM, is_hex),
     }
 }
 
@@ -169,13 +164,9 @@ impl Printed {
             Property::Double(n) => serde_json::to_writer(self, &n)?,
             Property::DateTime(time) => write!(self, "{time}")?,
             Property::Guid(guid) => {
-                let (mut text, mut from) = (String::with_capacity(GUID_FORM.len()), 0);
-                for to in [4, 6, 8, 10, 16] {
-                    print_hex(&guid[from..to], &mut text);
-                    from = to;
-                    text.push_str(if to < 16 { "-" } else { "" });
-                }
-                self.write_all(text.as_bytes())?;
+                let digits = to_hex(&guid);
+                let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+                write!(self, "{a}-{b}-{c}-{d}-{e}")?;
             }
             Property::String(_) | Property::Binary(_) => {}
         }
@@ -211,13 +202,6 @@ impl std::io::Write for Printed {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
-    }
-}
-
-fn print_hex(bytes: &[u8], text: &mut String) {
-    for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
     }
 }
 
@@ -296,17 +280,29 @@ mod tests {
     fn few_texts_can_be_in_a_number() {
         let kinds = |text: &str| {
             let needle = Needle::new(text);
-            KINDS.into_iter().filter(|kind| *kind != Kind::String && needle.may_be_in(*kind)).collect::<Vec<_>>()
+            PropertyKind::ALL
+                .into_iter()
+                .filter(|kind| *kind != PropertyKind::String && needle.may_be_in(*kind))
+                .collect::<Vec<_>>()
         };
         for text in ["timeout", "took 7 ms", "10.0.0.1", "GET /", "e1e1e1.", "web-17", "--", "1-2-3x"] {
             assert_eq!(kinds(text), [], "{text}");
         }
-        assert_eq!(kinds("1.5"), [Kind::Double, Kind::DateTime]);
-        assert_eq!(kinds("-7"), [Kind::Int64, Kind::Double, Kind::Int32, Kind::DateTime, Kind::Guid]);
-        assert_eq!(kinds("-700"), [Kind::Int64, Kind::Double, Kind::Int32, Kind::Guid]);
-        assert_eq!(kinds("true"), [Kind::Boolean]);
-        assert_eq!(kinds("9abc-def0"), [Kind::Guid]);
-        assert_eq!(kinds("12:30"), [Kind::DateTime]);
+        assert_eq!(kinds("1.5"), [PropertyKind::Double, PropertyKind::DateTime]);
+        assert_eq!(
+            kinds("-7"),
+            [
+                PropertyKind::Int64,
+                PropertyKind::Double,
+                PropertyKind::Int32,
+                PropertyKind::DateTime,
+                PropertyKind::Guid
+            ]
+        );
+        assert_eq!(kinds("-700"), [PropertyKind::Int64, PropertyKind::Double, PropertyKind::Int32, PropertyKind::Guid]);
+        assert_eq!(kinds("true"), [PropertyKind::Boolean]);
+        assert_eq!(kinds("9abc-def0"), [PropertyKind::Guid]);
+        assert_eq!(kinds("12:30"), [PropertyKind::DateTime]);
         assert!(!Needle::new("502").may_be_between(-9, 99) && Needle::new("502").may_be_between(0, 502));
         assert!(!Needle::new("502").may_be_between(500, 500));
     }

@@ -51,11 +51,11 @@ pub fn property_name(field: &str) -> String {
     name
 }
 
-/// A property's value, of one of Azure Table's types.
+/// The value of a property, of one of Azure Table's types; `T` holds text and `B` holds bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Property<'a> {
+pub enum TypedValue<T, B> {
     /// UTF-8 text.
-    String(&'a str),
+    String(T),
     /// A 64-bit whole number.
     Int64(i64),
     /// A 64-bit float.
@@ -69,13 +69,19 @@ pub enum Property<'a> {
     /// A UUID, its bytes in the order of its text.
     Guid([u8; 16]),
     /// Bytes.
-    Binary(&'a [u8]),
+    Binary(B),
 }
+
+/// A value that borrows its text and bytes.
+pub type Property<'a> = TypedValue<&'a str, &'a [u8]>;
+
+/// A value that owns its text and bytes, so that it outlives its page.
+pub type OwnedValue = TypedValue<String, Vec<u8>>;
 
 /// The type of a property. The numbers are stored in pages: never change one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Kind {
+pub enum PropertyKind {
     /// `Edm.String`.
     String = 0,
     /// `Edm.Int64`.
@@ -94,91 +100,72 @@ pub enum Kind {
     Binary = 7,
 }
 
-impl Kind {
-    /// How many there are; their numbers are 0 to this, exclusive.
+impl PropertyKind {
+    /// Every kind, in the order of the codes.
+    pub const ALL: [PropertyKind; PropertyKind::COUNT] = [
+        PropertyKind::String,
+        PropertyKind::Int64,
+        PropertyKind::Double,
+        PropertyKind::Boolean,
+        PropertyKind::Int32,
+        PropertyKind::DateTime,
+        PropertyKind::Guid,
+        PropertyKind::Binary,
+    ];
+
+    /// Number of kinds; the codes are 0 to `COUNT - 1`.
     pub const COUNT: usize = 8;
 
     /// The inverse of `as u8`.
-    pub const fn from_code(code: u8) -> Option<Kind> {
-        Some(match code {
-            0 => Kind::String,
-            1 => Kind::Int64,
-            2 => Kind::Double,
-            3 => Kind::Boolean,
-            4 => Kind::Int32,
-            5 => Kind::DateTime,
-            6 => Kind::Guid,
-            7 => Kind::Binary,
-            _ => return None,
-        })
+    #[inline]
+    pub const fn from_code(code: u8) -> Option<PropertyKind> {
+        if (code as usize) < PropertyKind::COUNT { Some(PropertyKind::ALL[code as usize]) } else { None }
     }
 }
 
-impl Property<'_> {
-    /// Its type.
-    pub const fn kind(&self) -> Kind {
+impl<T, B> TypedValue<T, B> {
+    /// The type of the value.
+    #[inline]
+    pub const fn kind(&self) -> PropertyKind {
         match self {
-            Property::String(_) => Kind::String,
-            Property::Int64(_) => Kind::Int64,
-            Property::Double(_) => Kind::Double,
-            Property::Boolean(_) => Kind::Boolean,
-            Property::Int32(_) => Kind::Int32,
-            Property::DateTime(_) => Kind::DateTime,
-            Property::Guid(_) => Kind::Guid,
-            Property::Binary(_) => Kind::Binary,
+            TypedValue::String(_) => PropertyKind::String,
+            TypedValue::Int64(_) => PropertyKind::Int64,
+            TypedValue::Double(_) => PropertyKind::Double,
+            TypedValue::Boolean(_) => PropertyKind::Boolean,
+            TypedValue::Int32(_) => PropertyKind::Int32,
+            TypedValue::DateTime(_) => PropertyKind::DateTime,
+            TypedValue::Guid(_) => PropertyKind::Guid,
+            TypedValue::Binary(_) => PropertyKind::Binary,
         }
     }
-}
 
-/// A [`Property`] that outlives its page.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OwnedValue {
-    /// UTF-8 text.
-    String(String),
-    /// A 64-bit whole number.
-    Int64(i64),
-    /// A 64-bit float.
-    Double(f64),
-    /// True or false.
-    Boolean(bool),
-    /// A 32-bit whole number.
-    Int32(i32),
-    /// A point in time.
-    DateTime(Ticks),
-    /// A UUID, its bytes in the order of its text.
-    Guid([u8; 16]),
-    /// Bytes.
-    Binary(Vec<u8>),
+    /// The same value with its text and bytes converted.
+    #[inline]
+    fn convert<'v, U, C>(&'v self, text: impl FnOnce(&'v T) -> U, bytes: impl FnOnce(&'v B) -> C) -> TypedValue<U, C> {
+        match self {
+            TypedValue::String(value) => TypedValue::String(text(value)),
+            TypedValue::Int64(n) => TypedValue::Int64(*n),
+            TypedValue::Double(n) => TypedValue::Double(*n),
+            TypedValue::Boolean(b) => TypedValue::Boolean(*b),
+            TypedValue::Int32(n) => TypedValue::Int32(*n),
+            TypedValue::DateTime(time) => TypedValue::DateTime(*time),
+            TypedValue::Guid(guid) => TypedValue::Guid(*guid),
+            TypedValue::Binary(value) => TypedValue::Binary(bytes(value)),
+        }
+    }
 }
 
 impl From<Property<'_>> for OwnedValue {
     fn from(property: Property<'_>) -> OwnedValue {
-        match property {
-            Property::String(text) => OwnedValue::String(text.into()),
-            Property::Int64(n) => OwnedValue::Int64(n),
-            Property::Double(n) => OwnedValue::Double(n),
-            Property::Boolean(b) => OwnedValue::Boolean(b),
-            Property::Int32(n) => OwnedValue::Int32(n),
-            Property::DateTime(time) => OwnedValue::DateTime(time),
-            Property::Guid(guid) => OwnedValue::Guid(guid),
-            Property::Binary(bytes) => OwnedValue::Binary(bytes.into()),
-        }
+        property.convert(|text| (*text).to_owned(), |bytes| bytes.to_vec())
     }
 }
 
 impl OwnedValue {
     /// The value as it is written.
+    #[inline]
     pub fn as_property(&self) -> Property<'_> {
-        match self {
-            OwnedValue::String(text) => Property::String(text),
-            OwnedValue::Int64(n) => Property::Int64(*n),
-            OwnedValue::Double(n) => Property::Double(*n),
-            OwnedValue::Boolean(b) => Property::Boolean(*b),
-            OwnedValue::Int32(n) => Property::Int32(*n),
-            OwnedValue::DateTime(time) => Property::DateTime(*time),
-            OwnedValue::Guid(guid) => Property::Guid(*guid),
-            OwnedValue::Binary(bytes) => Property::Binary(bytes),
-        }
+        self.convert(String::as_str, Vec::as_slice)
     }
 }
 
@@ -195,6 +182,12 @@ impl Serialize for OwnedValue {
     }
 }
 
+/// Lower-case hexadecimal, two digits a byte.
+pub fn to_hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
+}
+
 /// The text of a value: a time in RFC 3339, a UUID with its dashes, bytes as hex.
 impl fmt::Display for OwnedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,13 +201,11 @@ impl fmt::Display for OwnedValue {
             OwnedValue::Boolean(b) => b.fmt(f),
             OwnedValue::DateTime(time) => time.fmt(f),
             OwnedValue::Guid(guid) => {
-                for (at, byte) in guid.iter().enumerate() {
-                    let dash = if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
-                    write!(f, "{dash}{byte:02x}")?;
-                }
-                Ok(())
+                let digits = to_hex(guid);
+                let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+                write!(f, "{a}-{b}-{c}-{d}-{e}")
             }
-            OwnedValue::Binary(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            OwnedValue::Binary(bytes) => f.write_str(&to_hex(bytes)),
         }
     }
 }

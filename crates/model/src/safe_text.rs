@@ -6,7 +6,7 @@
 //!
 //! | where | what is written |
 //! |---|---|
-//! | text | `\x1b`, `\n`, `\u{202e}` ([`Shown`]); where lines are meant, a newline stays ([`Lines`]) |
+//! | text | `\x1b`, `\n`, `\u{202e}` ([`SafeLine`]); where lines are meant, a newline stays ([`SafeLines`]) |
 //! | JSON | `\u009b`, which is the same value to whoever reads it ([`to_json`]) |
 
 use serde::Serialize;
@@ -15,35 +15,35 @@ use std::fmt::{self, Display};
 use std::io::{self, Write};
 
 /// Whether a character does something to a terminal instead of being shown there. A tab does no harm.
-pub fn commands(c: char) -> bool {
+pub fn is_unsafe(c: char) -> bool {
     c != '\t' && c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Shows text that others wrote, so that it takes one line and commands nothing.
-pub struct Shown<'t>(pub &'t str);
+/// Shows text that others wrote, so that it takes one line and is_unsafe nothing.
+pub struct SafeLine<'t>(pub &'t str);
 
-impl Display for Shown<'_> {
+impl Display for SafeLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        put(f, self.0, commands)
+        put(f, self.0, is_unsafe)
     }
 }
 
-/// Shows what may have several lines, so that it commands nothing.
-pub struct Lines<T>(pub T);
+/// Shows what may have several lines, so that it is_unsafe nothing.
+pub struct SafeLines<T>(pub T);
 
-impl<T: Display> Display for Lines<T> {
+impl<T: Display> Display for SafeLines<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::write(&mut Filter(f), format_args!("{}", self.0))
+        fmt::write(&mut Escaping(f), format_args!("{}", self.0))
     }
 }
 
 /// Passes on what is written to it, newlines as they are.
-struct Filter<'f, 'g>(&'f mut fmt::Formatter<'g>);
+struct Escaping<'f, 'g>(&'f mut fmt::Formatter<'g>);
 
-impl fmt::Write for Filter<'_, '_> {
+impl fmt::Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        put(self.0, text, |c| c != '\n' && commands(c))
+        put(self.0, text, |c| c != '\n' && is_unsafe(c))
     }
 }
 
@@ -83,7 +83,7 @@ impl Formatter for Safe {
             return out.write_all(fragment.as_bytes());
         }
         let mut rest = fragment;
-        while let Some(at) = rest.find(commands) {
+        while let Some(at) = rest.find(is_unsafe) {
             out.write_all(&rest.as_bytes()[..at])?;
             let mut chars = rest[at..].chars();
             if let Some(c) = chars.next() {
@@ -110,20 +110,20 @@ mod tests {
             ("\u{202e}txt.exe\u{2069}", r"\u{202e}txt.exe\u{2069}"),
             ("tab\tand größe", "tab\tand größe"),
         ] {
-            assert_eq!(Shown(text).to_string(), shown);
-            assert_eq!(Lines(text).to_string().replace('\n', "\\n"), shown);
+            assert_eq!(SafeLine(text).to_string(), shown);
+            assert_eq!(SafeLines(text).to_string().replace('\n', "\\n"), shown);
         }
     }
 
     proptest! {
-        /// No text commands a terminal, as text or as JSON, and JSON says what was said.
+        /// No text is_unsafe a terminal, as text or as JSON, and JSON says what was said.
         #[test]
         fn no_text_commands_a_terminal(text in prop_oneof![any::<String>(), "[\u{1}-\u{a0}\u{600}-\u{620}\u{2000}-\u{2070}\n\"\\\\]{0,20}"]) {
             let mut json = Vec::new();
             to_json(&mut json, &[&text]).expect("memory");
             let json = String::from_utf8(json).expect("text");
-            for shown in [Shown(&text).to_string(), json.clone(), Lines(&text).to_string().replace('\n', "")] {
-                prop_assert!(!shown.contains(commands), "{:?}", shown);
+            for shown in [SafeLine(&text).to_string(), json.clone(), SafeLines(&text).to_string().replace('\n', "")] {
+                prop_assert!(!shown.contains(is_unsafe), "{:?}", shown);
             }
             prop_assert_eq!(serde_json::from_str::<Vec<String>>(&json).expect("JSON"), vec![text]);
         }

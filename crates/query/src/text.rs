@@ -10,7 +10,7 @@
 
 use super::record::Record;
 use daytable_model::record::Level;
-use daytable_model::safe_text::Shown;
+use daytable_model::safe_text::SafeLine;
 use std::fmt;
 
 /// Shows a record as one line without its newline; with `colour`, in the colours that every terminal has.
@@ -28,17 +28,17 @@ impl fmt::Display for Line<'_> {
         let level = record.level.map_or("-", Level::name).to_ascii_uppercase();
         let (level_colour, level_plain) = if *colour { (colour_of(record.level), plain) } else { ("", "") };
         write!(f, "{dim}{}{plain} {level_colour}{level:<5}{level_plain} ", record.time())?;
-        write!(f, "{}", Shown(&record.instance()))?;
+        write!(f, "{}", SafeLine(&record.instance()))?;
         if !record.message.is_empty() {
-            write!(f, " {}", Shown(&record.message))?;
+            write!(f, " {}", SafeLine(&record.message))?;
         }
         for (name, value) in &record.fields {
-            write!(f, " {dim}{}={plain}", Shown(name))?;
+            write!(f, " {dim}{}={plain}", SafeLine(name))?;
             let value = value.to_string();
             if value.is_empty() || value.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '=')) {
-                write!(f, "\"{}\"", Shown(&value.replace('\\', "\\\\").replace('"', "\\\"")))?;
+                write!(f, "\"{}\"", SafeLine(&value.replace('\\', "\\\\").replace('"', "\\\"")))?;
             } else {
-                write!(f, "{}", Shown(&value))?;
+                write!(f, "{}", SafeLine(&value))?;
             }
         }
         Ok(())

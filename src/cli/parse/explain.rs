@@ -9,7 +9,7 @@
 //!   40..41  free     0
 //! ```
 
-use daytable_model::safe_text::Shown;
+use daytable_model::safe_text::SafeLine;
 use daytable_parse::{Parsed, Unsaid, explain};
 use std::fmt;
 
@@ -24,16 +24,16 @@ pub(super) struct Explained<'r> {
 
 impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, byte {}: {}", Shown(&self.path), self.offset, self.parsed.format.label())?;
+        write!(f, "{}, byte {}: {}", SafeLine(&self.path), self.offset, self.parsed.format.label())?;
         for line in self.text.split('\n') {
-            write!(f, "\n  | {}", Shown(line))?;
+            write!(f, "\n  | {}", SafeLine(line))?;
         }
         let rows: Vec<[String; 3]> = explain(self.text, self.parsed, &self.unsaid)
             .into_iter()
             .map(|part| {
                 let bytes =
                     part.bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{}..{}", bytes.start, bytes.end));
-                [bytes, Shown(&part.name).to_string(), Shown(&part.value).to_string()]
+                [bytes, SafeLine(&part.name).to_string(), SafeLine(&part.value).to_string()]
             })
             .collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! What was made of a file, in a few lines: what it was recognised as, how much of it fits, what does not.
 
-use daytable_model::safe_text::Shown;
+use daytable_model::safe_text::SafeLine;
 use daytable_parse::{Format, Parsed, RawRecord};
 use std::fmt;
 
@@ -85,7 +85,7 @@ impl fmt::Display for Summary {
             let (count, first) = &self.formats[other.number()];
             write!(f, "\n  {count} {}", other.label())?;
             for (offset, line) in first.iter().take(left) {
-                write!(f, "\n    at byte {offset}: {}", Shown(line))?;
+                write!(f, "\n    at byte {offset}: {}", SafeLine(line))?;
             }
             left -= left.min(first.len());
         }

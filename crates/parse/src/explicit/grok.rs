@@ -6,7 +6,7 @@
 use super::Kind;
 use super::library;
 use super::pattern::{PatternError, syntax};
-use daytable_model::did_you_mean::nearest;
+use daytable_model::did_you_mean::did_you_mean;
 use std::collections::BTreeMap;
 
 /// References within references at most.
@@ -96,7 +96,7 @@ impl<'p> Expansion<'p> {
         let Some((name, text)) = own.or_else(|| library::pattern(name)) else {
             let mut known: Vec<&str> = library::names().collect();
             known.extend(self.patterns.keys().map(String::as_str));
-            let meant = nearest(name, &known).map(|meant| format!(", did you mean {meant}?"));
+            let meant = did_you_mean(name, &known).map(|meant| format!(", did you mean {meant}?"));
             return Err(Fault::Here(format!("unknown pattern {name}{}", meant.unwrap_or_default())));
         };
         if self.trail.contains(&name) {

@@ -2,7 +2,7 @@
 
 use super::Dice;
 use daytable_model::batch::Batch;
-use daytable_model::entity::{FIELDS_MAX, Measured, STRING_UNITS_MAX};
+use daytable_model::entity::{FIELDS_MAX, STRING_UNITS_MAX, SizedRecord};
 use daytable_model::key::{DayTable, Period, RowKey, TableName, partition_key};
 use daytable_model::property::Property;
 use daytable_model::record::{Field, Level, Record, Value};
@@ -178,7 +178,7 @@ pub(super) fn batches(written: &[Written]) -> Vec<Batch> {
         let message = one.message.as_str().into();
         let record =
             Record { level: one.level, message, fields: fields.clone().unwrap_or_default(), ..Record::default() };
-        let (rows, bytes) = Measured::of(&record, "source").room();
+        let (rows, bytes) = SizedRecord::new(&record, "source").room();
         let has_room = |batch: &Batch| batch.partition == one.partition && batch.has_room(rows, bytes + 4096);
         let at = batches.iter().position(has_room).unwrap_or_else(|| {
             batches.push(Batch::new(table(), one.partition.clone()));

@@ -1,6 +1,6 @@
 //! What the sender counts, for metrics and `daytable sources`.
 
-use daytable_model::bucket_plan::Planned;
+use daytable_model::bucket_plan::InstanceSteps;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -127,7 +127,7 @@ pub struct ShownSpread {
 
 impl ShownSpread {
     /// As it is shown.
-    pub fn of(planned: &Planned) -> ShownSpread {
+    pub fn of(planned: &InstanceSteps) -> ShownSpread {
         let last = planned.steps.last();
         ShownSpread {
             table: planned.table.to_string(),

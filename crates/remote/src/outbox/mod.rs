@@ -48,7 +48,7 @@ pub use crate::options::{RemoteOptions, SendOrder, TableOptions, WhenFull};
 pub use counters::{Counters, SetAside, ShownOutbox, ShownSpread};
 
 use daytable_azure::Client;
-use daytable_model::bucket_plan::Spread;
+use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::window::Window;
 use daytable_store::Departures;
 use daytable_store::outbox::{Dropped, Level, Unsent};
@@ -111,7 +111,7 @@ pub struct Setup<'a> {
     /// How much waits.
     pub level: Arc<Level>,
     /// Over how many partitions instances are spread.
-    pub spread: Arc<Spread>,
+    pub spread: Arc<BucketPlan>,
     /// What this daytable is called among those that share the store.
     pub host: String,
     /// Told of each transaction that landed, with its entities.
@@ -140,7 +140,7 @@ pub struct Outbox {
     endpoint: String,
     thread: JoinHandle<()>,
     spreading: JoinHandle<()>,
-    spread: Arc<Spread>,
+    spread: Arc<BucketPlan>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -227,7 +227,7 @@ impl Outbox {
     }
 }
 
-fn shown(counters: &Counters, level: &Level, spread: &Spread, endpoint: &str) -> ShownOutbox {
+fn shown(counters: &Counters, level: &Level, spread: &BucketPlan, endpoint: &str) -> ShownOutbox {
     let waiting = waiting(counters, level);
     let state = if counters.is_denied.load(Ordering::Relaxed) {
         "denied"

@@ -14,7 +14,7 @@ use super::spreading::More;
 use super::tables::Tables;
 use super::weather::Weather;
 use daytable_azure::{Client, Error};
-use daytable_model::bucket_plan::Spread;
+use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_model::window::Window;
@@ -73,7 +73,7 @@ pub(super) struct Outside {
     pub(super) windows: HashMap<TableName, Window>,
     /// Partitions that an instance has in a table without any step.
     pub(super) least: HashMap<TableName, NonZeroU16>,
-    pub(super) spread: Arc<Spread>,
+    pub(super) spread: Arc<BucketPlan>,
     pub(super) more: mpsc::Sender<More>,
     pub(super) fill: Duration,
     pub(super) is_newest_first: bool,

@@ -24,8 +24,8 @@ use crate::tables::AzureTables;
 use crate::tables::QUERY_PATIENCE;
 use daytable_azure::Account;
 use daytable_lifecycle::clock;
-use daytable_model::bucket_plan::Planned;
-use daytable_model::bucket_plan::Spread;
+use daytable_model::bucket_plan::BucketPlan;
+use daytable_model::bucket_plan::InstanceSteps;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_model::window::Window;
@@ -55,7 +55,7 @@ pub(super) struct More {
 
 /// See the module's head.
 pub(super) struct Spreading {
-    pub(super) spread: Arc<Spread>,
+    pub(super) spread: Arc<BucketPlan>,
     pub(super) tables: AzureTables,
     pub(super) data_dir: PathBuf,
     /// What this daytable is called among those that share the store.
@@ -114,12 +114,12 @@ impl Spreading {
             *has_asked = true;
         }
         let planned = self.spread.planned();
-        let mut waiting = planned.iter().filter(|planned| planned.steps.iter().any(|step| !step.is_afar)).peekable();
+        let mut waiting = planned.iter().filter(|planned| planned.steps.iter().any(|step| !step.is_remote)).peekable();
         let has_news = waiting.peek().is_some();
         let told = waiting.try_for_each(|planned| {
             Notes(&self.tables).put_steps(&self.host, planned)?;
             daytable_platform::failpoint!("buckets-afar");
-            self.spread.note_afar(planned);
+            self.spread.mark_remote(planned);
             Ok::<_, SpreadError>(())
         });
         // Once for all: what a kill keeps from being written is told again.
@@ -138,18 +138,18 @@ impl Spreading {
             planned.retain(|planned| !is_over(&planned.table));
         }
         let (was_known, before) = (self.spread.is_known(), self.spread.planned());
-        let known = Spread::new(Some(before.clone()));
-        known.learn(planned.clone());
+        let known = BucketPlan::new(Some(before.clone()));
+        known.load(planned.clone());
         let after = known.planned();
         if !was_known || after != before {
             self.write(after)?;
             tracing::info!(instances = planned.len(), "the remote store has said how instances are spread");
         }
-        self.spread.learn(planned);
+        self.spread.load(planned);
         Ok(())
     }
 
-    fn write(&self, planned: Vec<Planned>) -> Result<(), StoreError> {
+    fn write(&self, planned: Vec<InstanceSteps>) -> Result<(), StoreError> {
         steps::write(&self.data_dir, &Steps { host: self.host.clone(), endpoint: self.endpoint.clone(), planned })
     }
 
@@ -179,7 +179,7 @@ impl Spreading {
 
     /// Writes down, and knows whether that is so. Where a write fails and what is there cannot be read, nobody knows by which
     /// steps the next start goes, and no record may be placed by either: whoever wants to place one waits until the disk says.
-    fn write_surely(&self, planned: &[Planned]) -> Result<(), StoreError> {
+    fn write_surely(&self, planned: &[InstanceSteps]) -> Result<(), StoreError> {
         loop {
             let Err(error) = self.write(planned.to_vec()) else { return Ok(()) };
             match steps::read(&self.data_dir) {
@@ -265,7 +265,7 @@ impl Spreading {
 
 /// A step that was begun and ends whatever happens: who waits for it would wait for ever.
 struct Begun<'s> {
-    spread: &'s Spread,
+    spread: &'s BucketPlan,
 }
 
 impl Begun<'_> {

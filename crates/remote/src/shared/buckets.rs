@@ -12,7 +12,7 @@
 
 use super::notes::{Notes, text};
 use daytable_azure::{Entity, Query, Value, literal};
-use daytable_model::bucket_plan::{Planned, Step};
+use daytable_model::bucket_plan::{BucketStep, InstanceSteps};
 use daytable_model::key::{DayTable, partition_key};
 use daytable_model::time::Ticks;
 use daytable_query::tables::TableError;
@@ -28,12 +28,12 @@ pub struct Spreading {
     /// The daytable that goes by them.
     pub host: String,
     /// They.
-    pub planned: Planned,
+    pub planned: InstanceSteps,
 }
 
 impl Notes<'_> {
     /// Notes the steps of an instance, in place of those that it had.
-    pub fn put_steps(&self, host: &str, planned: &Planned) -> Result<(), TableError> {
+    pub fn put_steps(&self, host: &str, planned: &InstanceSteps) -> Result<(), TableError> {
         let steps = planned.steps.iter().map(|step| format!("{}={}", step.from.get(), step.buckets));
         let steps = steps.collect::<Vec<_>>().join(";");
         let values = vec![
@@ -45,7 +45,7 @@ impl Notes<'_> {
     }
 
     /// The steps that a daytable goes by.
-    pub fn steps_of(&self, host: &str) -> Result<Vec<Planned>, TableError> {
+    pub fn steps_of(&self, host: &str) -> Result<Vec<InstanceSteps>, TableError> {
         let found = self.all(BUCKETS, Query::partition(&partition_key(host, None)), read)?;
         Ok(found.into_iter().map(|found| found.planned).collect())
     }
@@ -56,7 +56,7 @@ impl Notes<'_> {
     }
 
     /// Forgets the steps of an instance.
-    pub fn forget_steps(&self, host: &str, planned: &Planned) -> Result<bool, TableError> {
+    pub fn forget_steps(&self, host: &str, planned: &InstanceSteps) -> Result<bool, TableError> {
         self.remove(BUCKETS, &partition_key(host, None), &row_key(planned))
     }
 
@@ -73,7 +73,7 @@ impl Notes<'_> {
     }
 }
 
-fn row_key(planned: &Planned) -> String {
+fn row_key(planned: &InstanceSteps) -> String {
     use std::fmt::Write;
     let mut key = format!("{}-", planned.table);
     for byte in &Sha256::digest(planned.partition.as_bytes())[..16] {
@@ -89,20 +89,20 @@ fn read(entity: &Entity) -> Result<Option<Spreading>, String> {
     let steps = text(entity, "Steps").and_then(|steps| read_steps(&steps));
     match (table, text(entity, "Instance"), steps) {
         (Some(table), Some(instance), Some(steps)) => {
-            let planned = Planned { table, partition: instance.as_str().into(), steps };
+            let planned = InstanceSteps { table, partition: instance.as_str().into(), steps };
             Ok(Some(Spreading { host, planned }))
         }
         _ => Err(host),
     }
 }
 
-fn read_steps(text: &str) -> Option<Vec<Step>> {
+fn read_steps(text: &str) -> Option<Vec<BucketStep>> {
     let read = |step: &str| {
         let (from, buckets) = step.split_once('=')?;
         let buckets = buckets.parse::<NonZeroU16>().ok().filter(|buckets| buckets.get() <= 256)?;
-        Some(Step { from: Ticks::new(from.parse().ok()?)?, buckets, is_afar: true })
+        Some(BucketStep { from: Ticks::new(from.parse().ok()?)?, buckets, is_remote: true })
     };
-    let steps: Vec<Step> = text.split(';').map(read).collect::<Option<_>>()?;
+    let steps: Vec<BucketStep> = text.split(';').map(read).collect::<Option<_>>()?;
     (!steps.is_empty()).then_some(steps)
 }
 
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn steps_are_read_or_are_no_steps() {
-        let step = |from, buckets| Step {
+        let step = |from, buckets| BucketStep {
             from: Ticks::new(from).expect("a time"),
             buckets: NonZeroU16::new(buckets).expect("not zero"),
-            is_afar: true,
+            is_remote: true,
         };
         assert_eq!(read_steps("7=2"), Some(vec![step(7, 2)]));
         assert_eq!(read_steps("7=2;90=256"), Some(vec![step(7, 2), step(90, 256)]));

@@ -13,7 +13,7 @@
 use super::super::StoreError;
 use super::super::private;
 use super::super::sqlite::sync_folder;
-use daytable_model::bucket_plan::{Planned, Step};
+use daytable_model::bucket_plan::{BucketStep, InstanceSteps};
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct Steps {
     /// The service that was told of them.
     pub endpoint: String,
     /// All of them.
-    pub planned: Vec<Planned>,
+    pub planned: Vec<InstanceSteps>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub fn read(data_dir: &Path) -> Result<Option<Steps>, StoreError> {
     match serde_json::from_slice::<Written>(&bytes) {
         Ok(written) if written.format == FORMAT => {
             let Written { host, endpoint, .. } = written;
-            let planned: Option<Vec<Planned>> = written.instances.into_iter().map(planned).collect();
+            let planned: Option<Vec<InstanceSteps>> = written.instances.into_iter().map(planned).collect();
             let planned = planned.ok_or_else(|| foreign(path, "it names no day-table, or a time that is none"))?;
             Ok(Some(Steps { host, endpoint, planned }))
         }
@@ -93,14 +93,14 @@ fn foreign(path: PathBuf, what: &str) -> StoreError {
     StoreError::Foreign(path, format!("{what}; without it the remote store is asked"))
 }
 
-fn planned(instance: Instance) -> Option<Planned> {
+fn planned(instance: Instance) -> Option<InstanceSteps> {
     let step = |step: WrittenStep| {
         let buckets = step.buckets.min(BUCKETS_MAX);
-        Some(Step { from: Ticks::new(step.from)?, buckets, is_afar: step.is_afar })
+        Some(BucketStep { from: Ticks::new(step.from)?, buckets, is_remote: step.is_afar })
     };
     let steps = instance.steps.into_iter().map(step).collect::<Option<Vec<_>>>()?;
     let table = DayTable::parse(&instance.table).ok()?;
-    Some(Planned { table, partition: instance.partition.as_str().into(), steps })
+    Some(InstanceSteps { table, partition: instance.partition.as_str().into(), steps })
 }
 
 /// Buckets that have a name.
@@ -114,13 +114,13 @@ const BUCKETS_MAX: NonZeroU16 = NonZeroU16::new(256).expect("it is not zero");
 /// A full disk, or one that fails.
 pub fn write(data_dir: &Path, steps: &Steps) -> Result<(), StoreError> {
     let path = path_in(data_dir);
-    let instance = |planned: &Planned| Instance {
+    let instance = |planned: &InstanceSteps| Instance {
         table: planned.table.to_string(),
         partition: planned.partition.to_string(),
         steps: planned
             .steps
             .iter()
-            .map(|step| WrittenStep { from: step.from.get(), buckets: step.buckets, is_afar: step.is_afar })
+            .map(|step| WrittenStep { from: step.from.get(), buckets: step.buckets, is_afar: step.is_remote })
             .collect(),
     };
     let instances = steps.planned.iter().map(instance).collect();
@@ -144,12 +144,12 @@ mod tests {
     fn what_is_written_down_is_read_and_nothing_else() {
         let dir = tempfile::tempdir().expect("a folder");
         assert_eq!(read(dir.path()).expect("read"), None);
-        let step = |from, buckets, is_afar| Step {
+        let step = |from, buckets, is_remote| BucketStep {
             from: Ticks::new(from).expect("a time"),
             buckets: NonZeroU16::new(buckets).expect("not zero"),
-            is_afar,
+            is_remote,
         };
-        let planned = Planned {
+        let planned = InstanceSteps {
             table: DayTable::parse("Log20261121").expect("a day-table"),
             partition: "web \"17\"".into(),
             steps: vec![step(639_308_988_610_000_000, 2, true), step(639_308_989_610_000_000, 8, false)],

@@ -17,7 +17,7 @@ use super::bits::{Cursor, Sections, Span, put_varint};
 use super::ints::{self, Ints, Plan};
 use super::strings::{self, Form, Strings};
 use daytable_model::needle::Needle;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::Ticks;
 
 const SPARSE: u8 = 8;
@@ -30,7 +30,7 @@ const EXACT: f64 = (1u64 << 53) as f64;
 /// A column while its page is built.
 pub(super) struct Gathered<'a> {
     pub(super) name: &'a str,
-    pub(super) kind: Kind,
+    pub(super) kind: PropertyKind,
     values: Values<'a>,
     count: usize,
     /// The row that can come next: a row has one value of a name and kind.
@@ -49,13 +49,15 @@ enum Values<'a> {
 
 impl<'a> Gathered<'a> {
     /// For `rows` rows at most.
-    pub(super) fn new(name: &'a str, kind: Kind, rows: usize) -> Gathered<'a> {
+    pub(super) fn new(name: &'a str, kind: PropertyKind, rows: usize) -> Gathered<'a> {
         let values = match kind {
-            Kind::String => Values::Strings(Vec::with_capacity(rows)),
-            Kind::Double => Values::Doubles(Vec::with_capacity(rows)),
-            Kind::Guid => Values::Guids(Vec::with_capacity(rows)),
-            Kind::Binary => Values::Binaries(Vec::with_capacity(rows)),
-            Kind::Int64 | Kind::Int32 | Kind::Boolean | Kind::DateTime => Values::Ints(Vec::with_capacity(rows)),
+            PropertyKind::String => Values::Strings(Vec::with_capacity(rows)),
+            PropertyKind::Double => Values::Doubles(Vec::with_capacity(rows)),
+            PropertyKind::Guid => Values::Guids(Vec::with_capacity(rows)),
+            PropertyKind::Binary => Values::Binaries(Vec::with_capacity(rows)),
+            PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::Boolean | PropertyKind::DateTime => {
+                Values::Ints(Vec::with_capacity(rows))
+            }
         };
         Gathered { name, kind, values, count: 0, next: 0, present: Vec::new() }
     }
@@ -212,7 +214,7 @@ fn unscale(scaled: i64, exponent: u8) -> f64 {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: Span,
-    pub(super) kind: Kind,
+    pub(super) kind: PropertyKind,
     present: Option<Present>,
     pub(super) values: Stored,
 }
@@ -237,7 +239,7 @@ struct Present {
 impl Column {
     pub(super) fn decode(rows: usize, cursor: &mut Cursor<'_>) -> Result<Column, PageError> {
         let head = cursor.meta.byte()?;
-        let kind = Kind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
+        let kind = PropertyKind::from_code(head & 7).ok_or(PageError::Damaged("a column has no kind"))?;
         let name = cursor.meta.count(usize::MAX)?;
         let name = cursor.string(name)?;
         let (present, count) = if head & SPARSE == 0 {
@@ -250,30 +252,30 @@ impl Column {
         let form = head >> 4;
         let unknown = PageError::Damaged("a column has an unknown form");
         let values = match (kind, form) {
-            (Kind::Boolean | Kind::Int32 | Kind::Int64 | Kind::DateTime, 0) => {
+            (PropertyKind::Boolean | PropertyKind::Int32 | PropertyKind::Int64 | PropertyKind::DateTime, 0) => {
                 let ints = Ints::decode(count, cursor)?;
                 match kind {
-                    Kind::Boolean => ints.check(count, cursor.packed, |n| n == 0 || n == 1)?,
-                    Kind::Int32 => ints.check(count, cursor.packed, |n| i32::try_from(n).is_ok())?,
-                    Kind::DateTime => ints.check(count, cursor.packed, |n| Ticks::new(n).is_some())?,
+                    PropertyKind::Boolean => ints.check(count, cursor.packed, |n| n == 0 || n == 1)?,
+                    PropertyKind::Int32 => ints.check(count, cursor.packed, |n| i32::try_from(n).is_ok())?,
+                    PropertyKind::DateTime => ints.check(count, cursor.packed, |n| Ticks::new(n).is_some())?,
                     _ => {}
                 }
                 Stored::Ints(ints)
             }
-            (Kind::String, form) => {
+            (PropertyKind::String, form) => {
                 Stored::Strings(Strings::decode(Form::from_code(form).ok_or(unknown)?, count, cursor)?)
             }
-            (Kind::Double, DECIMAL) => {
+            (PropertyKind::Double, DECIMAL) => {
                 let exponent = cursor.meta.byte()?;
                 Stored::Decimals(Ints::decode(count, cursor)?, exponent.min(EXPONENT_MAX))
             }
-            (Kind::Double, 0) => {
+            (PropertyKind::Double, 0) => {
                 let bytes = cursor.meta.take(count.saturating_mul(8))?;
                 let (words, _) = bytes.as_chunks::<8>();
                 Stored::Doubles(words.iter().map(|word| f64::from_le_bytes(*word)).collect())
             }
-            (Kind::Guid, 0) => Stored::Guids(cursor.packed(count.saturating_mul(16))?),
-            (Kind::Binary, 0) => {
+            (PropertyKind::Guid, 0) => Stored::Guids(cursor.packed(count.saturating_mul(16))?),
+            (PropertyKind::Binary, 0) => {
                 let lengths = Ints::decode(count, cursor)?;
                 let mut values = Vec::with_capacity(count);
                 for index in 0..count {
@@ -300,7 +302,7 @@ impl Column {
     /// Whether a value of it may contain the needle.
     pub(super) fn may_contain(&self, needle: &Needle) -> bool {
         match (&self.values, self.kind) {
-            (Stored::Ints(ints), Kind::Int64 | Kind::Int32) => ints.may_contain(needle),
+            (Stored::Ints(ints), PropertyKind::Int64 | PropertyKind::Int32) => ints.may_contain(needle),
             _ => needle.may_be_in(self.kind),
         }
     }
@@ -328,9 +330,9 @@ impl Column {
             Stored::Ints(ints) => {
                 let number = ints.get(packed, index);
                 match self.kind {
-                    Kind::Boolean => Property::Boolean(number != 0),
-                    Kind::Int32 => Property::Int32(i32::try_from(number).ok()?),
-                    Kind::DateTime => Property::DateTime(Ticks::new(number)?),
+                    PropertyKind::Boolean => Property::Boolean(number != 0),
+                    PropertyKind::Int32 => Property::Int32(i32::try_from(number).ok()?),
+                    PropertyKind::DateTime => Property::DateTime(Ticks::new(number)?),
                     _ => Property::Int64(number),
                 }
             }

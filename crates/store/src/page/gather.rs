@@ -3,7 +3,7 @@
 use super::bits::{Sections, put_varint};
 use super::build::{Part, Row};
 use super::column::Gathered;
-use daytable_model::property::Kind;
+use daytable_model::property::PropertyKind;
 use std::collections::HashMap;
 
 /// Columns that a linear search still finds faster than a hash.
@@ -20,7 +20,7 @@ pub(super) struct Columns<'p, 'a> {
     known: Vec<u32>,
     touched: Vec<usize>,
     columns: Vec<Gathered<'a>>,
-    by_name: HashMap<(&'a str, Kind), usize, foldhash::quality::RandomState>,
+    by_name: HashMap<(&'a str, PropertyKind), usize, foldhash::quality::RandomState>,
     /// Records of one kind name the same fields in the same order: the column after the one found last is tried first.
     next: usize,
     rows: usize,
@@ -45,7 +45,7 @@ impl<'p, 'a> Columns<'p, 'a> {
                 (Row::OfBatch(row, _), Part::Batch(batch)) => {
                     for (name, value) in row.properties() {
                         let name = usize::from(name);
-                        let slot = base + name * Kind::COUNT + value.kind() as usize;
+                        let slot = base + name * PropertyKind::COUNT + value.kind() as usize;
                         let column = match self.known[slot] {
                             NO_COLUMN => self.find(slot, &batch.names()[name], value.kind()),
                             column => column as usize,
@@ -71,7 +71,7 @@ impl<'p, 'a> Columns<'p, 'a> {
     fn touch(&mut self, part: usize) -> usize {
         let base = self.known.len();
         let names = match self.parts[part] {
-            Part::Batch(batch) => batch.names().len() * Kind::COUNT,
+            Part::Batch(batch) => batch.names().len() * PropertyKind::COUNT,
             Part::Page(page) => page.width(),
         };
         self.known.resize(base + names, NO_COLUMN);
@@ -80,7 +80,7 @@ impl<'p, 'a> Columns<'p, 'a> {
         base
     }
 
-    fn find(&mut self, slot: usize, name: &'a str, kind: Kind) -> usize {
+    fn find(&mut self, slot: usize, name: &'a str, kind: PropertyKind) -> usize {
         let is = |column: &Gathered<'_>| column.kind == kind && column.name == name;
         let found = if self.columns.get(self.next).is_some_and(is) {
             Some(self.next)
@@ -96,7 +96,7 @@ impl<'p, 'a> Columns<'p, 'a> {
         column
     }
 
-    fn add(&mut self, name: &'a str, kind: Kind) -> usize {
+    fn add(&mut self, name: &'a str, kind: PropertyKind) -> usize {
         let column = self.columns.len();
         self.columns.push(Gathered::new(name, kind, self.rows));
         if column == SEARCHED {

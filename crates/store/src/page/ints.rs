@@ -11,7 +11,7 @@
 use super::PageError;
 use super::bits::{Bits, Cursor, Sections, pack, put_signed, put_varint, width_of};
 use daytable_model::needle::Needle;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 
 /// Different numbers that a dictionary has at most.
 const DICTIONARY_MAX: usize = 64;
@@ -200,7 +200,7 @@ impl Ints {
             Ints::Linear { min, step, bits } => {
                 let above = u64::MAX.checked_shr(u64::BITS - bits.width()).unwrap_or(0).checked_mul(*step);
                 let most = above.and_then(|above| min.checked_add_unsigned(above));
-                most.map_or(needle.may_be_in(Kind::Int64), |most| needle.may_be_between(*min, most))
+                most.map_or(needle.may_be_in(PropertyKind::Int64), |most| needle.may_be_between(*min, most))
             }
             Ints::Dictionary { values, .. } => values.iter().any(|value| needle.is_in(Property::Int64(*value))),
         }

@@ -8,7 +8,7 @@ use super::strings::Strings;
 use super::{CODEC_STORED, CODEC_ZSTD, Header, Home, IN_HOME, PageError, RAW_BYTES_MAX, ROW_BYTES, keys};
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -171,7 +171,7 @@ impl Page {
     }
 
     /// The column of one property and kind.
-    pub fn column(&self, name: &str, kind: Kind) -> Option<ColumnRef<'_>> {
+    pub fn column(&self, name: &str, kind: PropertyKind) -> Option<ColumnRef<'_>> {
         self.columns().find(|column| column.kind() == kind && column.name() == name)
     }
 
@@ -204,7 +204,7 @@ impl<'p> ColumnRef<'p> {
     }
 
     /// The type of all its values.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PropertyKind {
         self.column().kind
     }
 
@@ -273,7 +273,7 @@ impl ColumnRef<'_> {
             let Some(value) = column.value(index, &self.page.packed, &self.page.text) else { continue };
             let is_in = match last {
                 // Zeros of both signs are equal and printed otherwise.
-                Some((known, is_in)) if known == value && column.kind != Kind::Double => is_in,
+                Some((known, is_in)) if known == value && column.kind != PropertyKind::Double => is_in,
                 _ => needle.is_in(value),
             };
             last = Some((value, is_in));

@@ -6,7 +6,7 @@
 //! string: then every page is decoded. Which levels a page has, its header says.
 
 use super::{Header, LevelMinute, Page, PageError, level_minutes};
-use daytable_model::entity::SPREAD;
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::needle::Needle;
 use daytable_model::record::Level;
 use memchr::memmem::Finder;
@@ -26,7 +26,7 @@ struct Text {
     whole: Needle,
     /// What is between its digits, the longest first; none where every page has to be decoded.
     parts: Vec<Finder<'static>>,
-    /// The names of [`SPREAD`].
+    /// The names of [`MULTI_ROW_PROPERTIES`].
     spread: [Finder<'static>; 2],
 }
 
@@ -54,7 +54,7 @@ impl Sought {
 
     /// The rows of a page that may have it; none where all may.
     pub(crate) fn rows_of(&self, page: &Page) -> Option<Vec<usize>> {
-        let spread = || SPREAD.iter().any(|(name, kind)| page.column(name, *kind).is_some());
+        let spread = || MULTI_ROW_PROPERTIES.iter().any(|(name, kind)| page.column(name, *kind).is_some());
         let hits = self.text.as_ref().filter(|_| !spread()).map(|text| page.any_value_contains(&text.whole));
         if hits.is_none() && self.level.is_none() {
             return None;
@@ -77,7 +77,7 @@ impl Text {
         Text {
             whole,
             parts: parts.into_iter().map(|part| Finder::new(part).into_owned()).collect(),
-            spread: SPREAD.map(|(name, _)| Finder::new(name).into_owned()),
+            spread: MULTI_ROW_PROPERTIES.map(|(name, _)| Finder::new(name).into_owned()),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, TableName};
 use daytable_model::needle::Needle;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use proptest::prelude::*;
@@ -125,7 +125,7 @@ fn build(batches: &[Batch]) -> Built {
 }
 
 /// A row as it is compared: doubles by their bits.
-type Plain = (RowKey, Option<Level>, BTreeMap<(String, Kind), String>);
+type Plain = (RowKey, Option<Level>, BTreeMap<(String, PropertyKind), String>);
 
 fn plain<'a>(key: RowKey, level: Option<Level>, values: impl Iterator<Item = (&'a str, Property<'a>)>) -> Plain {
     let text = |value: Property<'_>| match value {

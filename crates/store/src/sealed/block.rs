@@ -4,10 +4,10 @@
 //! comes apart into columns here, so whoever reads a block does not know which properties had one in the file.
 
 use super::text;
-use daytable_model::entity::SPREAD;
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub(crate) struct Block {
 #[derive(Debug)]
 pub(super) struct Values {
     name: Arc<str>,
-    kind: Kind,
+    kind: PropertyKind,
     /// For each row which of the values is its own; none where every row has one.
     index: Option<Vec<u32>>,
     stored: Stored,
@@ -48,13 +48,15 @@ pub(super) enum Stored {
 }
 
 impl Stored {
-    pub(super) fn new(kind: Kind) -> Stored {
+    pub(super) fn new(kind: PropertyKind) -> Stored {
         match kind {
-            Kind::String => Stored::Strings(String::new(), Vec::new()),
-            Kind::Binary => Stored::Binaries(Vec::new(), Vec::new()),
-            Kind::Double => Stored::Doubles(Vec::new()),
-            Kind::Guid => Stored::Guids(Vec::new()),
-            Kind::Int64 | Kind::Int32 | Kind::DateTime | Kind::Boolean => Stored::Ints(Vec::new()),
+            PropertyKind::String => Stored::Strings(String::new(), Vec::new()),
+            PropertyKind::Binary => Stored::Binaries(Vec::new(), Vec::new()),
+            PropertyKind::Double => Stored::Doubles(Vec::new()),
+            PropertyKind::Guid => Stored::Guids(Vec::new()),
+            PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::DateTime | PropertyKind::Boolean => {
+                Stored::Ints(Vec::new())
+            }
         }
     }
 
@@ -94,7 +96,7 @@ impl Stored {
         }
     }
 
-    fn value(&self, kind: Kind, index: usize) -> Option<Property<'_>> {
+    fn value(&self, kind: PropertyKind, index: usize) -> Option<Property<'_>> {
         let span = |ends: &[u32]| {
             let start = if index == 0 { 0 } else { *ends.get(index - 1)? as usize };
             Some(start..*ends.get(index)? as usize)
@@ -107,9 +109,9 @@ impl Stored {
             Stored::Ints(all) => {
                 let n = *all.get(index)?;
                 match kind {
-                    Kind::Int32 => Property::Int32(i32::try_from(n).ok()?),
-                    Kind::DateTime => Property::DateTime(Ticks::new(n)?),
-                    Kind::Boolean => Property::Boolean(n != 0),
+                    PropertyKind::Int32 => Property::Int32(i32::try_from(n).ok()?),
+                    PropertyKind::DateTime => Property::DateTime(Ticks::new(n)?),
+                    PropertyKind::Boolean => Property::Boolean(n != 0),
                     _ => Property::Int64(n),
                 }
             }
@@ -122,7 +124,7 @@ impl Values {
     /// `stored` that `which` says; all in their order where it says nothing.
     pub(super) fn new(
         name: Arc<str>,
-        kind: Kind,
+        kind: PropertyKind,
         levels: Option<&[i16]>,
         which: Option<Vec<u32>>,
         stored: Stored,
@@ -199,8 +201,8 @@ impl Block {
         self.columns.len()
     }
 
-    pub(super) fn name(&self, column: usize) -> (&str, Kind) {
-        self.columns.get(column).map_or(("", Kind::String), |column| (&column.name, column.kind))
+    pub(super) fn name(&self, column: usize) -> (&str, PropertyKind) {
+        self.columns.get(column).map_or(("", PropertyKind::String), |column| (&column.name, column.kind))
     }
 
     pub(crate) fn count(&self, column: usize) -> usize {
@@ -250,7 +252,7 @@ impl Block {
     /// Marks the rows of which a property contains the needle, or may contain it.
     pub(super) fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
         for column in &self.columns {
-            let spread = SPREAD.contains(&(&*column.name, column.kind));
+            let spread = MULTI_ROW_PROPERTIES.contains(&(&*column.name, column.kind));
             if spread || needle.may_be_in(column.kind) {
                 column.mark(found.iter_mut(), |value| spread || needle.is_in(value));
             }
@@ -261,7 +263,7 @@ impl Block {
 /// Columns out of the map of the rest, row by row.
 #[derive(Default)]
 pub(super) struct Rest {
-    columns: Vec<(Arc<str>, Kind, Vec<i16>, Stored)>,
+    columns: Vec<(Arc<str>, PropertyKind, Vec<i16>, Stored)>,
     numbers: HashMap<String, usize>,
 }
 

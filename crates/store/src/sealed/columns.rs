@@ -10,7 +10,7 @@ use super::layout::{ITEM, LEVEL, PARTITION, POSITION, PROPERTIES, REST_DEFINED, 
 use super::numbered::{self, Numbered, Texts};
 use crate::StoreError;
 use daytable_model::key::RowKey;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::{Ticks, UNIX_EPOCH_TICKS};
 use parquet::column::page::PageReader;
@@ -237,19 +237,21 @@ impl SealedFile {
         &self,
         group: usize,
         leaf: usize,
-        kind: Kind,
+        kind: PropertyKind,
         ranges: &[Range<usize>],
     ) -> Result<(Stored, Vec<i16>, Option<Vec<u32>>), StoreError> {
         let mut stored = Stored::new(kind);
         let wrong = || self.wrong(group, leaf, "a value is not of its type");
         let (fits, levels) = match kind {
-            Kind::String | Kind::Binary => {
+            PropertyKind::String | PropertyKind::Binary => {
                 let (texts, levels, _) = self.texts(group, leaf, ranges)?;
                 // A text that many rows share is kept once, and one of the dictionary that none has is not.
                 let mut next = 0;
                 let number = |text: &[u8]| {
                     let is_pushed = match kind {
-                        Kind::String => std::str::from_utf8(text).is_ok_and(|text| stored.push(Property::String(text))),
+                        PropertyKind::String => {
+                            std::str::from_utf8(text).is_ok_and(|text| stored.push(Property::String(text)))
+                        }
                         _ => stored.push(Property::Binary(text)),
                     };
                     next += 1;
@@ -259,33 +261,33 @@ impl SealedFile {
                 let which = (which.len() != stored.len()).then_some(which);
                 return Ok((stored, levels, which));
             }
-            Kind::Guid => {
+            PropertyKind::Guid => {
                 let (values, levels, _) = self.read::<FixedLenByteArrayType>(group, leaf, ranges)?;
                 let push = |bytes: &[u8]| bytes.try_into().is_ok_and(|guid| stored.push(Property::Guid(guid)));
                 (values.iter().map(|value| value.data()).all(push), levels)
             }
-            Kind::Int64 => {
+            PropertyKind::Int64 => {
                 let (values, levels, _) = self.read::<Int64Type>(group, leaf, ranges)?;
                 stored = Stored::Ints(values);
                 (true, levels)
             }
-            Kind::DateTime => {
+            PropertyKind::DateTime => {
                 let (values, levels, _) = self.read::<Int64Type>(group, leaf, ranges)?;
                 let ticks = |micros: &i64| Ticks::new(micros.checked_mul(10)?.checked_add(UNIX_EPOCH_TICKS)?);
                 let push = |micros| ticks(micros).is_some_and(|time| stored.push(Property::DateTime(time)));
                 (values.iter().all(push), levels)
             }
-            Kind::Int32 => {
+            PropertyKind::Int32 => {
                 let (values, levels, _) = self.read::<Int32Type>(group, leaf, ranges)?;
                 stored = Stored::Ints(values.into_iter().map(i64::from).collect());
                 (true, levels)
             }
-            Kind::Boolean => {
+            PropertyKind::Boolean => {
                 let (values, levels, _) = self.read::<BoolType>(group, leaf, ranges)?;
                 stored = Stored::Ints(values.into_iter().map(i64::from).collect());
                 (true, levels)
             }
-            Kind::Double => {
+            PropertyKind::Double => {
                 let (values, levels, _) = self.read::<DoubleType>(group, leaf, ranges)?;
                 stored = Stored::Doubles(values);
                 (true, levels)

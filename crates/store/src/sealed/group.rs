@@ -11,7 +11,7 @@ use super::writer::Sink;
 use super::{GROUP_BYTES, GROUP_ROWS, PAGE_ROWS};
 use ::bytes::Bytes;
 use daytable_model::key::RowKey;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::UNIX_EPOCH_TICKS;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
@@ -202,14 +202,14 @@ impl Group {
 }
 
 impl Gathered {
-    fn new(kind: Kind) -> Gathered {
+    fn new(kind: PropertyKind) -> Gathered {
         match kind {
-            Kind::String | Kind::Binary => Gathered::Bytes(Vec::new(), Vec::new()),
-            Kind::Int64 | Kind::DateTime => Gathered::Int64(Vec::new()),
-            Kind::Int32 => Gathered::Int32(Vec::new()),
-            Kind::Double => Gathered::Double(Vec::new()),
-            Kind::Boolean => Gathered::Boolean(Vec::new()),
-            Kind::Guid => Gathered::Guid(Vec::new()),
+            PropertyKind::String | PropertyKind::Binary => Gathered::Bytes(Vec::new(), Vec::new()),
+            PropertyKind::Int64 | PropertyKind::DateTime => Gathered::Int64(Vec::new()),
+            PropertyKind::Int32 => Gathered::Int32(Vec::new()),
+            PropertyKind::Double => Gathered::Double(Vec::new()),
+            PropertyKind::Boolean => Gathered::Boolean(Vec::new()),
+            PropertyKind::Guid => Gathered::Guid(Vec::new()),
         }
     }
 

@@ -10,7 +10,7 @@
 use super::survey::{Seen, Survey};
 use super::text::{kind_name, kind_of};
 use super::{COLUMNS_MAX, GROUP_ROWS, PAGE_ROWS};
-use daytable_model::property::Kind;
+use daytable_model::property::PropertyKind;
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
@@ -53,18 +53,18 @@ pub struct Column {
     pub property: String,
     /// The type of its values.
     #[serde(rename = "type", with = "kind_as_text")]
-    pub kind: Kind,
+    pub kind: PropertyKind,
 }
 
 mod kind_as_text {
-    use super::{Kind, kind_name, kind_of};
+    use super::{PropertyKind, kind_name, kind_of};
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(kind: &Kind, out: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(kind: &PropertyKind, out: S) -> Result<S::Ok, S::Error> {
         out.serialize_str(kind_name(*kind))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Kind, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PropertyKind, D::Error> {
         let name = String::deserialize(from)?;
         kind_of(&name).ok_or_else(|| serde::de::Error::custom(format!("no type is called {name:?}")))
     }
@@ -74,7 +74,7 @@ mod kind_as_text {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     pub(super) columns: Vec<Column>,
-    numbers: [HashMap<String, usize>; Kind::COUNT],
+    numbers: [HashMap<String, usize>; PropertyKind::COUNT],
     has_dictionary: Vec<bool>,
 }
 
@@ -103,7 +103,7 @@ impl Layout {
 
     /// The columns as a file says them.
     pub(super) fn of(columns: Vec<Column>) -> Layout {
-        let mut numbers: [HashMap<String, usize>; Kind::COUNT] = Default::default();
+        let mut numbers: [HashMap<String, usize>; PropertyKind::COUNT] = Default::default();
         for (number, column) in columns.iter().enumerate() {
             numbers[column.kind as usize].insert(column.property.clone(), number);
         }
@@ -111,7 +111,7 @@ impl Layout {
     }
 
     /// The number of the column for a property and type.
-    pub(super) fn number(&self, name: &str, kind: Kind) -> Option<usize> {
+    pub(super) fn number(&self, name: &str, kind: PropertyKind) -> Option<usize> {
         self.numbers[kind as usize].get(name).copied()
     }
 
@@ -138,14 +138,14 @@ impl Layout {
         }
         for Column { name, kind, .. } in &self.columns {
             let (physical, logical, length) = match kind {
-                Kind::String => (Physical::BYTE_ARRAY, text.clone(), None),
-                Kind::Binary => (Physical::BYTE_ARRAY, None, None),
-                Kind::Int64 => (Physical::INT64, None, None),
-                Kind::Int32 => (Physical::INT32, None, None),
-                Kind::Double => (Physical::DOUBLE, None, None),
-                Kind::Boolean => (Physical::BOOLEAN, None, None),
-                Kind::DateTime => (Physical::INT64, micros.clone(), None),
-                Kind::Guid => (Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid), Some(16)),
+                PropertyKind::String => (Physical::BYTE_ARRAY, text.clone(), None),
+                PropertyKind::Binary => (Physical::BYTE_ARRAY, None, None),
+                PropertyKind::Int64 => (Physical::INT64, None, None),
+                PropertyKind::Int32 => (Physical::INT32, None, None),
+                PropertyKind::Double => (Physical::DOUBLE, None, None),
+                PropertyKind::Boolean => (Physical::BOOLEAN, None, None),
+                PropertyKind::DateTime => (Physical::INT64, micros.clone(), None),
+                PropertyKind::Guid => (Physical::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Uuid), Some(16)),
             };
             fields.push(leaf(name, physical, logical, Repetition::OPTIONAL, length)?);
         }
@@ -198,10 +198,10 @@ impl Layout {
         }
         for (Column { name, kind, .. }, has_dictionary) in self.columns.iter().zip(&self.has_dictionary) {
             let otherwise = match kind {
-                Kind::String | Kind::Binary => Encoding::DELTA_LENGTH_BYTE_ARRAY,
-                Kind::Int64 | Kind::Int32 | Kind::DateTime => Encoding::DELTA_BINARY_PACKED,
-                Kind::Double => Encoding::BYTE_STREAM_SPLIT,
-                Kind::Boolean | Kind::Guid => Encoding::PLAIN,
+                PropertyKind::String | PropertyKind::Binary => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+                PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::DateTime => Encoding::DELTA_BINARY_PACKED,
+                PropertyKind::Double => Encoding::BYTE_STREAM_SPLIT,
+                PropertyKind::Boolean | PropertyKind::Guid => Encoding::PLAIN,
             };
             builder = builder
                 .set_column_dictionary_enabled(path(name), *has_dictionary)
@@ -235,9 +235,9 @@ fn wants_dictionary(seen: &Seen) -> bool {
     let rows = usize::try_from(seen.values).unwrap_or(usize::MAX).min(GROUP_ROWS);
     let share = seen.distinct_among(rows) / (rows as f64).max(1.0);
     match seen.kind {
-        Kind::Boolean => false,
-        Kind::String | Kind::Binary | Kind::Guid => share < 0.6,
+        PropertyKind::Boolean => false,
+        PropertyKind::String | PropertyKind::Binary | PropertyKind::Guid => share < 0.6,
         // An index of many entries is as wide as the number itself, and the entries come on top.
-        Kind::Int64 | Kind::Int32 | Kind::DateTime | Kind::Double => share < 0.1,
+        PropertyKind::Int64 | PropertyKind::Int32 | PropertyKind::DateTime | PropertyKind::Double => share < 0.1,
     }
 }

@@ -3,7 +3,7 @@
 use super::Block;
 use crate::page::Page;
 use daytable_model::key::RowKey;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 
 /// Rows in the order of their keys, by columns.
@@ -45,10 +45,10 @@ impl Part {
     }
 
     /// The property and type of a column.
-    pub(super) fn name(&self, column: usize) -> (&str, Kind) {
+    pub(super) fn name(&self, column: usize) -> (&str, PropertyKind) {
         match self {
             Part::Page(page) => {
-                page.column_at(column).map_or(("", Kind::String), |column| (column.name(), column.kind()))
+                page.column_at(column).map_or(("", PropertyKind::String), |column| (column.name(), column.kind()))
             }
             Part::Block(block) => block.name(column),
         }

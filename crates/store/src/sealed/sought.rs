@@ -9,9 +9,9 @@ use super::block::{Block, Values};
 use super::file::{SealedFile, guard};
 use super::layout::{ITEM, PROPERTIES};
 use crate::StoreError;
-use daytable_model::entity::SPREAD;
+use daytable_model::entity::MULTI_ROW_PROPERTIES;
 use daytable_model::needle::Needle;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
@@ -32,14 +32,14 @@ impl SealedFile {
         let mut found = vec![false; rows];
         for (number, column) in self.opened.layout.columns.iter().enumerate() {
             let leaf = PROPERTIES + number;
-            let spread = SPREAD.contains(&(&*column.property, column.kind));
+            let spread = MULTI_ROW_PROPERTIES.contains(&(&*column.property, column.kind));
             if !spread && !needle.may_be_in(column.kind) || self.is_absent(group, leaf) {
                 continue;
             }
             if spread {
                 let levels = self.values(group, leaf, column.kind, ranges)?.1;
                 found.iter_mut().zip(levels).for_each(|(found, level)| *found |= level > 0);
-            } else if column.kind == Kind::String {
+            } else if column.kind == PropertyKind::String {
                 self.mark_texts(group, leaf, ranges, needle, &mut found)?;
             } else {
                 self.mark_others(group, leaf, column.kind, ranges, needle, &mut found)?;
@@ -84,7 +84,7 @@ impl SealedFile {
         &self,
         group: usize,
         leaf: usize,
-        kind: Kind,
+        kind: PropertyKind,
         ranges: &[Range<usize>],
         needle: &Needle,
         found: &mut [bool],
@@ -124,7 +124,7 @@ impl SealedFile {
 
     fn is_of_whole_numbers(&self, leaf: usize) -> bool {
         let column = self.opened.layout.columns.get(leaf - PROPERTIES);
-        column.is_some_and(|column| matches!(column.kind, Kind::Int64 | Kind::Int32))
+        column.is_some_and(|column| matches!(column.kind, PropertyKind::Int64 | PropertyKind::Int32))
     }
 
     /// For each of some rows whether it is of a record of this level or a worse one. Items have none.
@@ -214,12 +214,12 @@ impl SealedFile {
 }
 
 /// Whether an entry of a dictionary may contain the needle: its entries lie one behind the other.
-fn may_be_in_entries(kind: Kind, entries: &[u8], needle: &Needle) -> bool {
+fn may_be_in_entries(kind: PropertyKind, entries: &[u8], needle: &Needle) -> bool {
     let is_in = |value| needle.is_in(value);
     match kind {
-        Kind::Int64 => entries.as_chunks().0.iter().any(|n| is_in(Property::Int64(i64::from_le_bytes(*n)))),
-        Kind::Int32 => entries.as_chunks().0.iter().any(|n| is_in(Property::Int32(i32::from_le_bytes(*n)))),
-        Kind::Double => entries.as_chunks().0.iter().any(|n| is_in(Property::Double(f64::from_le_bytes(*n)))),
+        PropertyKind::Int64 => entries.as_chunks().0.iter().any(|n| is_in(Property::Int64(i64::from_le_bytes(*n)))),
+        PropertyKind::Int32 => entries.as_chunks().0.iter().any(|n| is_in(Property::Int32(i32::from_le_bytes(*n)))),
+        PropertyKind::Double => entries.as_chunks().0.iter().any(|n| is_in(Property::Double(f64::from_le_bytes(*n)))),
         _ => true,
     }
 }

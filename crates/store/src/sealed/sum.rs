@@ -6,7 +6,7 @@
 //! manifest's SHA-256 for those).
 
 use daytable_model::key::RowKey;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -46,7 +46,7 @@ impl Content {
 }
 
 /// What the values of a property are hashed with.
-pub(super) fn of_property(name: &str, kind: Kind) -> u64 {
+pub(super) fn of_property(name: &str, kind: PropertyKind) -> u64 {
     xxh3_64_with_seed(name.as_bytes(), 1 + kind as u64)
 }
 

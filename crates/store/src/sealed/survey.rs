@@ -5,7 +5,7 @@
 
 use super::part::Part;
 use super::sum::{of_property, of_value};
-use daytable_model::property::Kind;
+use daytable_model::property::PropertyKind;
 use std::collections::{HashMap, HashSet};
 
 /// Bytes of property names that are counted at most.
@@ -18,7 +18,7 @@ const SAMPLED_MAX: usize = 1024;
 /// What was seen of a property with one type.
 pub(super) struct Seen {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: PropertyKind,
     /// Entities that have it.
     pub(super) values: u64,
     /// Hashes of some of them, and how many these are.
@@ -48,7 +48,7 @@ impl Seen {
 #[derive(Default)]
 pub(super) struct Survey {
     seen: Vec<Seen>,
-    numbers: [HashMap<String, usize, foldhash::quality::RandomState>; Kind::COUNT],
+    numbers: [HashMap<String, usize, foldhash::quality::RandomState>; PropertyKind::COUNT],
     names_bytes: usize,
     /// Values of all entities, duplicates included.
     pub(super) values: u64,
@@ -102,8 +102,13 @@ mod tests {
     #[test]
     fn the_number_of_values_is_judged_by_a_sample() {
         for (values, rows, want) in [(10u64, 65_536, 10.0), (32_768, 65_536, 28_300.0), (1 << 40, 65_536, 65_536.0)] {
-            let mut seen =
-                Seen { name: "n".into(), kind: Kind::Int64, values: 0, distinct: HashSet::default(), sampled: SAMPLE };
+            let mut seen = Seen {
+                name: "n".into(),
+                kind: PropertyKind::Int64,
+                values: 0,
+                distinct: HashSet::default(),
+                sampled: SAMPLE,
+            };
             let mut random = 7u64;
             for _ in 0..SAMPLE {
                 random = of_value(random, daytable_model::property::Property::Int64(1));

@@ -8,7 +8,7 @@ use crate::{CountBy, Range, StoreError};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::needle::Needle;
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A value and its type, as text.
-type Value = (Kind, String);
+type Value = (PropertyKind, String);
 
 #[derive(Clone, Debug)]
 struct Given {
@@ -29,7 +29,7 @@ struct Given {
 }
 
 /// A row as it is compared.
-type Plain = (String, RowKey, Option<Level>, Vec<(String, Kind, String)>);
+type Plain = (String, RowKey, Option<Level>, Vec<(String, PropertyKind, String)>);
 
 fn table() -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start())
@@ -132,15 +132,15 @@ fn difference(found: &[Plain], wanted: &[Plain]) -> Option<(usize, Option<Plain>
 
 fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
-        4 => prop_oneof!["[ab]{0,2}", "é[0-9]{0,3}", "[0-9a-f]{8}", ".{0,30}"].prop_map(|text| (Kind::String, text)),
-        2 => prop_oneof![any::<i64>(), 0i64..5].prop_map(|n| (Kind::Int64, text::of(Property::Int64(n)))),
-        1 => prop_oneof![any::<f64>(), Just(-0.0), Just(f64::NAN)].prop_map(|n| (Kind::Double, text::of(Property::Double(n)))),
-        1 => any::<bool>().prop_map(|b| (Kind::Boolean, text::of(Property::Boolean(b)))),
-        1 => any::<i32>().prop_map(|n| (Kind::Int32, text::of(Property::Int32(n)))),
-        1 => (0..=daytable_model::time::MAX_TICKS).prop_map(|n| (Kind::DateTime, n.to_string())),
-        1 => (0..=daytable_model::time::MAX_TICKS / 10).prop_map(|n| (Kind::DateTime, (n * 10).to_string())),
-        1 => any::<[u8; 16]>().prop_map(|guid| (Kind::Guid, text::of(Property::Guid(guid)))),
-        1 => prop::collection::vec(any::<u8>(), 0..9).prop_map(|bytes| (Kind::Binary, text::of(Property::Binary(&bytes)))),
+        4 => prop_oneof!["[ab]{0,2}", "é[0-9]{0,3}", "[0-9a-f]{8}", ".{0,30}"].prop_map(|text| (PropertyKind::String, text)),
+        2 => prop_oneof![any::<i64>(), 0i64..5].prop_map(|n| (PropertyKind::Int64, text::of(Property::Int64(n)))),
+        1 => prop_oneof![any::<f64>(), Just(-0.0), Just(f64::NAN)].prop_map(|n| (PropertyKind::Double, text::of(Property::Double(n)))),
+        1 => any::<bool>().prop_map(|b| (PropertyKind::Boolean, text::of(Property::Boolean(b)))),
+        1 => any::<i32>().prop_map(|n| (PropertyKind::Int32, text::of(Property::Int32(n)))),
+        1 => (0..=daytable_model::time::MAX_TICKS).prop_map(|n| (PropertyKind::DateTime, n.to_string())),
+        1 => (0..=daytable_model::time::MAX_TICKS / 10).prop_map(|n| (PropertyKind::DateTime, (n * 10).to_string())),
+        1 => any::<[u8; 16]>().prop_map(|guid| (PropertyKind::Guid, text::of(Property::Guid(guid)))),
+        1 => prop::collection::vec(any::<u8>(), 0..9).prop_map(|bytes| (PropertyKind::Binary, text::of(Property::Binary(&bytes)))),
     ]
 }
 
@@ -170,7 +170,7 @@ fn commits() -> impl Strategy<Value = Vec<Vec<Given>>> {
 /// Whether a row contains the needle, or says that others of its record may.
 fn may_contain(row: &Plain, needle: &Needle) -> bool {
     row.3.iter().any(|(name, kind, text)| {
-        let mut is_in = daytable_model::entity::SPREAD.contains(&(name.as_str(), *kind));
+        let mut is_in = daytable_model::entity::MULTI_ROW_PROPERTIES.contains(&(name.as_str(), *kind));
         text::read(*kind, text, |value| is_in |= needle.is_in(value)) && is_in
     })
 }
@@ -283,7 +283,7 @@ fn an_empty_day_is_a_file_without_rows() {
 #[test]
 fn more_properties_than_columns_are_kept_in_a_map() {
     let row = |n: u16| {
-        let name = |c: u16| (format!("c{:03}", (5 * n + c) % 700), (Kind::Int64, c.to_string()));
+        let name = |c: u16| (format!("c{:03}", (5 * n + c) % 700), (PropertyKind::Int64, c.to_string()));
         let key = RowKey::new(start(), 1, n.into());
         Given { partition: 0, key, level: None, values: (0..60).map(name).collect() }
     };
@@ -301,8 +301,8 @@ fn a_property_that_changed_its_type_has_a_column_for_each() {
         let values = [(name.to_owned(), value)].into();
         Given { partition: 0, key: RowKey::new(start(), 1, n.into()), level: None, values }
     };
-    let number = || (Kind::Int64, "7".to_owned());
-    let text = || (Kind::String, "seven".to_owned());
+    let number = || (PropertyKind::Int64, "7".to_owned());
+    let text = || (PropertyKind::String, "seven".to_owned());
     let rows = vec![
         row(0, "status", number()),
         row(1, "status", number()),
@@ -323,7 +323,7 @@ fn small() -> (Vec<u8>, Vec<Plain>) {
     let row = |n: u16| {
         let texts =
             [("Message", format!("message {n} of the day")), ("trace", format!("{:08x}", u32::from(n) * 0x9e37))];
-        let values = texts.into_iter().map(|(name, text)| (name.to_owned(), (Kind::String, text)));
+        let values = texts.into_iter().map(|(name, text)| (name.to_owned(), (PropertyKind::String, text)));
         let key = RowKey::new(start().plus(std::time::Duration::from_secs(n.into())), 1, n.into());
         Given { partition: (n / 20) as u8, key, level: Level::from_code((n % 5) as u8), values: values.collect() }
     };

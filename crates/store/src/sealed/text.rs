@@ -10,39 +10,47 @@
 //!          Guid Binary  lower-case hexadecimal
 //! ```
 
-use daytable_model::property::{Kind, Property};
+use daytable_model::property::{Property, PropertyKind};
 use daytable_model::time::Ticks;
 use std::fmt::Write;
 
-const KINDS: [Kind; Kind::COUNT] =
-    [Kind::String, Kind::Int64, Kind::Double, Kind::Boolean, Kind::Int32, Kind::DateTime, Kind::Guid, Kind::Binary];
+const KINDS: [PropertyKind; PropertyKind::COUNT] = [
+    PropertyKind::String,
+    PropertyKind::Int64,
+    PropertyKind::Double,
+    PropertyKind::Boolean,
+    PropertyKind::Int32,
+    PropertyKind::DateTime,
+    PropertyKind::Guid,
+    PropertyKind::Binary,
+];
 
 /// The name of a type, as Azure Table has it.
-pub(super) fn kind_name(kind: Kind) -> &'static str {
+pub(super) fn kind_name(kind: PropertyKind) -> &'static str {
     match kind {
-        Kind::String => "String",
-        Kind::Int64 => "Int64",
-        Kind::Double => "Double",
-        Kind::Boolean => "Boolean",
-        Kind::Int32 => "Int32",
-        Kind::DateTime => "DateTime",
-        Kind::Guid => "Guid",
-        Kind::Binary => "Binary",
+        PropertyKind::String => "String",
+        PropertyKind::Int64 => "Int64",
+        PropertyKind::Double => "Double",
+        PropertyKind::Boolean => "Boolean",
+        PropertyKind::Int32 => "Int32",
+        PropertyKind::DateTime => "DateTime",
+        PropertyKind::Guid => "Guid",
+        PropertyKind::Binary => "Binary",
     }
 }
 
 /// The inverse of [`kind_name`].
-pub(super) fn kind_of(name: &str) -> Option<Kind> {
+pub(super) fn kind_of(name: &str) -> Option<PropertyKind> {
     KINDS.into_iter().find(|kind| kind_name(*kind) == name)
 }
 
 /// The key of a property in the map.
-pub(super) fn key(name: &str, kind: Kind) -> String {
+pub(super) fn key(name: &str, kind: PropertyKind) -> String {
     format!("{name}:{}", kind_name(kind))
 }
 
 /// The inverse of [`key`].
-pub(super) fn split_key(key: &str) -> Option<(&str, Kind)> {
+pub(super) fn split_key(key: &str) -> Option<(&str, PropertyKind)> {
     let (name, kind) = key.rsplit_once(':')?;
     Some((name, kind_of(kind)?))
 }
@@ -63,19 +71,19 @@ pub(super) fn of(value: Property<'_>) -> String {
 }
 
 /// Gives the value that `text` is of type `kind` to `take`; false where it is none.
-pub(super) fn read(kind: Kind, text: &str, take: impl FnOnce(Property<'_>)) -> bool {
+pub(super) fn read(kind: PropertyKind, text: &str, take: impl FnOnce(Property<'_>)) -> bool {
     let value = match kind {
-        Kind::String => Some(Property::String(text)),
-        Kind::Int64 => text.parse().ok().map(Property::Int64),
-        Kind::Int32 => text.parse().ok().map(Property::Int32),
-        Kind::DateTime => text.parse().ok().and_then(Ticks::new).map(Property::DateTime),
-        Kind::Boolean => text.parse().ok().map(Property::Boolean),
-        Kind::Double => match text.strip_prefix("NaN:") {
+        PropertyKind::String => Some(Property::String(text)),
+        PropertyKind::Int64 => text.parse().ok().map(Property::Int64),
+        PropertyKind::Int32 => text.parse().ok().map(Property::Int32),
+        PropertyKind::DateTime => text.parse().ok().and_then(Ticks::new).map(Property::DateTime),
+        PropertyKind::Boolean => text.parse().ok().map(Property::Boolean),
+        PropertyKind::Double => match text.strip_prefix("NaN:") {
             Some(bits) => u64::from_str_radix(bits, 16).ok().map(f64::from_bits).map(Property::Double),
             None => text.parse().ok().map(Property::Double),
         },
-        Kind::Guid => unhex(text).and_then(|bytes| bytes.try_into().ok()).map(Property::Guid),
-        Kind::Binary => {
+        PropertyKind::Guid => unhex(text).and_then(|bytes| bytes.try_into().ok()).map(Property::Guid),
+        PropertyKind::Binary => {
             let Some(bytes) = unhex(text) else { return false };
             take(Property::Binary(&bytes));
             return true;
@@ -128,7 +136,7 @@ mod tests {
         }
         let odd = f64::from_bits(0x7ff8_0000_dead_beef);
         let mut bits = 0;
-        read(Kind::Double, &of(Property::Double(odd)), |value| {
+        read(PropertyKind::Double, &of(Property::Double(odd)), |value| {
             if let Property::Double(n) = value {
                 bits = n.to_bits();
             }
@@ -138,10 +146,10 @@ mod tests {
 
     #[test]
     fn a_key_is_split_at_its_last_colon() {
-        assert_eq!(split_key(&key("status", Kind::Int64)), Some(("status", Kind::Int64)));
+        assert_eq!(split_key(&key("status", PropertyKind::Int64)), Some(("status", PropertyKind::Int64)));
         assert_eq!(split_key("status"), None);
         assert_eq!(split_key("status:Text"), None);
-        assert!(!read(Kind::Guid, "ff", |_| panic!("no guid")));
-        assert!(!read(Kind::Binary, "é0", |_| panic!("no bytes")));
+        assert!(!read(PropertyKind::Guid, "ff", |_| panic!("no guid")));
+        assert!(!read(PropertyKind::Binary, "é0", |_| panic!("no bytes")));
     }
 }
