@@ -1,6 +1,6 @@
 //! What can go wrong with a data folder, by what the caller can do about it.
 
-use super::catalogue::{Unread, unread_in};
+use crate::format::catalog::{Unread, unread_in};
 use daytable_model::path_text::PathText;
 use std::path::PathBuf;
 

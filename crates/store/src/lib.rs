@@ -23,64 +23,47 @@
 //! sets `committed = k`: this is the commit point; (3) acknowledge. Pages above `committed` never happened: readers
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
-mod backup;
-pub mod books;
-pub mod bytes;
-pub mod catalogue;
-pub mod check;
-mod checkpoint;
-mod clock;
-pub mod commit;
-mod counts;
-mod day;
 pub mod error;
-pub mod intake;
-mod leftovers;
+mod format;
 mod lock;
-pub mod once;
-mod open;
-mod open_scan;
+mod maintain;
 pub mod outbox;
-mod pack;
-pub mod page;
-mod passed;
 pub mod private;
-pub mod read;
-mod repair;
-pub mod scan;
-pub mod sealed;
+mod read;
 pub mod source;
 mod sqlite;
-pub mod steps;
 #[cfg(test)]
 mod tests;
-mod tidy;
-mod unnamed;
+mod write;
 
-pub use backup::{BackedUp, SealedFiles, backup};
-pub use books::{ListenerLedger, Taken};
-pub use commit::{Restoring, Sealing};
-pub use counts::CountBy;
 pub use error::StoreError;
-pub use intake::{Advance, Done, Intake, Outcome, Refused, Submission};
-pub use once::{Answer, Once};
+pub use format::catalog as catalogue;
+pub use format::catalog::accounting::{self as books, ListenerLedger, Taken};
+pub use format::catalog::idempotency::{self as once, Answer, Once};
+#[cfg(feature = "testing")]
+pub use format::pack::assert_heads;
+pub use format::{page, sealed};
+pub use maintain::backup::{BackedUp, SealedFiles, backup};
+pub use maintain::check;
+#[cfg(feature = "testing")]
+pub use maintain::compaction::compact_file;
+pub use maintain::disk_usage as bytes;
+pub use maintain::repair::repair;
 pub use outbox::{Departures, Onward, OutboxOptions};
-#[cfg(feature = "testing")]
-pub use pack::assert_heads;
+pub use read::counts::CountBy;
+pub use read::scan::Scan;
 pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
-pub use repair::repair;
-pub use scan::Scan;
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
-pub use steps::{LifecycleState, Steps};
-#[cfg(feature = "testing")]
-pub use tidy::compact_file;
+pub use write::commit::{Restoring, Sealing};
+pub use write::lifecycle_steps::{LifecycleState, Steps};
+pub use write::queue::{self as intake, Advance, Done, Intake, Outcome, Refused, Submission};
 
-use commit::Committer;
 use lock::Lock;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use write::commit::Committer;
 
 /// How a store is run.
 pub struct Options {
@@ -143,7 +126,7 @@ pub struct Store {
 impl Store {
     /// Opens the folder to write; makes it where there is none. Sets aside what a crash left half-way.
     pub fn open(data_dir: &Path, options: Options) -> Result<Store, StoreError> {
-        let committer = Committer::open(open::Layout { data: data_dir.into() }, options)?;
+        let committer = Committer::open(write::recovery::Layout { data: data_dir.into() }, options)?;
         let (intake, lock) = (committer.intake(), committer.lock());
         let ended = Ended(intake.clone());
         let thread = std::thread::Builder::new().name("commit".into()).spawn(move || {

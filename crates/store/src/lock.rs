@@ -10,8 +10,8 @@
 //! write where nobody looks. So the holder keeps what its paths led to ([`Seen`]), and looks before it writes and before it
 //! tells anybody that something is committed.
 
-use super::StoreError;
-use super::private;
+use crate::StoreError;
+use crate::private;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::{File, Metadata};

@@ -1,7 +1,7 @@
 //! Files and folders that only their owner reads, made where nothing stands: a link that somebody put there is never
 //! followed.
 
-use super::StoreError;
+use crate::StoreError;
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

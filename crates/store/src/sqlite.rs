@@ -1,8 +1,8 @@
 //! How every database of the data folder is opened, and by what it is known as ours.
 
-use super::StoreError;
-use super::lock::Seen;
-use super::private;
+use crate::StoreError;
+use crate::lock::Seen;
+use crate::private;
 use daytable_model::path_text::PathText;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};

@@ -1,7 +1,7 @@
 //! The store as its users see it: what is submitted is read back, whatever happened in between.
 
-use super::catalogue::Rule;
 use super::*;
+use crate::format::catalog::Rule;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey, TableName};
 use daytable_model::record::{Level, Record};
@@ -240,11 +240,11 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
 
 /// Opens a file behind the store's back, as a crash between the two steps of a commit would leave it.
 fn tear(folder: &Folder, at: Ticks, seq: i64) {
-    let mut file = day::DayFile::open(&folder.file(at), &table(at)).expect("opened");
+    let mut file = crate::format::day::DayFile::open(&folder.file(at), &table(at)).expect("opened");
     let batch = batch(at, "web-1", &[(at.plus(seconds(9999)), 99_990, "never happened")]);
     let mut builder = page::Builder::new();
     builder.push_batch(&batch);
-    let insert = |page| day::Insert { partition: "web-1".into(), page, is_alone: true };
+    let insert = |page| crate::format::day::Insert { partition: "web-1".into(), page, is_alone: true };
     let pages: Vec<_> = builder.build().pages.into_iter().map(insert).collect();
     file.insert(seq, &pages).expect("inserted");
 }
@@ -274,7 +274,10 @@ fn a_commit_that_stops_half_way_never_happened() {
     write(&store, day(1), 20, 21);
     assert_eq!(folder.messages(day(1)), newest_first(10, 21));
     let aside: Vec<_> = std::fs::read_dir(folder.path().join("trash")).expect("a folder").flatten().collect();
-    assert!(aside.iter().any(|e| e.file_name().to_string_lossy().starts_with(open::SET_ASIDE)), "{aside:?}");
+    assert!(
+        aside.iter().any(|e| e.file_name().to_string_lossy().starts_with(crate::write::recovery::SET_ASIDE)),
+        "{aside:?}"
+    );
 }
 
 #[test]
@@ -284,7 +287,7 @@ fn a_catalogue_and_files_that_do_not_belong_together_are_refused() {
         (|folder: &Folder| tear(folder, day(0), 7)) as fn(&Folder),
         // The file is not as far as the catalogue: its journal was lost, or it is from a backup.
         |folder: &Folder| {
-            let file = day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+            let file = crate::format::day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
             file.connection().execute("UPDATE total SET last_seq = 0, entities = 0", []).expect("set back");
         },
         |folder: &Folder| std::fs::remove_file(folder.file(day(0))).expect("removed"),
@@ -455,7 +458,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     let store = folder.open();
     write(&store, day(0), 0, 10);
     store.close().expect("closed");
-    let file = day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    let file = crate::format::day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     file.connection().execute("UPDATE pack SET bodies = zeroblob(length(bodies))", []).expect("damaged");
     file.close().expect("closed");
     let reader = folder.reader();
@@ -480,7 +483,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let reader = folder.reader();
     let range = Range::all();
     let pages = || {
-        let (file, _) = day::open_to_read(&folder.file(at)).expect("opened");
+        let (file, _) = crate::format::day::open_to_read(&folder.file(at)).expect("opened");
         let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
         file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counted")
     };
@@ -547,9 +550,10 @@ fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
             let merged = batch(day(1), "web-1", &[at(1), at(2)]);
             let mut builder = page::Builder::new();
             builder.push_batch(&merged);
-            let mut file = day::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
+            let mut file =
+                crate::format::day::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
             let (home, new) = (file.home_of(1).expect("read").expect("a name"), builder.build().pages);
-            let merge = day::Merge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
+            let merge = crate::format::day::Merge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
             file.replace(&[merge], &[]).expect("merged");
         }
     };
@@ -576,7 +580,7 @@ fn tables_say_what_they_hold() {
 }
 
 fn rows_and_packs(folder: &Folder, at: Ticks) -> (i64, i64) {
-    let (file, _) = day::open_to_read(&folder.file(at)).expect("opened");
+    let (file, _) = crate::format::day::open_to_read(&folder.file(at)).expect("opened");
     let count =
         |table| file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("counted");
     (count("page"), count("pack"))
@@ -644,7 +648,7 @@ fn a_folder_of_the_first_format_is_read_and_written() {
     let store = folder.open();
     write(&store, day(0), 0, 500);
     store.close().expect("closed");
-    let file = day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    let file = crate::format::day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     let back = "DROP TABLE pack; DROP INDEX page_of_partition; DROP INDEX page_by_time; PRAGMA user_version = 1;
                 CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;
                 ALTER TABLE total DROP COLUMN last_page;";
@@ -728,13 +732,14 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
 /// Adds a file of late records to a day.
 fn add_late(folder: &Folder, at: Ticks, generation: i64, batches: &[Batch]) {
     let name = format!("{}.{generation}.db", table(at));
-    let mut file = day::DayFile::open(&folder.path().join("tables").join(&name), &table(at)).expect("a file");
+    let mut file =
+        crate::format::day::DayFile::open(&folder.path().join("tables").join(&name), &table(at)).expect("a file");
     let mut inserts = Vec::new();
     for batch in batches {
         let mut builder = page::Builder::new();
         builder.push_batch(batch);
         let partition = &batch.partition;
-        let insert = |page| day::Insert { partition: partition.clone(), page, is_alone: false };
+        let insert = |page| crate::format::day::Insert { partition: partition.clone(), page, is_alone: false };
         inserts.extend(builder.build().pages.into_iter().map(insert));
     }
     file.insert(1, &inserts).expect("written");
@@ -845,7 +850,7 @@ fn a_follower_passes_over_no_page_whose_partition_has_no_name() {
     let mut followed = reader.follow_from_now().expect("begun");
     write(&store, day(0), 10, 20);
     store.close().expect("closed");
-    let file = day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    let file = crate::format::day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     file.connection().execute_batch("DELETE FROM partition").expect("no names");
     file.close().expect("closed");
     let error = reader.follow(&mut followed, &mut |_, _| ()).expect_err("damaged");

@@ -4,14 +4,14 @@
 //! kind of file, `tables/Log20261121.1.db`: with the same commit point, the same recovery, the same readers. That file *is*
 //! the outbox of its day-table. What differs:
 //!
-//! * Its [role](super::catalogue::Role::Outbox) says what it is. Such a file is never sealed, and never dropped while it
+//! * Its [role](crate::format::catalog::Role::Outbox) says what it is. Such a file is never sealed, and never dropped while it
 //!   has rows.
 //! * [`Unsent`] reads its pages in the order of their commits, partition by partition.
 //! * [`Departures::remove`] has the committer take away what was sent, page by page, in one transaction of the file.
 //!   How many entities went is noted in it (in `merged`, with the duplicates that tidy took away), so file and catalogue
 //!   still agree.
 //! * An empty file whose period is over is let go as a whole. What comes for its day later begins another generation.
-//! * [`Level`] is how much waits. Where that is too much, [`Intake`](super::Intake) takes nothing more from the sources, or what is oldest
+//! * [`Level`] is how much waits. Where that is too much, [`Intake`](crate::Intake) takes nothing more from the sources, or what is oldest
 //!   goes, and is counted: [`OutboxOptions`].
 //!
 //! **A removal is not synced.** What a crash brings back of it is sent again: keys are derived, and an upsert of the same

@@ -1,10 +1,10 @@
 //! What was sent goes from its file: pages by their id, commit and checksum, packed ones out of their pack.
 
-use super::super::StoreError;
-use super::super::books::Taken;
-use super::super::day::{DayFile, HEADER_COLUMNS, read_header};
-use super::super::intake::{Done, Intake, Submission};
-use super::super::pack::{self, Packer, PageRow, Place};
+use crate::StoreError;
+use crate::format::catalog::accounting::Taken;
+use crate::format::day::{DayFile, HEADER_COLUMNS, read_header};
+use crate::format::pack::{self, Packer, PageRow, Place};
+use crate::write::queue::{Done, Intake, Submission};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -85,13 +85,13 @@ impl Departures {
         departures: Vec<Departure>,
         told: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) -> Result<(), StoreError> {
-        let step = Box::new(move |committer: &mut super::super::commit::Committer| told(committer.depart(&departures)));
+        let step = Box::new(move |committer: &mut crate::write::commit::Committer| told(committer.depart(&departures)));
         self.intake.aside(step).map_err(|_| StoreError::Closed)
     }
 
     /// Commits rows of a table that stays here, however full the outbox is. `done` hears what became of them.
     pub fn keep(&self, batches: Vec<Batch>, done: Done) -> Result<(), StoreError> {
-        let step = Box::new(move |committer: &mut super::super::commit::Committer| {
+        let step = Box::new(move |committer: &mut crate::write::commit::Committer| {
             let records = batches.iter().map(Batch::records).sum();
             let taken = vec![Taken::records("daytable", "dead_letters", records)];
             committer.keep(Submission { batches, done, taken, ..Submission::default() });

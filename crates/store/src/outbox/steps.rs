@@ -10,9 +10,9 @@
 //! true when the backup was made, for records that it reads again were placed by what was decided since. Without this file
 //! the remote store is asked, which knows.
 
-use super::super::StoreError;
-use super::super::private;
-use super::super::sqlite::sync_folder;
+use crate::StoreError;
+use crate::private;
+use crate::sqlite::sync_folder;
 use daytable_model::bucket_plan::{BucketStep, InstanceSteps};
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;

@@ -1,12 +1,12 @@
 //! What waits to be sent, read beside the committer, in the order of its commits.
 
-use super::super::StoreError;
-use super::super::catalogue::{Committed, LiveFile, Role};
-use super::super::day::{HEADER_COLUMNS, partition_name, read_header};
-use super::super::pack::{self, PageRow, Place};
-use super::super::page::Page;
-use super::super::read::{Opened, Range, Reader, begin};
 use super::Sent;
+use crate::StoreError;
+use crate::format::catalog::{Committed, LiveFile, Role};
+use crate::format::day::{HEADER_COLUMNS, partition_name, read_header};
+use crate::format::pack::{self, PageRow, Place};
+use crate::format::page::Page;
+use crate::read::{Opened, Range, Reader, begin};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use rusqlite::params;

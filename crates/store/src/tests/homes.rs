@@ -2,9 +2,9 @@
 //! that is taken for another file's, may come to.
 
 use super::*;
-use crate::catalogue::Committed;
-use crate::check::{Fault, Noted, open_file};
-use crate::page::{Encoded, Header};
+use crate::format::catalog::Committed;
+use crate::format::page::{Encoded, Header};
+use crate::maintain::check::{Fault, Noted, open_file};
 use rusqlite::Connection;
 use std::ops::ControlFlow;
 
@@ -134,8 +134,8 @@ fn pages_of_older_formats_are_read_and_merged_into_those_of_today() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("Log20261101.1.db");
     let table = table(day(0));
-    let mut file = day::DayFile::open(&path, &table).expect("opened");
-    let mut tidy = tidy::Tidy::new(Duration::ZERO);
+    let mut file = crate::format::day::DayFile::open(&path, &table).expect("opened");
+    let mut tidy = crate::maintain::compaction::Tidy::new(Duration::ZERO);
     for n in 0..12u64 {
         let batch = batch(day(0), "web-1", &[(day(0).plus(seconds(n)), n, "old")]);
         let mut builder = page::Builder::new();
@@ -145,7 +145,7 @@ fn pages_of_older_formats_are_read_and_merged_into_those_of_today() {
         // Every other one is of today.
         let header = if n % 2 == 0 { old } else { Header { codec: old.codec | IN_HOME, ..old }.checked(&body) };
         let page = Encoded { header, body };
-        let insert = day::Insert { partition: "web-1".into(), page, is_alone: n % 4 < 2 };
+        let insert = crate::format::day::Insert { partition: "web-1".into(), page, is_alone: n % 4 < 2 };
         tidy.written(&table, file.insert(n.cast_signed() + 1, &[insert]).expect("written"));
         tidy.committed(n.cast_signed() + 1);
     }

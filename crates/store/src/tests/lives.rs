@@ -1,7 +1,7 @@
 //! Days with several files: sealed and late ones, what a failed commit does to a sealing, and repair.
 
 use super::*;
-use crate::catalogue::Seal;
+use crate::format::catalog::Seal;
 use std::ops::ControlFlow;
 
 /// Seals what a day has, as the lifecycle does.

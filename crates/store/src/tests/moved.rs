@@ -1,7 +1,7 @@
 //! Damage of what commits moved: to a store that runs, one that was killed, and one whose commit fails as well.
 
 use super::*;
-use crate::catalogue::Catalogue;
+use crate::format::catalog::Catalogue;
 
 fn change(folder: &Folder, statement: &str) {
     let connection = rusqlite::Connection::open(Catalogue::path_in(&folder.path())).expect("opened");

@@ -1,8 +1,8 @@
 //! A folder as the outbox of a remote store: who only adds to it leaves it one, and who ends that keeps its rows.
 
-use super::super::catalogue::Role;
-use super::super::outbox::{Level, OutboxOptions};
 use super::*;
+use crate::format::catalog::Role;
+use crate::outbox::{Level, OutboxOptions};
 use std::sync::Arc;
 
 fn open(folder: &Folder, onward: Onward) -> Store {
@@ -70,7 +70,7 @@ fn a_lost_catalogue_is_made_anew_and_what_waited_waits() {
     for name in ["catalog.db", "catalog.db-wal", "catalog.db-shm"] {
         let _ = std::fs::remove_file(folder.path().join(name));
     }
-    super::super::repair(&folder.path()).expect("repaired");
+    crate::maintain::repair::repair(&folder.path()).expect("repaired");
     assert_eq!(roles(&folder), [Role::Outbox]);
     let store = open(&folder, to(u64::MAX, &level));
     assert_eq!(level.entities(), 10);

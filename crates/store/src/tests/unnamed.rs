@@ -2,7 +2,7 @@
 
 use super::lives::{seal, write_sealed};
 use super::*;
-use crate::unnamed::{self, What};
+use crate::maintain::unnamed::{self, What};
 
 /// What each unnamed file is, by name: its rows, where it is data.
 fn unnamed(folder: &Folder) -> Vec<(String, Option<u64>)> {
@@ -103,7 +103,7 @@ fn what_is_being_made_and_what_is_to_go_is_named() {
     catalogue.end_seal(&sealing.table, &inputs, &sealing.output, &sealed).expect("ended");
     catalogue.drop_day(&table(day(1)), catalogue::Permit::WithoutArchive, day(9)).expect("dropped");
     catalogue.begin_creating(&table(day(2)), "Log20261103.1.db").expect("begun");
-    drop(day::DayFile::open(&copy.file(day(2)), &table(day(2))).expect("made"));
+    drop(crate::format::day::DayFile::open(&copy.file(day(2)), &table(day(2))).expect("made"));
     catalogue.close().expect("closed");
     assert_eq!(unnamed(&copy), []);
     copy.open().close().expect("opened");

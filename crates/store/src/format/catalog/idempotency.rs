@@ -1,0 +1,244 @@
+//! Idempotency keys: a push that is repeated changes nothing.
+//!
+//! A [`Once`] travels with a submission. Its key is written in the transaction of the catalogue that is the commit point
+//! of its rows, so that both are there or neither is: whatever is killed between a commit and its answer, the repeat finds
+//! the key. The committer alone decides (`Gathered`, then the table), because it is the only writer: two that arrive at
+//! once are one commit's first and its repeat, and two that arrive one behind another are a commit's and a repeat of it.
+//!
+//! | the key is | with this body | with another |
+//! |---|---|---|
+//! | not known | written with the rows | |
+//! | in the commit that is gathered | [`Outcome::Repeated`] once that is on disk | [`Outcome::OtherBody`] once it is |
+//! | on disk | [`Outcome::Repeated`] | [`Outcome::OtherBody`] |
+//!
+//! **How long.** Keys are kept for [`KEPT`], and [`KEYS_MAX`] of them at most; the oldest go first. Rows are numbered in
+//! the order of their commits and removed from the lowest number up, so there is no gap between two numbers: how many
+//! there are is the last less the first, and which one is the oldest needs no index. A commit with keys removes twice as
+//! many as it brings and `REMOVED_MIN` more at most, so that no commit pays for a week of them.
+
+use crate::write::queue::{Done, Outcome};
+use daytable_model::time::Ticks;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How long a key is known after its commit.
+pub const KEPT: Duration = Duration::from_secs(7 * 86_400);
+/// Keys that are known at one time at most. One takes some 130 bytes of the catalogue.
+pub const KEYS_MAX: u64 = 1_000_000;
+/// Keys that a commit removes at most, besides two for each that it brings.
+const REMOVED_MIN: u64 = 64;
+
+/// What format 3 adds to the catalogue.
+pub(crate) const SCHEMA: &str = "
+    CREATE TABLE once(                       -- idempotency keys
+        number INTEGER PRIMARY KEY,          -- in the order of their commits, without gaps
+        key BLOB NOT NULL UNIQUE,            -- hash of credential, endpoint and key
+        body BLOB NOT NULL,                  -- hash of the decoded body
+        records INTEGER NOT NULL,            -- what was answered: records that were taken, and that were refused
+        refused INTEGER NOT NULL,
+        at INTEGER NOT NULL                  -- ticks of its commit
+    );
+";
+
+/// A SHA-256.
+pub type Hash = [u8; 32];
+
+/// What makes a submission one that is written once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Once {
+    /// A hash over who pushes, the endpoint and the idempotency key.
+    pub key: Hash,
+    /// A hash of the decoded body: the same key with another body is refused.
+    pub body: Hash,
+    /// What a repeat is told.
+    pub answer: Answer,
+}
+
+/// What is kept of an answer, so that a repeat gets the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Records that were taken.
+    pub records: u32,
+    /// Records of the same request that were refused.
+    pub refused: u32,
+}
+
+impl Once {
+    /// What becomes of `other`, which has the same key, once this one is on disk.
+    fn outcome_of(&self, other: &Once) -> Outcome {
+        if self.body == other.body { Outcome::Repeated(self.answer) } else { Outcome::OtherBody }
+    }
+}
+
+/// Keys of the commit that is gathered, and those that came with one of them again.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    keys: HashMap<Hash, Once, foldhash::quality::RandomState>,
+    repeats: Vec<(Done, Outcome)>,
+}
+
+impl Gathered {
+    /// What becomes of `once` when this commit is on disk, where its key is in it.
+    pub(crate) fn outcome_of(&self, once: &Once) -> Option<Outcome> {
+        self.keys.get(&once.key).map(|first| first.outcome_of(once))
+    }
+
+    pub(crate) fn add(&mut self, once: Once) {
+        self.keys.insert(once.key, once);
+    }
+
+    /// Has `done` told `outcome` when this commit is on disk; that it is not committed, if it never is.
+    pub(crate) fn add_repeat(&mut self, done: Done, outcome: Outcome) {
+        self.repeats.push((done, outcome));
+    }
+
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &Once> {
+        self.keys.values()
+    }
+
+    /// The commit is on disk.
+    pub(crate) fn committed(self) {
+        self.repeats.into_iter().for_each(|(done, outcome)| done.tell(outcome));
+    }
+}
+
+/// How many keys there are after a commit, and how many went before their time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) keys: u64,
+    pub(crate) dropped: u64,
+}
+
+/// What becomes of `once` by what is on disk.
+pub(crate) fn outcome_of(connection: &Connection, once: &Once) -> rusqlite::Result<Option<Outcome>> {
+    let mut statement = connection.prepare_cached("SELECT body, records, refused FROM once WHERE key = ?1")?;
+    let found = statement.query_row([once.key], |row| {
+        let answer = Answer { records: row.get(1)?, refused: row.get(2)? };
+        Ok(Once { key: once.key, body: row.get(0)?, answer })
+    });
+    Ok(found.optional()?.map(|first| first.outcome_of(once)))
+}
+
+/// Writes the keys of a commit and removes those that are older than [`KEPT`], or more than `keys_max`.
+pub(crate) fn keep<'k>(
+    transaction: &Connection,
+    new: impl ExactSizeIterator<Item = &'k Once>,
+    now: Ticks,
+    keys_max: u64,
+) -> rusqlite::Result<Kept> {
+    let removed_max = REMOVED_MIN + 2 * new.len() as u64;
+    for Once { key, body, answer } in new {
+        transaction
+            .prepare_cached("INSERT INTO once (key, body, records, refused, at) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![key, body, answer.records, answer.refused, now.get()])?;
+    }
+    let mut kept = Kept { keys: count(transaction)?, dropped: 0 };
+    let mut oldest = transaction.prepare_cached("SELECT number, at FROM once ORDER BY number LIMIT ?1")?;
+    let mut rows = oldest.query([removed_max.cast_signed()])?;
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        let is_expired = row.get::<_, i64>(1)? < now.minus(KEPT).get();
+        if !is_expired && kept.keys <= keys_max {
+            break;
+        }
+        last = Some(row.get::<_, i64>(0)?);
+        kept.keys -= 1;
+        kept.dropped += u64::from(!is_expired);
+    }
+    if let Some(last) = last {
+        transaction.prepare_cached("DELETE FROM once WHERE number <= ?1")?.execute([last])?;
+    }
+    Ok(kept)
+}
+
+/// How many keys there are: their numbers have no gaps.
+pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
+    let count = "SELECT (SELECT max(number) FROM once) - (SELECT min(number) FROM once) + 1";
+    let count: Option<i64> = connection.prepare_cached(count)?.query_row([], |row| row.get(0))?;
+    Ok(count.map_or(0, |count| u64::try_from(count).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn opened() -> Connection {
+        let connection = Connection::open_in_memory().expect("opened");
+        connection.execute_batch(SCHEMA).expect("made");
+        connection
+    }
+
+    fn once(key: u16, body: u8) -> Once {
+        let mut hash = [0; 32];
+        hash[..2].copy_from_slice(&key.to_le_bytes());
+        Once { key: hash, body: [body; 32], answer: Answer { records: key.into(), refused: body.into() } }
+    }
+
+    fn at(seconds: u64) -> Ticks {
+        Ticks::from_date(2026, 11, 21).expect("a date").plus(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_key_is_known_with_its_body_and_what_was_answered() {
+        let connection = opened();
+        let first = once(7, 1);
+        assert_eq!(outcome_of(&connection, &first), Ok(None));
+        keep(&connection, [first].iter(), at(0), KEYS_MAX).expect("kept");
+        let told = Answer { records: 99, ..Answer::default() };
+        let again = Once { answer: told, ..first };
+        assert_eq!(outcome_of(&connection, &again), Ok(Some(Outcome::Repeated(first.answer))));
+        assert_eq!(outcome_of(&connection, &once(7, 2)), Ok(Some(Outcome::OtherBody)));
+        assert_eq!(outcome_of(&connection, &once(8, 1)), Ok(None));
+    }
+
+    #[test]
+    fn the_oldest_go_by_their_age_and_by_their_number_a_few_a_commit() {
+        let connection = opened();
+        let all: Vec<_> = (0..300).map(|key| once(key, 0)).collect();
+        assert_eq!(keep(&connection, all[..100].iter(), at(0), 1000), Ok(Kept { keys: 100, dropped: 0 }));
+        assert_eq!(keep(&connection, all[100..200].iter(), at(60), 1000), Ok(Kept { keys: 200, dropped: 0 }));
+        // The first hundred are too old: one commit takes a part of them, the next the rest.
+        let later = at(KEPT.as_secs() + 30);
+        assert_eq!(keep(&connection, all[200..201].iter(), later, 1000), Ok(Kept { keys: 135, dropped: 0 }));
+        assert_eq!(keep(&connection, all[201..202].iter(), later, 1000), Ok(Kept { keys: 102, dropped: 0 }));
+        assert_eq!(keep(&connection, all[202..203].iter(), later, 50), Ok(Kept { keys: 50, dropped: 53 }));
+        let known = |key: u16| outcome_of(&connection, &once(key, 0)).expect("read").is_some();
+        assert_eq!((known(99), known(152), known(153), known(202)), (false, false, true, true));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+        /// Whatever comes and however time goes, the keys are those that a queue would hold, and none has a gap before it.
+        #[test]
+        fn the_table_is_a_queue(commits in prop::collection::vec((0_usize..40, 0_u64..200_000), 1..30), most in 1_u64..60) {
+            let connection = opened();
+            let (mut model, mut next, mut now) = (VecDeque::new(), 0_u16, 0);
+            for (new, seconds) in commits {
+                now += seconds;
+                let keys: Vec<_> = (0..new).map(|n| once(next + u16::try_from(n).expect("few"), 0)).collect();
+                next += u16::try_from(new).expect("few");
+                let kept = keep(&connection, keys.iter(), at(now), most).expect("kept");
+                model.extend(keys.iter().map(|once| (*once, now)));
+                let (mut removed, mut dropped) = (0, 0);
+                while let Some((_, since)) = model.front().copied().filter(|_| removed < 64 + 2 * new) {
+                    let is_expired = since + KEPT.as_secs() < now;
+                    if !is_expired && model.len() as u64 <= most {
+                        break;
+                    }
+                    model.pop_front();
+                    removed += 1;
+                    dropped += u64::from(!is_expired);
+                }
+                prop_assert_eq!(kept, Kept { keys: model.len() as u64, dropped });
+                for key in 0..next {
+                    let is_there = model.iter().any(|(kept, _)| *kept == once(key, 0));
+                    prop_assert_eq!(outcome_of(&connection, &once(key, 0)).expect("read").is_some(), is_there);
+                }
+            }
+        }
+    }
+}

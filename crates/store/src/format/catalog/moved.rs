@@ -1,0 +1,906 @@
+//! How far sources moved, a row a commit, until it is entered in `source`.
+//!
+//! A commit of a thousand quiet instances moves hundreds of sources by a record each. As updates of as many rows they
+//! would cost the commit point more than all else: identities are hashes, so the rows lie on as many pages of SQLite's.
+//! So a commit writes what moved side by side in one row of `moved`. The one that would make it [`ENTERED_AFTER`] rows,
+//! or [`ENTERED_BYTES`], writes none: it enters the last that is known of each source, its own with it, in the row that
+//! the source has in `source`, and empties the table. Who reads sources lays the one over the other, as of one moment.
+//!
+//! ```text
+//! sources := checksum u64 | version u8 | source*     xxh3-64 of what follows it; a later row wins over an earlier one
+//! source  := identity u64 | length varint of what follows | position varint | 0 or last time + 1 varint | status u8
+//!            | seen varint | device varint | inode varint | cursor text | learned text | marks varint, mark*
+//!            | 13 counts varint | opening bytes varint
+//! mark    := position before that of the source varint | length varint | hash u64
+//! text    := length varint | UTF-8        numbers are little-endian
+//! ```
+//!
+//! **Who writes the catalogue has all of it in memory** ([`Waiting`]), and reads the table only when it opens the
+//! folder. So a row that is damaged meanwhile is gone with the next entry, and nothing is lost. One that is found
+//! damaged by the opening is an error, until `repair` leaves it out: each row has all that changes of a source, so
+//! without it a source is where it was a commit earlier.
+//!
+//! Who a source is (block, kind, path, generation, first line) stands in `source` alone, from the commit that began it.
+//! Where damage took that row, the source is put back whole when it is entered. After a kill in between nobody has it
+//! in memory: its moves are let go, and whoever reads its file begins it anew.
+
+use super::{begin_source, move_on};
+use crate::format::page::{Bytes, PageError, put_varint};
+use crate::source::{Ledger, MARKS_MAX, Mark, SourceState, SourceStatus};
+use crate::sqlite;
+use daytable_model::path_text::PathText;
+use daytable_model::time::Ticks;
+use rusqlite::types::Type;
+use rusqlite::{Connection, ErrorCode, params};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Format 7 has it.
+pub(super) const SCHEMA: &str = "
+    CREATE TABLE moved(
+        seq INTEGER PRIMARY KEY,             -- a commit,
+        sources BLOB NOT NULL                -- and how far sources were read with it (moved.rs)
+    );
+";
+const FORMAT_OF_MOVED: i64 = 7;
+
+/// How a row is written. A kill leaves rows, and a program of a later format finds them: it raises this where it writes
+/// others, and still reads these. Whatever changes, a checksum of the rest goes before it.
+const VERSION: u8 = 1;
+/// Checksum and version.
+const HEAD_BYTES: usize = 9;
+
+/// Commits after which what moved is entered. The more, the fewer rows are written, and the more a reader lays over them.
+const ENTERED_AFTER: u64 = if cfg!(test) { 5 } else { 64 };
+/// Bytes after which it is, at the latest.
+const ENTERED_BYTES: u64 = 4 << 20;
+
+type ByIdentity<T> = HashMap<u64, T, foldhash::quality::RandomState>;
+
+/// What is in the table, as who writes it knows it.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    commits: u64,
+    bytes: u64,
+    /// The last of each source that is in it.
+    last: ByIdentity<Arc<SourceState>>,
+    /// Whether a commit failed, of which nobody knows how much is on disk: the table knows better then.
+    is_doubtful: bool,
+}
+
+impl Waiting {
+    /// What is in the table of a catalogue that was opened, where these are the sources that it has.
+    pub(super) fn read(connection: &Connection, sources: Vec<SourceState>) -> rusqlite::Result<Waiting> {
+        let select = "SELECT count(*), coalesce(sum(length(sources)), 0) FROM moved";
+        let last = sources.into_iter().map(|source| (source.identity, Arc::new(source))).collect();
+        connection.query_row(select, [], |row| {
+            let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+            Ok(Waiting { commits: number(0)?, bytes: number(1)?, last, is_doubtful: false })
+        })
+    }
+
+    /// Whether it is to be entered together with what one more commit moves, instead of that being written.
+    pub(super) fn is_due_with(&self, moves: &Moves) -> bool {
+        let (commits, bytes) = moves.size();
+        let is_full = self.commits + commits >= ENTERED_AFTER || self.bytes + bytes >= ENTERED_BYTES;
+        is_full && !self.is_doubtful
+    }
+
+    /// One more commit was written.
+    pub(super) fn add(&mut self, moves: &Moves, sources: Vec<&Arc<SourceState>>) {
+        let (commits, bytes) = moves.size();
+        self.commits += commits;
+        self.bytes += bytes;
+        self.last.extend(sources.into_iter().map(|source| (source.identity, source.clone())));
+    }
+
+    /// A commit failed.
+    pub(super) fn doubt(&mut self) {
+        self.is_doubtful = true;
+    }
+
+    /// Whether a commit failed, so that nothing may be entered before the folder was opened again.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.is_doubtful
+    }
+
+    /// How the table is emptied, for [`Waiting::enter`].
+    pub(super) fn emptying(&self, connection: &Connection) -> rusqlite::Result<Emptying> {
+        if self.commits == 0 {
+            return Ok(Emptying::Not);
+        }
+        if is_as_written(connection, self.commits, self.bytes)? {
+            return Ok(Emptying::Deleted);
+        }
+        tracing::error!("the table `moved` of the catalogue is damaged, and begins anew");
+        Ok(Emptying::SetAside)
+    }
+
+    /// Enters it in the rows of its sources, with `more` that moved after it, and empties the table, in the transaction
+    /// that is open.
+    pub(super) fn enter(
+        &self,
+        connection: &Connection,
+        more: &[&Arc<SourceState>],
+        how: Emptying,
+    ) -> rusqlite::Result<()> {
+        let mut last: ByIdentity<&SourceState> =
+            self.last.iter().map(|(identity, source)| (*identity, &**source)).collect();
+        last.extend(more.iter().map(|source| (source.identity, &***source)));
+        enter(connection, last.into_values())?;
+        empty(connection, how)
+    }
+}
+
+/// What one commit moves.
+pub(super) struct Moves {
+    bytes: Vec<u8>,
+    /// The source that is being written.
+    source: Vec<u8>,
+}
+
+impl Moves {
+    /// None yet.
+    pub(super) fn new() -> Moves {
+        let mut bytes = vec![0; HEAD_BYTES];
+        bytes[HEAD_BYTES - 1] = VERSION;
+        Moves { bytes, source: Vec::with_capacity(256) }
+    }
+
+    /// Rows and bytes that they take.
+    fn size(&self) -> (u64, u64) {
+        if self.bytes.len() == HEAD_BYTES { (0, 0) } else { (1, self.bytes.len() as u64) }
+    }
+
+    /// Adds a source.
+    pub(super) fn push(&mut self, source: &SourceState) {
+        let out = &mut self.source;
+        out.clear();
+        put_varint(out, source.position);
+        put_varint(out, source.last_time.map_or(0, |time| time.get().cast_unsigned() + 1));
+        out.push(match source.status {
+            SourceStatus::Live => 0,
+            SourceStatus::Rotated => 1,
+            SourceStatus::Ended => 2,
+        });
+        for number in [source.seen.get().cast_unsigned(), source.device, source.inode] {
+            put_varint(out, number);
+        }
+        for text in [&source.cursor, &source.learned] {
+            put_varint(out, text.len() as u64);
+            out.extend_from_slice(text.as_bytes());
+        }
+        put_varint(out, source.marks.len() as u64);
+        for Mark { position, length, hash } in &source.marks {
+            put_varint(out, source.position.wrapping_sub(*position));
+            put_varint(out, u64::from(*length));
+            out.extend_from_slice(&hash.to_le_bytes());
+        }
+        // Whoever adds a count adds a format: an older program would take it for what follows.
+        let Ledger {
+            records,
+            lost_records,
+            bytes,
+            truncated_records,
+            truncated_bytes,
+            invalid_utf8_records,
+            skipped_bytes,
+            lost_bytes,
+            older_bytes,
+            begun_bytes,
+            adopted_bytes,
+            returned_bytes,
+            own_records,
+            opening_bytes,
+        } = source.ledger;
+        let read = [records, lost_records, bytes, truncated_records, truncated_bytes, invalid_utf8_records];
+        let passed = [skipped_bytes, lost_bytes, older_bytes, begun_bytes, adopted_bytes, returned_bytes, own_records];
+        for count in read.into_iter().chain(passed).chain([opening_bytes.cast_unsigned()]) {
+            put_varint(out, count);
+        }
+        self.bytes.extend_from_slice(&source.identity.to_le_bytes());
+        put_varint(&mut self.bytes, self.source.len() as u64);
+        self.bytes.extend_from_slice(&self.source);
+    }
+
+    /// Writes them as those of commit `seq`, where there are any.
+    pub(super) fn insert(&mut self, connection: &Connection, seq: i64) -> rusqlite::Result<()> {
+        if self.size() == (0, 0) {
+            return Ok(());
+        }
+        self.seal();
+        connection.prepare_cached("INSERT INTO moved VALUES (?1, ?2)")?.execute(params![seq, self.bytes]).map(drop)
+    }
+
+    fn seal(&mut self) {
+        let checksum = xxh3_64(&self.bytes[8..]);
+        self.bytes[..8].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+/// The last that is known of a source that moved.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Moved {
+    pub(super) position: u64,
+    pub(super) last_time: Option<Ticks>,
+    pub(super) status: SourceStatus,
+    pub(super) seen: Ticks,
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    pub(super) cursor: String,
+    pub(super) learned: String,
+    pub(super) marks: Vec<Mark>,
+    pub(crate) ledger: Ledger,
+}
+
+impl Moved {
+    /// Lays it over what `source` says.
+    pub(super) fn lay_over(self, source: &mut SourceState) {
+        let Moved { position, last_time, status, seen, device, inode, cursor, learned, marks, ledger } = self;
+        (source.position, source.last_time, source.status, source.seen) = (position, last_time, status, seen);
+        (source.device, source.inode, source.ledger) = (device, inode, ledger);
+        (source.cursor, source.learned, source.marks) = (cursor, learned, marks);
+    }
+
+    fn read(mut bytes: Bytes<'_>) -> Result<Moved, PageError> {
+        let bytes = &mut bytes;
+        let position = bytes.varint()?;
+        let last_time = match bytes.varint()? {
+            0 => None,
+            time => Some(ticks(time - 1)?),
+        };
+        let status = match bytes.byte()? {
+            0 => SourceStatus::Live,
+            1 => SourceStatus::Rotated,
+            2 => SourceStatus::Ended,
+            _ => return Err(PageError::Damaged("a source is in no state")),
+        };
+        let (seen, device, inode) = (ticks(bytes.varint()?)?, bytes.varint()?, bytes.varint()?);
+        let (cursor, learned) = (text(bytes)?, text(bytes)?);
+        let count = usize::try_from(bytes.varint()?).ok().filter(|count| *count <= bytes.rest().len() / 10);
+        let count = count.ok_or(PageError::Damaged("a source has more marks than there are bytes"))?;
+        let mut marks = Vec::with_capacity(count.min(MARKS_MAX));
+        for _ in 0..count {
+            let position = position.wrapping_sub(bytes.varint()?);
+            let length = u32::try_from(bytes.varint()?).map_err(|_| PageError::Damaged("a mark is too long"))?;
+            marks.push(Mark { position, length, hash: u64::from_le_bytes(bytes.array()?) });
+        }
+        let ledger = Ledger {
+            records: bytes.varint()?,
+            lost_records: bytes.varint()?,
+            bytes: bytes.varint()?,
+            truncated_records: bytes.varint()?,
+            truncated_bytes: bytes.varint()?,
+            invalid_utf8_records: bytes.varint()?,
+            skipped_bytes: bytes.varint()?,
+            lost_bytes: bytes.varint()?,
+            older_bytes: bytes.varint()?,
+            begun_bytes: bytes.varint()?,
+            adopted_bytes: bytes.varint()?,
+            returned_bytes: bytes.varint()?,
+            own_records: bytes.varint()?,
+            opening_bytes: bytes.varint()?.cast_signed(),
+        };
+        if !bytes.rest().is_empty() {
+            return Err(PageError::Damaged("there is more of a source than there can be"));
+        }
+        Ok(Moved { position, last_time, status, seen, device, inode, cursor, learned, marks, ledger })
+    }
+}
+
+fn ticks(number: u64) -> Result<Ticks, PageError> {
+    let ticks = i64::try_from(number).ok().and_then(Ticks::new);
+    ticks.ok_or(PageError::Damaged("a time is out of range"))
+}
+
+fn text(bytes: &mut Bytes<'_>) -> Result<String, PageError> {
+    let length = usize::try_from(bytes.varint()?).unwrap_or(usize::MAX);
+    let text = std::str::from_utf8(bytes.take(length)?).map_err(|_| PageError::Damaged("a text is not UTF-8"))?;
+    Ok(text.into())
+}
+
+/// By identity.
+pub(crate) type Latest = ByIdentity<Moved>;
+
+/// Why a row cannot be read.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum Unread {
+    /// It is not what was written.
+    #[error("what sources moved in {which} is damaged: {what}")]
+    Damaged {
+        /// The commit.
+        which: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A newer program wrote it.
+    #[error(
+        "what sources moved in {which} is of version {version}, this daytable knows {VERSION}: use a newer daytable"
+    )]
+    Newer {
+        /// The commit.
+        which: String,
+        /// Its version.
+        version: u8,
+    },
+}
+
+impl From<Unread> for rusqlite::Error {
+    fn from(unread: Unread) -> rusqlite::Error {
+        rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, Box::new(unread))
+    }
+}
+
+/// Why the bytes of a row are none.
+#[derive(Debug, PartialEq)]
+enum MovesError {
+    Damaged(String),
+    Newer(u8),
+}
+
+impl From<PageError> for MovesError {
+    fn from(error: PageError) -> MovesError {
+        // It is no page, though it is read as one is.
+        MovesError::Damaged(match error {
+            PageError::Damaged(what) => what.into(),
+            error => error.to_string(),
+        })
+    }
+}
+
+/// Reads what one commit moved of sources that did not move later.
+fn read_moves(bytes: &[u8], latest: &mut Latest) -> Result<(), MovesError> {
+    let mut bytes = Bytes::new(bytes);
+    if u64::from_le_bytes(bytes.array()?) != xxh3_64(bytes.rest()) {
+        return Err(PageError::Damaged("its checksum is another").into());
+    }
+    let version = bytes.byte()?;
+    if version != VERSION {
+        return Err(MovesError::Newer(version));
+    }
+    while !bytes.rest().is_empty() {
+        let identity = u64::from_le_bytes(bytes.array()?);
+        let length = usize::try_from(bytes.varint()?).unwrap_or(usize::MAX);
+        let source = bytes.take(length)?;
+        if let Entry::Vacant(entry) = latest.entry(identity) {
+            entry.insert(Moved::read(Bytes::new(source))?);
+        }
+    }
+    Ok(())
+}
+
+/// The last of each source that moved since it was entered last. Of a folder that no daemon of this version has opened
+/// yet, none.
+pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<Latest> {
+    let (mut latest, mut commits) = (Latest::default(), Vec::new());
+    if sqlite::format(connection)? < FORMAT_OF_MOVED {
+        return Ok(latest);
+    }
+    read_commits(connection, "DESC", &mut commits)?;
+    commits.iter().try_for_each(|seq| read_row(connection, *seq, &mut latest))?;
+    Ok(latest)
+}
+
+/// The same where some of it is damaged: what can be read, and why the rest cannot.
+pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(Latest, Vec<Unread>)> {
+    let (mut latest, mut commits, mut damaged) = (Latest::default(), Vec::new(), Vec::new());
+    let mut note = |result: rusqlite::Result<()>| match result.map_err(unread_in) {
+        Err(Ok(unread @ Unread::Damaged { .. })) => {
+            damaged.push(unread);
+            Ok(())
+        }
+        Err(Ok(newer)) => Err(newer.into()),
+        Err(Err(error)) => Err(error),
+        Ok(()) => Ok(()),
+    };
+    if let Err(error) = read_commits(connection, "DESC", &mut commits) {
+        note(Err(error))?;
+        // From the other end as far as that goes: it ends at the same damage.
+        let _ = read_commits(connection, "ASC", &mut commits);
+        commits.sort_unstable_by_key(|seq| std::cmp::Reverse(*seq));
+        commits.dedup();
+    }
+    commits.iter().try_for_each(|seq| note(read_row(connection, *seq, &mut latest)))?;
+    Ok((latest, damaged))
+}
+
+/// What an error says of a row, or the error where it says nothing of one.
+pub(crate) fn unread_in(error: rusqlite::Error) -> Result<Unread, rusqlite::Error> {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(column, kind, error) => match error.downcast() {
+            Ok(unread) => Ok(*unread),
+            Err(error) => Err(rusqlite::Error::FromSqlConversionFailure(column, kind, error)),
+        },
+        error => Err(error),
+    }
+}
+
+/// The commits that have a row, the last one first where `order` is DESC.
+fn read_commits(connection: &Connection, order: &str, commits: &mut Vec<i64>) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(&format!("SELECT seq FROM moved ORDER BY seq {order}"))?;
+    let mut rows = statement.query([])?;
+    let mut read = || {
+        while let Some(row) = rows.next()? {
+            commits.push(row.get(0)?);
+        }
+        Ok(())
+    };
+    read().map_err(|error| damage("the last commits".into(), error))
+}
+
+fn read_row(connection: &Connection, seq: i64, latest: &mut Latest) -> rusqlite::Result<()> {
+    let which = || format!("commit {seq}");
+    let mut statement = connection.prepare_cached("SELECT sources FROM moved WHERE seq = ?1")?;
+    let read = statement.query_row([seq], |row| Ok(read_moves(row.get_ref(0)?.as_blob()?, latest)));
+    match read.map_err(|error| damage(which(), error))? {
+        Ok(()) => Ok(()),
+        Err(MovesError::Damaged(what)) => Err(Unread::Damaged { which: which(), what }.into()),
+        Err(MovesError::Newer(version)) => Err(Unread::Newer { which: which(), version }.into()),
+    }
+}
+
+/// That something of the table is damaged, where that is what SQLite found.
+fn damage(which: String, error: rusqlite::Error) -> rusqlite::Error {
+    let is_damage = match &error {
+        rusqlite::Error::SqliteFailure(error, _) => error.code == ErrorCode::DatabaseCorrupt,
+        // No blob, or a row that is not found again.
+        _ => true,
+    };
+    if is_damage { Unread::Damaged { which, what: error.to_string() }.into() } else { error }
+}
+
+/// Enters the last of sources in their rows, in the transaction that is open. One that has none is put back.
+fn enter<'s>(connection: &Connection, sources: impl Iterator<Item = &'s SourceState>) -> rusqlite::Result<()> {
+    // In the order of their rows.
+    let mut sources: Vec<&SourceState> = sources.collect();
+    sources.sort_unstable_by_key(|source| source.identity.cast_signed());
+    for source in sources {
+        if move_on(connection, source)? == 0 {
+            let (identity, path) = (format!("{:016x}", source.identity), source.path.escaped());
+            tracing::error!(identity, %path, "a source that moved was not in the catalogue any more, and is put back");
+            begin_source(connection, source)?;
+        }
+    }
+    Ok(())
+}
+
+/// How the table is emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Emptying {
+    /// It is empty.
+    Not,
+    /// By deleting its rows.
+    Deleted,
+    /// It is damaged: it stays under another name, and a new one takes its place. Deleting its rows would also free what
+    /// pages of it point to that are of another time, and those may be another table's by now.
+    SetAside,
+}
+
+/// Whether the table is what was written to it: so many commits and bytes, and none of them another. Asked before a
+/// transaction is open: SQLite lets none that met damage write any more.
+fn is_as_written(connection: &Connection, commits: u64, bytes: u64) -> rusqlite::Result<bool> {
+    let read = || {
+        let mut statement = connection.prepare_cached("SELECT sources FROM moved")?;
+        let mut rows = statement.query([])?;
+        let mut found = (0, 0);
+        while let Some(row) = rows.next()? {
+            let Ok(row) = row.get_ref(0)?.as_blob() else { return Ok(false) };
+            let is_whole = row.split_first_chunk().is_some_and(|(sum, rest)| u64::from_le_bytes(*sum) == xxh3_64(rest));
+            if !is_whole {
+                return Ok(false);
+            }
+            found = (found.0 + 1, found.1 + row.len() as u64);
+        }
+        Ok(found == (commits, bytes))
+    };
+    match read() {
+        Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::DatabaseCorrupt => Ok(false),
+        read => read,
+    }
+}
+
+/// Empties the table, in the transaction that is open.
+fn empty(connection: &Connection, how: Emptying) -> rusqlite::Result<()> {
+    match how {
+        Emptying::Not => Ok(()),
+        Emptying::Deleted => connection.prepare_cached("DELETE FROM moved")?.execute([]).map(drop),
+        Emptying::SetAside => {
+            let select = "SELECT coalesce(max(CAST(substr(name, 15) AS INTEGER)) + 1, 0) FROM sqlite_master
+                          WHERE name LIKE 'moved_damaged_%'";
+            let nth: i64 = connection.query_row(select, [], |row| row.get(0))?;
+            connection.execute_batch(&format!("ALTER TABLE moved RENAME TO moved_damaged_{nth}; {SCHEMA}"))
+        }
+    }
+}
+
+/// Enters these, which are what could be read of a table that is damaged, and begins it anew.
+pub(super) fn begin_anew(connection: &mut Connection, sources: &[SourceState]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    enter(&transaction, sources.iter())?;
+    empty(&transaction, Emptying::SetAside)?;
+    transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreError;
+    use crate::format::catalog::accounting::Entry as BookEntry;
+    use crate::format::catalog::idempotency::Once;
+    use crate::format::catalog::{Catalogue, Touched};
+    use crate::source::{SourceKind, tests_state};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn number() -> impl Strategy<Value = u64> {
+        prop_oneof![Just(0), Just(u64::MAX), any::<u64>(), 0u64..300]
+    }
+
+    fn source() -> impl Strategy<Value = SourceState> {
+        let who = (0u64..4, number(), number(), number());
+        let status = prop_oneof![Just(SourceStatus::Live), Just(SourceStatus::Rotated), Just(SourceStatus::Ended)];
+        let time = (0..=daytable_model::time::MAX_TICKS).prop_map(|ticks| Ticks::new(ticks).expect("in range"));
+        let mark = (number(), any::<u32>(), any::<u64>());
+        let mark = mark.prop_map(|(position, length, hash)| Mark { position, length, hash });
+        let how = (status, proptest::option::of(time.clone()), time, ".{0,9}", ".{0,200}");
+        let counts = proptest::collection::vec(number(), 14);
+        (who, how, proptest::collection::vec(mark, 0..=MARKS_MAX), counts).prop_map(|(who, how, marks, n)| {
+            SourceState {
+                identity: who.0,
+                position: who.1,
+                device: who.2,
+                inode: who.3,
+                status: how.0,
+                last_time: how.1,
+                seen: how.2,
+                cursor: how.3,
+                learned: how.4,
+                marks,
+                ledger: Ledger {
+                    records: n[0],
+                    lost_records: n[1],
+                    bytes: n[2],
+                    truncated_records: n[3],
+                    truncated_bytes: n[4],
+                    invalid_utf8_records: n[5],
+                    skipped_bytes: n[6],
+                    lost_bytes: n[7],
+                    older_bytes: n[8],
+                    begun_bytes: n[9],
+                    adopted_bytes: n[10],
+                    returned_bytes: n[11],
+                    own_records: n[12],
+                    opening_bytes: n[13].cast_signed(),
+                },
+                ..tests_state(1)
+            }
+        })
+    }
+
+    fn bytes_of<'s>(sources: impl IntoIterator<Item = &'s SourceState>) -> Vec<u8> {
+        let mut moves = Moves::new();
+        sources.into_iter().for_each(|source| moves.push(source));
+        moves.seal();
+        moves.bytes
+    }
+
+    /// A catalogue of one source, and what commits it, a byte further each time.
+    fn moving() -> (tempfile::TempDir, Catalogue, impl FnMut(&mut Catalogue, i64) -> SourceState) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut source = tests_state(1);
+        let mut commit = move |catalogue: &mut Catalogue, seq| {
+            source.position += 1;
+            let sources = [Arc::new(source.clone())];
+            let commit = catalogue.commit(seq, &[], sources.iter(), [].iter(), None, BookEntry::default());
+            commit.expect("committed");
+            source.clone()
+        };
+        commit(&mut catalogue, 1);
+        (dir, catalogue, commit)
+    }
+
+    fn execute(catalogue: &Catalogue, statement: &str) {
+        assert!(catalogue.connection().execute(statement, []).expect(statement) > 0, "{statement} changed nothing");
+    }
+
+    const FLIP: &str = "UPDATE moved SET sources = zeroblob(length(sources)) WHERE seq = 3";
+
+    fn rows(catalogue: &Catalogue) -> i64 {
+        let count = "SELECT count(*) FROM moved";
+        catalogue.connection().query_row(count, [], |row| row.get(0)).expect("read")
+    }
+
+    /// Who has a source in memory puts it back, when what moved is entered.
+    #[test]
+    fn a_source_whose_row_is_gone_is_put_back() {
+        let (_dir, mut catalogue, mut commit) = moving();
+        execute(&catalogue, "DELETE FROM source");
+        for seq in 2..5 {
+            commit(&mut catalogue, seq);
+            assert_eq!(catalogue.sources().expect("read"), []);
+        }
+        let last = commit(&mut catalogue, 5);
+        assert_eq!(catalogue.sources().expect("read"), [last]);
+        execute(&catalogue, "DELETE FROM source");
+        let last = commit(&mut catalogue, 6);
+        let reader = Catalogue::open_to_read(catalogue.path.parent().expect("a folder")).expect("opened");
+        catalogue.close().expect("closed");
+        assert_eq!(reader.sources().expect("read"), [last]);
+    }
+
+    /// After a kill nobody has it in memory, and what moved of it alone does not say what it is.
+    #[test]
+    fn a_source_whose_row_is_gone_is_begun_anew_after_a_kill() {
+        let (dir, mut catalogue, mut commit) = moving();
+        commit(&mut catalogue, 2);
+        execute(&catalogue, "DELETE FROM source");
+        drop(catalogue);
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened again");
+        assert_eq!(catalogue.sources().expect("read"), []);
+        let last = commit(&mut catalogue, 3);
+        assert_eq!(catalogue.sources().expect("read"), [last]);
+        for seq in 4..9 {
+            let last = commit(&mut catalogue, seq);
+            assert_eq!(catalogue.sources().expect("read"), [last]);
+        }
+    }
+
+    /// It is known what moved: a row that is damaged is gone with the next entry, and nothing with it.
+    #[test]
+    fn a_row_that_is_damaged_is_written_anew_from_memory() {
+        for is_closed in [false, true] {
+            let (dir, mut catalogue, mut commit) = moving();
+            (2..=3).for_each(|seq| drop(commit(&mut catalogue, seq)));
+            execute(&catalogue, FLIP);
+            assert!(catalogue.sources().is_err());
+            let mut last = commit(&mut catalogue, 4);
+            if is_closed {
+                catalogue.close().expect("closed");
+                catalogue = Catalogue::open_to_write(dir.path()).expect("opened again");
+            } else {
+                assert!(catalogue.sources().is_err());
+                last = commit(&mut catalogue, 5);
+            }
+            assert_eq!((catalogue.sources().expect("read"), rows(&catalogue)), (vec![last], 0));
+        }
+    }
+
+    /// And without who had it in memory it is an error that says what to do; a source is then where the last row has it
+    /// that is whole.
+    #[test]
+    fn a_row_that_is_damaged_is_left_out_by_a_repair() {
+        let (dir, mut catalogue, mut commit) = moving();
+        let second = commit(&mut catalogue, 2);
+        commit(&mut catalogue, 3);
+        execute(&catalogue, FLIP);
+        drop(catalogue);
+        for error in [
+            Catalogue::open_to_write(dir.path()).err(),
+            Catalogue::open_to_read(dir.path()).expect("opened").sources().err(),
+            Catalogue::open_to_read(dir.path()).expect("opened").books().err(),
+        ] {
+            let Some(error @ StoreError::MovesDamaged { .. }) = error else { panic!("{error:?}") };
+            assert!(error.is_damage());
+            assert!(error.to_string().contains("commit 3 is damaged: its checksum is another. "), "{error}");
+            let says = format!("run `daytable repair --data {}`", dir.path().display());
+            assert!(error.to_string().contains(&says), "{error}");
+        }
+        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
+        catalogue.check_moved().expect("it can be mended");
+        let said = catalogue.mend_moved().expect("mended");
+        assert!(said.len() == 1 && said[0].contains("what sources moved in commit 3 is damaged"), "{said:?}");
+        assert_eq!(catalogue.mend_moved().expect("whole"), [""; 0]);
+        drop(catalogue);
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalogue.sources().expect("read"), [second]);
+        let last = commit(&mut catalogue, 4);
+        assert_eq!(catalogue.sources().expect("read"), [last]);
+    }
+
+    /// A block of the disk that was lost takes SQLite's own chain of pages with it: such a row cannot even be deleted.
+    #[test]
+    fn a_row_whose_pages_are_lost_is_left_out_as_well() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut source = tests_state(1);
+        for seq in 1..4 {
+            source.position += 1;
+            source.learned = format!("{seq}").repeat(20_000);
+            let commit =
+                catalogue.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
+            commit.expect("committed");
+        }
+        sqlite::checkpoint(catalogue.connection(), true).expect("moved");
+        drop(catalogue);
+        let path = Catalogue::path_in(dir.path());
+        let mut bytes = std::fs::read(&path).expect("read");
+        let pages = bytes.chunks_mut(4096).filter(|page| page[100..].iter().all(|byte| *byte == b'2'));
+        pages.for_each(|page| page.fill(0));
+        std::fs::write(&path, bytes).expect("written");
+        let error = Catalogue::open_to_write(dir.path()).err();
+        assert!(matches!(&error, Some(StoreError::MovesDamaged { which, .. }) if which == "commit 2"), "{error:?}");
+        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
+        let said = catalogue.mend_moved().expect("mended");
+        assert!(said.len() == 1 && said[0].contains("commit 2 is damaged"), "{said:?}");
+        drop(catalogue);
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalogue.sources().expect("read"), [source.clone()]);
+        for seq in 4..15 {
+            source.position += 1;
+            let sources = [Arc::new(source.clone())];
+            let commit = catalogue.commit(seq, &[], sources.iter(), [].iter(), None, BookEntry::default());
+            commit.expect("committed");
+        }
+        catalogue.close().expect("closed");
+        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalogue.sources().expect("read"), [source]);
+    }
+
+    /// The rows before a leaf that was lost are read from the other end.
+    #[test]
+    fn rows_on_whole_pages_are_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut states = Vec::new();
+        for seq in 1..5 {
+            let source = SourceState { position: seq, learned: format!("{seq}").repeat(1500), ..tests_state(1) };
+            let seq = seq.cast_signed();
+            let commit =
+                catalogue.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
+            commit.expect("committed");
+            states.push(source);
+        }
+        sqlite::checkpoint(catalogue.connection(), true).expect("moved");
+        drop(catalogue);
+        let path = Catalogue::path_in(dir.path());
+        let mut bytes = std::fs::read(&path).expect("read");
+        let has = |page: &[u8], text: &str| memchr::memmem::find(page, text.repeat(1000).as_bytes()).is_some();
+        let mut pages: Vec<&mut [u8]> = bytes.chunks_mut(4096).collect();
+        let last = pages.iter_mut().find(|page| has(page, "4")).expect("a leaf");
+        let first_lost = (1..5).find(|seq| has(last, &seq.to_string())).expect("a row");
+        assert!(first_lost > 1, "all rows are on one page");
+        last.fill(0);
+        std::fs::write(&path, bytes).expect("written");
+        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
+        let said = catalogue.mend_moved().expect("mended");
+        assert!(said.len() == 1 && said[0].contains("the last commits is damaged"), "{said:?}");
+        drop(catalogue);
+        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalogue.sources().expect("read"), [states[first_lost - 2].clone()]);
+    }
+
+    /// It is no damage, so a repair may not throw it away.
+    #[test]
+    fn a_row_of_a_newer_version_is_refused() {
+        let (dir, mut catalogue, mut commit) = moving();
+        commit(&mut catalogue, 2);
+        let rest = [VERSION + 1, 7, 7, 7];
+        let row = [&xxh3_64(&rest).to_le_bytes()[..], &rest].concat();
+        catalogue.connection().execute("UPDATE moved SET sources = ?1 WHERE seq = 2", [row]).expect("written");
+        let newer = |error: Option<StoreError>| {
+            let Some(error @ StoreError::Refused(_)) = error else { panic!("{error:?}") };
+            assert!(error.to_string().contains("commit 2 is of version 2") && !error.is_damage(), "{error}");
+        };
+        newer(catalogue.sources().err());
+        drop(catalogue);
+        newer(Catalogue::open_to_write(dir.path()).err());
+        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
+        newer(catalogue.check_moved().err());
+        newer(catalogue.mend_moved().err());
+        assert_eq!(rows(&catalogue), 2);
+    }
+
+    /// The commit that has it entered writes no row of its own.
+    #[test]
+    fn a_commit_that_enters_writes_no_row() {
+        let (_dir, mut catalogue, mut commit) = moving();
+        let count = "CREATE TABLE written(seq); CREATE TRIGGER count AFTER INSERT ON moved
+                     BEGIN INSERT INTO written VALUES (new.seq); END";
+        catalogue.connection().execute_batch(count).expect("made");
+        (2..12).for_each(|seq| drop(commit(&mut catalogue, seq)));
+        let mut statement = catalogue.connection().prepare("SELECT seq FROM written").expect("read");
+        let written = statement.query_map([], |row| row.get(0)).expect("read");
+        let written: Vec<i64> = written.collect::<rusqlite::Result<_>>().expect("read");
+        assert_eq!(written, [2, 3, 4, 6, 7, 8, 9, 11]);
+    }
+
+    /// What a failed commit left on the disk is known when the folder is opened again: until then nothing takes its
+    /// place.
+    #[test]
+    fn nothing_is_entered_after_a_commit_that_failed() {
+        let (dir, mut catalogue, mut commit) = moving();
+        let last = commit(&mut catalogue, 2);
+        let touched = [Touched { file: "nowhere", entities: 1, times: None }];
+        let moved = [Arc::new(SourceState { position: 999, ..tests_state(1) })];
+        let failed = catalogue.commit(3, &touched, moved.iter(), [].iter(), None, BookEntry::default());
+        assert!(failed.is_err());
+        assert!(catalogue.forget_sources(Ticks::MAX).is_err());
+        catalogue.close().expect("closed");
+        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        assert_eq!((catalogue.sources().expect("read"), rows(&catalogue)), (vec![last], 2));
+    }
+
+    proptest! {
+        /// What was written of a source is laid over what was known of it, whole.
+        #[test]
+        fn moves_round_trip(source in source()) {
+            let mut latest = Latest::default();
+            read_moves(&bytes_of([&source]), &mut latest).expect("what was written");
+            let old = tests_state(source.identity);
+            let mut found = SourceState { inode: old.inode, ..tests_state(source.identity) };
+            latest.remove(&source.identity).expect("the source").lay_over(&mut found);
+            prop_assert_eq!(found, source);
+        }
+
+        /// Any bytes are moves or an error, and a changed byte is an error.
+        #[test]
+        fn damage_is_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..80), source in source(), at: usize) {
+            let bytes = [&[VERSION], &bytes[..]].concat();
+            let mut sealed = xxh3_64(&bytes).to_le_bytes().to_vec();
+            sealed.extend(&bytes);
+            let mut latest = Latest::default();
+            // Whatever it is, it does not panic.
+            let _ = read_moves(&sealed, &mut latest);
+            prop_assert!(latest.len() <= bytes.len());
+            let mut written = bytes_of([&source]);
+            let at = at % written.len();
+            written[at] ^= 1;
+            prop_assert!(read_moves(&written, &mut Latest::default()).is_err());
+        }
+
+        /// Whatever commits move, entered or not, sources are what they were given last; also for who reads them in another
+        /// process, who opens the folder anew, and when it was closed, where nothing is left to enter.
+        #[test]
+        fn sources_are_what_moved_last(
+            commits in proptest::collection::vec((proptest::collection::vec(source(), 0..4), 0u8..8), 1..16),
+        ) {
+            let dir = tempfile::tempdir().expect("a folder");
+            let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+            let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+            let mut want: BTreeMap<u64, SourceState> = BTreeMap::new();
+            for (seq, (sources, what)) in (1..).zip(commits) {
+                // Once in a while it is another source that has the identity.
+                let sources = sources.into_iter().map(|source| match what {
+                    0 => SourceState { generation: 7, path: "/var/log/other.log".into(), ..source },
+                    1 => SourceState { block: "other".into(), kind: SourceKind::Journal, ..source },
+                    _ => source,
+                });
+                let sources: BTreeMap<u64, Arc<SourceState>> =
+                    sources.map(|source| (source.identity, Arc::new(source))).collect();
+                let no_keys: [Once; 0] = [];
+                let touched: [Touched<'_>; 0] = [];
+                writer
+                    .commit(seq, &touched, sources.values(), no_keys.iter(), None, BookEntry::default())
+                    .expect("committed");
+                for (identity, source) in sources {
+                    let source = SourceState::clone(&source);
+                    match want.get_mut(&identity) {
+                        // What it is stays as it was written first.
+                        Some(known) if (known.generation, &known.block) == (source.generation, &source.block) => {
+                            let SourceState { kind, path, head, .. } = known.clone();
+                            *known = SourceState { kind, path, head, ..source };
+                        }
+                        _ => drop(want.insert(identity, source)),
+                    }
+                }
+                if what == 2 {
+                    writer = Catalogue::open_to_write(dir.path()).expect("opened again");
+                }
+                let by_identity = |catalogue: &Catalogue| -> BTreeMap<u64, SourceState> {
+                    catalogue.sources().expect("read").into_iter().map(|source| (source.identity, source)).collect()
+                };
+                prop_assert_eq!(&by_identity(&writer), &want);
+                prop_assert_eq!(&by_identity(&reader), &want);
+            }
+            writer.close().expect("closed");
+            let waiting = "SELECT count(*) FROM moved";
+            let waiting: i64 = reader.connection().query_row(waiting, [], |row| row.get(0)).expect("read");
+            prop_assert_eq!(waiting, 0);
+            let found = reader.sources().expect("read");
+            prop_assert_eq!(found.into_iter().map(|source| (source.identity, source)).collect::<BTreeMap<_, _>>(), want);
+        }
+    }
+}

@@ -1,0 +1,553 @@
+//! The file of an open day: pages of entities in SQLite, their headers apart from their bodies.
+//!
+//! Headers are narrow rows, so that "which pages does this range need" and "how many records by level and minute" are
+//! SQL over a few hundred kilobytes and touch no body. `total` is kept by the transaction that writes, so that a file
+//! says in one row whether it belongs to its catalogue, whatever its size.
+//!
+//! Pages of a commit that never happened are always the last ones by `id`: between a commit that fails and the
+//! recovery that sets its pages aside nothing else is written. Nothing but this module writes to such a file.
+
+use crate::StoreError;
+use crate::format::pack::{self, PackRow, Packer, PageRow, Place};
+use crate::format::page::{Encoded, Header, Home, Homes};
+use crate::lock::Seen;
+use crate::sqlite::{self, Schema};
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::time::Ticks;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// SQLite's page, in bytes: measured over 4, 8 and 16 KiB (see `ARCHITECTURE.md`).
+const SQLITE_PAGE_BYTES: u32 = 4096;
+/// Partitions whose number is kept in memory for one file.
+const PARTITIONS_CACHED: usize = 50_000;
+
+/// Raw bytes below which a page is tiny: what a commit has of a partition goes into its pack, if it is no more.
+pub(crate) const TINY_BYTES: u32 = 4096;
+
+/// About how many bytes of the journal a page takes beside its body, as a row of its own and in a pack.
+const PAGE_OVERHEAD_BYTES: u64 = 1024;
+/// See [`PAGE_OVERHEAD_BYTES`].
+const PACKED_OVERHEAD_BYTES: u64 = 64;
+
+const SCHEMA: Schema = Schema {
+    page_bytes: SQLITE_PAGE_BYTES,
+    formats: [&[TABLES], &[pack::SCHEMA, INDEXES], &[], &[LAST_PAGE], &[], &[], &[]],
+};
+
+const TABLES: &str = "
+    CREATE TABLE total(
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        last_seq INTEGER NOT NULL,           -- the last commit that wrote here
+        entities INTEGER NOT NULL,           -- all that commits wrote, what was merged away since included
+        merged INTEGER NOT NULL,             -- those that are gone: duplicates merged away, and what an outbox sent
+        seq_before INTEGER NOT NULL,         -- last_seq and entities as they were before that commit
+        entities_before INTEGER NOT NULL
+    );
+    INSERT INTO total VALUES (1, 0, 0, 0, 0, 0);
+    CREATE TABLE partition(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+    CREATE TABLE page(
+        id INTEGER PRIMARY KEY,
+        partition INTEGER NOT NULL,
+        first BLOB NOT NULL,                 -- RowKeys of the newest and the oldest entity, 24 bytes (key.rs)
+        last BLOB NOT NULL,
+        seq INTEGER NOT NULL,                -- the commit that wrote it, or the highest of those merged into it
+        entities INTEGER NOT NULL,
+        records INTEGER NOT NULL,            -- entities that are no items
+        codec INTEGER NOT NULL,
+        raw_bytes INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,           -- of body, header and home (page/home.rs)
+        levels BLOB NOT NULL                 -- records by level and minute (page.rs)
+    );
+    CREATE TABLE body(page INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+";
+
+/// Format 2 has packs for tiny pages; before, these had an index of their own.
+const INDEXES: &str = "
+    DROP INDEX IF EXISTS page_of_partition;
+    DROP INDEX IF EXISTS page_by_time;
+    DROP INDEX IF EXISTS page_tiny;
+    CREATE INDEX page_of_partition ON page(partition, first);
+    CREATE INDEX page_by_time ON page(first, partition);
+";
+
+/// The columns that [`read_header`] takes, in its order.
+pub(crate) const HEADER_COLUMNS: &str =
+    "page.id, page.partition, page.first, page.last, page.seq, page.entities, page.records, page.codec, page.raw_bytes,
+     page.checksum, page.levels";
+
+/// Format 4 keeps the highest number that a page ever had: a follower knows by it what is new, also when pages went.
+const LAST_PAGE: &str = "
+    ALTER TABLE total ADD COLUMN last_page INTEGER NOT NULL DEFAULT 0;
+    UPDATE total SET last_page = (SELECT coalesce(max(id), 0) FROM page);
+";
+
+/// The number of the next page.
+const NEXT_PAGE: &str = "SELECT 1 + max(last_page, (SELECT coalesce(max(id), 0) FROM page)) FROM total";
+
+/// What a file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Total {
+    pub(crate) last_seq: i64,
+    pub(crate) entities: i64,
+    pub(crate) merged: i64,
+    pub(crate) seq_before: i64,
+    pub(crate) entities_before: i64,
+}
+
+/// Pages of a partition, and what they were merged into.
+pub(crate) struct Merge {
+    pub(crate) partition: i64,
+    pub(crate) home: Home,
+    /// The rows that go, by id. Packed pages among what was merged go with their packs.
+    pub(crate) old: Vec<i64>,
+    pub(crate) new: Vec<Encoded>,
+    /// The highest commit of those that go.
+    pub(crate) seq: i64,
+    /// Entities that were there twice.
+    pub(crate) duplicates: u64,
+}
+
+/// What the pages of a file say of it.
+pub(crate) struct Recounted {
+    pub(crate) last_seq: i64,
+    /// Duplicates included.
+    pub(crate) entities: i64,
+    /// The oldest and the newest time.
+    pub(crate) times: Option<(Ticks, Ticks)>,
+}
+
+/// A page that is ready to be inserted.
+pub(crate) struct Insert {
+    pub(crate) partition: Arc<str>,
+    pub(crate) page: Encoded,
+    /// Whether the commit has no other page of this partition.
+    pub(crate) is_alone: bool,
+}
+
+impl Insert {
+    fn is_packed(&self) -> bool {
+        self.is_alone && self.page.header.raw_bytes < TINY_BYTES
+    }
+}
+
+/// What a commit or a merge wrote, as far as `tidy` wants to know it.
+#[derive(Default)]
+pub(crate) struct Written {
+    /// Partition, first key and raw bytes of each page that is a row of its own.
+    pub(crate) rows: Vec<(i64, RowKey, u32)>,
+    /// The others.
+    pub(crate) pack: Option<PackRow>,
+}
+
+/// The file of an open day, opened to write. Only the committer has one.
+pub(crate) struct DayFile {
+    connection: Connection,
+    path: PathBuf,
+    homes: Homes,
+    partitions: HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
+    /// About how many bytes went to the journal since it was last moved.
+    journaled: u64,
+    /// The files that were opened.
+    seen: Vec<Seen>,
+}
+
+impl DayFile {
+    /// Opens the file at `path`, which is one of `table`, and makes it where there is none.
+    pub(crate) fn open(path: &Path, table: &DayTable) -> Result<DayFile, StoreError> {
+        let connection = sqlite::open_to_write(path, &SCHEMA)?;
+        let (seen, homes) = (sqlite::seen(path)?, Homes::of(table));
+        Ok(DayFile { connection, path: path.into(), homes, partitions: HashMap::default(), journaled: 0, seen })
+    }
+
+    /// An error where its path leads to another file than the one that is written to.
+    pub(crate) fn check_place(&self) -> Result<(), StoreError> {
+        self.seen.iter().try_for_each(Seen::check)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(crate) fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// The home of a partition, by its number; none where it has no name.
+    pub(crate) fn home_of(&self, partition: i64) -> Result<Option<Home>, StoreError> {
+        let name = self.sql(partition_name(&self.connection, partition))?;
+        Ok(name.map(|name| self.homes.at(&name)))
+    }
+
+    fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(StoreError::sqlite(&self.path))
+    }
+
+    /// What the file says of itself.
+    pub(crate) fn total(&self) -> Result<Total, StoreError> {
+        self.sql(read_total(&self.connection))
+    }
+
+    /// Writes the pages of commit `seq`, in one transaction with an fsync at its end.
+    pub(crate) fn insert(&mut self, seq: i64, pages: &[Insert]) -> Result<Written, StoreError> {
+        if self.partitions.len() > PARTITIONS_CACHED {
+            self.partitions.clear();
+        }
+        let overhead = |insert: &Insert| if insert.is_packed() { PACKED_OVERHEAD_BYTES } else { PAGE_OVERHEAD_BYTES };
+        self.journaled += pages.iter().map(|insert| insert.page.body.len() as u64 + overhead(insert)).sum::<u64>();
+        let result = insert(&mut self.connection, self.homes, &mut self.partitions, seq, pages);
+        if result.is_err() {
+            // Numbers that the transaction gave are gone with it.
+            self.partitions.clear();
+        }
+        self.sql(result)
+    }
+
+    /// Whether there are packs in it.
+    pub(crate) fn has_packs(&self) -> Result<bool, StoreError> {
+        self.sql(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM pack)", [], |row| row.get(0)))
+    }
+
+    /// Pages of commits above `committed`; they are the newest by id.
+    pub(crate) fn uncommitted(&self, committed: i64) -> Result<Vec<PageRow>, StoreError> {
+        let result = (|| {
+            let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id DESC");
+            let mut statement = self.connection.prepare(&select)?;
+            let mut rows = statement.query([])?;
+            let mut pages = pack::pages_since(&self.connection, committed)?;
+            while let Some(row) = rows.next()? {
+                let page = read_header(row)?;
+                if page.seq <= committed {
+                    break;
+                }
+                pages.push(page);
+            }
+            Ok(pages)
+        })();
+        self.sql(result)
+    }
+
+    /// Removes the pages of commit `seq`, which never happened.
+    pub(crate) fn remove_commit(&mut self, seq: i64, pages: &[PageRow]) -> Result<(), StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            for page in pages {
+                let Place::Row(id) = page.place else { continue };
+                transaction.prepare_cached("DELETE FROM page WHERE id = ?1 AND seq = ?2")?.execute(params![id, seq])?;
+                transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
+            }
+            transaction.execute("DELETE FROM pack WHERE seq = ?1", [seq])?;
+            transaction.execute(
+                "UPDATE total SET last_seq = seq_before, entities = entities_before WHERE last_seq = ?1",
+                [seq],
+            )?;
+            transaction.commit()
+        })();
+        self.partitions.clear();
+        self.sql(result)
+    }
+
+    /// Replaces pages, and all that is in `packs`, by what they were merged into, in one transaction.
+    pub(crate) fn replace(&mut self, merges: &[Merge], packs: &[i64]) -> Result<Written, StoreError> {
+        let pages: usize = merges.iter().map(|merge| merge.old.len() / 8 + merge.new.len()).sum();
+        let bytes: usize = merges.iter().flat_map(|merge| &merge.new).map(|page| page.body.len()).sum();
+        self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES + bytes as u64;
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            let mut written = Written::default();
+            let mut next: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
+            for Merge { partition, home, old, new, seq, duplicates } in merges {
+                for page in new {
+                    put_page(&transaction, next, (*partition, *home), *seq, page)?;
+                    written.rows.push((*partition, page.header.first, page.header.raw_bytes));
+                    next += 1;
+                }
+                for id in old {
+                    transaction.prepare_cached("DELETE FROM page WHERE id = ?1")?.execute([id])?;
+                    transaction.prepare_cached("DELETE FROM body WHERE page = ?1")?.execute([id])?;
+                }
+                if *duplicates > 0 {
+                    let merged = i64::try_from(*duplicates).unwrap_or(i64::MAX);
+                    transaction.prepare_cached("UPDATE total SET merged = merged + ?1")?.execute([merged])?;
+                }
+            }
+            for id in packs {
+                transaction.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([id])?;
+            }
+            transaction.prepare_cached("UPDATE total SET last_page = ?1")?.execute([next - 1])?;
+            transaction.commit()?;
+            Ok(written)
+        })();
+        self.sql(result)
+    }
+
+    /// Makes `total` say what the pages say.
+    pub(crate) fn recount(&mut self) -> Result<Recounted, StoreError> {
+        let result = (|| {
+            let transaction = self.connection.transaction()?;
+            let update = "WITH every(seq, entities) AS
+                            (SELECT seq, entities FROM page UNION ALL SELECT seq, entities FROM pack)
+                          UPDATE total SET last_seq = (SELECT coalesce(max(seq), 0) FROM every),
+                                           entities = merged + (SELECT coalesce(sum(entities), 0) FROM every)
+                          RETURNING last_seq, entities";
+            let (last_seq, entities) = transaction.query_row(update, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let ends = "SELECT max(last), min(first) FROM
+                          (SELECT first, last FROM page UNION ALL SELECT first, last FROM pack)";
+            let time = |bytes: Option<Vec<u8>>| bytes.and_then(|b| RowKey::from_bytes(&b)).map(|key| key.time());
+            let times = transaction.query_row(ends, [], |row| Ok(time(row.get(0)?).zip(time(row.get(1)?))))?;
+            transaction.commit()?;
+            Ok(Recounted { last_seq, entities, times })
+        })();
+        self.sql(result)
+    }
+
+    /// Whether `bytes` or more went to the journal since this last said so.
+    pub(crate) fn has_journaled(&mut self, bytes: u64) -> bool {
+        let is_full = self.journaled >= bytes;
+        if is_full {
+            self.journaled = 0;
+        }
+        is_full
+    }
+
+    /// Closes it as it is: it is no data any more, so its journal need not be moved.
+    pub(crate) fn abandon(self) {
+        // Where the setting fails the journal is moved for nothing.
+        let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    }
+
+    /// Bytes of the journal's file, which is made shorter where it begins again ([`sqlite::JOURNAL_BYTES_KEPT`]).
+    pub(crate) fn journal_bytes(&self) -> u64 {
+        std::fs::metadata(sqlite::journal_of(&self.path)).map(|m| m.len()).unwrap_or(0)
+    }
+
+    /// Moves the journal into the file, while nothing else is written. Waits for nobody: a reader may keep a part of it.
+    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
+        match sqlite::checkpoint(&self.connection, false) {
+            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(()),
+            done => self.sql(done).map(drop),
+        }
+    }
+
+    /// Moves the journal into the file and closes both, so that the file is whole without its journal.
+    pub(crate) fn close(self) -> Result<(), StoreError> {
+        let DayFile { connection, path, .. } = self;
+        sqlite::checkpoint(&connection, true).map_err(StoreError::sqlite(&path))?;
+        connection.close().map_err(|(_, e)| StoreError::sqlite(&path)(e))
+    }
+}
+
+fn insert(
+    connection: &mut Connection,
+    homes: Homes,
+    partitions: &mut HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
+    seq: i64,
+    pages: &[Insert],
+) -> rusqlite::Result<Written> {
+    let transaction = connection.transaction()?;
+    let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
+    let (mut packer, mut written, mut entities) = (Packer::default(), Written::default(), 0);
+    for insert in pages {
+        let Insert { partition, page, .. } = insert;
+        let id = match partitions.get(partition) {
+            Some(&id) => id,
+            None => {
+                let id = partition_id(&transaction, partition)?;
+                partitions.insert(partition.clone(), id);
+                id
+            }
+        };
+        let home = homes.at(partition);
+        if insert.is_packed() {
+            packer.push(id, &page.header, home.noted(&page.header, seq), &page.body);
+        } else {
+            put_page(&transaction, next + written.rows.len() as i64, (id, home), seq, page)?;
+            written.rows.push((id, page.header.first, page.header.raw_bytes));
+        }
+        entities += i64::from(page.header.entities);
+    }
+    written.pack = packer.insert(&transaction, seq)?;
+    transaction
+        .prepare_cached(
+            "UPDATE total SET seq_before = last_seq, entities_before = entities, last_seq = ?1, entities = entities + ?2,
+             last_page = ?3",
+        )?
+        .execute(params![seq, entities, next - 1 + written.rows.len() as i64])?;
+    transaction.commit()?;
+    Ok(written)
+}
+
+fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
+    let find = "SELECT id FROM partition WHERE name = ?1";
+    let found = connection.prepare_cached(find)?.query_row([name], |row| row.get(0)).optional()?;
+    match found {
+        // An index that leads elsewhere would have the rows of one partition stand in another.
+        Some(id) if partition_name(connection, id)?.as_deref() != Some(name) => {
+            let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            Err(rusqlite::Error::SqliteFailure(
+                corrupt,
+                Some(format!("the index of partitions leads elsewhere for {name:?}")),
+            ))
+        }
+        Some(id) => Ok(id),
+        None => {
+            connection.prepare_cached("INSERT INTO partition(name) VALUES (?1)")?.execute([name])?;
+            Ok(connection.last_insert_rowid())
+        }
+    }
+}
+
+/// The name of a partition, by its number; none where it has none, which is damage where there are pages of it.
+pub(crate) fn partition_name(connection: &Connection, partition: i64) -> rusqlite::Result<Option<Arc<str>>> {
+    let mut statement = connection.prepare_cached("SELECT name FROM partition WHERE id = ?1")?;
+    statement.query_row([partition], |row| Ok(row.get_ref(0)?.as_str()?.into())).optional()
+}
+
+fn put_page(
+    connection: &Connection,
+    id: i64,
+    (partition, home): (i64, Home),
+    seq: i64,
+    page: &Encoded,
+) -> rusqlite::Result<()> {
+    let header = &page.header;
+    connection
+        .prepare_cached(
+            "INSERT INTO page(id, partition, first, last, seq, entities, records, codec, raw_bytes, checksum, levels)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            id,
+            partition,
+            header.first.to_bytes(),
+            header.last.to_bytes(),
+            seq,
+            header.entities,
+            header.records,
+            header.codec,
+            header.raw_bytes,
+            home.noted(header, seq).cast_signed(),
+            header.levels,
+        ])?;
+    connection.prepare_cached("INSERT INTO body VALUES (?1, ?2)")?.execute(params![id, page.body])?;
+    Ok(())
+}
+
+/// Reads a header from the columns of [`HEADER_COLUMNS`].
+pub(crate) fn read_header(row: &Row<'_>) -> rusqlite::Result<PageRow> {
+    let key = |column| {
+        let bytes = row.get_ref(column)?.as_blob()?;
+        let damaged =
+            || rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, "no row key".into());
+        RowKey::from_bytes(bytes).ok_or_else(damaged)
+    };
+    let header = Header {
+        first: key(2)?,
+        last: key(3)?,
+        entities: row.get(5)?,
+        records: row.get(6)?,
+        codec: row.get(7)?,
+        raw_bytes: row.get(8)?,
+        checksum: row.get::<_, i64>(9)?.cast_unsigned(),
+        levels: row.get(10)?,
+    };
+    Ok(PageRow { place: Place::Row(row.get(0)?), partition: row.get(1)?, seq: row.get(4)?, header })
+}
+
+/// Opens the file of a day to read, and says whether it has packs.
+pub(crate) fn open_to_read(path: &Path) -> Result<(Connection, bool), StoreError> {
+    let (connection, format) = sqlite::open_to_read(path)?;
+    let has_packs = format >= 2;
+    if !has_packs {
+        // Nobody has written to it since there are some: readers find none.
+        let none = pack::SCHEMA.replace("CREATE TABLE", "CREATE TEMP TABLE");
+        connection.execute_batch(&none).map_err(StoreError::sqlite(path))?;
+    }
+    Ok((connection, has_packs))
+}
+
+/// Looks, in a snapshot, whether a file that was opened without packs has some now.
+pub(crate) fn see_packs(connection: &Connection) -> rusqlite::Result<()> {
+    if sqlite::format(connection)? >= 2 {
+        connection.execute_batch("DROP TABLE IF EXISTS temp.pack")?;
+    }
+    Ok(())
+}
+
+pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
+    let select = "SELECT last_seq, entities, merged, seq_before, entities_before FROM total";
+    connection.prepare_cached(select)?.query_row([], |row| {
+        Ok(Total {
+            last_seq: row.get(0)?,
+            entities: row.get(1)?,
+            merged: row.get(2)?,
+            seq_before: row.get(3)?,
+            entities_before: row.get(4)?,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else every commit after that would move it, and wait for two more fsyncs.
+    #[test]
+    fn a_journal_that_a_reader_made_long_is_short_again_when_it_is_gone() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let table = DayTable::parse("Log20261101").expect("a table");
+        let path = dir.path().join("day.db");
+        let mut file = DayFile::open(&path, &table).expect("opened");
+        let key = RowKey::new(table.start(), 1, 0);
+        let header = Header {
+            first: key,
+            last: key,
+            entities: 1,
+            records: 1,
+            levels: vec![],
+            codec: 5,
+            raw_bytes: 1 << 20,
+            checksum: 0,
+        };
+        let mut seq = 0;
+        let mut insert = |file: &mut DayFile| {
+            seq += 1;
+            let page = Encoded { header: header.clone(), body: vec![7; 1 << 20] };
+            file.insert(seq, &[Insert { partition: "web-1".into(), page, is_alone: true }]).expect("written");
+        };
+        insert(&mut file);
+        let reader = open_to_read(&path).expect("opened").0;
+        let held = reader.unchecked_transaction().expect("begun");
+        held.query_row("SELECT count(*) FROM page", [], |row| row.get::<_, i64>(0)).expect("read");
+        let kept = sqlite::JOURNAL_BYTES_KEPT.cast_unsigned();
+        while file.journal_bytes() < 2 * kept {
+            insert(&mut file);
+        }
+        file.checkpoint().expect("moved what can be");
+        insert(&mut file);
+        assert!(file.journal_bytes() > 2 * kept, "what the reader needs is there");
+        drop(held);
+        file.checkpoint().expect("moved");
+        insert(&mut file);
+        assert_eq!(file.journal_bytes(), kept);
+    }
+
+    /// An index that finds another name stands for one that is damaged.
+    #[test]
+    fn a_partition_that_is_found_by_another_name_takes_no_rows() {
+        let connection = Connection::open_in_memory().expect("a database");
+        let schema = "CREATE TABLE partition(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE COLLATE NOCASE)";
+        connection.execute_batch(schema).expect("a table");
+        let id = partition_id(&connection, "web-1").expect("an id");
+        assert_eq!(partition_id(&connection, "web-1").expect("the same"), id);
+        let error = partition_id(&connection, "WEB-1").expect_err("another name");
+        assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseCorrupt));
+    }
+}

@@ -1,0 +1,293 @@
+//! A pack: the tiny pages of one commit, of all its partitions, as one row.
+//!
+//! A thousand instances that write a record a second make a thousand pages of one record in it. As a row each they would
+//! cost many times what their records cost: a header, a body, and a place in two indexes that no neighbour shares. So
+//! those of a commit lie in one row, side by side, and `tidy` makes pages of many records of them within a minute.
+//! Until then a reader goes through the heads of the few packs that there are, as it goes through the headers of pages.
+//!
+//! ```text
+//! heads  := head*        head := partition varint | entities varint | records varint | raw_bytes varint | codec u8
+//!                                 | first RowKey | last RowKey, not where there is one entity | checksum u64
+//!                                 | levels length varint | levels | body length varint
+//! bodies := body*        in the order of the heads
+//! ```
+//!
+//! Heads stand apart from bodies, so that looking for a partition reads a fifth of a pack. A page is packed only where it
+//! is all that the commit has of its partition, so no two pages of one commit can disagree over a row.
+
+use crate::format::page::{Bytes, Header, PageError, put_varint};
+use daytable_model::key::RowKey;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The table of packs.
+pub(crate) const SCHEMA: &str = "
+    CREATE TABLE pack(
+        id INTEGER PRIMARY KEY,
+        seq INTEGER NOT NULL,                -- the commit that wrote it
+        entities INTEGER NOT NULL,
+        raw_bytes INTEGER NOT NULL,
+        first BLOB NOT NULL,                 -- the newest and the oldest RowKey in it
+        last BLOB NOT NULL,
+        heads BLOB NOT NULL,                 -- pack.rs
+        bodies BLOB NOT NULL
+    );
+";
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// A row of its own, by its id.
+    Row(i64),
+    /// Within the bodies of a pack.
+    Packed { pack: i64, offset: u32, length: u32 },
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Row(id) => write!(f, "{id}"),
+            Place::Packed { pack, offset, .. } => write!(f, "{pack}+{offset} (packed)"),
+        }
+    }
+}
+
+/// A page's header with its place.
+#[derive(Clone, Debug)]
+pub(crate) struct PageRow {
+    pub(crate) place: Place,
+    pub(crate) partition: i64,
+    pub(crate) seq: i64,
+    /// With the checksum that is noted of it in its file.
+    pub(crate) header: Header,
+}
+
+/// What is known of a pack without reading it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackRow {
+    pub(crate) id: i64,
+    pub(crate) seq: i64,
+    pub(crate) raw_bytes: u64,
+}
+
+/// A pack that is being filled.
+#[derive(Default)]
+pub(crate) struct Packer {
+    heads: Vec<u8>,
+    bodies: Vec<u8>,
+    entities: i64,
+    raw_bytes: u64,
+    keys: Option<(RowKey, RowKey)>,
+}
+
+impl Packer {
+    /// Adds a page, of which `noted` is noted as its checksum.
+    pub(crate) fn push(&mut self, partition: i64, header: &Header, noted: u64, body: &[u8]) {
+        let Header { first, last, entities, records, levels, codec, raw_bytes, checksum: _ } = header;
+        let out = &mut self.heads;
+        put_varint(out, partition.cast_unsigned());
+        for number in [*entities, *records, *raw_bytes] {
+            put_varint(out, u64::from(number));
+        }
+        out.push(*codec);
+        out.extend_from_slice(&first.to_bytes());
+        if *entities != 1 {
+            out.extend_from_slice(&last.to_bytes());
+        }
+        out.extend_from_slice(&noted.to_le_bytes());
+        put_varint(out, levels.len() as u64);
+        out.extend_from_slice(levels);
+        put_varint(out, body.len() as u64);
+        self.bodies.extend_from_slice(body);
+        self.entities += i64::from(*entities);
+        self.raw_bytes += u64::from(*raw_bytes);
+        self.keys = Some(match self.keys {
+            None => (*first, *last),
+            Some((newest, oldest)) => (newest.min(*first), oldest.max(*last)),
+        });
+    }
+
+    /// Writes what was pushed, if anything was.
+    pub(crate) fn insert(self, connection: &Connection, seq: i64) -> rusqlite::Result<Option<PackRow>> {
+        let Packer { heads, bodies, entities, raw_bytes, keys: Some((first, last)) } = self else { return Ok(None) };
+        let raw = i64::try_from(raw_bytes).unwrap_or(i64::MAX);
+        connection
+            .prepare_cached(
+                "INSERT INTO pack(seq, entities, raw_bytes, first, last, heads, bodies) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![seq, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies])?;
+        Ok(Some(PackRow { id: connection.last_insert_rowid(), seq, raw_bytes }))
+    }
+}
+
+impl Packer {
+    /// Puts what was pushed in the place of a pack, which goes where nothing was. Gives the raw bytes of what is left.
+    pub(crate) fn replace(self, connection: &Connection, pack: i64) -> rusqlite::Result<Option<u64>> {
+        let Packer { heads, bodies, entities, raw_bytes, keys } = self;
+        let Some((first, last)) = keys else {
+            connection.prepare_cached("DELETE FROM pack WHERE id = ?1")?.execute([pack])?;
+            return Ok(None);
+        };
+        let raw = i64::try_from(raw_bytes).unwrap_or(i64::MAX);
+        let update = "UPDATE pack SET entities = ?2, raw_bytes = ?3, first = ?4, last = ?5, heads = ?6, bodies = ?7
+                      WHERE id = ?1";
+        let values = params![pack, entities, raw, first.to_bytes(), last.to_bytes(), heads, bodies];
+        connection.prepare_cached(update)?.execute(values)?;
+        Ok(Some(raw_bytes))
+    }
+}
+
+/// Every pack, the oldest first.
+pub(crate) fn all(connection: &Connection) -> rusqlite::Result<Vec<PackRow>> {
+    let mut statement = connection.prepare("SELECT id, seq, raw_bytes FROM pack ORDER BY seq")?;
+    let read = |row: &Row<'_>| {
+        let raw_bytes = row.get::<_, i64>(2)?.cast_unsigned();
+        Ok(PackRow { id: row.get(0)?, seq: row.get(1)?, raw_bytes })
+    };
+    statement.query_map([], read)?.collect()
+}
+
+/// The packed pages that overlap `first..=last`, of these partitions or of all, as they come.
+pub(crate) fn pages_in(
+    connection: &Connection,
+    first: RowKey,
+    last: RowKey,
+    partitions: Option<&BTreeMap<i64, Arc<str>>>,
+) -> rusqlite::Result<Vec<PageRow>> {
+    let mut statement =
+        connection.prepare_cached("SELECT id, seq, heads FROM pack WHERE first <= ?2 AND last >= ?1 ORDER BY id")?;
+    let mut packs = statement.query(params![first.to_bytes(), last.to_bytes()])?;
+    let mut pages = Vec::new();
+    while let Some(row) = packs.next()? {
+        read_pages(row, &mut pages, |partition, newest, oldest| {
+            partitions.is_none_or(|wanted| wanted.contains_key(&partition)) && newest <= last && oldest >= first
+        })?;
+    }
+    Ok(pages)
+}
+
+/// The packed pages of all commits after `seq`, in the order they were written.
+pub(crate) fn pages_since(connection: &Connection, seq: i64) -> rusqlite::Result<Vec<PageRow>> {
+    let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM pack WHERE seq > ?1 ORDER BY seq")?;
+    let mut packs = statement.query([seq])?;
+    let mut pages = Vec::new();
+    while let Some(row) = packs.next()? {
+        read_pages(row, &mut pages, |_, _, _| true)?;
+    }
+    Ok(pages)
+}
+
+/// The first commit that has a packed page of `partition`.
+pub(crate) fn oldest_of(connection: &Connection, partition: i64) -> rusqlite::Result<Option<i64>> {
+    let mut statement = connection.prepare_cached("SELECT id, seq, heads FROM pack ORDER BY id")?;
+    let mut packs = statement.query([])?;
+    let mut pages = Vec::new();
+    while let Some(row) = packs.next()? {
+        read_pages(row, &mut pages, |found, _, _| found == partition)?;
+        if let Some(page) = pages.first() {
+            return Ok(Some(page.seq));
+        }
+    }
+    Ok(None)
+}
+
+/// Adds the pages of one pack, and gives its bodies.
+pub(crate) fn unpack(connection: &Connection, pack: i64, pages: &mut Vec<PageRow>) -> rusqlite::Result<Vec<u8>> {
+    let mut statement = connection.prepare_cached("SELECT id, seq, heads, bodies FROM pack WHERE id = ?1")?;
+    statement.query_row([pack], |row| {
+        read_pages(row, pages, |_, _, _| true)?;
+        row.get(3)
+    })
+}
+
+/// Reads the body of a page that lies at `place` into `body`; false where there is none.
+pub(crate) fn read_body(connection: &Connection, place: Place, body: &mut Vec<u8>) -> rusqlite::Result<bool> {
+    body.clear();
+    match place {
+        Place::Row(id) => {
+            let mut statement = connection.prepare_cached("SELECT bytes FROM body WHERE page = ?1")?;
+            let found = statement.query_row([id], |row| {
+                body.extend_from_slice(row.get_ref(0)?.as_blob()?);
+                Ok(())
+            });
+            Ok(found.optional()?.is_some())
+        }
+        Place::Packed { pack, offset, length } => {
+            let bodies = connection.blob_open("main", "pack", "bodies", pack, true)?;
+            // Its head may say anything: no checksum covers where a page ends.
+            if (length as usize).saturating_add(offset as usize) > bodies.len() {
+                return Ok(false);
+            }
+            body.resize(length as usize, 0);
+            Ok(bodies.read_at(body, offset as usize)? == length as usize)
+        }
+    }
+}
+
+/// Reads the heads of one row of `id, seq, heads`; keeps the pages that `wants` says, by partition, first and last key.
+fn read_pages(
+    row: &Row<'_>,
+    pages: &mut Vec<PageRow>,
+    wants: impl FnMut(i64, RowKey, RowKey) -> bool,
+) -> rusqlite::Result<()> {
+    let (pack, seq): (i64, i64) = (row.get(0)?, row.get(1)?);
+    read_heads(pack, seq, row.get_ref(2)?.as_blob()?, pages, wants).map_err(|error| {
+        let what = format!("pack {pack}: {error}");
+        rusqlite::Error::FromSqlConversionFailure(2, Type::Blob, what.into())
+    })
+}
+
+/// Reads the heads of a pack.
+fn read_heads(
+    pack: i64,
+    seq: i64,
+    heads: &[u8],
+    pages: &mut Vec<PageRow>,
+    mut wants: impl FnMut(i64, RowKey, RowKey) -> bool,
+) -> Result<(), PageError> {
+    let (mut heads, mut offset) = (Bytes::new(heads), 0u32);
+    while !heads.rest().is_empty() {
+        let partition = heads.varint()?.cast_signed();
+        let (entities, records, raw_bytes) = (number(&mut heads)?, number(&mut heads)?, number(&mut heads)?);
+        let codec = heads.byte()?;
+        let first = key(&mut heads)?;
+        let last = if entities == 1 { first } else { key(&mut heads)? };
+        let checksum = u64::from_le_bytes(heads.array()?);
+        let levels = heads.varint()?;
+        let levels = heads.take(usize::try_from(levels).unwrap_or(usize::MAX))?;
+        let length = number(&mut heads)?;
+        let place = Place::Packed { pack, offset, length };
+        offset = offset.checked_add(length).ok_or(PageError::Damaged("its pages are too long"))?;
+        if wants(partition, first, last) {
+            let levels = levels.to_vec();
+            let header = Header { first, last, entities, records, levels, codec, raw_bytes, checksum };
+            pages.push(PageRow { place, partition, seq, header });
+        }
+    }
+    Ok(())
+}
+
+/// Asserts that any bytes are the heads of a pack or an error, and that the pages lie one after the other.
+#[cfg(feature = "testing")]
+pub fn assert_heads(heads: &[u8]) {
+    let mut pages = Vec::new();
+    let read = read_heads(1, 1, heads, &mut pages, |_, _, _| true);
+    assert!(pages.len() <= heads.len());
+    let mut end = 0;
+    for page in &pages {
+        let Place::Packed { offset, length, .. } = page.place else { unreachable!("{} is in no pack", page.place) };
+        assert_eq!(offset, end, "{} begins elsewhere", page.place);
+        end += length;
+    }
+    assert_eq!(read.is_ok() && pages.is_empty(), heads.is_empty(), "heads of no page");
+}
+
+fn number(heads: &mut Bytes<'_>) -> Result<u32, PageError> {
+    u32::try_from(heads.varint()?).map_err(|_| PageError::Damaged("a number is larger than it can be"))
+}
+
+fn key(heads: &mut Bytes<'_>) -> Result<RowKey, PageError> {
+    RowKey::from_bytes(&heads.array::<{ RowKey::BYTES }>()?).ok_or(PageError::Damaged("a row key is none"))
+}

@@ -1,0 +1,184 @@
+//! What a sealed file says of itself beside its columns: where each partition lies, and how many records a minute has.
+//!
+//! ```text
+//! index  := length varint | zstd frame of the following
+//!           groups varint | rows varint *groups
+//!           partitions varint | [length varint | name]*
+//!           runs varint | [partition varint | group varint | rows varint | newest varint | newest − oldest varint]*
+//!           minutes length varint | levels and minutes as a page's header has them (empty: not kept)
+//!           sums varint | [xxh3-64]*
+//! ```
+//!
+//! A **run** is the rows of one partition in one row group; runs lie in the order of the file. It lies behind the row
+//! groups, where other readers of Parquet pass it over.
+
+use super::bytes::BLOCK_BYTES;
+use crate::format::page::{Bytes, LevelMinute, PageError, encode_minutes, level_minutes, put_varint};
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Different minutes and levels that are counted at most: a day has 1,440 minutes, but a record may have any time.
+const MINUTES_MAX: usize = 1 << 20;
+/// Bytes of an index at most, before compression.
+const INDEX_BYTES_MAX: usize = 1 << 30;
+/// How many times longer an index may be than its frame.
+const RATIO_MAX: usize = 1 << 14;
+
+/// The rows of one partition in one row group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) partition: Arc<str>,
+    pub(super) group: usize,
+    /// Its rows within the group.
+    pub(super) rows: Range<usize>,
+    pub(super) newest: Ticks,
+    pub(super) oldest: Ticks,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Index {
+    /// Rows of each row group.
+    pub(super) groups: Vec<usize>,
+    pub(super) runs: Vec<Run>,
+    /// Records by minute and level; none where there were too many.
+    pub(super) minutes: Option<Vec<LevelMinute>>,
+    pub(super) sums: Arc<[u64]>,
+}
+
+/// Records by minute and level while a file is written.
+#[derive(Default)]
+pub(super) struct Minutes {
+    counts: BTreeMap<(i64, Option<Level>), u64>,
+    last: Option<((i64, Option<Level>), u64)>,
+}
+
+impl Minutes {
+    pub(super) fn add(&mut self, time: Ticks, level: Option<Level>) {
+        let key = (time.unix_seconds().div_euclid(60), level);
+        match &mut self.last {
+            Some((last, count)) if *last == key => *count += 1,
+            _ => {
+                self.flush();
+                self.last = Some((key, 1));
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some((key, count)) = self.last.take()
+            && self.counts.len() <= MINUTES_MAX
+        {
+            *self.counts.entry(key).or_default() += count;
+        }
+    }
+
+    /// Newest first; none where there are too many.
+    pub(super) fn finish(mut self) -> Option<Vec<LevelMinute>> {
+        self.flush();
+        let count = |((minute, level), records): (&(i64, Option<Level>), &u64)| {
+            Some(LevelMinute { minute: *minute, level: *level, records: u32::try_from(*records).ok()? })
+        };
+        let all: Option<Vec<_>> = self.counts.iter().rev().map(count).collect();
+        all.filter(|all| all.len() <= MINUTES_MAX)
+    }
+}
+
+impl Index {
+    /// The bytes of it.
+    pub(super) fn encode(&self) -> std::io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.groups.len() as u64);
+        self.groups.iter().for_each(|rows| put_varint(&mut out, *rows as u64));
+        let mut names: Vec<&Arc<str>> = self.runs.iter().map(|run| &run.partition).collect();
+        names.dedup();
+        put_varint(&mut out, names.len() as u64);
+        for name in &names {
+            put_varint(&mut out, name.len() as u64);
+            out.extend_from_slice(name.as_bytes());
+        }
+        put_varint(&mut out, self.runs.len() as u64);
+        let mut number = 0;
+        for run in &self.runs {
+            if run.partition != *names[number] {
+                number += 1;
+            }
+            let span = run.newest.get() - run.oldest.get();
+            for n in [number as u64, run.group as u64, run.rows.len() as u64] {
+                put_varint(&mut out, n);
+            }
+            put_varint(&mut out, run.newest.get().cast_unsigned());
+            put_varint(&mut out, span.cast_unsigned());
+        }
+        let minutes = self.minutes.as_deref().map(encode_minutes).unwrap_or_default();
+        put_varint(&mut out, minutes.len() as u64);
+        out.extend_from_slice(&minutes);
+        put_varint(&mut out, self.sums.len() as u64);
+        self.sums.iter().for_each(|sum| out.extend_from_slice(&sum.to_le_bytes()));
+        let mut framed = Vec::new();
+        put_varint(&mut framed, out.len() as u64);
+        framed.extend_from_slice(&zstd::bulk::compress(&out, 3)?);
+        Ok(framed)
+    }
+
+    /// The inverse of [`Index::encode`], for a file whose row groups end at `data_end`.
+    pub(super) fn decode(bytes: &[u8], data_end: u64) -> Result<Index, PageError> {
+        let mut framed = Bytes::new(bytes);
+        let length = usize::try_from(framed.varint()?).ok();
+        // What is claimed is allocated, so it must be in some proportion to what is there.
+        let most = framed.rest().len().saturating_mul(RATIO_MAX).min(INDEX_BYTES_MAX);
+        let length = length.filter(|length| *length <= most);
+        let length = length.ok_or(PageError::Damaged("its index is too long"))?;
+        let raw = zstd::bulk::decompress(framed.rest(), length);
+        let raw = raw.map_err(|_| PageError::Damaged("its index cannot be decompressed"))?;
+        let mut raw = Bytes::new(&raw);
+        let groups = (0..count(&mut raw)?).map(|_| number(&mut raw)).collect::<Result<Vec<_>, _>>()?;
+        let name = |raw: &mut Bytes<'_>| {
+            let length = number(raw)?;
+            let name = std::str::from_utf8(raw.take(length)?);
+            name.map(Arc::<str>::from).map_err(|_| PageError::Damaged("a partition's name is no text"))
+        };
+        let names = (0..count(&mut raw)?).map(|_| name(&mut raw)).collect::<Result<Vec<_>, _>>()?;
+        let mut at = (0, 0);
+        let mut run = |raw: &mut Bytes<'_>| {
+            let (partition, group, rows) = (number(raw)?, number(raw)?, number(raw)?);
+            let newest = Ticks::new(raw.varint()?.cast_signed());
+            let span = raw.varint()?.cast_signed();
+            let oldest = newest.and_then(|newest| Ticks::new(newest.get().checked_sub(span)?));
+            let start = if at.0 == group { at.1 } else { 0 };
+            let end = rows.checked_add(start).filter(|end| groups.get(group).is_some_and(|rows| end <= rows));
+            let (Some(partition), Some(newest), Some(oldest), Some(end)) = (names.get(partition), newest, oldest, end)
+            else {
+                return Err(PageError::Damaged("a run of its index is none"));
+            };
+            at = (group, end);
+            Ok(Run { partition: partition.clone(), group, rows: start..end, newest, oldest })
+        };
+        let runs = (0..count(&mut raw)?).map(|_| run(&mut raw)).collect::<Result<Vec<_>, _>>()?;
+        let length = number(&mut raw)?;
+        let minutes = level_minutes(raw.take(length)?).collect::<Result<Vec<_>, _>>()?;
+        let sums = (0..count(&mut raw)?).map(|_| raw.array().map(u64::from_le_bytes));
+        let sums = sums.collect::<Result<Arc<[u64]>, _>>()?;
+        let in_order = runs.is_sorted_by_key(|run| (run.group, run.rows.start));
+        let sum = |rows: &mut dyn Iterator<Item = usize>| rows.fold(0, usize::saturating_add);
+        let whole = sum(&mut runs.iter().map(|run| run.rows.len())) == sum(&mut groups.iter().copied());
+        if !raw.rest().is_empty() || !in_order || !whole || sums.len() as u64 != data_end.div_ceil(BLOCK_BYTES as u64) {
+            return Err(PageError::Damaged("its index does not fit its row groups"));
+        }
+        let minutes = (!minutes.is_empty() || runs.is_empty()).then_some(minutes);
+        Ok(Index { groups, runs, minutes, sums })
+    }
+}
+
+fn number(raw: &mut Bytes<'_>) -> Result<usize, PageError> {
+    usize::try_from(raw.varint()?).map_err(|_| PageError::Damaged("a number of its index is too large"))
+}
+
+/// How many of something follow, each of at least a byte.
+fn count(raw: &mut Bytes<'_>) -> Result<usize, PageError> {
+    let count = number(raw)?;
+    if count > raw.rest().len() { Err(PageError::Damaged("its index is cut off")) } else { Ok(count) }
+}

@@ -1,0 +1,400 @@
+//! The entities of a day in the order they are sealed in: by PartitionKey and RowKey, each key once.
+//!
+//! They come out of closed files: generations of the open form, and a sealed file of the day where late records followed
+//! it. Nothing writes to these any more, so a snapshot may be held for as long as it takes: it pins no journal. Of equal
+//! keys the later generation's row wins, within one the later commit's.
+//!
+//! Per partition each file is a stream of parts (pages, blocks) in the order of their first key, which may overlap. A part
+//! is decoded when its first key may be next; what is given are slices of parts that no other part reaches into.
+
+use super::columns::Wanted;
+use super::file::SealedFile;
+use super::layout::Layout;
+use super::part::Part;
+use super::{PAGE_ROWS, is_sealed};
+use crate::StoreError;
+use crate::format::catalog::Committed;
+use crate::format::day::{self, HEADER_COLUMNS, read_header};
+use crate::format::pack::{self, PageRow, Place};
+use crate::format::page::{Home, Homes, Page};
+use crate::maintain::compaction::{self, read_page};
+use daytable_model::key::{DayTable, RowKey};
+use rusqlite::{Connection, params};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Headers that are read at a time.
+const HEADERS: usize = 256;
+
+/// The files of a day, the oldest generation first.
+pub(super) struct Inputs {
+    files: Vec<Input>,
+}
+
+enum Input {
+    Open(Box<OpenDay>),
+    Sealed(SealedFile),
+}
+
+struct OpenDay {
+    path: PathBuf,
+    connection: Connection,
+    committed: Committed,
+    homes: Homes,
+    partitions: BTreeMap<Arc<str>, i64>,
+    /// Packed pages by partition, in the order of their first key.
+    packed: HashMap<i64, Vec<PageRow>>,
+}
+
+/// A part, and where its columns go.
+pub(super) struct Mapped {
+    pub(super) part: Part,
+    /// Columns of the layout with those of the part, in the layout's order.
+    pub(super) places: Vec<(usize, usize)>,
+    /// Columns of the part that the layout has none for.
+    pub(super) rest: Vec<usize>,
+    /// Bytes of a row before it is encoded, on average.
+    pub(super) row_bytes: usize,
+}
+
+/// Rows of a part that come next.
+pub(super) struct Slice {
+    pub(super) partition: Arc<str>,
+    pub(super) mapped: Arc<Mapped>,
+    pub(super) rows: Range<usize>,
+}
+
+impl Inputs {
+    /// Opens `paths`, files of `table`. Pages that are not in `committed` are passed over.
+    pub(super) fn open(table: &DayTable, paths: &[PathBuf], committed: &Committed) -> Result<Inputs, StoreError> {
+        let homes = Homes::of(table);
+        let open = |path: &PathBuf| {
+            if is_sealed(&path.to_string_lossy()) {
+                SealedFile::open_local(path).map(Input::Sealed)
+            } else {
+                OpenDay::open(path, homes, committed).map(Box::new).map(Input::Open)
+            }
+        };
+        Ok(Inputs { files: paths.iter().map(open).collect::<Result<_, _>>()? })
+    }
+
+    /// Every partition, in order.
+    pub(super) fn partitions(&self) -> BTreeSet<Arc<str>> {
+        let of = |input: &Input| -> Vec<Arc<str>> {
+            match input {
+                Input::Open(day) => day.partitions.keys().cloned().collect(),
+                Input::Sealed(file) => file.runs().iter().map(|run| run.partition.clone()).collect(),
+            }
+        };
+        self.files.iter().flat_map(of).collect()
+    }
+
+    /// Entities that the files say they hold, duplicates included.
+    pub(super) fn entities(&self) -> Result<u64, StoreError> {
+        let mut entities = 0;
+        for input in &self.files {
+            entities += match input {
+                Input::Sealed(file) => file.rows(),
+                Input::Open(day) => {
+                    let total = day::read_total(&day.connection).map_err(StoreError::sqlite(&day.path))?;
+                    u64::try_from(total.entities - total.merged).unwrap_or(0)
+                }
+            };
+        }
+        Ok(entities)
+    }
+
+    /// Gives every part of every file to `each`, in no order.
+    pub(super) fn each_part(&self, each: &mut dyn FnMut(&Part) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        for input in &self.files {
+            match input {
+                Input::Open(day) => day.each_part(each)?,
+                Input::Sealed(file) => {
+                    for (group, rows) in file.index().groups.iter().enumerate() {
+                        for start in (0..*rows).step_by(PAGE_ROWS) {
+                            let rows = start..(start + PAGE_ROWS).min(*rows);
+                            each(&Part::Block(file.block(group, &[rows], Wanted::All)?))?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of one partition in order.
+    pub(super) fn merge<'a>(&'a self, partition: &Arc<str>, layout: &'a Layout) -> Merge<'a> {
+        let mut streams = Vec::new();
+        for (file, input) in self.files.iter().enumerate() {
+            match input {
+                Input::Open(day) => {
+                    let Some(&id) = day.partitions.get(partition) else { continue };
+                    let home = day.homes.at(partition);
+                    let source = Source::Rows { day, home, id, after: None, ended: false };
+                    streams.push(Stream { file, source, headers: VecDeque::new(), next: None });
+                    let headers: VecDeque<PageRow> = day.packed.get(&id).cloned().unwrap_or_default().into();
+                    streams.push(Stream { file, source: Source::Packed(day, home), headers, next: None });
+                }
+                Input::Sealed(sealed) => {
+                    let mut pieces = VecDeque::new();
+                    for run in sealed.runs_of(partition) {
+                        let mut start = run.rows.start;
+                        while start < run.rows.end {
+                            let end = (start + 1).next_multiple_of(PAGE_ROWS).min(run.rows.end);
+                            pieces.push_back((run.group, start..end));
+                            start = end;
+                        }
+                    }
+                    let source = Source::Sealed(sealed, pieces);
+                    streams.push(Stream { file, source, headers: VecDeque::new(), next: None });
+                }
+            }
+        }
+        Merge {
+            partition: partition.clone(),
+            layout,
+            streams,
+            open: BinaryHeap::new(),
+            last: None,
+            duplicates: 0,
+            duplicate_values: 0,
+        }
+    }
+}
+
+impl OpenDay {
+    fn open(path: &Path, homes: Homes, committed: &Committed) -> Result<OpenDay, StoreError> {
+        let (connection, _) = day::open_to_read(path)?;
+        let read = (|| {
+            connection.execute_batch("BEGIN")?;
+            let mut names = connection.prepare("SELECT name, id FROM partition")?;
+            let names = names.query_map([], |row| Ok((row.get::<_, String>(0)?.into(), row.get(1)?)))?;
+            let partitions = names.collect::<rusqlite::Result<BTreeMap<Arc<str>, i64>>>()?;
+            let mut packed: HashMap<i64, Vec<PageRow>> = HashMap::new();
+            for page in pack::pages_since(&connection, i64::MIN)? {
+                packed.entry(page.partition).or_default().push(page);
+            }
+            packed.values_mut().for_each(|pages| pages.sort_by_key(|page| page.header.first));
+            Ok((partitions, packed))
+        })();
+        let (partitions, packed) = read.map_err(StoreError::sqlite(path))?;
+        Ok(OpenDay { path: path.into(), connection, committed: committed.clone(), homes, partitions, packed })
+    }
+
+    fn read_page(&self, home: Home, page: &PageRow) -> Result<Page, StoreError> {
+        read_page(&self.connection, &self.path, home, page)
+    }
+
+    fn each_part(&self, each: &mut dyn FnMut(&Part) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        let homes: HashMap<i64, Home> = self.partitions.iter().map(|(name, id)| (*id, self.homes.at(name))).collect();
+        let mut look = |page: &PageRow| {
+            if !self.committed.includes(page.seq) {
+                return Ok(());
+            }
+            let home = homes.get(&page.partition).ok_or_else(|| compaction::unnamed(&self.path, page))?;
+            each(&Part::Page(self.read_page(*home, page)?))
+        };
+        self.packed.values().flatten().try_for_each(&mut look)?;
+        let sql = |error| StoreError::sqlite(&self.path)(error);
+        let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY id");
+        let mut statement = self.connection.prepare(&select).map_err(sql)?;
+        let mut rows = statement.query([]).map_err(sql)?;
+        while let Some(row) = rows.next().map_err(sql)? {
+            look(&read_header(row).map_err(sql)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Parts of one partition of one file, in the order of their first key.
+struct Stream<'a> {
+    file: usize,
+    source: Source<'a>,
+    headers: VecDeque<PageRow>,
+    /// The next block of a sealed file: its first key is known only when it is read.
+    next: Option<Part>,
+}
+
+enum Source<'a> {
+    Rows { day: &'a OpenDay, home: Home, id: i64, after: Option<(RowKey, i64)>, ended: bool },
+    Packed(&'a OpenDay, Home),
+    Sealed(&'a SealedFile, VecDeque<(usize, Range<usize>)>),
+}
+
+/// Whose row wins among equal keys: the greatest.
+type Rank = (usize, i64, Option<Place>);
+
+impl Stream<'_> {
+    /// The first key of its next part.
+    fn first(&mut self) -> Result<Option<RowKey>, StoreError> {
+        match &mut self.source {
+            Source::Rows { day, id, after, ended, .. } => {
+                while self.headers.is_empty() && !*ended {
+                    let read = read_headers(&day.connection, *id, *after).map_err(StoreError::sqlite(&day.path))?;
+                    *ended = read.len() < HEADERS;
+                    if let Some(PageRow { place: Place::Row(id), header, .. }) = read.last() {
+                        *after = Some((header.first, *id));
+                    }
+                    self.headers.extend(read.into_iter().filter(|page| day.committed.includes(page.seq)));
+                }
+            }
+            Source::Packed(day, _) => {
+                while self.headers.pop_front_if(|page| !day.committed.includes(page.seq)).is_some() {}
+            }
+            Source::Sealed(file, pieces) => {
+                if self.next.is_none()
+                    && let Some((group, rows)) = pieces.pop_front()
+                {
+                    self.next = Some(Part::Block(file.block(group, &[rows], Wanted::All)?));
+                }
+                return Ok(self.next.as_ref().and_then(|part| part.keys().first().copied()));
+            }
+        }
+        Ok(self.headers.front().map(|page| page.header.first))
+    }
+
+    /// Its next part, with its rank and bytes.
+    fn take(&mut self) -> Result<Option<(Part, Rank, usize)>, StoreError> {
+        let (day, home) = match &self.source {
+            Source::Rows { day, home, .. } | Source::Packed(day, home) => (day, home),
+            Source::Sealed(..) => {
+                let Some(part) = self.next.take() else { return Ok(None) };
+                let bytes = if let Part::Block(block) = &part { block.bytes() } else { 0 };
+                return Ok(Some((part, (self.file, i64::MIN, None), bytes)));
+            }
+        };
+        let Some(page) = self.headers.pop_front() else { return Ok(None) };
+        let part = Part::Page(day.read_page(*home, &page)?);
+        let bytes = usize::try_from(page.header.raw_bytes).unwrap_or(usize::MAX);
+        Ok(Some((part, (self.file, page.seq, Some(page.place)), bytes)))
+    }
+}
+
+fn read_headers(connection: &Connection, id: i64, after: Option<(RowKey, i64)>) -> rusqlite::Result<Vec<PageRow>> {
+    let (first, page) = after.map_or((Vec::new(), i64::MIN), |(key, page)| (key.to_bytes().to_vec(), page));
+    let select = format!(
+        "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND first >= ?2 AND (first, id) > (?2, ?3)
+         ORDER BY first, id LIMIT {HEADERS}"
+    );
+    connection.prepare_cached(&select)?.query_map(params![id, first, page], read_header)?.collect()
+}
+
+/// A part with rows to come, at one of them. Ordered by key, and of equal keys the one that wins first.
+struct Open {
+    key: RowKey,
+    rank: Reverse<Rank>,
+    at: usize,
+    mapped: Arc<Mapped>,
+}
+
+impl PartialEq for Open {
+    fn eq(&self, other: &Open) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Open {}
+
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Open) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Open {
+    fn cmp(&self, other: &Open) -> std::cmp::Ordering {
+        (self.key, self.rank).cmp(&(other.key, other.rank))
+    }
+}
+
+/// The rows of one partition, slice by slice.
+pub(super) struct Merge<'a> {
+    partition: Arc<str>,
+    layout: &'a Layout,
+    streams: Vec<Stream<'a>>,
+    open: BinaryHeap<Reverse<Open>>,
+    last: Option<RowKey>,
+    /// Rows that were passed over, because a later one had their key, and the values that they had.
+    pub(super) duplicates: u64,
+    pub(super) duplicate_values: u64,
+}
+
+impl Merge<'_> {
+    /// Opens every part whose first key may be next; gives the first key of those that are left.
+    fn pull(&mut self) -> Result<Option<RowKey>, StoreError> {
+        loop {
+            let mut least = None;
+            for (number, stream) in self.streams.iter_mut().enumerate() {
+                if let Some(key) = stream.first()?
+                    && least.is_none_or(|(least, _)| key < least)
+                {
+                    least = Some((key, number));
+                }
+            }
+            let Some((key, number)) = least else { return Ok(None) };
+            if self.open.peek().is_some_and(|Reverse(open)| open.key < key) {
+                return Ok(Some(key));
+            }
+            let Some((part, rank, bytes)) = self.streams[number].take()? else { return Ok(Some(key)) };
+            let Some(key) = part.keys().first().copied() else { continue };
+            let mapped = Arc::new(Mapped::new(part, bytes, self.layout));
+            self.open.push(Reverse(Open { key, rank: Reverse(rank), at: 0, mapped }));
+        }
+    }
+
+    /// The next slice.
+    pub(super) fn next(&mut self) -> Result<Option<Slice>, StoreError> {
+        loop {
+            let unread = self.pull()?;
+            let Some(Reverse(Open { key, rank, at, mapped })) = self.open.pop() else { return Ok(None) };
+            let keys = mapped.part.keys();
+            let is_duplicate = self.last.is_some_and(|last| key <= last);
+            let end = if is_duplicate {
+                self.duplicates += 1;
+                let part = &mapped.part;
+                self.duplicate_values += (0..part.width()).filter(|c| part.value(*c, at).is_some()).count() as u64;
+                at + 1
+            } else {
+                let others = self.open.peek().map(|Reverse(open)| open.key);
+                let bound = [unread, others].into_iter().flatten().min();
+                let until = bound.map_or(keys.len(), |bound| at + keys[at..].partition_point(|key| *key < bound));
+                until.max(at + 1)
+            };
+            let last = keys[end - 1];
+            if let Some(key) = keys.get(end).copied() {
+                self.open.push(Reverse(Open { key, rank, at: end, mapped: mapped.clone() }));
+            }
+            if !is_duplicate {
+                self.last = Some(last);
+                return Ok(Some(Slice { partition: self.partition.clone(), mapped, rows: at..end }));
+            }
+        }
+    }
+}
+
+impl Mapped {
+    fn new(part: Part, bytes: usize, layout: &Layout) -> Mapped {
+        let (mut places, mut rest) = (Vec::new(), Vec::new());
+        let mut is_taken = HashSet::new();
+        for column in 0..part.width() {
+            let (name, kind) = part.name(column);
+            // A block has a second column of a property where some of its values came out of the map.
+            match layout.number(name, kind).filter(|number| is_taken.insert(*number)) {
+                Some(number) => places.push((number, column)),
+                None => rest.push(column),
+            }
+        }
+        places.sort_unstable();
+        let row_bytes = bytes / part.len().max(1) + 1;
+        Mapped { part, places, rest, row_bytes }
+    }
+
+    /// The part's column for a column of the layout.
+    pub(super) fn place(&self, number: usize) -> Option<usize> {
+        let found = self.places.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(self.places[found].1)
+    }
+}

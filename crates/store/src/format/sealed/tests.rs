@@ -1,0 +1,401 @@
+//! What is sealed is read back as it was: by scans, by keys, by counts, whatever it is and wherever it came from.
+
+use super::*;
+use crate::CountBy;
+use crate::Range;
+use crate::StoreError;
+use crate::format::catalog::Committed;
+use crate::format::day::{DayFile, Insert};
+use crate::format::page::Builder;
+use daytable_model::batch::Batch;
+use daytable_model::key::{DayTable, Period, RowKey, TableName};
+use daytable_model::needle::Needle;
+use daytable_model::property::{Property, PropertyKind};
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A value and its type, as text.
+type Value = (PropertyKind, String);
+
+#[derive(Clone, Debug)]
+struct Given {
+    partition: u8,
+    key: RowKey,
+    level: Option<Level>,
+    values: BTreeMap<String, Value>,
+}
+
+/// A row as it is compared.
+type Plain = (String, RowKey, Option<Level>, Vec<(String, PropertyKind, String)>);
+
+fn table() -> DayTable {
+    DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start())
+}
+
+fn start() -> Ticks {
+    Ticks::from_date(2026, 11, 20).expect("a date")
+}
+
+/// The order of these names as bytes is not that of the numbers.
+fn partition(number: u8) -> String {
+    ["web-1", "web-1~0f", "web", "é", "a/b"][usize::from(number) % 5].to_owned()
+}
+
+fn plain(given: &Given) -> Plain {
+    let values = given.values.iter().map(|(name, (kind, text))| (name.clone(), *kind, text.clone()));
+    (partition(given.partition), given.key, given.level, values.collect())
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A day's file of these commits.
+    fn open_day(&self, name: &str, commits: &[Vec<Given>]) -> PathBuf {
+        let path = self.path(name);
+        let mut file = DayFile::open(&path, &table()).expect("a file");
+        for (seq, rows) in (1..).zip(commits) {
+            let mut of_partition: BTreeMap<u8, Batch> = BTreeMap::new();
+            for row in rows {
+                let batch = of_partition
+                    .entry(row.partition % 5)
+                    .or_insert_with(|| Batch::new(table(), partition(row.partition).into()));
+                let mut writer = batch.begin(row.key, row.level);
+                for (name, (kind, value)) in &row.values {
+                    assert!(text::read(*kind, value, |value| writer.add(name, value)), "{kind:?} {value}");
+                }
+                writer.finish();
+            }
+            let mut inserts = Vec::new();
+            for batch in of_partition.values() {
+                let mut builder = Builder::new();
+                builder.push_batch(batch);
+                let pages = builder.build().pages;
+                let is_alone = pages.len() == 1;
+                let insert = |page| Insert { partition: batch.partition.clone(), page, is_alone };
+                inserts.extend(pages.into_iter().map(insert));
+            }
+            file.insert(seq, &inserts).expect("written");
+        }
+        file.close().expect("closed");
+        path
+    }
+
+    fn seal(&self, generation: i64, inputs: &[PathBuf]) -> Result<(SealedFile, Manifest), StoreError> {
+        let out = self.path(&format!("Log20261120.{generation}.parquet"));
+        let committed = Committed { seq: 1 << 40, ..Committed::default() };
+        let sealing = Sealing { table: table(), generation, inputs: inputs.to_vec(), committed, out: out.clone() };
+        let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(()))?;
+        Ok((SealedFile::open_local(&out)?, manifest))
+    }
+}
+
+fn everything() -> Range {
+    Range::all()
+}
+
+fn scanned(file: &SealedFile, range: &Range) -> Vec<Plain> {
+    let read = |row: Result<crate::Row, StoreError>| {
+        let row = row.expect("a row");
+        let mut values: Vec<_> =
+            row.properties().map(|(name, value)| (name.to_owned(), value.kind(), text::of(value))).collect();
+        values.sort_by(|a, b| a.0.cmp(&b.0));
+        (row.partition.to_string(), row.key(), row.level(), values)
+    };
+    file.scan(range).map(read).collect()
+}
+
+/// Newest first, of equal keys the last.
+fn want(files: &[Vec<Vec<Given>>]) -> Vec<Plain> {
+    let mut rows: BTreeMap<(RowKey, String), Plain> = BTreeMap::new();
+    for row in files.iter().flatten().flatten().map(plain) {
+        rows.insert((row.1, row.0.clone()), row);
+    }
+    rows.into_values().collect()
+}
+
+/// Where two lists of rows begin to differ.
+fn difference(found: &[Plain], wanted: &[Plain]) -> Option<(usize, Option<Plain>, Option<Plain>)> {
+    let at = (0..found.len().max(wanted.len())).find(|at| found.get(*at) != wanted.get(*at))?;
+    Some((at, found.get(at).cloned(), wanted.get(at).cloned()))
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        4 => prop_oneof!["[ab]{0,2}", "é[0-9]{0,3}", "[0-9a-f]{8}", ".{0,30}"].prop_map(|text| (PropertyKind::String, text)),
+        2 => prop_oneof![any::<i64>(), 0i64..5].prop_map(|n| (PropertyKind::Int64, text::of(Property::Int64(n)))),
+        1 => prop_oneof![any::<f64>(), Just(-0.0), Just(f64::NAN)].prop_map(|n| (PropertyKind::Double, text::of(Property::Double(n)))),
+        1 => any::<bool>().prop_map(|b| (PropertyKind::Boolean, text::of(Property::Boolean(b)))),
+        1 => any::<i32>().prop_map(|n| (PropertyKind::Int32, text::of(Property::Int32(n)))),
+        1 => (0..=daytable_model::time::MAX_TICKS).prop_map(|n| (PropertyKind::DateTime, n.to_string())),
+        1 => (0..=daytable_model::time::MAX_TICKS / 10).prop_map(|n| (PropertyKind::DateTime, (n * 10).to_string())),
+        1 => any::<[u8; 16]>().prop_map(|guid| (PropertyKind::Guid, text::of(Property::Guid(guid)))),
+        1 => prop::collection::vec(any::<u8>(), 0..9).prop_map(|bytes| (PropertyKind::Binary, text::of(Property::Binary(&bytes)))),
+    ]
+}
+
+fn given() -> impl Strategy<Value = Given> {
+    // Few different keys, so that some come twice; some at the ends of time.
+    let tick = prop_oneof![
+        6 => (0..40i64).prop_map(|n| start().get() + n),
+        6 => (0..2000i64).prop_map(|n| start().get() + n * 300_000_000),
+        1 => prop_oneof![Just(0), Just(daytable_model::time::MAX_TICKS)],
+    ];
+    // A source belongs to one partition, so no key is in two.
+    let key = (0..5u8, tick, 0..2u64, 0..3u64, prop_oneof![3 => Just(0u16), 1 => 1..4u16]);
+    let values = prop::collection::btree_map("[a-cA-Cé]{1,2}|Message|Items|Time_|level", value(), 0..6);
+    (key, (0u8..=9).prop_map(Level::from_code), values).prop_map(
+        |((partition, tick, source, position, item), level, values)| {
+            let source = source << 62 | u64::from(partition);
+            let key = RowKey::new(Ticks::new(tick).expect("in range"), source, position << 40).with_item(item);
+            Given { partition, key, level: if item > 0 { None } else { level }, values }
+        },
+    )
+}
+
+fn commits() -> impl Strategy<Value = Vec<Vec<Given>>> {
+    prop::collection::vec(prop::collection::vec(given(), 1..80), 0..4)
+}
+
+/// Whether a row contains the needle, or says that others of its record may.
+fn may_contain(row: &Plain, needle: &Needle) -> bool {
+    row.3.iter().any(|(name, kind, text)| {
+        let mut is_in = daytable_model::entity::MULTI_ROW_PROPERTIES.contains(&(name.as_str(), *kind));
+        text::read(*kind, text, |value| is_in |= needle.is_in(value)) && is_in
+    })
+}
+
+/// A row that `found` lacks, or that is not of `all`. It has to have each row of a record of which the first row `is_wanted`.
+fn lacking(found: &[Plain], all: &[Plain], is_wanted: impl Fn(&Plain) -> bool) -> Option<Plain> {
+    let at: BTreeMap<_, _> = all.iter().map(|row| ((row.1, &row.0), row)).collect();
+    let is_sought = |row: &&Plain| {
+        let of_record = |item| at.get(&(row.1.with_item(item), &row.0));
+        (0..=row.1.item()).all(|item| of_record(item).is_some()) && of_record(0).is_some_and(|first| is_wanted(first))
+    };
+    let is_lacking = all.iter().filter(is_sought).find(|row| !found.contains(row));
+    is_lacking.or_else(|| found.iter().find(|row| !all.contains(row))).cloned()
+}
+
+/// Records by minute and level.
+fn counted(rows: &[Plain]) -> BTreeMap<(i64, Option<Level>), u64> {
+    let mut counts = BTreeMap::new();
+    for (_, key, level, _) in rows.iter().filter(|row| row.1.item() == 0) {
+        *counts.entry((key.time().unix_seconds().div_euclid(60), *level)).or_default() += 1;
+    }
+    counts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Whatever entities the files of a day hold, in whatever commits and generations, the sealed file holds exactly
+    /// those that a reader of the open files would see; and so does what it is sealed to again with late records.
+    #[test]
+    fn what_is_sealed_is_what_was_there(first in commits(), second in commits(), late in commits()) {
+        let place = Place::new();
+        let inputs = [place.open_day("Log20261120.1.db", &first), place.open_day("Log20261120.2.db", &second)];
+        let (sealed, manifest) = place.seal(2, &inputs).expect("sealed");
+        let all = want(&[first.clone(), second.clone()]);
+        prop_assert_eq!(difference(&scanned(&sealed, &everything()), &all), None);
+        prop_assert_eq!(manifest.rows, all.len() as u64);
+        let beside = Manifest::read_beside(sealed.path()).expect("a manifest");
+        prop_assert_eq!(&beside, &manifest);
+        prop_assert_eq!(manifest.bytes, std::fs::metadata(sealed.path()).expect("a file").len());
+
+        let late_file = place.open_day("Log20261120.3.db", &late);
+        let (again, manifest) = place.seal(3, &[sealed.path().into(), late_file]).expect("sealed again");
+        let all = want(&[first, second, late]);
+        prop_assert_eq!(difference(&scanned(&again, &everything()), &all), None);
+        prop_assert_eq!(manifest.records, all.iter().filter(|row| row.1.item() == 0).count() as u64);
+    }
+
+    /// Ranges of time, partitions and text, counts and single rows say the same as the whole.
+    #[test]
+    fn what_is_asked_for_is_what_the_whole_has(
+        commits in commits(), from in 0..70_000i64, length in 0..70_000i64, some in prop::collection::vec(0..5u8, 0..3),
+        needle in "[ab]|é[0-9]|-?[0-9]{1,3}|true", level in prop::sample::select(&Level::ALL[..]),
+    ) {
+        let place = Place::new();
+        let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
+        let all = want(&[commits]);
+        let tick = |seconds: i64| Ticks::new(start().get() + seconds * 10_000_000).expect("in range");
+        let names: Vec<String> = some.iter().map(|number| partition(*number)).collect();
+        for partitions in [None, Some(names)] {
+            for (from, to) in [(Ticks::MIN, Ticks::MAX), (tick(from), tick(from + length))] {
+                let range = Range { partitions: partitions.clone(), from, to, ..Range::all() };
+                let is_in = |row: &&Plain| {
+                    from <= row.1.time() && row.1.time() <= to
+                        && partitions.as_ref().is_none_or(|names| names.contains(&row.0))
+                };
+                let wanted: Vec<Plain> = all.iter().filter(is_in).cloned().collect();
+                prop_assert_eq!(difference(&scanned(&sealed, &range), &wanted), None);
+                for by in [CountBy::Nothing, CountBy::Partition] {
+                    let mut counts = BTreeMap::new();
+                    let counted_all = sealed.counts(&range, by, &mut |count| {
+                        *counts.entry((count.minute, count.level)).or_default() += count.records;
+                    });
+                    counted_all.expect("counted");
+                    prop_assert_eq!(&counts, &counted(&wanted));
+                }
+                let (text, has_level) = (Needle::new(&needle), |row: &Plain| row.2 >= Some(level));
+                let has_text = |row: &Plain| may_contain(row, &text);
+                let with_text = Range { contains: Some(needle.clone()), ..range.clone() };
+                let hits = scanned(&sealed, &with_text);
+                prop_assert_eq!(lacking(&hits, &wanted, has_text), None);
+                let of_level = scanned(&sealed, &Range { level: Some(level), ..range });
+                prop_assert_eq!(lacking(&of_level, &wanted, has_level), None);
+                let both = scanned(&sealed, &Range { level: Some(level), ..with_text });
+                prop_assert_eq!(lacking(&both, &wanted, |row| has_text(row) && has_level(row)), None);
+                prop_assert!(of_level.iter().chain(&both).all(|row| row.1.item() > 0 || has_level(row)));
+            }
+        }
+        for row in all.iter().step_by(7) {
+            let found = sealed.row(&row.0, row.1).expect("read").expect("a row");
+            prop_assert_eq!(found.level(), row.2);
+            prop_assert_eq!(found.properties().count(), row.3.len());
+            prop_assert!(sealed.row("nobody", row.1).expect("read").is_none());
+            prop_assert!(sealed.row(&row.0, row.1.with_item(9)).expect("read").is_none());
+        }
+    }
+}
+
+#[test]
+fn an_empty_day_is_a_file_without_rows() {
+    let place = Place::new();
+    let (sealed, manifest) = place.seal(1, &[place.open_day("Log20261120.1.db", &[])]).expect("sealed");
+    assert_eq!((manifest.rows, manifest.first_key, manifest.first_time), (0, None, None));
+    assert_eq!((sealed.times(), scanned(&sealed, &everything())), (None, vec![]));
+    let mut counts = Vec::new();
+    sealed.counts(&everything(), CountBy::Nothing, &mut |count| counts.push(count)).expect("counted");
+    assert_eq!(counts, []);
+}
+
+#[test]
+fn more_properties_than_columns_are_kept_in_a_map() {
+    let row = |n: u16| {
+        let name = |c: u16| (format!("c{:03}", (5 * n + c) % 700), (PropertyKind::Int64, c.to_string()));
+        let key = RowKey::new(start(), 1, n.into());
+        Given { partition: 0, key, level: None, values: (0..60).map(name).collect() }
+    };
+    let rows: Vec<Given> = (0..140).map(row).collect();
+    let place = Place::new();
+    let commits = [rows];
+    let (sealed, manifest) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
+    assert_eq!(manifest.columns.len(), COLUMNS_MAX);
+    assert_eq!(scanned(&sealed, &everything()), want(&[commits.to_vec()]));
+}
+
+#[test]
+fn a_property_that_changed_its_type_has_a_column_for_each() {
+    let row = |n: u16, name: &str, value: Value| {
+        let values = [(name.to_owned(), value)].into();
+        Given { partition: 0, key: RowKey::new(start(), 1, n.into()), level: None, values }
+    };
+    let number = || (PropertyKind::Int64, "7".to_owned());
+    let text = || (PropertyKind::String, "seven".to_owned());
+    let rows = vec![
+        row(0, "status", number()),
+        row(1, "status", number()),
+        row(2, "status", text()),
+        row(3, "Status", text()),
+        row(4, "time", text()),
+    ];
+    let place = Place::new();
+    let (_, manifest) = place.seal(1, &[place.open_day("Log20261120.1.db", &[rows])]).expect("sealed");
+    let names: Vec<_> = manifest.columns.iter().map(|column| (&*column.name, &*column.property)).collect();
+    let expected =
+        [("status", "status"), ("Status:String", "Status"), ("status:String:2", "status"), ("time:String", "time")];
+    assert_eq!(names, expected);
+}
+
+/// A sealed day of a few thousand bytes, and its rows.
+fn small() -> (Vec<u8>, Vec<Plain>) {
+    let row = |n: u16| {
+        let texts =
+            [("Message", format!("message {n} of the day")), ("trace", format!("{:08x}", u32::from(n) * 0x9e37))];
+        let values = texts.into_iter().map(|(name, text)| (name.to_owned(), (PropertyKind::String, text)));
+        let key = RowKey::new(start().plus(std::time::Duration::from_secs(n.into())), 1, n.into());
+        Given { partition: (n / 20) as u8, key, level: Level::from_code((n % 5) as u8), values: values.collect() }
+    };
+    let place = Place::new();
+    let commits = [(0..60).map(row).collect::<Vec<_>>()];
+    let (sealed, _) = place.seal(1, &[place.open_day("Log20261120.1.db", &commits)]).expect("sealed");
+    (std::fs::read(sealed.path()).expect("read"), want(&[commits.to_vec()]))
+}
+
+/// Every row, or the error.
+fn read_all(bytes: Vec<u8>) -> Result<Vec<RowKey>, StoreError> {
+    let file = SealedFile::open(Arc::new(::bytes::Bytes::from(bytes)), std::path::Path::new("x.parquet"))?;
+    file.scan(&everything()).map(|row| row.map(|row| row.key())).collect()
+}
+
+#[test]
+fn a_wrong_byte_is_an_error_wherever_it_is() {
+    let (bytes, rows) = small();
+    assert_eq!(read_all(bytes.clone()).expect("whole").len(), rows.len());
+    for at in (0..bytes.len()).step_by(3) {
+        let mut wrong = bytes.clone();
+        wrong[at] ^= 1 << (at % 8);
+        let error = read_all(wrong).expect_err("a wrong byte");
+        assert!(error.to_string().contains("x.parquet"), "at {at}: {error}");
+    }
+}
+
+#[test]
+fn what_is_cut_off_or_of_another_program_is_refused() {
+    let (bytes, _) = small();
+    for length in (0..bytes.len()).step_by(37) {
+        let error = read_all(bytes[..length].to_vec()).expect_err("cut off");
+        assert!(matches!(error, StoreError::Foreign(..)), "{length}: {error}");
+    }
+    let error = read_all(bytes[100..].to_vec()).expect_err("its start is missing");
+    assert!(matches!(error, StoreError::SealedDamaged { .. } | StoreError::Io { .. }), "{error}");
+}
+
+#[test]
+fn inputs_that_lost_entities_are_not_sealed() {
+    let place = Place::new();
+    let row = |n: u64| Given { partition: 0, key: RowKey::new(start(), 1, n), level: None, values: BTreeMap::new() };
+    let path = place.open_day("Log20261120.1.db", &[(0..200).map(row).collect(), (200..400).map(row).collect()]);
+    let connection = rusqlite::Connection::open(&path).expect("opened");
+    connection.execute_batch("DELETE FROM pack WHERE seq = 2; DELETE FROM page WHERE seq = 2").expect("deleted");
+    drop(connection);
+    let error = place.seal(1, &[path]).expect_err("half of it is gone");
+    assert!(error.to_string().contains("400 entities, but 200"), "{error}");
+    assert!(!place.path("Log20261120.1.parquet").exists());
+    assert!(!place.path("Log20261120.1.parquet.partial").exists());
+}
+
+#[test]
+fn a_sealing_can_be_ended() {
+    let place = Place::new();
+    let row = |n: u64| Given { partition: 0, key: RowKey::new(start(), 1, n), level: None, values: BTreeMap::new() };
+    let inputs = vec![place.open_day("Log20261120.1.db", &[(0..200).map(row).collect()])];
+    let out = place.path("Log20261120.1.parquet");
+    let committed = Committed { seq: 1, ..Committed::default() };
+    let sealing = Sealing { table: table(), generation: 1, inputs, committed, out: out.clone() };
+    for stop_at in [Progress::Written(128, 200), Progress::Verified(200, 200)] {
+        let stop = |progress| if progress == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        assert!(matches!(seal(&sealing, &mut { stop }), Err(StoreError::Closed)));
+        let names =
+            std::fs::read_dir(place.0.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+        assert!(names.into_iter().all(|name| name.to_string_lossy().starts_with("Log20261120.1.db")));
+    }
+    seal(&sealing, &mut |_| ControlFlow::Continue(())).expect("sealed");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+}

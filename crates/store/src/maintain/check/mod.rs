@@ -1,0 +1,95 @@
+//! Whether what lies in a data folder is what was written, in any process, beside the one that writes.
+//!
+//! * `open`: the file of an open day: its rows against what it says of itself and what the catalogue says of it, its
+//!   pages against their checksums.
+//! * `unnamed_files`: what lies there and the catalogue does not name.
+//! * `sealed`: a sealed file against its blocks' checksums, its SHA-256, its manifest, and the catalogue.
+//!
+//! Nothing here ends at the first fault, or because of one: what can be read is looked at, and what cannot is said.
+//! A file that goes away while it is looked at (its day is sealed, or dropped) has no faults.
+
+mod open;
+mod sealed;
+
+pub use open::open_file;
+pub use sealed::sealed_file;
+
+pub use crate::maintain::unnamed::{Unnamed, What, look as unnamed_files};
+
+use crate::StoreError;
+use crate::format::catalog::{Catalogue, LiveFile};
+use std::ops::ControlFlow;
+
+/// Faults of one kind that are told of one file; of more there is only the number.
+const TOLD_MAX: usize = 8;
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not there, or cannot be read.
+    Unreadable(String),
+    /// It has other rows than it says, or than the catalogue says.
+    Count(String),
+    /// A page, or a block, is not what was written.
+    Bytes(String),
+}
+
+/// What was found of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Whether it is no longer live: nothing was found then.
+    pub is_gone: bool,
+    /// Rows in it, items included.
+    pub rows: u64,
+    /// Records in it.
+    pub records: u64,
+    /// What is wrong with it.
+    pub faults: Vec<Fault>,
+}
+
+impl Checked {
+    fn gone() -> Checked {
+        Checked { is_gone: true, ..Checked::default() }
+    }
+
+    fn unreadable(error: &impl ToString) -> Checked {
+        Checked { faults: vec![Fault::Unreadable(error.to_string())], ..Checked::default() }
+    }
+
+    fn count(&mut self, what: String) {
+        self.faults.push(Fault::Count(what));
+    }
+
+    fn bytes(&mut self, what: String) {
+        let told = self.faults.iter().filter(|fault| matches!(fault, Fault::Bytes(_))).count();
+        if told < TOLD_MAX {
+            self.faults.push(Fault::Bytes(what));
+        } else if told == TOLD_MAX {
+            self.faults.push(Fault::Bytes("there are more".into()));
+        }
+    }
+}
+
+/// Told how many bytes were read since it was told last; a break ends the check.
+pub type OnBytes<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
+
+/// What the catalogue says of a file now, asked as often as it is needed.
+pub enum Noted {
+    /// It is live, like this; and this is the last commit.
+    Live(Box<LiveFile>, i64),
+    /// It is not live.
+    Gone,
+    /// There is no catalogue to ask.
+    Unknown,
+}
+
+impl Noted {
+    /// Asks the catalogue, where there is one.
+    pub fn of(catalogue: Option<&Catalogue>, name: &str) -> Result<Noted, StoreError> {
+        let Some(catalogue) = catalogue else { return Ok(Noted::Unknown) };
+        Ok(match catalogue.file_named(name)? {
+            Some(file) => Noted::Live(Box::new(file), catalogue.committed()?.seq),
+            None => Noted::Gone,
+        })
+    }
+}

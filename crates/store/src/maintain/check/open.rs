@@ -1,0 +1,257 @@
+//! The file of an open day.
+//!
+//! Commits go on while it is looked at. So rows are counted in one snapshot of the file, and the catalogue is asked behind
+//! it: it says the same as the file, or as the file was one commit before, whose commit point is still to come; or it is
+//! further, and the snapshot is taken anew. Pages are read a few at a time, each with its header in one snapshot, by
+//! their numbers, which are never used twice: what tidy merges meanwhile is found again behind them.
+
+use super::{Checked, Fault, Noted, OnBytes};
+use crate::StoreError;
+use crate::format::day::{self, HEADER_COLUMNS, Total, partition_name, read_header, read_total};
+use crate::format::pack::{self, PageRow};
+use crate::format::page::Homes;
+use crate::maintain::compaction as tidy;
+use crate::write::recovery::parse_file_name;
+use daytable_model::key::DayTable;
+use rusqlite::{Connection, params};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How often a snapshot is taken that agrees with the catalogue, before it is said that none does.
+const SNAPSHOTS: usize = 100;
+/// How long it is waited between two.
+const SNAPSHOT_WAIT: Duration = Duration::from_millis(20);
+/// Bodies that are counted in one snapshot.
+const BODIES_AT_A_TIME: i64 = 4096;
+/// Pages that are read in one snapshot.
+const PAGES_AT_A_TIME: usize = 32;
+
+/// Looks at the file at `path`, of which `noted` says what the catalogue says. Ends early where `on` breaks.
+pub fn open_file(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>, on: OnBytes<'_>) -> Checked {
+    let looked = look(path, noted, on).unwrap_or_else(|error| Checked::unreadable(&error));
+    // Whatever is wrong with a file that is live no more is nobody's loss.
+    if !looked.faults.is_empty() && matches!(noted(), Ok(Noted::Gone)) { Checked::gone() } else { looked }
+}
+
+pub(super) fn look(
+    path: &Path,
+    noted: &dyn Fn() -> Result<Noted, StoreError>,
+    on: OnBytes<'_>,
+) -> Result<Checked, StoreError> {
+    let (connection, _) = day::open_to_read(path)?;
+    let mut checked = Checked::default();
+    let Some(table) = table_of(path, noted)? else {
+        let what = "it has not the name of a day's file".to_owned();
+        return Ok(Checked { faults: vec![Fault::Unreadable(what)], ..checked });
+    };
+    match agreeing(&connection, path, noted)? {
+        Agreed::Gone => return Ok(Checked::gone()),
+        Agreed::Total(total) => count(&connection, total, &mut checked),
+        Agreed::Not(total, what) => {
+            checked.count(what);
+            count(&connection, total, &mut checked);
+        }
+    }
+    let _ = connection.execute_batch("ROLLBACK");
+    count_bodies(&connection, &mut checked, on);
+    read_pages(&connection, path, Homes::of(&table), &mut checked, on);
+    Ok(checked)
+}
+
+/// The day-table that its rows are shown in: the catalogue says it; where there is none, the file's name does.
+fn table_of(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>) -> Result<Option<DayTable>, StoreError> {
+    let named = || path.file_name().and_then(|name| parse_file_name(name.to_str()?));
+    Ok(match noted()? {
+        Noted::Live(live, _) => Some(live.day),
+        Noted::Gone | Noted::Unknown => named().map(|(table, _)| table),
+    })
+}
+
+/// What a snapshot of the file says, which is open still.
+enum Agreed {
+    /// What the catalogue says.
+    Total(Total),
+    /// Something else.
+    Not(Total, String),
+    /// It is not live any more.
+    Gone,
+}
+
+fn agreeing(
+    connection: &Connection,
+    path: &Path,
+    noted: &dyn Fn() -> Result<Noted, StoreError>,
+) -> Result<Agreed, StoreError> {
+    let sql = |error| StoreError::sqlite(path)(error);
+    let mut tries = 0;
+    loop {
+        connection.execute_batch("BEGIN").map_err(sql)?;
+        day::see_packs(connection).map_err(sql)?;
+        let total = read_total(connection).map_err(sql)?;
+        let (live, committed) = match noted()? {
+            Noted::Unknown => return Ok(Agreed::Total(total)),
+            Noted::Gone => return Ok(Agreed::Gone),
+            Noted::Live(live, committed) => (live, committed),
+        };
+        let said = (live.last_seq, live.entities);
+        let is_ahead = total.last_seq > committed && (total.seq_before, total.entities_before) == said;
+        if (total.last_seq, total.entities) == said || is_ahead {
+            return Ok(Agreed::Total(total));
+        }
+        tries += 1;
+        if tries == SNAPSHOTS || total.last_seq > committed + 1 {
+            let Total { last_seq, entities, .. } = total;
+            let what = format!(
+                "its last commit is {last_seq} with {entities} rows, the catalogue says {} with {}",
+                said.0, said.1
+            );
+            return Ok(Agreed::Not(total, what));
+        }
+        connection.execute_batch("ROLLBACK").map_err(sql)?;
+        sleep(SNAPSHOT_WAIT);
+    }
+}
+
+/// Counts rows, in the snapshot that is open, and holds them against what the file says it has.
+fn count(connection: &Connection, total: Total, checked: &mut Checked) {
+    let counted = (|| -> rusqlite::Result<()> {
+        let sums = "SELECT count(*), coalesce(sum(entities), 0), coalesce(sum(records), 0),
+                    coalesce(sum(partition NOT IN (SELECT id FROM partition)), 0) FROM page";
+        let (pages, rows, records, strange): (i64, i64, i64, i64) =
+            connection.query_row(sums, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+        let packed: i64 = connection.query_row("SELECT coalesce(sum(entities), 0) FROM pack", [], |row| row.get(0))?;
+        let heads = pack::pages_since(connection, i64::MIN)?;
+        let in_heads: u64 = heads.iter().map(|page| u64::from(page.header.entities)).sum();
+        let packed_records: u64 = heads.iter().map(|page| u64::from(page.header.records)).sum();
+        let rows = rows + packed;
+        checked.rows = u64::try_from(rows).unwrap_or(0);
+        checked.records = u64::try_from(records).unwrap_or(0) + packed_records;
+        let expected = total.entities - total.merged;
+        if rows != expected {
+            checked.count(format!("its pages have {rows} rows, it says that it has {expected}"));
+        }
+        if in_heads != u64::try_from(packed).unwrap_or(0) {
+            checked.count(format!("the heads of its packs have {in_heads} rows, the packs say {packed}"));
+        }
+        if strange > 0 {
+            checked.count(format!("{strange} of its pages are of no partition"));
+        }
+        let by_name = "SELECT count(*) FROM partition AS one NOT INDEXED WHERE one.id IS NOT
+                       (SELECT id FROM partition AS two WHERE two.name = one.name)";
+        let unnamed: i64 = connection.query_row(by_name, [], |row| row.get(0))?;
+        if unnamed > 0 {
+            checked.count(format!("{unnamed} of its partitions are not found by their names"));
+        }
+        for index in ["page_of_partition", "page_by_time"] {
+            let known = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1)";
+            if !connection.query_row(known, [index], |row| row.get::<_, bool>(0))? {
+                continue;
+            }
+            let select = format!("SELECT count(*) FROM page INDEXED BY {index}");
+            let found: i64 = connection.query_row(&select, [], |row| row.get(0))?;
+            if found != pages {
+                checked.count(format!("its index {index} knows {found} pages of {pages}"));
+            }
+        }
+        Ok(())
+    })();
+    if let Err(error) = counted {
+        checked.faults.push(Fault::Unreadable(error.to_string()));
+    }
+}
+
+/// Counts bodies of no page. Most of the file is bodies: they are gone through a few at a time, each time in a snapshot of its
+/// own, as an old one would pin the journal. A page and its body come and go in one transaction.
+fn count_bodies(connection: &Connection, checked: &mut Checked, on: OnBytes<'_>) {
+    let some = "SELECT max(page), coalesce(sum(NOT EXISTS (SELECT 1 FROM page WHERE id = one.page)), 0)
+                FROM (SELECT page FROM body WHERE page > ?1 ORDER BY page LIMIT ?2) AS one";
+    let (mut after, mut strange) = (i64::MIN, 0);
+    loop {
+        let found = connection.prepare_cached(some).and_then(|mut some| {
+            some.query_row(params![after, BODIES_AT_A_TIME], |row| {
+                Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, i64>(1)?))
+            })
+        });
+        match found {
+            Ok((Some(last), more)) => (after, strange) = (last, strange + more),
+            Ok((None, _)) => break,
+            Err(error) => return checked.faults.push(Fault::Unreadable(error.to_string())),
+        }
+        if on(0).is_break() {
+            return;
+        }
+    }
+    if strange > 0 {
+        checked.count(format!("{strange} of its bodies are of no page"));
+    }
+}
+
+/// Reads every page and holds it against its checksum.
+fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut Checked, on: OnBytes<'_>) {
+    let rows = format!("SELECT {HEADER_COLUMNS} FROM page WHERE page.id > ?1 ORDER BY page.id LIMIT {PAGES_AT_A_TIME}");
+    let packs = "SELECT id FROM pack WHERE id > ?1 ORDER BY id LIMIT 1";
+    for is_packed in [false, true] {
+        let mut last = i64::MIN;
+        loop {
+            let pages = snapshot(connection, |connection| {
+                let mut pages: Vec<PageRow> = Vec::new();
+                if is_packed {
+                    let mut statement = connection.prepare_cached(packs)?;
+                    let ids = statement.query_map([last], |row| row.get::<_, i64>(0))?;
+                    for id in ids.collect::<rusqlite::Result<Vec<_>>>()? {
+                        last = id;
+                        pack::unpack(connection, id, &mut pages)?;
+                    }
+                } else {
+                    let mut statement = connection.prepare_cached(&rows)?;
+                    let mut found = statement.query(params![last])?;
+                    while let Some(row) = found.next()? {
+                        last = row.get(0)?;
+                        pages.push(read_header(row)?);
+                    }
+                }
+                let mut bad = Vec::new();
+                for page in &pages {
+                    let read = match partition_name(connection, page.partition) {
+                        Ok(Some(name)) => tidy::read_page(connection, path, homes.at(&name), page).map(drop),
+                        Ok(None) => Err(tidy::unnamed(path, page)),
+                        Err(error) => Err(StoreError::sqlite(path)(error)),
+                    };
+                    bad.extend(read.err().map(|error| told(&error)));
+                }
+                let bytes = pages.iter().map(|page| u64::from(page.header.raw_bytes)).sum::<u64>();
+                Ok((pages.len(), bytes, bad))
+            });
+            let (read, bytes, bad) = match pages {
+                Ok(pages) => pages,
+                Err(error) => {
+                    checked.faults.push(Fault::Unreadable(error.to_string()));
+                    break;
+                }
+            };
+            bad.into_iter().for_each(|what| checked.bytes(what));
+            if on(bytes).is_break() {
+                return;
+            }
+            if read == 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Without the path, which is told beside it.
+fn told(error: &StoreError) -> String {
+    match error {
+        StoreError::Damaged { page, what, .. } => format!("page {page}: {what}"),
+        error => error.to_string(),
+    }
+}
+
+fn snapshot<T>(connection: &Connection, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    connection.execute_batch("BEGIN")?;
+    let result = read(connection);
+    connection.execute_batch("ROLLBACK")?;
+    result
+}

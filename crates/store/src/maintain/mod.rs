@@ -1,0 +1,9 @@
+//! Care of a data folder: compaction, checks, repair, backup, and the removal of orphans.
+
+pub(crate) mod backup;
+pub mod check;
+pub(crate) mod compaction;
+pub mod disk_usage;
+pub(crate) mod orphans;
+pub(crate) mod repair;
+pub(crate) mod unnamed;

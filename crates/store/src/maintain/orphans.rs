@@ -1,0 +1,79 @@
+//! What `tables/` holds and the catalogue does not name as live.
+//!
+//! What was being made when a kill came is removed: it was never data, and it is made again. So is what is data no more: what a
+//! day was sealed from, and files of a dropped day. Its name is forgotten when its removal is on the disk, and not before: a
+//! power cut that brought it back would leave a file that nobody knows. Of what has no name at all, `unnamed` says
+//! what it is; what is neither a leftover nor data is left alone and said.
+
+use crate::StoreError;
+use crate::format::catalog::Catalogue;
+use crate::format::sealed::is_sealed;
+use crate::maintain::unnamed::{Unnamed, What};
+use crate::private::sync;
+use crate::write::recovery::{Layout, Opening, discard, manifest_of};
+use daytable_model::path_text::PathText;
+
+/// What the name of a file ends in that is still being written.
+pub(crate) const PARTIAL: &str = ".partial";
+
+/// Clears what a kill left in `tables/`, of which `unnamed` is what has no name.
+pub(crate) fn sweep(
+    layout: &Layout,
+    catalogue: &mut Catalogue,
+    unnamed: &[Unnamed],
+    opening: Opening,
+) -> Result<(), StoreError> {
+    // A sealed file may be on its way still, on another thread than the one that opens the folder again.
+    let is_mine = |output: &String| opening == Opening::First || !is_sealed(output);
+    let making: Vec<String> = catalogue.making()?.into_iter().filter(is_mine).collect();
+    for output in &making {
+        if !catalogue.is_live(output)? {
+            remove_made(layout, output)?;
+        }
+    }
+    forget(layout, catalogue, &making)?;
+    for Unnamed { name, what, .. } in unnamed {
+        match what {
+            What::Leftover => discard(layout, name)?,
+            // A folder that has any is not opened.
+            What::Data { .. } => {}
+            What::Unreadable(why) => {
+                let file = layout.table_file(name);
+                tracing::warn!(file = %file.escaped(), why, "not a file that the catalogue names: left alone");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Forgets files that were removed, or moved to `trash/`, once that is on the disk.
+pub(crate) fn forget(layout: &Layout, catalogue: &mut Catalogue, names: &[String]) -> Result<(), StoreError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    [layout.trash(), layout.tables()].iter().try_for_each(|folder| sync(folder))?;
+    names.iter().try_for_each(|name| catalogue.forget_making(name))
+}
+
+/// A file of `tables/` and whatever lies beside it while it is made, the file itself last: a journal goes before its database,
+/// as in [`discard`].
+pub(crate) fn parts_of(output: &str) -> Vec<String> {
+    match manifest_of(output) {
+        Some(manifest) => {
+            vec![format!("{output}{PARTIAL}"), format!("{manifest}{PARTIAL}"), manifest, output.to_owned()]
+        }
+        None => vec![format!("{output}-shm"), format!("{output}-wal"), output.to_owned()],
+    }
+}
+
+/// Removes what was written of `output`, which never was data, or is none any more.
+pub(crate) fn remove_made(layout: &Layout, output: &str) -> Result<(), StoreError> {
+    for name in parts_of(output).iter() {
+        let path = layout.table_file(name);
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(path)(e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,333 @@
+//! `daytable repair`: a catalogue that agrees with the files again, when one of them came from a backup or was lost.
+//!
+//! The old catalogue is kept beside the new state under another name, and no row is removed. What a file holds beyond
+//! what the catalogue noted becomes data (its source was told nothing of it, so it may be read again: records with a
+//! time of their own get the same keys, others are there twice); what the catalogue noted and no file holds is missing.
+//! Positions stay as the old catalogue has them, but for what commits moved where that is damaged: it is left out, and the
+//! files are read again from where they were before. All of it is said, a line each.
+//!
+//! A file that no catalogue names is data, too, unless another file is known to have its rows: a sealed file that was being
+//! made of files that are there, or what a sealed file was made of. What is not taken over and has rows goes to `aside/`, where it
+//! stays until somebody has looked at it: a folder that has rows which its catalogue does not name is not opened.
+
+use crate::StoreError;
+use crate::format::catalog::{Catalogue, DayState, LiveFile, Role, Seal};
+use crate::format::day::{DayFile, Recounted};
+use crate::format::sealed::{EXTENSION, Manifest, SealedFile};
+use crate::lock;
+use crate::maintain::unnamed;
+use crate::outbox::is_outbox;
+use crate::private;
+use crate::write::recovery::{Layout, manifest_of, parse_file_name};
+use daytable_model::key::DayTable;
+use daytable_model::path_text::PathText;
+use daytable_model::time;
+use std::collections::{BTreeMap, HashMap};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Makes the catalogue of a folder agree with its files. Gives what was done, a line each; nothing is said where
+/// everything agreed.
+pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
+    let layout = Layout { data: data_dir.into() };
+    if !layout.tables().is_dir() {
+        return Err(StoreError::NoStore(data_dir.into()));
+    }
+    let lock = layout.lock()?;
+    lock::refuse_shared(&Catalogue::path_in(data_dir))?;
+    layout.create()?;
+    let Aside { copy, mut said } = keep_old_catalogue(&layout)?;
+    let mut catalogue = Catalogue::open_to_write(data_dir)?;
+    let noted: HashMap<String, LiveFile> =
+        catalogue.files()?.into_iter().map(|file| (file.name.clone(), file)).collect();
+    let dropped = catalogue.dropped()?;
+    let mut committed = catalogue.committed()?.seq;
+
+    let mut found = live_files(&layout, &noted, &mut said)?;
+    found.retain(|Found { day, name, .. }| {
+        let keep = !dropped.contains(day);
+        if !keep {
+            said.push(format!("{name}: its day was dropped, left alone"));
+        }
+        keep
+    });
+    for (name, file) in &noted {
+        if !found.iter().any(|found| found.name == *name) {
+            let sealed = |found: &&Found| {
+                let is_new = found.seal.is_some() && !noted.contains_key(&found.name);
+                is_new && found.day == file.day && found.generation > file.generation()
+            };
+            match found.iter().find(sealed) {
+                Some(sealed) => said.push(format!("{name}: {} has what it had", sealed.name)),
+                None => said.push(format!("{name}: missing, with {} entities", file.entities)),
+            }
+            forget(&catalogue, name)?;
+        }
+    }
+    for Found { day, generation, name, role, seal } in found {
+        let path = layout.table_file(&name);
+        let live = match seal {
+            Some(seal) => {
+                let (times, entities) = (seal.times, i64::try_from(seal.rows).unwrap_or(i64::MAX));
+                let last_seq = noted.get(&name).map_or(0, |live| live.last_seq);
+                let name = name.clone();
+                LiveFile { name, day, last_seq, entities, writable: false, times, role, seal: Some(seal) }
+            }
+            None => {
+                let mut file = DayFile::open(&path, &day)?;
+                let Recounted { last_seq, entities, times } = file.recount()?;
+                file.close()?;
+                let name = name.clone();
+                LiveFile { name, day, last_seq, entities, writable: false, times, role, seal: None }
+            }
+        };
+        let (last_seq, entities) = (live.last_seq, live.entities);
+        match noted.get(&name) {
+            Some(known) if (known.last_seq, known.entities) == (last_seq, entities) => {}
+            Some(known) => {
+                let (more, what) = match entities - known.entities {
+                    more @ 0.. => (more, "more than the catalogue noted: kept; their sources may be read again"),
+                    fewer => (-fewer, "fewer than the catalogue noted: missing"),
+                };
+                said.push(format!("{name}: {more} entities {what}"));
+            }
+            None => said.push(format!("{name}: {entities} entities that the catalogue did not name: kept")),
+        }
+        committed = committed.max(last_seq);
+        name_file(&mut catalogue, &live, generation)?;
+    }
+    let set = catalogue.connection().execute("UPDATE state SET committed = max(committed, ?1)", [committed]);
+    set.map_err(StoreError::sqlite(Catalogue::path_in(data_dir)))?;
+    if let (records, rows) = catalogue.balance_books()?
+        && (records, rows) != (0, 0)
+    {
+        said.push(format!(
+            "the books were out by {records} records and {rows} rows, and begin anew with what there is"
+        ));
+    }
+    put_aside(&layout, &catalogue, &mut said)?;
+    lock.check()?;
+    catalogue.close()?;
+    match copy {
+        // Everything agreed: it is what it was.
+        Some(copy) if said.is_empty() => std::fs::remove_file(&copy).map_err(StoreError::io(&copy))?,
+        Some(copy) => said.insert(0, format!("the catalogue as it was is kept as {}", copy.escaped())),
+        None => {}
+    }
+    Ok(said)
+}
+
+/// Takes what has rows, and was not taken over, out of `tables/`.
+fn put_aside(layout: &Layout, catalogue: &Catalogue, said: &mut Vec<String>) -> Result<(), StoreError> {
+    for file in unnamed::look(&layout.tables(), catalogue)? {
+        let (Some(rows), name) = (file.rows(), file.name) else { continue };
+        let aside = layout.data.join("aside");
+        private::create_folder(&aside)?;
+        let beside = match manifest_of(&name) {
+            Some(manifest) => vec![manifest],
+            // A journal goes first, as in `discard`.
+            None => vec![format!("{name}-shm"), format!("{name}-wal")],
+        };
+        // First all of it has a second name, then the first one goes: a kill in between leaves a whole file in one of the two.
+        for part in beside.iter().chain([&name]) {
+            let (from, to) = (layout.table_file(part), aside.join(part));
+            match std::fs::hard_link(&from, &to) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && !is_same_file(&from, &to) => {
+                    let what =
+                        "it is in the way of a file of that name in tables/: move it elsewhere, and run repair again";
+                    return Err(StoreError::Foreign(to, what.into()));
+                }
+                Err(e) if !matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
+                    return Err(StoreError::io(from)(e));
+                }
+                _ => {}
+            }
+        }
+        private::sync(&aside)?;
+        for part in [&name].into_iter().chain(&beside) {
+            let from = layout.table_file(part);
+            match std::fs::remove_file(&from) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
+                _ => {}
+            }
+        }
+        private::sync(&layout.tables())?;
+        said.push(format!("{name}: {rows} entities that were not taken over: moved to {}", aside.display()));
+    }
+    Ok(())
+}
+
+/// Whether two names are of one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| path.symlink_metadata().map(|file| (file.dev(), file.ino())).ok();
+    file(one).is_some() && file(one) == file(other)
+}
+
+/// What became of the old catalogue.
+#[derive(Default)]
+struct Aside {
+    /// A copy of it, where it stays in use.
+    copy: Option<PathBuf>,
+    said: Vec<String>,
+}
+
+/// The catalogue, where what is taken over from it can be read.
+fn is_whole(catalogue: Catalogue) -> Result<Catalogue, StoreError> {
+    catalogue.entered_sources()?;
+    catalogue.check_moved()?;
+    catalogue.committed()?;
+    Ok(catalogue)
+}
+
+/// Copies the catalogue aside, or moves it there where it is not ours or not whole, so that a new one is made.
+fn keep_old_catalogue(layout: &Layout) -> Result<Aside, StoreError> {
+    let path = Catalogue::path_in(&layout.data);
+    if !path.exists() {
+        let said = "catalog.db: missing, made anew; every file that is followed is read from its beginning".into();
+        return Ok(Aside { copy: None, said: vec![said] });
+    }
+    let aside = (1..).map(|n| layout.data.join(format!("catalog.before-repair-{n}.db"))).find(|path| !path.exists());
+    let Some(aside) = aside else { return Ok(Aside::default()) };
+    match Catalogue::open_to_repair(&layout.data).and_then(is_whole).and_then(Catalogue::close) {
+        Ok(()) => {
+            std::fs::copy(&path, &aside).map_err(StoreError::io(&aside))?;
+            let mut catalogue = Catalogue::open_to_repair(&layout.data)?;
+            let said = catalogue.mend_moved()?;
+            catalogue.close()?;
+            Ok(Aside { copy: Some(aside), said })
+        }
+        // It is whole, for another program or another time.
+        Err(
+            error @ (StoreError::NewerFormat { .. }
+            | StoreError::Refused(_)
+            | StoreError::Io { .. }
+            | StoreError::Full(_)),
+        ) => Err(error),
+        Err(error) => {
+            for suffix in ["-shm", "-wal", ""] {
+                let from = layout.data.join(format!("catalog.db{suffix}"));
+                let mut to = aside.as_os_str().to_owned();
+                to.push(suffix);
+                match std::fs::rename(&from, &to) {
+                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
+                    _ => {}
+                }
+            }
+            let said = format!("catalog.db: {error}; kept as {} and made anew", aside.escaped());
+            Ok(Aside { copy: None, said: vec![said] })
+        }
+    }
+}
+
+/// A file that is data.
+struct Found {
+    day: DayTable,
+    generation: i64,
+    name: String,
+    role: Role,
+    seal: Option<Seal>,
+}
+
+/// The files of each day that are data: those that the catalogue noted and that are there, and those that came after
+/// them; where it noted none, the last sealed file and the files after it, else all of them: one that was being sealed
+/// and one that took records meanwhile. A sealed file counts as such where a file is gone that it was made of. Others are
+/// left alone and said.
+fn live_files(
+    layout: &Layout,
+    noted: &HashMap<String, LiveFile>,
+    said: &mut Vec<String>,
+) -> Result<Vec<Found>, StoreError> {
+    let folder = layout.tables();
+    let mut days: BTreeMap<DayTable, Vec<Found>> = BTreeMap::new();
+    for entry in std::fs::read_dir(&folder).map_err(StoreError::io(&folder))? {
+        let entry = entry.map_err(StoreError::io(&folder))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_beside = ["-wal", "-shm", ".manifest.json", ".partial"].iter().any(|end| name.ends_with(end));
+        if is_beside {
+            continue;
+        }
+        match open(layout, &name) {
+            Ok(Some(found)) => days.entry(found.day.clone()).or_default().push(found),
+            Ok(None) => said.push(format!("{name}: not the name of a day's file, left alone")),
+            Err(error) => said.push(format!("{name}: {error}: left alone")),
+        }
+    }
+    let mut live = Vec::new();
+    for mut files in days.into_values() {
+        files.sort_by_key(|found| found.generation);
+        let replacing = replacing(&files, noted);
+        files.retain(|found| replacing.is_none_or(|from| found.generation >= from));
+        let known = files.iter().filter(|found| noted.contains_key(&found.name)).map(|found| found.generation).max();
+        let known = known.filter(|_| replacing.is_none());
+        let sealed = files.iter().filter(|found| found.seal.is_some()).map(|found| found.generation).max();
+        let from = known.or(sealed).unwrap_or(0);
+        let mut role = Role::Open;
+        for mut found in files.into_iter().rev() {
+            let is_known = noted.get(&found.name);
+            // What was being sealed when its catalogue was lost is sealed again from what it was made of.
+            let is_later = found.generation > from && found.seal.is_none();
+            let is_last = known.is_none() && found.generation == from;
+            if is_known.is_none() && !is_later && !is_last {
+                said.push(format!("{}: an older generation, left alone", found.name));
+                continue;
+            }
+            if let Some(known) = is_known.filter(|_| found.seal.is_none()) {
+                found.role = known.role;
+                role = Role::Closed;
+            } else if found.seal.is_none() && found.role != Role::Outbox {
+                found.role = role;
+                // One file takes records.
+                role = Role::Closed;
+            }
+            live.push(found);
+        }
+    }
+    live.sort_by(|a, b| (&a.day, a.generation).cmp(&(&b.day, b.generation)));
+    Ok(live)
+}
+
+/// The generation of the last sealed file that the catalogue has not noted, where one is gone that it had noted of the time
+/// before: that went when the sealed file had all that it held.
+fn replacing(files: &[Found], noted: &HashMap<String, LiveFile>) -> Option<i64> {
+    let is_sealed = |found: &&Found| found.seal.is_some() && !noted.contains_key(&found.name);
+    let sealed = files.iter().filter(is_sealed).max_by_key(|found| found.generation)?;
+    let mut before = noted.values().filter(|live| live.day == sealed.day && live.generation() < sealed.generation);
+    before.any(|live| !files.iter().any(|found| found.name == live.name)).then_some(sealed.generation)
+}
+
+/// A file of a day by its name; none where that is no such name.
+fn open(layout: &Layout, name: &str) -> Result<Option<Found>, StoreError> {
+    let path = layout.table_file(name);
+    if let Some((day, generation)) = parse_file_name(name) {
+        let (file, _) = crate::format::day::open_to_read(&path)?;
+        crate::format::day::read_total(&file).map_err(StoreError::sqlite(&path))?;
+        let role = match is_outbox(&file).map_err(StoreError::sqlite(&path))? {
+            true => Role::Outbox,
+            false => Role::Open,
+        };
+        return Ok(Some(Found { day, generation, name: name.into(), role, seal: None }));
+    }
+    let of_sealed = name.strip_suffix(EXTENSION).and_then(|stem| stem.rsplit_once('.'));
+    let Some((day, generation)) = of_sealed else { return Ok(None) };
+    let (Ok(day), Ok(generation)) = (DayTable::parse(day), generation.parse()) else { return Ok(None) };
+    let (sealed, manifest) = (SealedFile::open_local(&path)?, Manifest::read_beside(&path)?);
+    if (sealed.rows(), sealed.bytes()) != (manifest.rows, manifest.bytes) {
+        return Err(StoreError::Foreign(path, "its manifest is of another file".into()));
+    }
+    let (bytes, sha256, rows, times) = (manifest.bytes, manifest.sha256, manifest.rows, sealed.times());
+    let seal = Seal { bytes, sha256, rows, times, at: time::now() };
+    Ok(Some(Found { day, generation, name: name.into(), role: Role::Sealed, seal: Some(seal) }))
+}
+
+fn forget(catalogue: &Catalogue, name: &str) -> Result<(), StoreError> {
+    let done = catalogue.connection().execute("DELETE FROM file WHERE name = ?1", [name]);
+    done.map(drop).map_err(StoreError::sqlite(&catalogue.path))
+}
+
+fn name_file(catalogue: &mut Catalogue, live: &LiveFile, generation: i64) -> Result<(), StoreError> {
+    let generation = catalogue.generation(&live.day)?.max(generation);
+    let known = catalogue.days()?.into_iter().find(|day| day.table == live.day).map(|day| day.state);
+    forget(catalogue, &live.name)?;
+    catalogue.put_file(live, generation, time::now(), matches!(known, Some(DayState::Restored { .. })))
+}

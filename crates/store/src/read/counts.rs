@@ -1,0 +1,261 @@
+//! How many records, by partition, minute and level, without reading more than it takes.
+//!
+//! * An **open file** says it in its page headers, where no other page can hold the same rows and the whole page is in
+//!   range; other pages are decoded.
+//! * A **sealed file** says it in its index for the whole of it; for a part of it its columns of times and levels do.
+//! * **Several files** of a day may hold the same row, the later generation's being the row. So the numbers of the files
+//!   are added up, and a row of a later file that an older one has too is taken off the older one's numbers: late
+//!   records are few, so they are looked up among the many.
+
+use crate::StoreError;
+use crate::format::catalog::LiveFile;
+use crate::format::day::{HEADER_COLUMNS, read_header};
+use crate::format::pack::{self, PageRow};
+use crate::format::page::level_minutes;
+use crate::maintain::compaction as tidy;
+use crate::read::open_scan::{OpenScan, Resume};
+use crate::read::{MinuteCount, Opened, Range, Reader, begin, look_back, partition_names};
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use rusqlite::params;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// By what records are told apart when they are counted, beside minute and level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountBy {
+    /// A number for each partition.
+    Partition,
+    /// One number for all: the partition that is given is empty, or any.
+    Nothing,
+}
+
+/// Numbers of several files: what is taken off one of them may come before it.
+type Sums = HashMap<(Arc<str>, i64, Option<Level>), i64, foldhash::quality::RandomState>;
+
+impl Reader {
+    /// Records by partition, minute and level.
+    pub fn counts(&self, table: &DayTable, range: &Range, each: &mut dyn FnMut(MinuteCount)) -> Result<(), StoreError> {
+        self.counts_by(table, range, CountBy::Partition, each)
+    }
+
+    /// Records by minute and level, and by what `by` says. A table that has one file gives its numbers as they come, one
+    /// that has several when all were added up.
+    pub fn counts_by(
+        &self,
+        table: &DayTable,
+        range: &Range,
+        by: CountBy,
+        each: &mut dyn FnMut(MinuteCount),
+    ) -> Result<(), StoreError> {
+        let (counts, sums) = self.with_files(table, |files| {
+            let (mut counts, mut sums) = (Vec::new(), Sums::default());
+            for (number, file) in files.iter().enumerate() {
+                if files.len() == 1 {
+                    self.count_file(file, range, by, &mut |count| counts.push(count))?;
+                    continue;
+                }
+                self.count_file(file, range, by, &mut |count| add(&mut sums, by, &count, 1))?;
+                self.each_replaced(file, &files[number + 1..], range, &mut |count| add(&mut sums, by, count, -1))?;
+            }
+            Ok((counts, sums))
+        })?;
+        counts.into_iter().for_each(&mut *each);
+        for ((partition, minute, level), records) in sums {
+            if let Ok(records @ 1..) = u64::try_from(records) {
+                each(MinuteCount { partition, minute, level, records });
+            }
+        }
+        Ok(())
+    }
+
+    fn count_file(
+        &self,
+        file: &LiveFile,
+        range: &Range,
+        by: CountBy,
+        each: &mut dyn FnMut(MinuteCount),
+    ) -> Result<(), StoreError> {
+        if let Some(sealed) = self.sealed(file)? {
+            return sealed.counts(range, by, each);
+        }
+        let opened = self.take(file)?;
+        let counted = self.count_pages(&opened, range, each);
+        self.give_back(opened);
+        counted
+    }
+
+    fn count_pages(&self, opened: &Opened, range: &Range, each: &mut dyn FnMut(MinuteCount)) -> Result<(), StoreError> {
+        begin(opened)?;
+        let committed = self.catalogue().committed()?;
+        let (first, last) = RowKey::range(range.from, range.to);
+        let names = partition_names(opened, range.partitions.as_deref())?;
+        let pages = headers_in(opened, range.partitions.is_some().then_some(&names), first, last)?;
+        let mut pages = pages.into_iter().filter(|page| committed.includes(page.seq)).peekable();
+        while let Some(page) = pages.next() {
+            // Names of this snapshot: those that are wanted, and the pages are of these.
+            let name = names.get(&page.partition).ok_or_else(|| tidy::unnamed(&opened.path, &page))?;
+            let mut cluster = vec![page];
+            let mut end = cluster[0].header.last;
+            while let Some(next) =
+                pages.next_if(|next| next.partition == cluster[0].partition && next.header.first <= end)
+            {
+                end = end.max(next.header.last);
+                cluster.push(next);
+            }
+            let whole = cluster[0].header.first >= first && end <= last;
+            if let ([only], true) = (&*cluster, whole) {
+                for count in level_minutes(&only.header.levels) {
+                    let count = count.map_err(|e| damaged(opened, only, e.to_string()))?;
+                    let records = u64::from(count.records);
+                    each(MinuteCount { partition: name.clone(), minute: count.minute, level: count.level, records });
+                }
+            } else {
+                count_rows(opened, &cluster, first, last, name, each)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The partitions of a file that `range` wants.
+    fn names_in(&self, file: &LiveFile, range: &Range) -> Result<BTreeSet<Arc<str>>, StoreError> {
+        if let Some(sealed) = self.sealed(file)? {
+            return Ok(sealed.names_in(range));
+        }
+        let opened = self.take(file)?;
+        let names = begin(&opened).and_then(|_| partition_names(&opened, range.partitions.as_deref()));
+        self.give_back(opened);
+        Ok(names?.into_values().collect())
+    }
+
+    /// The keys and levels of a file's rows of one partition in `range`, in the order of the keys.
+    fn each_key(
+        &self,
+        file: &LiveFile,
+        range: &Range,
+        each: &mut dyn FnMut(RowKey, Option<Level>),
+    ) -> Result<(), StoreError> {
+        if let Some(sealed) = self.sealed(file)? {
+            return sealed.each_key(range, &mut |_, key, level| each(key, level));
+        }
+        let resume = Resume::From(RowKey::range(range.from, range.to).0);
+        for row in OpenScan::begin(self, self.take(file)?, range, resume)? {
+            let row = row?;
+            each(row.key(), row.level());
+        }
+        Ok(())
+    }
+
+    /// The records of a file that a later one has too.
+    fn each_replaced(
+        &self,
+        file: &LiveFile,
+        later: &[LiveFile],
+        range: &Range,
+        each: &mut dyn FnMut(&MinuteCount),
+    ) -> Result<(), StoreError> {
+        let mut names = BTreeSet::new();
+        for later in later {
+            names.append(&mut self.names_in(later, range)?);
+        }
+        let own = self.names_in(file, range)?;
+        for partition in names.intersection(&own) {
+            let within =
+                Range { partitions: Some(vec![partition.to_string()]), from: range.from, to: range.to, ..Range::all() };
+            let mut keys = Vec::new();
+            for later in later {
+                self.each_key(later, &within, &mut |key, _| {
+                    if key.item() == 0 {
+                        keys.push(key);
+                    }
+                })?;
+            }
+            keys.sort_unstable();
+            let (Some(newest), Some(oldest)) = (keys.first(), keys.last()) else { continue };
+            let within = Range { from: oldest.time(), to: newest.time(), ..within };
+            self.each_key(file, &within, &mut |key, level| {
+                if keys.binary_search(&key).is_ok() {
+                    let minute = minute_of(key.time());
+                    each(&MinuteCount { partition: partition.clone(), minute, level, records: 1 });
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn add(sums: &mut Sums, by: CountBy, count: &MinuteCount, sign: i64) {
+    let partition = if by == CountBy::Partition { count.partition.clone() } else { "".into() };
+    let records = i64::try_from(count.records).unwrap_or(i64::MAX);
+    *sums.entry((partition, count.minute, count.level)).or_default() += sign * records;
+}
+
+/// Minutes since the Unix epoch.
+fn minute_of(time: Ticks) -> i64 {
+    time.unix_seconds().div_euclid(60)
+}
+
+fn damaged(opened: &Opened, page: &PageRow, what: String) -> StoreError {
+    StoreError::Damaged { path: opened.path.clone(), page: page.place.to_string(), what }
+}
+
+/// Headers of the pages that overlap `first..=last`, by partition and first key.
+fn headers_in(
+    opened: &Opened,
+    partitions: Option<&BTreeMap<i64, Arc<str>>>,
+    first: RowKey,
+    last: RowKey,
+) -> Result<Vec<PageRow>, StoreError> {
+    let from = look_back(first).to_bytes();
+    let ids: Vec<Option<i64>> = match partitions {
+        None => vec![None],
+        Some(partitions) => partitions.keys().copied().map(Some).collect(),
+    };
+    let result = (|| {
+        let mut pages = pack::pages_in(&opened.connection, first, last, partitions)?;
+        let (first, last) = (first.to_bytes(), last.to_bytes());
+        for id in ids {
+            let of_partition = if id.is_some() { "partition = ?4" } else { "?4 IS NULL" };
+            let select = format!(
+                "SELECT {HEADER_COLUMNS} FROM page WHERE {of_partition} AND first BETWEEN ?1 AND ?2 AND last >= ?3"
+            );
+            let mut statement = opened.connection.prepare_cached(&select)?;
+            for page in statement.query_map(params![from, last, first, id], read_header)? {
+                pages.push(page?);
+            }
+        }
+        pages.sort_by_key(|page: &PageRow| (page.partition, page.header.first));
+        Ok(pages)
+    })();
+    result.map_err(StoreError::sqlite(&opened.path))
+}
+
+/// Counts the rows of overlapping pages, or of one that is cut by the range, each key once.
+fn count_rows(
+    opened: &Opened,
+    cluster: &[PageRow],
+    first: RowKey,
+    last: RowKey,
+    name: &Arc<str>,
+    each: &mut dyn FnMut(MinuteCount),
+) -> Result<(), StoreError> {
+    let mut rows = Vec::new();
+    for page in cluster {
+        let decoded = opened.read_page(name, page)?;
+        let keys =
+            decoded.keys().iter().enumerate().filter(|(_, key)| **key >= first && **key <= last && key.item() == 0);
+        rows.extend(keys.map(|(index, key)| (*key, Reverse((page.seq, page.place)), decoded.level(index))));
+    }
+    rows.sort_unstable_by_key(|&(key, later, _)| (key, later));
+    rows.dedup_by_key(|row| row.0);
+    let mut counts: HashMap<(i64, Option<Level>), u64> = HashMap::new();
+    for (key, _, level) in rows {
+        *counts.entry((minute_of(key.time()), level)).or_default() += 1;
+    }
+    for ((minute, level), records) in counts {
+        each(MinuteCount { partition: name.clone(), minute, level, records });
+    }
+    Ok(())
+}

@@ -1,0 +1,724 @@
+//! Reading, in any process, beside the one that writes.
+//!
+//! A reader opens its snapshot of a day first and reads `committed` after it, then passes over pages above it. It
+//! holds a snapshot for [`SNAPSHOT_MAX`], longer only where it comes no further sooner: an old one would pin the journal. Rows come by a [`Scan`], counts from
+//! the headers of pages and the footers of sealed files (`counts`), single rows by their three keys.
+//!
+//! A day has one live file or several: open ones, a sealed one, or a sealed one and what came late. A file may go away
+//! while it is opened, because its day is sealed: whoever opens the files of a day looks behind it whether they are live
+//! still, and starts over if not (`Reader::with_files`).
+
+pub(crate) mod counts;
+pub(crate) mod open_scan;
+pub(crate) mod scan;
+mod superseded_keys;
+
+use crate::StoreError;
+use crate::format::catalog::{Catalogue, Committed, LiveFile};
+use crate::format::day::{self, HEADER_COLUMNS, Total, read_header, read_total};
+use crate::format::pack::{self, PageRow, Place};
+use crate::format::page::{Homes, PAGE_SPAN, Page, Sought};
+use crate::format::sealed::{self, Block, SealedFile};
+use crate::maintain::compaction::{self, read_page};
+use crate::read::scan::{CHANGES_MAX, Scan};
+use crate::source::SourceState;
+use crate::sqlite;
+use daytable_model::key::{DayTable, RowKey};
+use daytable_model::property::Property;
+use daytable_model::record::Level;
+use daytable_model::time::Ticks;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long one snapshot of a day is held, where that is enough to come further.
+pub(crate) const SNAPSHOT_MAX: Duration = Duration::from_secs(5);
+/// Connections that a reader keeps for later.
+const CONNECTIONS_KEPT: usize = 64;
+/// Sealed files that a reader keeps open, with their footers in memory: a megabyte or two each.
+const SEALED_KEPT: usize = 8;
+
+/// A data folder, opened to read. For one thread at a time; open as many as there are threads.
+pub struct Reader {
+    data: PathBuf,
+    catalogue: Catalogue,
+    connections: RefCell<HashMap<String, Vec<Connection>>>,
+    sealed: RefCell<HashMap<String, SealedFile>>,
+}
+
+/// What `tables` shows of a day-table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableSummary {
+    /// Which.
+    pub table: DayTable,
+    /// Rows in it, items included. One that is in two of its files counts twice.
+    pub rows: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// The time of its oldest record.
+    pub first_time: Option<Ticks>,
+    /// The time of its newest record.
+    pub last_time: Option<Ticks>,
+    /// Where it is in its life: `open`, or `sealed` where it has sealed files only.
+    pub state: &'static str,
+    /// When it goes, by the rules of the last daemon; none where no rule covers it.
+    pub expires: Option<Ticks>,
+}
+
+/// Which rows: of some partitions or all, between two times (both included).
+#[derive(Clone, Debug)]
+pub struct Range {
+    /// PartitionKeys; none is all.
+    pub partitions: Option<Vec<String>>,
+    /// The oldest time.
+    pub from: Ticks,
+    /// The newest time.
+    pub to: Ticks,
+    /// Rows of records that surely do not have this text in a value ([`Needle`](daytable_model::needle::Needle)) may be left out.
+    pub contains: Option<String>,
+    /// Rows of records that are of no such level or worse one may be left out.
+    pub level: Option<Level>,
+}
+
+impl Range {
+    /// Every row.
+    pub fn all() -> Range {
+        Range { partitions: None, from: Ticks::MIN, to: Ticks::MAX, contains: None, level: None }
+    }
+}
+
+/// A row: an entity of a page of an open day, or of a block of a sealed one.
+#[derive(Clone)]
+pub struct Row {
+    /// The PartitionKey.
+    pub partition: Arc<str>,
+    rows: Rows,
+    index: usize,
+}
+
+#[derive(Clone)]
+enum Rows {
+    Page(Arc<Page>),
+    Block(Arc<Block>),
+}
+
+impl Row {
+    pub(crate) fn of_page(partition: Arc<str>, page: Arc<Page>, index: usize) -> Row {
+        Row { partition, rows: Rows::Page(page), index }
+    }
+
+    pub(crate) fn of_block(partition: Arc<str>, block: Arc<Block>, index: usize) -> Row {
+        Row { partition, rows: Rows::Block(block), index }
+    }
+
+    /// Its RowKey.
+    pub fn key(&self) -> RowKey {
+        match &self.rows {
+            Rows::Page(page) => page.key(self.index),
+            Rows::Block(block) => block.key(self.index),
+        }
+    }
+
+    /// Its level.
+    pub fn level(&self) -> Option<Level> {
+        match &self.rows {
+            Rows::Page(page) => page.level(self.index),
+            Rows::Block(block) => block.level(self.index),
+        }
+    }
+
+    /// Its properties; `Time`, `Level` and `Severity` are not among them (see [`daytable_model::entity`]).
+    pub fn properties(&self) -> impl Iterator<Item = (&str, Property<'_>)> {
+        match &self.rows {
+            Rows::Page(page) => Properties::Page(page.properties(self.index)),
+            Rows::Block(block) => Properties::Block(block.properties(self.index)),
+        }
+    }
+
+    /// How many properties it has at most.
+    pub fn properties_max(&self) -> usize {
+        match &self.rows {
+            Rows::Page(page) => page.width(),
+            Rows::Block(block) => block.width(),
+        }
+    }
+}
+
+/// The properties of a row, wherever it is.
+enum Properties<P, B> {
+    Page(P),
+    Block(B),
+}
+
+impl<T, P: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Properties<P, B> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Properties::Page(page) => page.next(),
+            Properties::Block(block) => block.next(),
+        }
+    }
+}
+
+/// How many records of a partition fall into a minute, by level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MinuteCount {
+    /// The PartitionKey.
+    pub partition: Arc<str>,
+    /// Minutes since the Unix epoch.
+    pub minute: i64,
+    /// The level, none where records have none.
+    pub level: Option<Level>,
+    /// Records.
+    pub records: u64,
+}
+
+/// Where a follower is: what it has seen of each day.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    seq: i64,
+    /// The files that were looked at, by name.
+    files: HashMap<String, Seen>,
+}
+
+/// A file that a follower looked at.
+#[derive(Clone, Debug)]
+struct Seen {
+    file: LiveFile,
+    /// The last page that need not be looked at again; packs are known by their commits.
+    page: i64,
+}
+
+/// A day-table, and between which times its records lie where it has any.
+pub(crate) type TableTimes = (DayTable, Option<(Ticks, Ticks)>);
+
+impl Reader {
+    /// Opens a data folder to read.
+    pub fn open(data_dir: &Path) -> Result<Reader, StoreError> {
+        let catalogue = Catalogue::open_to_read(data_dir)?;
+        Ok(Reader { data: data_dir.into(), catalogue, connections: RefCell::default(), sealed: RefCell::default() })
+    }
+
+    /// Every live day-table, the oldest first.
+    pub fn tables(&self) -> Result<Vec<TableSummary>, StoreError> {
+        let rules = self.catalogue.rules()?;
+        let mut tables: Vec<TableSummary> = Vec::new();
+        for file in self.catalogue.files()? {
+            let Some((rows, bytes)) = self.size_of(&file)? else { continue };
+            let keep = rules.iter().find(|rule| rule.name == file.day.table().as_str()).map(|rule| rule.keep);
+            let state = if sealed::is_sealed(&file.name) { "sealed" } else { "open" };
+            let (first_time, last_time) = file.times.unzip();
+            match tables.last_mut().filter(|table| table.table == file.day) {
+                Some(table) => {
+                    table.rows += rows;
+                    table.bytes += bytes;
+                    table.first_time = table.first_time.into_iter().chain(first_time).min();
+                    table.last_time = table.last_time.max(last_time);
+                    table.state = if table.state == state { state } else { "open" };
+                }
+                None => tables.push(TableSummary {
+                    rows,
+                    bytes,
+                    first_time,
+                    last_time,
+                    state,
+                    expires: keep.map(|keep| file.day.end().plus(keep)),
+                    table: file.day,
+                }),
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Rows and bytes of a live file; none where it is not live any more.
+    fn size_of(&self, file: &LiveFile) -> Result<Option<(u64, u64)>, StoreError> {
+        let size = |path: &Path| std::fs::metadata(path).map(|m| m.len()).unwrap_or(0);
+        if sealed::is_sealed(&file.name) {
+            return Ok(Some((u64::try_from(file.entities).unwrap_or(0), size(&self.path_of(file)))));
+        }
+        let opened = match self.take(file) {
+            Ok(opened) => opened,
+            Err(StoreError::TableGone(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let total = read_total(&opened.connection).map_err(StoreError::sqlite(&opened.path))?;
+        let rows = u64::try_from(file.entities - total.merged).unwrap_or(0);
+        let bytes = size(&opened.path) + size(&sqlite::journal_of(&opened.path));
+        self.give_back(opened);
+        Ok(Some((rows, bytes)))
+    }
+
+    /// The live day-tables, the oldest first, with the times of their oldest and newest records. Opens no file.
+    pub fn table_times(&self) -> Result<Vec<TableTimes>, StoreError> {
+        let mut tables: Vec<TableTimes> = Vec::new();
+        for file in self.catalogue.files()? {
+            match tables.last_mut().filter(|(table, _)| *table == file.day) {
+                Some((_, times)) => {
+                    let (oldest, newest) = times.iter().chain(&file.times).copied().unzip::<_, _, Vec<_>, Vec<_>>();
+                    *times = oldest.into_iter().min().zip(newest.into_iter().max());
+                }
+                None => tables.push((file.day, file.times)),
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Every source that the catalogue knows.
+    pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
+        self.catalogue.sources()
+    }
+
+    /// Whether the folder is the outbox of a remote store: not all of its records are here.
+    pub fn is_outbox(&self) -> Result<bool, StoreError> {
+        self.catalogue.is_outbox()
+    }
+
+    /// What the catalogue says, beside tables and sources.
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// The rows of `range` in one table, newest first (by row key; equal keys once), read as they are asked for. When
+    /// the table is dropped meanwhile the scan ends with [`StoreError::TableGone`].
+    pub fn scan(&self, table: &DayTable, range: &Range) -> Result<Scan<'_>, StoreError> {
+        Scan::begin(self, table, range)
+    }
+
+    /// One row by its three keys; reads one page, or those that hold its key twice.
+    pub fn row(&self, table: &DayTable, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
+        self.with_files(table, |files| {
+            // The latest generation that has it.
+            for file in files.iter().rev() {
+                let found = match self.sealed(file)? {
+                    Some(sealed) => sealed.row(partition, key)?,
+                    None => {
+                        let opened = self.take(file)?;
+                        let found = self.row_of(&opened, partition, key);
+                        self.give_back(opened);
+                        found?
+                    }
+                };
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn row_of(&self, opened: &Opened, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
+        begin(opened)?;
+        let committed = self.catalogue.committed()?;
+        let from = RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0;
+        let pages = (|| {
+            let Some(id) = partition_id(&opened.connection, partition)? else { return Ok(Vec::new()) };
+            let wanted = BTreeMap::from([(id, Arc::from(partition))]);
+            let mut pages = pack::pages_in(&opened.connection, key, key, Some(&wanted))?;
+            let select = format!(
+                "SELECT {HEADER_COLUMNS} FROM page
+                 WHERE partition = ?1 AND first BETWEEN ?2 AND ?3 AND last >= ?3"
+            );
+            let mut statement = opened.connection.prepare_cached(&select)?;
+            for page in statement.query_map(params![id, from.to_bytes(), key.to_bytes()], read_header)? {
+                pages.push(page?);
+            }
+            // Of those that hold its key, the latest commit's is the one.
+            pages.sort_by_key(|page: &PageRow| Reverse((page.seq, page.place)));
+            Ok(pages)
+        })();
+        for page in pages.map_err(StoreError::sqlite(&opened.path))? {
+            if !committed.includes(page.seq) {
+                continue;
+            }
+            let page = opened.read_page(partition, &page)?;
+            if let Ok(index) = page.keys().binary_search(&key) {
+                return Ok(Some(Row::of_page(partition.into(), Arc::new(page), index)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The partitions of `table` that an instance's records are in: its own, and its buckets'.
+    pub fn partitions_of(&self, table: &DayTable, instance: &str) -> Result<Vec<String>, StoreError> {
+        self.with_files(table, |files| {
+            let mut names = Vec::new();
+            for file in files {
+                names.extend(match self.sealed(file)? {
+                    Some(sealed) => sealed.partitions_of(instance),
+                    None => {
+                        let opened = self.take(file)?;
+                        let found = partitions_of(&opened, instance);
+                        self.give_back(opened);
+                        found?
+                    }
+                });
+            }
+            names.sort();
+            names.dedup();
+            Ok(names)
+        })
+    }
+
+    /// Every partition of `table`, in order.
+    pub fn partitions(&self, table: &DayTable) -> Result<Vec<Arc<str>>, StoreError> {
+        self.with_files(table, |files| {
+            let mut names = Vec::new();
+            for file in files {
+                match self.sealed(file)? {
+                    Some(sealed) => names.extend(sealed.partitions()),
+                    None => {
+                        let opened = self.take(file)?;
+                        let found = partition_names(&opened, None);
+                        self.give_back(opened);
+                        names.extend(found?.into_values());
+                    }
+                }
+            }
+            names.sort();
+            names.dedup();
+            Ok(names)
+        })
+    }
+
+    /// Where a follower starts that wants only what is committed from now on.
+    pub fn follow_from_now(&self) -> Result<Followed, StoreError> {
+        let mut followed = Followed { seq: self.catalogue.committed()?.seq, files: HashMap::new() };
+        self.each_new_page(&mut followed, &mut |_, _, _| Ok(()))?;
+        Ok(followed)
+    }
+
+    /// Rows committed since `followed`, which is moved on. By table, the oldest first, then page by page. A file that is
+    /// live no more because its day was sealed or dropped is looked at once more, by the connection that was kept: its
+    /// last rows may have come after the last look. Not seen is what came to a file that was made, written to and
+    /// sealed between two looks.
+    pub fn follow(&self, followed: &mut Followed, each: &mut dyn FnMut(&DayTable, Row)) -> Result<(), StoreError> {
+        self.each_new_page(followed, &mut |day, opened, page| {
+            let partition = opened.name_of(page)?;
+            let page = Arc::new(opened.read_page(&partition, page)?);
+            for index in 0..page.len() {
+                each(day, Row::of_page(partition.clone(), page.clone(), index));
+            }
+            Ok(())
+        })
+    }
+
+    fn each_new_page(
+        &self,
+        followed: &mut Followed,
+        each: &mut dyn FnMut(&DayTable, &Opened, &PageRow) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        // Read before the snapshots: every page up to it is in them.
+        let committed = self.catalogue.committed()?;
+        let files = self.catalogue.files()?;
+        let is_live = |name: &String| files.iter().any(|file| file.name == *name);
+        // Sealed or dropped since the last look: after that they may have got their last rows.
+        let gone = followed.files.values().map(|seen| &seen.file).filter(|file| !is_live(&file.name));
+        let gone: Vec<LiveFile> = gone.cloned().collect();
+        for file in gone.iter().chain(files.iter().filter(|file| !sealed::is_sealed(&file.name))) {
+            let is_gone = !is_live(&file.name);
+            if !is_gone && file.last_seq <= followed.seq && followed.files.contains_key(&file.name) {
+                continue;
+            }
+            let opened = match self.take(file) {
+                Ok(opened) => opened,
+                Err(StoreError::TableGone(_)) => continue,
+                Err(error) => return Err(error),
+            };
+            let looked = (|| {
+                begin(&opened)?;
+                let after = followed.files.get(&file.name).map(|seen| seen.page);
+                let pages = (|| {
+                    let select = match after {
+                        Some(_) => format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 ORDER BY id"),
+                        // A file that is new to the follower: what it holds beyond `followed.seq` is at its end.
+                        None => format!("SELECT {HEADER_COLUMNS} FROM page WHERE seq > ?1 ORDER BY id"),
+                    };
+                    let mut statement = opened.connection.prepare_cached(&select)?;
+                    let rows = statement.query_map([after.unwrap_or(followed.seq)], read_header)?;
+                    let mut pages = rows.collect::<rusqlite::Result<Vec<PageRow>>>()?;
+                    pages.extend(pack::pages_since(&opened.connection, followed.seq)?);
+                    Ok(pages)
+                })();
+                let (mut seen, mut is_next) = (after.unwrap_or(0), true);
+                for page in pages.map_err(StoreError::sqlite(&opened.path))? {
+                    let is_later = page.seq > committed.seq;
+                    if let Place::Row(id) = page.place {
+                        // Behind a row that is still to come there may be older ones, merged since `committed` was read.
+                        is_next &= !is_later;
+                        seen = if is_next { id } else { seen };
+                    }
+                    if is_later {
+                        continue;
+                    }
+                    if page.seq > followed.seq && committed.includes(page.seq) {
+                        each(&file.day, &opened, &page)?;
+                    }
+                }
+                followed.files.insert(file.name.clone(), Seen { file: file.clone(), page: seen });
+                Ok(())
+            })();
+            self.give_back(opened);
+            if let Err(error) = looked
+                && !is_gone
+            {
+                return Err(error);
+            }
+        }
+        // What is gone is let go, so that its space is free.
+        followed.files.retain(|name, _| is_live(name));
+        self.connections.borrow_mut().retain(|name, _| is_live(name));
+        self.sealed.borrow_mut().retain(|name, _| is_live(name));
+        followed.seq = committed.seq;
+        Ok(())
+    }
+
+    /// Lets go of files that are live no more, so that their space is free.
+    pub(crate) fn forget_gone(&self) -> Result<(), StoreError> {
+        let live: std::collections::HashSet<String> =
+            self.catalogue.files()?.into_iter().map(|file| file.name).collect();
+        self.connections.borrow_mut().retain(|name, _| live.contains(name));
+        self.sealed.borrow_mut().retain(|name, _| live.contains(name));
+        Ok(())
+    }
+
+    /// The live files of a table, the oldest generation first. [`StoreError::TableGone`] where there are none.
+    pub(crate) fn files_of(&self, table: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
+        let mut files = self.catalogue.files_of(table)?;
+        files.sort_by_key(|file| generation_of(&file.name));
+        if files.is_empty() { Err(StoreError::TableGone(table.to_string())) } else { Ok(files) }
+    }
+
+    /// Opens the live files of a table by `open`, the oldest generation first: all over again if others are live when that
+    /// is done.
+    pub(crate) fn with_files<T>(
+        &self,
+        table: &DayTable,
+        mut open: impl FnMut(&[LiveFile]) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        for _ in 0..CHANGES_MAX {
+            let files = self.files_of(table)?;
+            let opened = open(&files);
+            let now = self.files_of(table)?;
+            if files.iter().map(|file| &file.name).eq(now.iter().map(|file| &file.name)) {
+                return opened;
+            }
+        }
+        Err(StoreError::Refused(format!("the files of {table} do not stay the same")))
+    }
+
+    fn path_of(&self, file: &LiveFile) -> PathBuf {
+        self.data.join("tables").join(&file.name)
+    }
+
+    /// The sealed file that `file` is; none where it is an open one.
+    pub(crate) fn sealed(&self, file: &LiveFile) -> Result<Option<SealedFile>, StoreError> {
+        if !sealed::is_sealed(&file.name) {
+            return Ok(None);
+        }
+        if let Some(kept) = self.sealed.borrow().get(&file.name) {
+            return Ok(Some(kept.clone()));
+        }
+        let path = self.path_of(file);
+        let opened = SealedFile::open_local(&path)?;
+        if let Some(seal) = &file.seal
+            && (opened.rows(), opened.bytes()) != (seal.rows, seal.bytes)
+        {
+            let (rows, bytes) = (opened.rows(), opened.bytes());
+            let what =
+                format!("it has {rows} rows and {bytes} bytes, the catalogue says {} and {}", seal.rows, seal.bytes);
+            return Err(StoreError::Mismatch { path, what, data: self.data.clone() });
+        }
+        let mut kept = self.sealed.borrow_mut();
+        // What was dropped or sealed again is let go, so that its space is free.
+        kept.retain(|name, _| self.catalogue.is_live(name).unwrap_or(false));
+        if kept.len() >= SEALED_KEPT {
+            kept.clear();
+        }
+        kept.insert(file.name.clone(), opened.clone());
+        Ok(Some(opened))
+    }
+
+    pub(crate) fn take(&self, file: &LiveFile) -> Result<Opened, StoreError> {
+        let path = self.path_of(file);
+        let kept = self.connections.borrow_mut().get_mut(&file.name).and_then(Vec::pop);
+        let (connection, has_packs) = match kept {
+            Some(connection) => (connection, true),
+            None => match day::open_to_read(&path) {
+                // Named a moment ago: it was dropped in between, or it is lost.
+                Err(error) if !path.exists() => {
+                    let is_live = self.catalogue.is_live(&file.name)?;
+                    return Err(if is_live { error } else { StoreError::TableGone(file.day.to_string()) });
+                }
+                opened => opened?,
+            },
+        };
+        Ok(Opened { connection, path, file: file.clone(), homes: Homes::of(&file.day), has_packs })
+    }
+
+    pub(crate) fn give_back(&self, opened: Opened) {
+        end(&opened.connection);
+        if !opened.has_packs {
+            return;
+        }
+        let mut connections = self.connections.borrow_mut();
+        if connections.len() >= CONNECTIONS_KEPT {
+            // Those of days that are not read any more go with the rest.
+            connections.clear();
+        }
+        connections.entry(opened.file.name).or_default().push(opened.connection);
+    }
+}
+
+/// A day's file, opened to read.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    pub(crate) path: PathBuf,
+    pub(crate) file: LiveFile,
+    homes: Homes,
+    /// Whether it had packs when it was opened: else it is of format 1, and opened anew for each look.
+    has_packs: bool,
+}
+
+/// Begins a snapshot: the first read fixes it, so one is made. It has all that the catalogue had noted of the file before,
+/// or the file lost its journal, or is another one.
+pub(crate) fn begin(opened: &Opened) -> Result<Total, StoreError> {
+    let begun = run(&opened.connection, "BEGIN").and_then(|()| {
+        let total = read_total(&opened.connection)?;
+        if !opened.has_packs {
+            day::see_packs(&opened.connection)?;
+        }
+        Ok(total)
+    });
+    let total = begun.map_err(StoreError::sqlite(&opened.path))?;
+    let (noted, found) = (&opened.file, total.last_seq);
+    let is_whole = found > noted.last_seq || (found, total.entities) == (noted.last_seq, noted.entities);
+    if is_whole { Ok(total) } else { Err(opened.mismatch(&total, noted)) }
+}
+
+/// An error where a snapshot has more commits than happened, or one that the catalogue did not note with it: of another
+/// file, or of another catalogue. `committed` was read after the snapshot began.
+pub(crate) fn check_snapshot(
+    catalogue: &Catalogue,
+    opened: &Opened,
+    total: &Total,
+    committed: &Committed,
+) -> Result<(), StoreError> {
+    if total.last_seq > committed.seq + 1 {
+        return Err(opened.mismatch(total, &opened.file));
+    }
+    if total.last_seq == opened.file.last_seq || !committed.includes(total.last_seq) {
+        return Ok(());
+    }
+    // It was written to since its catalogue was read, which knows of it by now.
+    let now = catalogue.files_of(&opened.file.day)?;
+    match now.into_iter().find(|file| file.name == opened.file.name) {
+        Some(noted) if noted.last_seq < total.last_seq => Err(opened.mismatch(total, &noted)),
+        _ => Ok(()),
+    }
+}
+
+impl Opened {
+    /// The name of a page's partition.
+    pub(crate) fn name_of(&self, page: &PageRow) -> Result<Arc<str>, StoreError> {
+        let name = day::partition_name(&self.connection, page.partition).map_err(StoreError::sqlite(&self.path))?;
+        name.ok_or_else(|| compaction::unnamed(&self.path, page))
+    }
+
+    /// Reads and checks a page whose rows are those of `partition`.
+    pub(crate) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
+        read_page(&self.connection, &self.path, self.homes.at(partition), page)
+    }
+
+    /// Reads and checks a page whose rows are those of `partition`; none where no row can have what is sought.
+    pub(crate) fn read_sought(
+        &self,
+        partition: &str,
+        page: &PageRow,
+        sought: &Sought,
+    ) -> Result<Option<Page>, StoreError> {
+        let body = compaction::read_body(&self.connection, &self.path, page)?;
+        let found = Page::decode_sought(self.homes.at(partition), page.seq, &page.header, &body, sought);
+        found.map_err(|error| compaction::damaged(&self.path, page, error.to_string()))
+    }
+
+    /// Checks a page that was read before.
+    pub(crate) fn decode(&self, partition: &str, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
+        compaction::decode(&self.path, self.homes.at(partition), page, body)
+    }
+
+    fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {
+        let what = format!(
+            "its last commit is {} with {} entities, the catalogue says {} with {}",
+            total.last_seq, total.entities, noted.last_seq, noted.entities
+        );
+        let data = self.path.ancestors().nth(2).unwrap_or(Path::new(".")).into();
+        StoreError::Mismatch { path: self.path.clone(), what, data }
+    }
+}
+
+/// Lets a snapshot go, if there is one.
+pub(crate) fn end(connection: &Connection) {
+    if !connection.is_autocommit() {
+        // Nothing was written, so it cannot fail in a way that matters.
+        let _ = run(connection, "COMMIT");
+    }
+}
+
+fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(statement)?.execute([]).map(drop)
+}
+
+/// The generation that a file is of, by its name: `Log20261120.2.db` is of the second.
+fn generation_of(name: &str) -> u64 {
+    name.rsplit('.').nth(1).and_then(|generation| generation.parse().ok()).unwrap_or(0)
+}
+
+fn partitions_of(opened: &Opened, instance: &str) -> Result<Vec<String>, StoreError> {
+    let key = daytable_model::key::partition_key(instance, None);
+    let found = (|| {
+        // Buckets are the key, `~` and two hex digits: nothing else begins with the key and `~`.
+        let select = "SELECT name FROM partition WHERE name = ?1 OR (name >= ?1 || '~' AND name < ?1 || '~g')";
+        let mut statement = opened.connection.prepare_cached(select)?;
+        let names = statement.query_map([&key], |row| row.get::<_, String>(0))?;
+        let is_bucket = |name: &String| name.len() == key.len() || name.len() == key.len() + 3;
+        Ok(names.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter(is_bucket).collect())
+    })();
+    found.map_err(StoreError::sqlite(&opened.path))
+}
+
+fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+    let mut statement = connection.prepare_cached("SELECT id FROM partition WHERE name = ?1")?;
+    statement.query_row([name], |row| row.get(0)).optional()
+}
+
+pub(crate) fn partition_names(
+    opened: &Opened,
+    wanted: Option<&[String]>,
+) -> Result<BTreeMap<i64, Arc<str>>, StoreError> {
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, String>(1)?.into()));
+    let result = (|| match wanted {
+        None => {
+            let mut statement = opened.connection.prepare_cached("SELECT id, name FROM partition")?;
+            statement.query_map([], read)?.collect()
+        }
+        Some(wanted) => {
+            let mut statement = opened.connection.prepare_cached("SELECT id, name FROM partition WHERE name = ?1")?;
+            let mut found = BTreeMap::new();
+            for name in wanted {
+                found.extend(statement.query_row([name], read).optional()?);
+            }
+            Ok(found)
+        }
+    })();
+    result.map_err(StoreError::sqlite(&opened.path))
+}
+
+/// The least first key of a page that can hold `key`.
+pub(crate) fn look_back(key: RowKey) -> RowKey {
+    RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0
+}

@@ -1,0 +1,404 @@
+//! Rows of one open file of a day, newest first.
+//!
+//! Within a partition pages may overlap, so an [`OpenScan`] merges them by RowKey: of equal keys the later commit's row is
+//! the row. A page is read only when its first key is next, so the newest hundred rows of a file of any size are one
+//! page of each partition that has them. Where a text or a level is looked for, only the rows of a page that may have it are
+//! merged; where one of them was written again, in a page that was passed over, it is not the row. A snapshot is held for
+//! [`SNAPSHOT_MAX`], or longer where it takes as long to come further at all (see `is_over`); then the scan lets go, looks whether
+//! the file is still live, and continues by key.
+
+use crate::StoreError;
+use crate::format::catalog::Committed;
+use crate::format::day::{HEADER_COLUMNS, read_header};
+use crate::format::pack::{self, PageRow, Place};
+use crate::format::page::{Page, Sought};
+use crate::read::superseded_keys::{Later, Passed};
+use crate::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names};
+use daytable_model::key::RowKey;
+use rusqlite::params;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Headers that are read at a time: few at first, as the newest rows are in the first pages, then more and more.
+const HEADERS: std::ops::RangeInclusive<usize> = 4..=256;
+
+/// Where a scan goes on.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Resume {
+    /// With this key, in any partition.
+    From(RowKey),
+    /// Behind this key.
+    After(RowKey),
+}
+
+impl Resume {
+    pub(crate) fn key(self) -> RowKey {
+        match self {
+            Resume::From(key) | Resume::After(key) => key,
+        }
+    }
+
+    pub(crate) fn wants(self, key: RowKey) -> bool {
+        match self {
+            Resume::From(from) => key >= from,
+            Resume::After(after) => key > after,
+        }
+    }
+}
+
+/// Rows of one open file, newest first.
+pub(crate) struct OpenScan<'r> {
+    reader: &'r Reader,
+    /// None only once the scan is over.
+    opened: Option<Opened>,
+    wanted: Option<Vec<String>>,
+    sought: Option<Sought>,
+    resume: Resume,
+    /// Where it was when the snapshot began,
+    begun: Resume,
+    /// when rows were asked for in it,
+    asked: Option<Instant>,
+    /// and how long after that it came further.
+    settled: Option<Duration>,
+    /// Whether it begins a snapshot as often as it may.
+    #[cfg(test)]
+    is_hasty: bool,
+    last: RowKey,
+    streams: Vec<Stream>,
+    heap: BinaryHeap<Reverse<Next>>,
+    passed: Passed,
+    names: HashMap<i64, Arc<str>>,
+    committed: Committed,
+    since: Instant,
+    snapshots: u64,
+    done: bool,
+}
+
+/// Headers in the order of their first key: of one partition or all, or those of packed pages.
+struct Stream {
+    partition: Option<i64>,
+    headers: VecDeque<PageRow>,
+    /// First key, partition and id of the last header that was read, or where to begin.
+    after: (RowKey, i64, i64),
+    chunk: usize,
+    ended: bool,
+}
+
+/// A page that has rows to come: not read yet, or at one of its rows. Ordered by key; of equal keys the later commit's
+/// first.
+struct Next {
+    key: RowKey,
+    later: Later,
+    partition: i64,
+    page: Pages,
+}
+
+enum Pages {
+    Unread(Box<PageRow>),
+    At(ReadPage, usize),
+}
+
+/// A page that was read by its partition's name, and which of its rows may be wanted; none is all.
+#[derive(Clone)]
+struct ReadPage {
+    partition: Arc<str>,
+    page: Arc<Page>,
+    wanted: Option<Arc<[usize]>>,
+}
+
+impl ReadPage {
+    fn new(partition: Arc<str>, page: Page, sought: Option<&Sought>) -> ReadPage {
+        let wanted = sought.and_then(|sought| sought.rows_of(&page)).map(Arc::from);
+        ReadPage { partition, page: Arc::new(page), wanted }
+    }
+
+    /// The first row from `index` on that may be wanted.
+    fn next(&self, index: usize) -> Option<usize> {
+        match &self.wanted {
+            None => (index < self.page.len()).then_some(index),
+            Some(wanted) => wanted.get(wanted.partition_point(|&row| row < index)).copied(),
+        }
+    }
+}
+
+impl PartialEq for Next {
+    fn eq(&self, other: &Next) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Next {}
+
+impl PartialOrd for Next {
+    fn partial_cmp(&self, other: &Next) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Next {
+    fn cmp(&self, other: &Next) -> std::cmp::Ordering {
+        (self.key, self.later).cmp(&(other.key, other.later))
+    }
+}
+
+impl<'r> OpenScan<'r> {
+    /// The rows of `range` from `resume` on.
+    pub(crate) fn begin(
+        reader: &'r Reader,
+        opened: Opened,
+        range: &Range,
+        resume: Resume,
+    ) -> Result<OpenScan<'r>, StoreError> {
+        let last = RowKey::range(range.from, range.to).1;
+        let mut scan = OpenScan {
+            reader,
+            opened: Some(opened),
+            wanted: range.partitions.clone(),
+            sought: Sought::new(range.contains.as_deref(), range.level),
+            resume,
+            begun: resume,
+            asked: None,
+            settled: None,
+            #[cfg(test)]
+            is_hasty: false,
+            last,
+            streams: Vec::new(),
+            heap: BinaryHeap::new(),
+            passed: Passed::default(),
+            names: HashMap::new(),
+            committed: Committed::default(),
+            since: Instant::now(),
+            snapshots: 0,
+            done: false,
+        };
+        scan.begin_snapshot()?;
+        Ok(scan)
+    }
+
+    /// Lets its snapshot go; [`OpenScan::renew`] comes before the next row.
+    #[cfg(test)]
+    pub(crate) fn pause(&mut self) {
+        self.move_on().expect("a table");
+        self.opened.iter().for_each(|opened| end(&opened.connection));
+    }
+
+    /// Begins a snapshot as often as it may, or no more often than it does.
+    #[cfg(test)]
+    pub(crate) fn hurry(&mut self, is_hasty: bool) {
+        self.is_hasty = is_hasty;
+    }
+
+    /// Goes on in a new snapshot, as it does after [`SNAPSHOT_MAX`].
+    #[cfg(test)]
+    pub(crate) fn renew(&mut self) {
+        self.begin_snapshot().expect("a table");
+    }
+
+    /// How many snapshots it has begun.
+    pub(crate) fn snapshots(&self) -> u64 {
+        self.snapshots
+    }
+
+    /// Begins a snapshot at `resume`.
+    fn begin_snapshot(&mut self) -> Result<(), StoreError> {
+        let Some(opened) = &self.opened else { return Ok(()) };
+        end(&opened.connection);
+        if !self.reader.catalogue().is_live(&opened.file.name)? {
+            return Err(StoreError::TableGone(opened.file.day.to_string()));
+        }
+        let total = begin(opened)?;
+        self.committed = self.reader.catalogue().committed()?;
+        check_snapshot(self.reader.catalogue(), opened, &total, &self.committed)?;
+        (self.since, self.begun) = (Instant::now(), self.resume);
+        (self.asked, self.settled) = (None, None);
+        self.snapshots += 1;
+        self.heap.clear();
+        self.passed = Passed::default();
+        let stream = |partition, headers, ended| Stream {
+            partition,
+            headers,
+            after: (look_back(self.resume.key()), i64::MIN, i64::MIN),
+            chunk: *HEADERS.start(),
+            ended,
+        };
+        let names = match &self.wanted {
+            None => None,
+            Some(wanted) => Some(partition_names(opened, Some(wanted))?),
+        };
+        let packed = pack::pages_in(&opened.connection, self.resume.key(), self.last, names.as_ref());
+        let mut packed = packed.map_err(StoreError::sqlite(&opened.path))?;
+        packed.sort_by_key(|page| page.header.first);
+        self.streams = vec![stream(None, packed.into(), true)];
+        match names {
+            None => self.streams.push(stream(None, VecDeque::new(), false)),
+            Some(names) => {
+                self.streams.extend(names.keys().map(|id| stream(Some(*id), VecDeque::new(), false)));
+                self.names = names.into_iter().collect();
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings every page whose first key may be next into the heap.
+    fn pull(&mut self) -> Result<(), StoreError> {
+        let Some(opened) = &self.opened else { return Ok(()) };
+        for stream in &mut self.streams {
+            loop {
+                if stream.headers.is_empty() && !stream.ended {
+                    stream.read(opened, self.last)?;
+                }
+                let Some(page) = stream.headers.front() else { break };
+                if self.heap.peek().is_some_and(|Reverse(next)| next.key < page.header.first) {
+                    break;
+                }
+                let Some(page) = stream.headers.pop_front() else { break };
+                if self.committed.includes(page.seq) && page.header.last >= self.resume.key() {
+                    self.heap.push(Reverse(Next {
+                        key: page.header.first.max(self.resume.key()),
+                        later: Reverse((page.seq, page.place)),
+                        partition: page.partition,
+                        page: Pages::Unread(Box::new(page)),
+                    }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is time for another snapshot; then `resume` is behind all that was given or passed over. A snapshot is held
+    /// until a page or a row behind its first was come to, and twice as long as that took: reading all the pages that overlap
+    /// at one key may take longer than [`SNAPSHOT_MAX`], and the next snapshot begins with just that.
+    fn is_over(&mut self) -> Result<bool, StoreError> {
+        let Some(settled) = self.settled else { return Ok(false) };
+        let is_due = self.since.elapsed() > SNAPSHOT_MAX.max(2 * settled);
+        #[cfg(test)]
+        let is_due = is_due || self.is_hasty;
+        if !is_due {
+            return Ok(false);
+        }
+        self.move_on()?;
+        Ok(self.resume != self.begun)
+    }
+
+    /// Moves `resume` over what was passed over.
+    fn move_on(&mut self) -> Result<(), StoreError> {
+        if self.sought.is_some() {
+            self.pull()?;
+            if let Some(Reverse(next)) = self.heap.peek().filter(|Reverse(next)| next.key > self.resume.key()) {
+                self.resume = Resume::From(next.key);
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<Option<Row>, StoreError> {
+        loop {
+            if self.is_over()? {
+                self.begin_snapshot()?;
+            }
+            let asked = *self.asked.get_or_insert_with(Instant::now);
+            self.pull()?;
+            let Some(Reverse(next)) = self.heap.pop() else { return Ok(None) };
+            let Next { key, later, partition, page } = next;
+            if self.settled.is_none() && key > self.begun.key() {
+                self.settled = Some(asked.elapsed());
+            }
+            let Some(opened) = &self.opened else { return Ok(None) };
+            let (read, index) = match page {
+                Pages::Unread(row) => {
+                    let name = match self.names.get(&partition) {
+                        Some(name) => name.clone(),
+                        None => {
+                            let name = opened.name_of(&row)?;
+                            self.names.insert(partition, name.clone());
+                            name
+                        }
+                    };
+                    let page = match &self.sought {
+                        None => Some(opened.read_page(&name, &row)?),
+                        Some(sought) => opened.read_sought(&name, &row, sought)?,
+                    };
+                    let Some(page) = page else {
+                        self.passed.add_unread(row, key);
+                        continue;
+                    };
+                    let resume = self.resume;
+                    let first = page.keys().partition_point(|key| !resume.wants(*key));
+                    let read = ReadPage::new(name, page, self.sought.as_ref());
+                    if read.wanted.as_ref().is_some_and(|wanted| wanted.len() < read.page.len()) {
+                        self.passed.add_read(&row, read.page.keys(), key);
+                    }
+                    if let Some(index) = read.next(first) {
+                        // Its key may not be the least any more: another page may come first.
+                        let key = read.page.key(index);
+                        self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read, index) }));
+                    }
+                    continue;
+                }
+                Pages::At(page, index) => (page, index),
+            };
+            if key > self.last {
+                return Ok(None);
+            }
+            // The same key from an earlier commit is not wanted any more.
+            let keys = |row: &PageRow| Ok(opened.read_page(&read.partition, row)?.keys().into());
+            let is_wanted = self.resume.wants(key) && !self.passed.replace(partition, key, later, keys)?;
+            self.resume = Resume::After(key);
+            if let Some(next) = read.next(index + 1) {
+                let key = read.page.key(next);
+                self.heap.push(Reverse(Next { key, later, partition, page: Pages::At(read.clone(), next) }));
+            }
+            if is_wanted {
+                return Ok(Some(Row::of_page(read.partition, read.page, index)));
+            }
+        }
+    }
+}
+
+impl Stream {
+    fn read(&mut self, opened: &Opened, last: RowKey) -> Result<(), StoreError> {
+        let result = (|| {
+            let (first, partition, id) = self.after;
+            let limit = i64::try_from(self.chunk).unwrap_or(i64::MAX);
+            let of_partition = if self.partition.is_some() { "partition = ?6" } else { "?6 IS NULL" };
+            let select = format!(
+                "SELECT {HEADER_COLUMNS} FROM page WHERE {of_partition} AND first >= ?1
+                 AND (first, partition, id) > (?1, ?2, ?3) AND first <= ?4 ORDER BY first, partition, id LIMIT ?5"
+            );
+            let mut statement = opened.connection.prepare_cached(&select)?;
+            let bounds = params![first.to_bytes(), partition, id, last.to_bytes(), limit, self.partition];
+            let rows = statement.query_map(bounds, read_header)?.collect::<rusqlite::Result<VecDeque<_>>>()?;
+            Ok(rows)
+        })();
+        self.headers = result.map_err(StoreError::sqlite(&opened.path))?;
+        self.ended = self.headers.len() < self.chunk;
+        self.chunk = (self.chunk * 4).min(*HEADERS.end());
+        if let Some(PageRow { place: Place::Row(id), partition, header, .. }) = self.headers.back() {
+            self.after = (header.first, *partition, *id);
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for OpenScan<'_> {
+    type Item = Result<Row, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let row = self.step().transpose();
+        self.done = !matches!(row, Some(Ok(_)));
+        row
+    }
+}
+
+impl Drop for OpenScan<'_> {
+    fn drop(&mut self) {
+        if let Some(opened) = self.opened.take() {
+            self.reader.give_back(opened);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Rows of one table, newest first.
+//!
+//! A day has one live file most of the time. While it is sealed it has two, and so it has when late records came to a day
+//! that is sealed: then their rows are merged by RowKey, and of equal keys the later generation's row is the row.
+//!
+//! Files go away under a scan: the open ones when their day is sealed, all of them when it is dropped. So a scan asks the
+//! catalogue behind opening them, every [`SNAPSHOT_MAX`], and when it cannot go on: are these the live files? If others
+//! are, it opens those and continues by key, so no row is lost or given twice. If none are, the table was dropped.
+
+use crate::StoreError;
+use crate::format::sealed::SealedScan;
+use crate::read::open_scan::{OpenScan, Resume};
+use crate::read::{Range, Reader, Row, SNAPSHOT_MAX};
+use daytable_model::key::{DayTable, RowKey};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Instant;
+
+/// How often the live files may be others than a moment ago, before something is wrong.
+pub(crate) const CHANGES_MAX: usize = 100;
+
+/// Rows of one table, newest first. See [`Reader::scan`].
+pub struct Scan<'r> {
+    reader: &'r Reader,
+    table: DayTable,
+    range: Range,
+    /// The live files that are read, by name, the oldest generation first.
+    names: Vec<String>,
+    parts: Vec<Part<'r>>,
+    /// The next row of each part that has one.
+    heads: Vec<Option<Row>>,
+    /// Their keys; of equal ones the later generation's first.
+    order: BinaryHeap<Reverse<(RowKey, Reverse<usize>)>>,
+    /// Parts whose next row is not read yet.
+    behind: Vec<usize>,
+    resume: Resume,
+    since: Instant,
+    /// Snapshots of parts that were let go.
+    snapshots: u64,
+    done: bool,
+}
+
+/// The rows of one file.
+enum Part<'r> {
+    Open(Box<OpenScan<'r>>),
+    Sealed(Box<SealedScan>),
+}
+
+impl Iterator for Part<'_> {
+    type Item = Result<Row, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Part::Open(scan) => scan.next(),
+            Part::Sealed(scan) => scan.next(),
+        }
+    }
+}
+
+impl<'r> Scan<'r> {
+    pub(crate) fn begin(reader: &'r Reader, table: &DayTable, range: &Range) -> Result<Scan<'r>, StoreError> {
+        let mut scan = Scan {
+            reader,
+            table: table.clone(),
+            range: range.clone(),
+            names: Vec::new(),
+            parts: Vec::new(),
+            heads: Vec::new(),
+            order: BinaryHeap::new(),
+            behind: Vec::new(),
+            resume: Resume::From(RowKey::range(range.from, range.to).0),
+            since: Instant::now(),
+            snapshots: 0,
+            done: false,
+        };
+        scan.open()?;
+        Ok(scan)
+    }
+
+    /// Opens the live files at `resume`.
+    fn open(&mut self) -> Result<(), StoreError> {
+        let (reader, range, resume) = (self.reader, &self.range, self.resume);
+        let (names, parts) = reader.with_files(&self.table, |files| {
+            let mut parts = Vec::with_capacity(files.len());
+            for (number, file) in files.iter().enumerate() {
+                // A row that is left out must not let an older one of the same key through.
+                let (contains, level) = if number == 0 { (range.contains.clone(), range.level) } else { (None, None) };
+                let range = Range { contains, level, ..range.clone() };
+                parts.push(match reader.sealed(file)? {
+                    Some(sealed) => Part::Sealed(Box::new(SealedScan::new(&sealed, &range, resume))),
+                    None => Part::Open(Box::new(OpenScan::begin(reader, reader.take(file)?, &range, resume)?)),
+                });
+            }
+            Ok((files.iter().map(|file| file.name.clone()).collect(), parts))
+        })?;
+        self.snapshots = self.snapshots() + 1;
+        self.names = names;
+        self.heads = parts.iter().map(|_| None).collect();
+        self.behind = (0..parts.len()).collect();
+        self.parts = parts;
+        self.order.clear();
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// Goes up with every snapshot of a file that takes records: what left the file before it is not seen any more.
+    pub fn snapshots(&self) -> u64 {
+        let of = |part: &Part<'_>| if let Part::Open(scan) = part { scan.snapshots() } else { 0 };
+        self.snapshots + self.parts.iter().map(of).sum::<u64>()
+    }
+
+    /// Whether the files that are read are not the live ones any more.
+    fn is_outdated(&self) -> Result<bool, StoreError> {
+        let files = self.reader.files_of(&self.table)?;
+        Ok(!files.iter().map(|file| &file.name).eq(&self.names))
+    }
+
+    fn next_row(&mut self) -> Result<Option<Row>, StoreError> {
+        loop {
+            while let Some(number) = self.behind.pop() {
+                if let Some(row) = self.parts[number].next().transpose()? {
+                    self.order.push(Reverse((row.key(), Reverse(number))));
+                    self.heads[number] = Some(row);
+                }
+            }
+            let Some(Reverse((key, Reverse(number)))) = self.order.pop() else { return Ok(None) };
+            self.behind.push(number);
+            if self.resume.wants(key) {
+                self.resume = Resume::After(key);
+                return Ok(self.heads[number].take());
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Row>, StoreError> {
+        if self.since.elapsed() > SNAPSHOT_MAX {
+            if self.is_outdated()? {
+                self.open()?;
+            }
+            self.since = Instant::now();
+        }
+        for _ in 0..CHANGES_MAX {
+            match self.next_row() {
+                Ok(row) => return Ok(row),
+                Err(error) if !self.is_outdated()? => return Err(error),
+                Err(_) => self.open()?,
+            }
+        }
+        Err(StoreError::Refused(format!("the files of {} do not stay the same", self.table)))
+    }
+
+    /// Begins snapshots as often as it may, or no more often than it does.
+    #[cfg(test)]
+    pub(crate) fn hurry(&mut self, is_hasty: bool) {
+        for part in &mut self.parts {
+            if let Part::Open(scan) = part {
+                scan.hurry(is_hasty);
+            }
+        }
+    }
+
+    /// Lets its snapshots go; [`Scan::renew`] comes before the next row.
+    #[cfg(test)]
+    pub(crate) fn pause(&mut self) {
+        for part in &mut self.parts {
+            if let Part::Open(scan) = part {
+                scan.pause();
+            }
+        }
+    }
+
+    /// Goes on in new snapshots, as it does after [`SNAPSHOT_MAX`].
+    #[cfg(test)]
+    pub(crate) fn renew(&mut self) {
+        if self.is_outdated().expect("a catalogue") {
+            return self.open().expect("a table");
+        }
+        for part in &mut self.parts {
+            if let Part::Open(scan) = part {
+                scan.renew();
+            }
+        }
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<Row, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let row = self.step().transpose();
+        self.done = !matches!(row, Some(Ok(_)));
+        row
+    }
+}

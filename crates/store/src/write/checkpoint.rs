@@ -1,0 +1,154 @@
+//! The thread that moves journals into their databases and removes what is in `trash/`: work that must not make a
+//! commit wait. A checkpoint that fails is told to the committer, which then accepts nothing until the folder was
+//! opened anew.
+
+use crate::StoreError;
+use crate::format::day::DayFile;
+use crate::sqlite;
+use crate::write::recovery::SET_ASIDE;
+use daytable_model::path_text::PathText;
+use rusqlite::{Connection, OpenFlags};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes that go to a journal before it is moved into its database.
+const JOURNAL_BYTES: u64 = 4 << 20;
+/// How long a copy of what was set aside is kept in `trash/`.
+const SET_ASIDE_KEPT: Duration = Duration::from_secs(7 * 86_400);
+
+enum Task {
+    Checkpoint(PathBuf),
+    Sweep(PathBuf),
+}
+
+/// A handle to the thread.
+pub(crate) struct Checkpoints {
+    tasks: Option<mpsc::Sender<Task>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    failed: AtomicBool,
+    queued: Mutex<HashSet<PathBuf>>,
+}
+
+impl Shared {
+    fn queued(&self) -> std::sync::MutexGuard<'_, HashSet<PathBuf>> {
+        self.queued.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Checkpoints {
+    pub(crate) fn spawn() -> Result<Checkpoints, StoreError> {
+        let (tasks, work) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let thread = std::thread::Builder::new().name("checkpoint".into()).spawn({
+            let shared = shared.clone();
+            move || run(&work, &shared)
+        });
+        let thread = thread.map_err(StoreError::io("checkpoint thread"))?;
+        Ok(Checkpoints { tasks: Some(tasks), shared, thread: Some(thread) })
+    }
+
+    /// Has the file's journal moved, if much went to it.
+    pub(crate) fn consider(&self, file: &mut DayFile) {
+        if file.has_journaled(JOURNAL_BYTES) {
+            self.queue(file.path());
+        }
+    }
+
+    /// Whether the journal of `path` is being moved, or is about to be. Who can wait writes nothing meanwhile: a journal
+    /// begins again only when all of it was moved.
+    pub(crate) fn is_moving(&self, path: &Path) -> bool {
+        self.shared.queued().contains(path)
+    }
+
+    /// Has the journal of `path` moved.
+    pub(crate) fn queue(&self, path: &Path) {
+        if self.shared.queued().insert(path.into()) {
+            self.send(Task::Checkpoint(path.into()));
+        }
+    }
+
+    /// Removes what is in the folder `trash`.
+    pub(crate) fn sweep(&self, trash: PathBuf) {
+        self.send(Task::Sweep(trash));
+    }
+
+    fn send(&self, task: Task) {
+        if let Some(tasks) = &self.tasks {
+            // The thread ends only after this handle.
+            let _ = tasks.send(task);
+        }
+    }
+
+    /// Whether a checkpoint failed since [`Checkpoints::reset`].
+    pub(crate) fn failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Acquire)
+    }
+
+    /// The folder was opened anew.
+    pub(crate) fn reset(&self) {
+        self.shared.failed.store(false, Ordering::Release);
+    }
+
+    /// Finishes what is queued.
+    pub(crate) fn stop(&mut self) {
+        self.tasks = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(work: &mpsc::Receiver<Task>, shared: &Shared) {
+    for task in work {
+        match task {
+            Task::Checkpoint(path) => {
+                if let Err(error) = checkpoint(&path) {
+                    tracing::error!(path = %path.escaped(), %error, "failed to move the journal into its database");
+                    shared.failed.store(true, Ordering::Release);
+                }
+                shared.queued().remove(&path);
+            }
+            Task::Sweep(trash) => sweep(&trash),
+        }
+    }
+}
+
+fn checkpoint(path: &Path) -> rusqlite::Result<()> {
+    // Never creates: the day may have been dropped meanwhile.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match Connection::open_with_flags(path, flags) {
+        Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) && !path.exists() => return Ok(()),
+        opened => opened?,
+    };
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    match sqlite::checkpoint(&connection, false) {
+        Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => Ok(()),
+        // Dropped between the two.
+        Err(_) if !path.exists() => Ok(()),
+        done => done.map(drop),
+    }
+}
+
+fn sweep(trash: &Path) {
+    let Ok(entries) = std::fs::read_dir(trash) else { return };
+    for entry in entries.flatten() {
+        let kept = entry.file_name().to_string_lossy().starts_with(SET_ASIDE)
+            && entry.metadata().and_then(|m| m.modified()).is_ok_and(|t| t.elapsed().is_ok_and(|e| e < SET_ASIDE_KEPT));
+        if kept {
+            continue;
+        }
+        if let Err(error) = std::fs::remove_file(entry.path()) {
+            tracing::warn!(path = %entry.path().escaped(), %error, "failed to remove what was dropped");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The committer's part of the outbox: what was sent goes, how much waits is known, and what is empty is let go.
+
+use super::{Committer, OpenDay};
+use crate::StoreError;
+use crate::format::catalog::commit_clock::Stamp;
+use crate::format::catalog::{LiveFile, Role};
+use crate::format::day::{self, DayFile};
+use crate::outbox::{Departure, Dropped, Onward, Waiting, waiting};
+use crate::write::queue::Submission;
+use daytable_model::key::{DayTable, TableName};
+use daytable_model::time::{self, Ticks};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// How often it is noted when a commit was, and looked how old the oldest row is.
+const LOOK: Duration = Duration::from_secs(1);
+/// Pages that go at a time where the oldest are dropped,
+const DROPPED_AT_A_TIME: usize = 64;
+/// and how many times at most before the committer goes on.
+const DROPS_AT_A_TIME: usize = 32;
+
+/// What is known of the outbox.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    /// The table whose days stay here, where others are sent.
+    stays: Option<TableName>,
+    /// Its files, by name, with how much of each waits.
+    files: HashMap<String, (DayTable, Waiting)>,
+    /// When it was last noted when a commit was.
+    stamped: Option<Instant>,
+    /// When the level was last brought up to date.
+    looked: Option<Instant>,
+    /// The oldest commit that waits, and when it was.
+    oldest: Option<(i64, Ticks)>,
+}
+
+impl Outgoing {
+    fn oldest(&self) -> Option<i64> {
+        self.files.values().filter_map(|(_, waiting)| waiting.oldest).min()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.files.values().map(|(_, waiting)| waiting.bytes).sum()
+    }
+
+    fn entities(&self) -> u64 {
+        self.files.values().map(|(_, waiting)| waiting.entities).sum()
+    }
+}
+
+impl Committer {
+    /// Notes whether rows go on to a remote store, or goes by what was noted.
+    pub(super) fn decide(&mut self) -> Result<(), StoreError> {
+        self.outbox.stays = match &self.options.onward {
+            Onward::AsBefore => self.catalogue.sends_but()?,
+            Onward::Nowhere => {
+                self.catalogue.send_nothing()?;
+                None
+            }
+            Onward::To(outbox) => {
+                self.catalogue.send_but(&outbox.stays)?;
+                Some(outbox.stays.clone())
+            }
+        };
+        Ok(())
+    }
+
+    /// What the file is for that takes the records of `day`.
+    pub(super) fn role_of(&self, day: &DayTable) -> Role {
+        match &self.outbox.stays {
+            Some(stays) if !day.table().same(stays) => Role::Outbox,
+            _ => Role::Open,
+        }
+    }
+
+    /// Makes a file ready for what its role asks of it.
+    pub(super) fn prepare(&self, file: &DayFile, role: Role) -> Result<(), StoreError> {
+        if role == Role::Outbox { file.index_unsent() } else { Ok(()) }
+    }
+
+    /// Looks how much waits, in a folder that was opened, and lets go of what is empty and over.
+    pub(super) fn survey(&mut self) -> Result<(), StoreError> {
+        self.outbox = Outgoing { stays: self.outbox.stays.take(), ..Outgoing::default() };
+        if self.options.onward.to().is_none() {
+            return Ok(());
+        }
+        let outbox = self.catalogue.files()?.into_iter().filter(|file| file.role == Role::Outbox);
+        for live in outbox.collect::<Vec<_>>() {
+            let path = self.layout.table_file(&live.name);
+            let waiting = match self.days.get(&live.day).filter(|open| open.name == live.name) {
+                Some(open) => {
+                    open.file.index_unsent()?;
+                    waiting(open.file.connection())
+                }
+                None => waiting(&day::open_to_read(&path)?.0),
+            };
+            let waiting = waiting.map_err(StoreError::sqlite(&path))?;
+            self.outbox.files.insert(live.name, (live.day.clone(), waiting));
+            self.let_go_if_empty(&live.day)?;
+        }
+        self.level()
+    }
+
+    /// Whether a file has rows that are to be sent; also where it is another daemon's part to send them.
+    pub(super) fn waits(&self, file: &LiveFile) -> Result<bool, StoreError> {
+        if file.role != Role::Outbox {
+            return Ok(false);
+        }
+        let path = self.layout.table_file(&file.name);
+        let waiting = waiting(&day::open_to_read(&path)?.0).map_err(StoreError::sqlite(path))?;
+        Ok(waiting.entities > 0)
+    }
+
+    /// A file is gone.
+    pub(super) fn forget_waiting(&mut self, file: &str) {
+        self.outbox.files.remove(file);
+    }
+
+    /// When the commit is that is about to be, where that is to be noted.
+    pub(super) fn stamp(&mut self) -> Option<Stamp> {
+        self.options.onward.to()?;
+        if self.outbox.stamped.is_some_and(|at| at.elapsed() < LOOK) {
+            return None;
+        }
+        self.outbox.stamped = Some(Instant::now());
+        Some(Stamp { at: time::now(), oldest: self.outbox.oldest().unwrap_or(self.seq) })
+    }
+
+    /// Notes how much waits in the files of these days, which a commit wrote to.
+    pub(super) fn note_waiting<'d>(&mut self, days: impl Iterator<Item = &'d DayTable>) -> Result<(), StoreError> {
+        if self.options.onward.to().is_none() {
+            return Ok(());
+        }
+        for day in days {
+            if self.role_of(day) == Role::Outbox {
+                self.note_waiting_of(day)?;
+            }
+        }
+        self.level()
+    }
+
+    fn note_waiting_of(&mut self, day: &DayTable) -> Result<(), StoreError> {
+        let Some(OpenDay { file, name, .. }) = self.days.get(day) else { return Ok(()) };
+        let waiting = waiting(file.connection()).map_err(StoreError::sqlite(file.path()))?;
+        self.outbox.files.insert(name.clone(), (day.clone(), waiting));
+        Ok(())
+    }
+
+    /// Has whoever sends look.
+    pub(super) fn tell_sender(&self) {
+        if let Some(outbox) = self.options.onward.to() {
+            (outbox.on_commit)();
+        }
+    }
+
+    /// Removes pages that were sent.
+    pub(crate) fn depart(&mut self, departures: &[Departure]) -> Result<(), StoreError> {
+        for Departure { day, file: name, pages } in departures {
+            // A file that went meanwhile took its pages along.
+            let live = self.catalogue.file_of(day, Role::Outbox)?;
+            if live.is_none_or(|live| live.name != *name) || self.role_of(day) != Role::Outbox {
+                continue;
+            }
+            daytable_platform::failpoint!("outbox-before-removal");
+            let removed = self.writable_day(day)?.file.remove_sent(pages)?;
+            daytable_platform::failpoint!("outbox-removed");
+            self.tidy.removed(day, &removed);
+            self.note_waiting_of(day)?;
+        }
+        self.level()
+    }
+
+    /// Takes rows of a table that stays here, whether there is room or not.
+    pub(crate) fn keep(&mut self, submission: Submission) {
+        self.pending.add(submission);
+    }
+
+    /// Looks once in a while how old the oldest row is.
+    pub(super) fn look_after_outbox(&mut self) -> Result<(), StoreError> {
+        let is_due = self.outbox.looked.is_none_or(|at| at.elapsed() >= LOOK);
+        if self.options.onward.to().is_some() && is_due { self.level() } else { Ok(()) }
+    }
+
+    /// Lets the outbox of a day go that is over, where nothing waits in it. Says whether it did.
+    pub(super) fn let_go_if_empty(&mut self, day: &DayTable) -> Result<bool, StoreError> {
+        let empty = |(_, (of, waiting)): &(&String, &(DayTable, Waiting))| of == day && waiting.entities == 0;
+        let Some((name, _)) = self.outbox.files.iter().find(empty) else { return Ok(false) };
+        if day.end() > time::now() {
+            return Ok(false);
+        }
+        let name = name.clone();
+        self.catalogue.let_go(day, &name)?;
+        daytable_platform::failpoint!("outbox-let-go");
+        if self.days.get(day).is_some_and(|open| open.name == name)
+            && let Some(open) = self.days.remove(day)
+        {
+            self.tidy.forget(day);
+            open.file.abandon();
+        }
+        self.outbox.files.remove(&name);
+        self.discard(&[name])?;
+        tracing::debug!(table = %day, "all of it was sent");
+        Ok(true)
+    }
+
+    /// Brings the level up to date, and does what is to be done when the outbox is full.
+    fn level(&mut self) -> Result<(), StoreError> {
+        self.outbox.looked = Some(Instant::now());
+        let mut why = self.note_level()?;
+        let Some(options) = self.options.onward.to() else { return Ok(()) };
+        let is_full = why.is_some() && !options.drops_oldest;
+        options.level.set_full(is_full);
+        self.intake.set_full(is_full);
+        // Where there is more to drop it goes with the next commit, or look.
+        for _ in 0..DROPS_AT_A_TIME {
+            let Some(bound) = why.filter(|_| !is_full) else { break };
+            if !self.drop_oldest(bound)? {
+                break;
+            }
+            why = self.note_level()?;
+        }
+        Ok(())
+    }
+
+    /// Publishes how much waits. Says by what it is too much, where it is.
+    fn note_level(&mut self) -> Result<Option<Dropped>, StoreError> {
+        let Some(options) = self.options.onward.to() else { return Ok(None) };
+        let oldest = self.outbox.oldest();
+        if self.outbox.oldest.map(|(seq, _)| seq) != oldest {
+            self.outbox.oldest = match oldest {
+                Some(seq) => Some((seq, self.catalogue.accepted_at(seq)?.unwrap_or_else(time::now))),
+                None => None,
+            };
+        }
+        let accepted = self.outbox.oldest.map(|(_, at)| at);
+        options.level.set(self.outbox.bytes(), self.outbox.entities(), accepted);
+        let is_old = options.age_max.is_some_and(|max| options.level.age(time::now()) > max);
+        Ok(match self.outbox.bytes() > options.bytes_max {
+            true => Some(Dropped::Bytes),
+            false => is_old.then_some(Dropped::Age),
+        })
+    }
+
+    /// Drops some of the oldest pages. Says whether there were any.
+    fn drop_oldest(&mut self, why: Dropped) -> Result<bool, StoreError> {
+        let oldest = |(_, (_, waiting)): &(&String, &(DayTable, Waiting))| waiting.oldest.unwrap_or(i64::MAX);
+        let Some((_, (day, _))) = self.outbox.files.iter().min_by_key(oldest) else { return Ok(false) };
+        let day = day.clone();
+        let OpenDay { file, .. } = self.writable_day(&day)?;
+        let pages = file.oldest_unsent(DROPPED_AT_A_TIME)?;
+        let removed = file.remove_sent(&pages)?;
+        self.tidy.removed(&day, &removed);
+        self.note_waiting_of(&day)?;
+        if let Some(options) = self.options.onward.to() {
+            options.level.count_dropped(why, removed.entities);
+        }
+        Ok(removed.entities > 0)
+    }
+}

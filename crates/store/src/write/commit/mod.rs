@@ -1,0 +1,624 @@
+//! The committer: one thread through which everything that changes the store goes.
+//!
+//! It takes what waits in the [`Intake`], makes pages of each partition's batches as soon as they fill one, and writes
+//! it all in one commit: when enough has gathered, when [`Options::commit_interval`] has passed, or at once when somebody
+//! waits for it and nothing else is in the queue. Steps of the lifecycle run between two commits, and `tidy` in the
+//! time that is left.
+//!
+//! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
+//! aside what was written of it, see `open`), and only then is more accepted.
+
+use crate::CommitReport;
+use crate::Options;
+use crate::StoreError;
+use crate::format::catalog::accounting::{Entry, Taken};
+use crate::format::catalog::idempotency::Gathered;
+use crate::format::catalog::{Catalogue, LiveFile, Touched};
+use crate::format::day::{DayFile, Insert};
+use crate::format::page::{self, Builder, Encoded, PAGE_BYTES};
+use crate::lock::{self, Lock};
+use crate::maintain::compaction::Tidy;
+use crate::outbox::{Onward, TIDIED_AFTER};
+use crate::source::SourceState;
+use crate::sqlite;
+use crate::write::checkpoint;
+use crate::write::queue::{Done, Intake, Outcome, Step, Submission, Work};
+use crate::write::recovery::{self, Layout, Opening};
+use daytable_model::batch::Batch;
+use daytable_model::key::DayTable;
+use daytable_model::time::{self, Ticks};
+use daytable_platform::memory;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+mod departure;
+mod life;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod once_model;
+#[cfg(test)]
+mod outbox_model;
+
+pub use life::{Restoring, Sealing};
+
+/// Raw bytes of rows that gather before a commit no longer waits for its interval.
+const RAW_BYTES_MAX: usize = 12 << 20;
+/// Bytes of finished pages that gather before a commit no longer waits.
+const PAGE_BYTES_WAITING_MAX: usize = 8 << 20;
+/// Bytes of a journal from which commits wait until it was moved.
+const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+/// Commits after which the catalogue's journal is moved.
+const CATALOGUE_COMMITS: i64 = 64;
+/// How often a failed store is opened again.
+const REOPEN_AFTER: Duration = Duration::from_millis(500);
+/// Days that were not written to for this long are closed, so that they are whole without a journal.
+const IDLE_DAY: Duration = Duration::from_secs(600);
+/// How long the committer rests between two steps of tidy.
+const TIDY_WAIT: Duration = Duration::from_millis(20);
+/// How long what commits are made with is kept while there are none.
+const MEMORY_KEPT: Duration = Duration::from_secs(10);
+/// How long the committer waits for work before it looks after idle days.
+const IDLE_WAIT: Duration = Duration::from_secs(1);
+
+/// The one writer of a data folder.
+pub(crate) struct Committer {
+    layout: Layout,
+    lock: Arc<Lock>,
+    intake: Intake,
+    options: Options,
+    catalogue: Catalogue,
+    days: HashMap<DayTable, OpenDay>,
+    /// Days that take no records: those that were dropped, and those that were restored.
+    closed: HashSet<DayTable>,
+    seq: i64,
+    pending: Pending,
+    tidy: Tidy,
+    checkpoints: checkpoint::Checkpoints,
+    outbox: departure::Outgoing,
+    /// When the last commit was, until what it was made with is let go.
+    last_commit: Option<Instant>,
+    /// Why nothing more is taken: the folder could not be opened again, and never will be as it is.
+    damage: Option<StoreError>,
+}
+
+struct OpenDay {
+    file: DayFile,
+    name: String,
+    used: Instant,
+}
+
+/// What the next commit will hold.
+#[derive(Default)]
+struct Pending {
+    waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
+    pages: HashMap<DayTable, Vec<Insert>, foldhash::quality::RandomState>,
+    sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
+    done: Vec<Done>,
+    keys: Gathered,
+    /// Whether somebody waits for this commit.
+    is_awaited: bool,
+    newest: Option<Ticks>,
+    /// Records that were given.
+    records: u64,
+    /// Whose they are, where they are of no source.
+    taken: Vec<Taken>,
+    raw_bytes: usize,
+    page_bytes: usize,
+    since: Option<Instant>,
+    report: CommitReport,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: Vec<Batch>,
+    bytes: usize,
+    /// Whether pages were made of this partition already.
+    is_continued: bool,
+}
+
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.since.is_none()
+    }
+
+    fn add(&mut self, submission: Submission) {
+        self.since.get_or_insert_with(Instant::now);
+        let Submission { batches, advances, done, newest, once, taken, .. } = submission;
+        let records = batches.iter().map(Batch::records).sum();
+        self.records += records;
+        let of_nobody = taken.is_empty() && advances.is_empty() && records > 0;
+        for taken in taken.into_iter().chain(of_nobody.then(|| Taken::records("daytable", "copy", records))) {
+            self.take(taken);
+        }
+        self.newest = self.newest.max(newest);
+        self.waiting.reserve(batches.len());
+        for batch in batches {
+            self.add_batch(batch);
+        }
+        self.sources.reserve(advances.len());
+        for advance in advances {
+            self.sources.insert(advance.identity, advance);
+        }
+        if let Some(once) = once {
+            self.keys.add(once);
+        }
+        self.is_awaited |= done.is_awaited();
+        if done.is_told() {
+            self.done.push(done);
+        }
+    }
+
+    fn take(&mut self, taken: Taken) {
+        match self.taken.iter_mut().find(|known| (known.kind, &known.name) == (taken.kind, &taken.name)) {
+            Some(known) => {
+                known.records += taken.records;
+                known.bytes += taken.bytes;
+                known.losses.extend(taken.losses);
+            }
+            None => self.taken.push(taken),
+        }
+    }
+
+    fn add_batch(&mut self, batch: Batch) {
+        let bytes = batch.bytes();
+        self.report.batches += 1;
+        self.report.rows += batch.len() as u64;
+        self.raw_bytes += bytes;
+        let key = (batch.table.clone(), batch.partition.clone());
+        let waiting = self.waiting.entry(key).or_default();
+        waiting.bytes += bytes;
+        // Most often it stays the only one, and is large.
+        waiting.batches.reserve_exact(usize::from(waiting.batches.is_empty()));
+        waiting.batches.push(batch);
+        if waiting.bytes >= PAGE_BYTES {
+            let batches = std::mem::take(&mut waiting.batches);
+            self.raw_bytes -= std::mem::take(&mut waiting.bytes);
+            waiting.is_continued = true;
+            self.build(batches, true);
+        }
+    }
+
+    /// Makes pages of the batches of one partition. `is_part`: there are other pages of it, or will be.
+    fn build(&mut self, batches: Vec<Batch>, is_part: bool) {
+        let Some(first) = batches.first() else { return };
+        // A row each is all that quiet instances give to a commit, of which there may be a thousand.
+        let only = if batches.len() == 1 { page::build_only(first) } else { None };
+        if let Some(page) = only {
+            return self.add_page(first, page, !is_part);
+        }
+        let mut builder = Builder::new();
+        for batch in &batches {
+            builder.push_batch(batch);
+        }
+        let built = builder.build().pages;
+        let is_alone = !is_part && built.len() == 1;
+        for page in built {
+            self.add_page(first, page, is_alone);
+        }
+    }
+
+    /// Adds a page to those of the table and partition of a batch.
+    fn add_page(&mut self, of: &Batch, page: Encoded, is_alone: bool) {
+        self.page_bytes += page.body.len();
+        self.report.pages += 1;
+        self.report.page_bytes += page.body.len() as u64;
+        self.report.records += u64::from(page.header.records);
+        let insert = Insert { partition: of.partition.clone(), page, is_alone };
+        match self.pages.get_mut(&of.table) {
+            Some(pages) => pages.push(insert),
+            None => drop(self.pages.insert(of.table.clone(), vec![insert])),
+        }
+    }
+
+    /// Makes pages of all that waits.
+    fn build_rest(&mut self) {
+        for (_, Waiting { batches, is_continued, .. }) in std::mem::take(&mut self.waiting) {
+            self.build(batches, is_continued);
+        }
+        self.raw_bytes = 0;
+    }
+
+    fn is_large(&self) -> bool {
+        self.raw_bytes >= RAW_BYTES_MAX || self.page_bytes >= PAGE_BYTES_WAITING_MAX
+    }
+}
+
+impl Committer {
+    /// Opens the folder to write.
+    pub(crate) fn open(layout: Layout, options: Options) -> Result<Committer, StoreError> {
+        let lock = layout.lock()?;
+        lock::refuse_shared(&Catalogue::path_in(&layout.data))?;
+        let recovery::Whole { catalogue, days } = recovery::open(&layout, Opening::First)?;
+        let intake = Intake::new(catalogue.sources()?);
+        let checkpoints = checkpoint::Checkpoints::spawn()?;
+        let mut committer = Committer {
+            layout,
+            lock: Arc::new(lock),
+            intake,
+            options,
+            seq: catalogue.committed()?.seq,
+            closed: catalogue.closed()?.into_iter().collect(),
+            catalogue,
+            days: HashMap::new(),
+            pending: Pending::default(),
+            tidy: Tidy::default(),
+            checkpoints,
+            outbox: departure::Outgoing::default(),
+            last_commit: None,
+            damage: None,
+        };
+        committer.begin(days)?;
+        Ok(committer)
+    }
+
+    /// Goes on with a folder that was opened.
+    fn begin(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
+        self.decide()?;
+        self.tidy = match self.options.onward {
+            // What waits a short time only is left to whoever sends it.
+            Onward::To(_) => Tidy::new(TIDIED_AFTER),
+            Onward::AsBefore | Onward::Nowhere => Tidy::default(),
+        };
+        self.take_days(days)?;
+        self.tidy.committed(self.seq);
+        self.survey()
+    }
+
+    fn take_days(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
+        let used = Instant::now();
+        for (live, file) in days {
+            let taking = self.catalogue.file_of(&live.day, self.role_of(&live.day))?;
+            if taking.is_none_or(|taking| taking.name != live.name) {
+                // It takes no records any more, and needs no journal.
+                file.close()?;
+                self.catalogue.set_writable(&live.name, false)?;
+                continue;
+            }
+            if file.has_packs()? {
+                self.tidy.opened(&live.day);
+            }
+            self.days.insert(live.day, OpenDay { file, name: live.name, used });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn lock(&self) -> Arc<Lock> {
+        self.lock.clone()
+    }
+
+    pub(crate) fn intake(&self) -> Intake {
+        self.intake.clone()
+    }
+
+    pub(crate) fn catalogue(&mut self) -> &mut Catalogue {
+        &mut self.catalogue
+    }
+
+    /// Works until the intake is closed and empty, then closes the folder. Ends with an error where the folder cannot
+    /// be opened again after a failure, because it is damaged.
+    pub(crate) fn run(mut self) -> Result<(), StoreError> {
+        while self.damage.is_none() {
+            let work = self.intake.next(self.patience());
+            if let Err(error) = self.check_place() {
+                self.fail(&error);
+                if self.damage.is_some() {
+                    break;
+                }
+            }
+            match work {
+                Ok(Some(Work::Rows(submission))) => self.take(submission),
+                Ok(Some(Work::Step(step))) => self.step(step),
+                Ok(Some(Work::Aside(step))) => step(&mut self),
+                Ok(None) => {}
+                Err(_) => break,
+            }
+            if self.damage.is_some() {
+                break;
+            }
+            if self.checkpoints.failed() {
+                self.fail(&StoreError::Refused("a checkpoint failed".into()));
+            } else if self.is_due() {
+                self.commit_or_fail();
+                if self.damage.is_some() {
+                    break;
+                }
+                // Also where records never stop coming.
+                self.look_after_days();
+            } else if self.pending.is_empty() {
+                self.look_after_days();
+                self.let_go_of_memory();
+            }
+        }
+        self.commit_or_fail();
+        match self.damage.take() {
+            Some(error) => Err(error),
+            None => self.close(),
+        }
+    }
+
+    /// An error where the folder is not the one that is locked any more, or its catalogue another one.
+    fn check_place(&self) -> Result<(), StoreError> {
+        self.lock.check().and_then(|()| self.catalogue.check_place())
+    }
+
+    fn patience(&self) -> Duration {
+        match self.pending.since {
+            Some(since) => self.options.commit_interval.saturating_sub(since.elapsed()),
+            None if self.tidy.has_work() => TIDY_WAIT,
+            None => IDLE_WAIT,
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let Some(since) = self.pending.since else { return false };
+        // What waits already shares the two fsyncs with whoever waits for them.
+        let is_awaited = self.pending.is_awaited && !self.intake.has_work();
+        is_awaited || self.pending.is_large() || since.elapsed() >= self.options.commit_interval
+    }
+
+    fn take(&mut self, mut submission: Submission) {
+        self.intake.release(submission.bytes());
+        if submission.epoch != self.intake.epoch() || self.is_repeat(&mut submission) {
+            return;
+        }
+        // A day that was dropped, or restored, takes nothing more: what comes for it goes to today's table, its time kept.
+        for batch in &mut submission.batches {
+            if self.closed.contains(&batch.table) {
+                batch.table = DayTable::at(batch.table.table(), batch.table.period(), time::now());
+            }
+        }
+        self.pending.add(submission);
+    }
+
+    /// Whether the key of a submission is known, so that nothing of it is written; then it is told what it is.
+    fn is_repeat(&mut self, submission: &mut Submission) -> bool {
+        let Some(once) = &submission.once else { return false };
+        if let Some(outcome) = self.pending.keys.outcome_of(once) {
+            // The first is not on disk yet: nothing is certain before.
+            self.pending.keys.add_repeat(std::mem::take(&mut submission.done), outcome);
+            return true;
+        }
+        match self.catalogue.outcome_of(once) {
+            Ok(None) => false,
+            Ok(Some(outcome)) => {
+                std::mem::take(&mut submission.done).tell(outcome);
+                true
+            }
+            Err(error) => {
+                self.fail(&error);
+                true
+            }
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        if !self.pending.is_empty() {
+            self.commit_or_fail();
+        }
+        if self.damage.is_none() {
+            step(self);
+        }
+    }
+
+    fn commit_or_fail(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        if let Err(error) = self.commit() {
+            self.fail(&error);
+        }
+    }
+
+    /// Writes what is pending: pages first, then the catalogue, whose transaction is the commit point.
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let start = Instant::now();
+        self.pending.build_rest();
+        let mut pending = std::mem::take(&mut self.pending);
+        let seq = self.seq + 1;
+        let (mut touched, mut all_written) = (Vec::with_capacity(pending.pages.len()), Vec::new());
+        for (day, pages) in &pending.pages {
+            let OpenDay { file, name, .. } = self.writable_day(day)?;
+            let written = file.insert(seq, pages)?;
+            let headers = || pages.iter().map(|insert| &insert.page.header);
+            let entities = headers().map(|header| i64::from(header.entities)).sum();
+            let oldest = headers().map(|header| header.last.time()).min();
+            let newest = headers().map(|header| header.first.time()).max();
+            touched.push((name.clone(), entities, oldest.zip(newest)));
+            all_written.push(written);
+        }
+        let days_written = start.elapsed();
+        daytable_platform::failpoint!("commit-between");
+        let noted = touched.iter().map(|(file, entities, times)| Touched { file, entities: *entities, times: *times });
+        let touched: Vec<_> = noted.collect();
+        let (sources, keys) = (pending.sources.values(), pending.keys.keys());
+        let stamp = self.stamp();
+        let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
+        let (records, rows, taken) = (pending.records, pending.report.rows, &pending.taken);
+        let entry = Entry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), taken };
+        let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest, entry)?;
+        self.seq = seq;
+        // Behind the commit point: what is acknowledged lies where readers, and the next start, look for it.
+        self.check_place()?;
+        pending.pages.keys().filter_map(|day| self.days.get(day)).try_for_each(|open| open.file.check_place())?;
+        self.last_commit = Some(start);
+        daytable_platform::failpoint!("commit-after");
+
+        self.intake.committed(pending.sources.into_values());
+        for done in pending.done.drain(..) {
+            done.tell(Outcome::Committed);
+        }
+        pending.keys.committed();
+        for (day, written) in pending.pages.keys().zip(all_written) {
+            self.tidy.written(day, written);
+            if let Some(open) = self.days.get_mut(day) {
+                self.checkpoints.consider(&mut open.file);
+                // The thread does not keep up, or a reader holds on: it is done here, and commits wait.
+                if open.file.journal_bytes() > JOURNAL_BYTES_MAX {
+                    open.file.checkpoint()?;
+                }
+            }
+        }
+        self.tidy.committed(seq);
+        self.note_waiting(pending.pages.keys())?;
+        if seq % CATALOGUE_COMMITS == 0 {
+            self.checkpoints.queue(&Catalogue::path_in(&self.layout.data));
+        }
+        let pages_merged = self.tidy.take_merged();
+        let (took, keys_dropped) = (start.elapsed(), kept.map_or(0, |kept| kept.dropped));
+        let report = CommitReport { took, days_written, pages_merged, keys_dropped, ..pending.report };
+        (self.options.on_commit)(&report);
+        self.tell_sender();
+        Ok(())
+    }
+
+    /// The open file of `day`; created, or opened again, where it is not.
+    fn writable_day(&mut self, day: &DayTable) -> Result<&mut OpenDay, StoreError> {
+        if !self.days.contains_key(day) {
+            let role = self.role_of(day);
+            let open = match self.catalogue.file_of(day, role)? {
+                Some(live) => {
+                    // Checked before it is marked: else the next opening takes what does not belong for a torn commit.
+                    let file = recovery::open_day(&self.layout, &live, self.seq)?;
+                    self.prepare(&file, role)?;
+                    // Marked before it is written to: a crash must find it when it opens the folder.
+                    self.catalogue.set_writable(&live.name, true)?;
+                    OpenDay { file, name: live.name, used: Instant::now() }
+                }
+                None => self.create(day)?,
+            };
+            self.days.insert(day.clone(), open);
+        }
+        match self.days.get_mut(day) {
+            Some(open) => {
+                open.used = Instant::now();
+                Ok(open)
+            }
+            None => Err(StoreError::TableGone(day.to_string())),
+        }
+    }
+
+    fn create(&mut self, day: &DayTable) -> Result<OpenDay, StoreError> {
+        let generation = self.next_generation(day)?;
+        let name = recovery::file_name(day, generation);
+        // Named before it is there: a kill before it is live leaves no file that nobody knows.
+        self.catalogue.begin_creating(day, &name)?;
+        let file = DayFile::open(&self.layout.table_file(&name), day)?;
+        let role = self.role_of(day);
+        self.prepare(&file, role)?;
+        let now = time::now();
+        // Records without a time are stamped by this clock: what it calls today may be over for long.
+        let today = DayTable::at(day.table(), day.period(), now);
+        let is_behind = (*day == today || *day == today.next()) && self.catalogue.has_later(day)?;
+        self.catalogue.create_day(day, generation, &name, role, now, is_behind)?;
+        if is_behind {
+            tracing::warn!(table = %day, "the clock is behind: later days of this table are known; it stays until it was left alone for as long as it is kept");
+        }
+        self.closed.remove(day);
+        Ok(OpenDay { file, name, used: Instant::now() })
+    }
+
+    /// A commit, or a checkpoint, failed: refuse what waits, open the folder anew, and only then accept again.
+    fn fail(&mut self, error: &StoreError) {
+        tracing::error!(%error, "failed to commit: nothing is accepted until the store was opened again");
+        (self.options.on_failure)(error);
+        self.pending = Pending::default();
+        self.days.clear();
+        self.checkpoints.reset();
+        self.damage = error.displaced();
+        let mut told = Instant::now();
+        while self.damage.is_none() {
+            let opened =
+                self.lock.check().and_then(|()| recovery::open(&self.layout, Opening::Again)).and_then(|whole| {
+                    self.catalogue = whole.catalogue;
+                    self.seq = self.catalogue.committed()?.seq;
+                    self.closed = self.catalogue.closed()?.into_iter().collect();
+                    self.begin(whole.days)?;
+                    self.catalogue.sources()
+                });
+            match opened {
+                Ok(sources) => {
+                    self.intake.committed(sources.into_iter().map(Arc::new));
+                    (self.options.on_reopened)();
+                    tracing::info!("the store was opened again");
+                    break;
+                }
+                Err(error) if self.intake.is_closed() => {
+                    tracing::error!(%error, "failed to open the store again");
+                    break;
+                }
+                // It is found the next time, too.
+                Err(error) if error.is_damage() || error.displaced().is_some() => {
+                    tracing::error!(%error, "failed to open the store again: nothing more is taken");
+                    self.damage = Some(error);
+                    break;
+                }
+                Err(error) => {
+                    if told.elapsed() > Duration::from_secs(10) {
+                        tracing::error!(%error, "failed to open the store again");
+                        told = Instant::now();
+                    }
+                    self.intake.beat();
+                    std::thread::sleep(REOPEN_AFTER);
+                }
+            }
+        }
+        // Last, so that a source that sees the new epoch also sees what is committed in it.
+        self.intake.fail();
+    }
+
+    /// Merges small pages and closes days that nothing is written to.
+    fn look_after_days(&mut self) {
+        if let Err(error) = self.look_after_outbox() {
+            return self.fail(&error);
+        }
+        if let Some(day) = self.tidy.next_day()
+            && let Some(open) = self.days.get_mut(&day)
+            && !self.checkpoints.is_moving(open.file.path())
+            && let Err(error) = self.tidy.step(&day, &mut open.file)
+        {
+            return self.fail(&error);
+        }
+        for open in self.days.values_mut() {
+            self.checkpoints.consider(&mut open.file);
+        }
+        let idle = |(day, open): (&DayTable, &OpenDay)| (open.used.elapsed() > IDLE_DAY).then(|| day.clone());
+        for day in self.days.iter().filter_map(idle).collect::<Vec<_>>() {
+            if day.holds(time::now()) || self.tidy.wants(&day) {
+                continue;
+            }
+            match self.let_go_if_empty(&day) {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err(error) => return self.fail(&error),
+            }
+            if let Some(OpenDay { file, name, .. }) = self.days.remove(&day)
+                && let Err(error) = file.close().and_then(|()| self.catalogue.set_writable(&name, false))
+            {
+                return self.fail(&error);
+            }
+        }
+    }
+
+    /// Where nothing is committed for a while, contexts and caches are more than all the rest of a quiet daemon.
+    fn let_go_of_memory(&mut self) {
+        if self.last_commit.take_if(|at| at.elapsed() >= MEMORY_KEPT).is_some() {
+            page::let_go_of_memory();
+            sqlite::let_go_of_memory(self.catalogue.connection());
+            self.days.values().for_each(|open| sqlite::let_go_of_memory(open.file.connection()));
+            memory::give_back();
+        }
+    }
+
+    fn close(mut self) -> Result<(), StoreError> {
+        self.checkpoints.stop();
+        for (day, OpenDay { mut file, name, .. }) in std::mem::take(&mut self.days) {
+            self.tidy.finish(&day, &mut file)?;
+            file.close()?;
+            // What is left to tidy is done when the folder is opened again.
+            self.catalogue.set_writable(&name, self.tidy.wants(&day))?;
+        }
+        self.catalogue.close()
+    }
+}

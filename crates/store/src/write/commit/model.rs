@@ -1,0 +1,255 @@
+//! The store against a map: whatever is committed, torn, tidied and opened again, in whatever order, each way of reading
+//! gives what was written last.
+
+use super::*;
+use crate::Row;
+use crate::maintain::check as store_check;
+use crate::maintain::compaction::Part;
+use crate::read::{Range, Reader};
+use daytable_model::key::{Period, RowKey, TableName};
+use daytable_model::property::Property;
+use daytable_model::record::{Level, Record};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// Between two keys: a page spans an hour at most, and these keys two.
+const STEP: Duration = Duration::from_secs(180);
+const KEYS: u64 = 40;
+pub(super) const PARTITIONS: [&str; 3] = ["a", "b", "c"];
+
+/// The rows of a commit: partition, key and the text's length.
+pub(super) type Rows = Vec<(usize, u64, usize)>;
+/// Partition and key of a row, in the order of a scan, with what its text begins with.
+pub(super) type Model = BTreeMap<(RowKey, usize), String>;
+
+#[derive(Clone, Debug)]
+enum Act {
+    Commit(Rows),
+    /// A commit that a kill stops before its commit point.
+    Torn(Rows),
+    /// A part of tidy, as if all but the newest so many commits had settled.
+    Tidy(Part, i64),
+    /// Closed and opened, or killed and opened.
+    Open {
+        is_killed: bool,
+    },
+    /// What a reader began goes on: so many rows, then in a new snapshot.
+    Scan(usize),
+}
+
+pub(super) fn rows() -> impl Strategy<Value = Rows> {
+    // Most are tiny, some are small pages of their own, and a few are more than is merged at once.
+    let length = prop_oneof![6 => 1_usize..40, 2 => 3000_usize..9000, 1 => 20_000_usize..30_000];
+    let clustered = (0..KEYS, prop::collection::vec((0..PARTITIONS.len(), 0_u64..6, length), 1..8));
+    clustered.prop_map(|(from, rows)| rows.into_iter().map(|(p, key, n)| (p, (from + key) % KEYS, n)).collect())
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let part = prop_oneof![
+        2 => Just(Part::Read),
+        3 => Just(Part::Unpack),
+        2 => Just(Part::Merge),
+        2 => Just(Part::Replace)
+    ];
+    prop_oneof![
+        10 => rows().prop_map(Act::Commit),
+        1 => rows().prop_map(Act::Torn),
+        9 => (part, prop_oneof![3 => Just(0_i64), 1 => 1_i64..5]).prop_map(|(part, newest)| Act::Tidy(part, newest)),
+        1 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
+        3 => (1_usize..8).prop_map(Act::Scan),
+    ]
+}
+
+pub(super) fn day() -> DayTable {
+    DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start())
+}
+
+fn start() -> Ticks {
+    Ticks::from_date(2026, 11, 1).expect("a date")
+}
+
+fn key(partition: usize, key: u64) -> RowKey {
+    let nth = u32::try_from(key).expect("few");
+    RowKey::new(start().plus(STEP * nth), 7, key * PARTITIONS.len() as u64 + partition as u64)
+}
+
+/// The text up to its padding.
+pub(super) fn beginning(text: &str) -> String {
+    text.split(' ').next().unwrap_or_default().into()
+}
+
+pub(super) fn batches(rows: &Rows, number: usize) -> (Vec<Batch>, Model) {
+    let (mut batches, mut model) = (BTreeMap::new(), Model::new());
+    for (nth, &(partition, k, length)) in rows.iter().enumerate() {
+        let text = format!("{number}.{nth} {}", "x".repeat(length));
+        let record = Record { level: Some(Level::Info), message: text.as_str().into(), ..Record::default() };
+        let batch = batches.entry(partition).or_insert_with(|| Batch::new(day(), PARTITIONS[partition].into()));
+        daytable_model::entity::append(batch, key(partition, k), "app.log", &record);
+        model.insert((key(partition, k), partition), beginning(&text));
+    }
+    (batches.into_values().collect(), model)
+}
+
+fn open(path: &Path) -> Committer {
+    Committer::open(Layout { data: path.into() }, Options::default()).expect("opened")
+}
+
+impl Committer {
+    pub(super) fn submit(&mut self, batches: Vec<Batch>) {
+        let epoch = self.intake.epoch();
+        self.take(Submission { batches, epoch, ..Submission::default() });
+    }
+
+    /// Writes what is pending to the day's file, and comes no further.
+    pub(super) fn commit_half(&mut self) {
+        self.pending.build_rest();
+        let seq = self.seq + 1;
+        for (day, pages) in std::mem::take(&mut self.pending).pages {
+            self.writable_day(&day).expect("a day").file.insert(seq, &pages).expect("written");
+        }
+    }
+}
+
+fn told(row: &Row) -> ((RowKey, usize), String) {
+    let partition = PARTITIONS.iter().position(|name| **name == *row.partition).expect("one of ours");
+    ((row.key(), partition), beginning(&text_of(row)))
+}
+
+/// The message of a row.
+pub(super) fn text_of(row: &Row) -> String {
+    let text = row.properties().find_map(|(name, value)| match value {
+        Property::String(text) if name == "Message" => Some(text.to_string()),
+        _ => None,
+    });
+    text.expect("a message")
+}
+
+fn range(partition: Option<usize>, from: u64, to: u64) -> Range {
+    let partitions = partition.map(|partition| vec![PARTITIONS[partition].to_owned()]);
+    let at = |key: u64| start().plus(STEP * u32::try_from(key).expect("few"));
+    Range { partitions, from: at(from), to: at(to), ..Range::all() }
+}
+
+/// Every way of reading gives what is in `model`.
+fn check(reader: &Reader, model: &Model, probe: u64) {
+    let some = probe % PARTITIONS.len() as u64;
+    for (partition, from, to) in
+        [(None, 0, KEYS), (Some(some as usize), 0, KEYS), (None, probe % KEYS, (probe % KEYS + 9).min(KEYS))]
+    {
+        let range = range(partition, from, to);
+        let is_in = |(key, of): &(RowKey, usize)| {
+            partition.is_none_or(|partition| partition == *of) && key.time() >= range.from && key.time() <= range.to
+        };
+        let want: Vec<_> = model.iter().filter(|(at, _)| is_in(at)).map(|(at, text)| (*at, text.clone())).collect();
+        let rows = reader.scan(&day(), &range).expect("a table").map(|row| told(&row.expect("a row")));
+        assert_eq!(rows.collect::<Vec<_>>(), want, "a scan of {partition:?} from {from} to {to}");
+        let mut counted = 0;
+        reader.counts(&day(), &range, &mut |count| counted += count.records).expect("counted");
+        assert_eq!(counted, want.len() as u64, "a count of {partition:?} from {from} to {to}");
+    }
+    for (partition, name) in PARTITIONS.iter().enumerate() {
+        let key = key(partition, probe % KEYS);
+        let row = reader.row(&day(), name, key).expect("read").map(|row| told(&row).1);
+        assert_eq!(row.as_ref(), model.get(&(key, partition)), "a row by its key");
+    }
+}
+
+/// The books balance, and nothing is wrong with any file: at every moment, also where a commit was torn.
+pub(super) fn assert_whole(data: &Path, reader: &Reader, after: &impl std::fmt::Debug) {
+    let catalogue = reader.catalogue();
+    let books = catalogue.books().expect("read").expect("opened");
+    assert_eq!((books.records_out(), books.rows_out()), (0, 0), "{books:?} after {after:?}");
+    for file in catalogue.files().expect("read") {
+        let path = data.join("tables").join(&file.name);
+        let noted = || store_check::Noted::of(Some(catalogue), &file.name);
+        let checked = store_check::open_file(&path, &noted, &mut |_| ControlFlow::Continue(()));
+        assert_eq!(checked.faults, [], "{} after {after:?}", file.name);
+    }
+}
+
+fn run(acts: &[Act]) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut committer = open(dir.path());
+    committer.create_table(&day()).expect("created");
+    let reader = Reader::open(dir.path()).expect("opened");
+    let mut followed = reader.follow_from_now().expect("begun");
+    let mut model = Model::new();
+    let mut scan = reader.scan(&day(), &range(None, 0, KEYS)).expect("a table");
+    // Who opens the folder waits for those who have a snapshot.
+    scan.pause();
+    let (mut scanned, mut at_begin): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
+    for (number, act) in acts.iter().enumerate() {
+        let mut new = Model::new();
+        match act {
+            Act::Commit(rows) => {
+                let (batches, written) = batches(rows, number);
+                committer.submit(batches);
+                committer.commit().expect("committed");
+                model.extend(written.clone());
+                new = written;
+            }
+            Act::Torn(rows) => {
+                committer.submit(batches(rows, number).0);
+                committer.commit_half();
+                check(&reader, &model, number as u64);
+                assert_whole(dir.path(), &reader, act);
+                drop(committer);
+                committer = open(dir.path());
+            }
+            Act::Tidy(part, newest) => {
+                let settled = committer.seq - newest;
+                let Committer { tidy, days, .. } = &mut committer;
+                if let Some(open) = days.get_mut(&day()) {
+                    tidy.force(&day(), &mut open.file, settled, *part);
+                }
+            }
+            Act::Open { is_killed } => {
+                if *is_killed {
+                    drop(committer);
+                } else {
+                    committer.close().expect("closed");
+                }
+                committer = open(dir.path());
+            }
+            Act::Scan(rows) => {
+                scan.renew();
+                let before = scanned.len();
+                scanned.extend(scan.by_ref().take(*rows).map(|row| told(&row.expect("a row")).0));
+                if scanned.len() - before < *rows {
+                    // It saw what was there all the time, each once and in order, and nothing that never was.
+                    assert!(scanned.is_sorted_by(|one, next| one < next), "{scanned:?}");
+                    assert!(at_begin.iter().all(|key| scanned.contains(key)), "{at_begin:?} is not in {scanned:?}");
+                    assert!(scanned.iter().all(|key| model.contains_key(key)));
+                    scan = reader.scan(&day(), &range(None, 0, KEYS)).expect("a table");
+                    scanned.clear();
+                    at_begin = model.keys().copied().collect();
+                }
+                scan.pause();
+            }
+        }
+        check(&reader, &model, number as u64);
+        assert_whole(dir.path(), &reader, act);
+        let mut seen = Model::new();
+        let see = &mut |_: &DayTable, row: Row| {
+            let (key, text) = told(&row);
+            assert!(seen.insert(key, text).is_none(), "a follower saw {key:?} twice");
+        };
+        reader.follow(&mut followed, see).expect("followed");
+        assert_eq!(seen, new, "what a follower saw of {act:?}");
+    }
+    drop(scan);
+    committer.close().expect("closed");
+    check(&reader, &model, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    /// Whatever is committed, torn, tidied and opened again, readers, counts and followers agree with a map.
+    #[test]
+    fn the_store_is_a_map_of_what_was_written_last(acts in prop::collection::vec(act(), 1..40)) {
+        run(&acts);
+    }
+}

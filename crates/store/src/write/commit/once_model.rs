@@ -1,0 +1,154 @@
+//! Idempotency keys against a map: whatever is pushed, repeated, torn, failed and opened again, in whatever order, each
+//! push is told what a map of committed keys says, and each key's record is there once.
+
+use super::*;
+use crate::format::catalog::idempotency::{Answer, Once};
+use crate::read::{Range, Reader};
+use crate::write::queue::Outcome;
+use daytable_model::key::{Period, RowKey, TableName};
+use daytable_model::record::Record;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+const KEYS: u8 = 6;
+
+#[derive(Clone, Debug)]
+enum Act {
+    /// A push of this key with this body; it stays in the commit that is gathered.
+    Push(u8, u8),
+    Commit,
+    /// A kill before the commit point.
+    Torn,
+    /// A kill between the commit point and the answers.
+    Unanswered,
+    /// A commit that fails, after which the folder is opened anew by the same process.
+    Failed,
+    Open,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        8 => (0..KEYS, 0_u8..2).prop_map(|(key, body)| Act::Push(key, body)),
+        4 => Just(Act::Commit),
+        1 => Just(Act::Torn),
+        1 => Just(Act::Unanswered),
+        1 => Just(Act::Failed),
+        1 => Just(Act::Open),
+    ]
+}
+
+fn day() -> DayTable {
+    let start = Ticks::from_date(2026, 11, 1).expect("a date");
+    DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start)
+}
+
+fn answer(key: u8, body: u8) -> Answer {
+    Answer { records: u32::from(key) + 1, refused: body.into() }
+}
+
+/// A push and what it will be told; its record has a row key of its own, as a push without a key would have.
+fn push(committer: &mut Committer, key: u8, body: u8, number: u64) -> Receiver<Outcome> {
+    let mut batch = Batch::new(day(), "web".into());
+    let record = Record { message: format!("key {key}").into(), ..Record::default() };
+    daytable_model::entity::append(&mut batch, RowKey::new(day().start(), 7, number), "push", &record);
+    let (told, hears) = channel();
+    committer.take(Submission {
+        batches: vec![batch],
+        epoch: committer.intake.epoch(),
+        once: Some(Once { key: [key; 32], body: [body; 32], answer: answer(key, body) }),
+        done: Done::with_outcome(move |outcome| told.send(outcome).unwrap_or(())),
+        ..Submission::default()
+    });
+    hears
+}
+
+fn open(path: &Path) -> Committer {
+    Committer::open(Layout { data: path.into() }, Options::default()).expect("opened")
+}
+
+/// What a push is told where its key was committed before with the body `first`.
+fn repeated(key: u8, body: u8, first: u8) -> Outcome {
+    if first == body { Outcome::Repeated(answer(key, first)) } else { Outcome::OtherBody }
+}
+
+fn run(acts: &[Act]) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut committer = open(dir.path());
+    committer.create_table(&day()).expect("created");
+    // The body that each key was committed with; those of the commit that is gathered; and who waits for it.
+    let (mut known, mut gathered) = (BTreeMap::new(), BTreeMap::new());
+    let mut waiting: Vec<(Receiver<Outcome>, Outcome)> = Vec::new();
+    for (number, act) in acts.iter().enumerate() {
+        let tell = |waiting: &mut Vec<(Receiver<Outcome>, Outcome)>, is_committed: bool| {
+            for (hears, outcome) in waiting.drain(..) {
+                let expected = if is_committed { outcome } else { Outcome::NotCommitted };
+                assert_eq!(hears.try_recv(), Ok(expected), "after {act:?}, number {number}");
+            }
+        };
+        match act {
+            Act::Push(key, body) => {
+                let hears = push(&mut committer, *key, *body, number as u64);
+                if let Some(first) = known.get(key) {
+                    assert_eq!(hears.try_recv(), Ok(repeated(*key, *body, *first)));
+                    continue;
+                }
+                assert!(hears.try_recv().is_err(), "nothing is certain before the commit");
+                let outcome = gathered.get(key).map_or(Outcome::Committed, |first| repeated(*key, *body, *first));
+                gathered.entry(*key).or_insert(*body);
+                waiting.push((hears, outcome));
+            }
+            Act::Commit => {
+                committer.commit_or_fail();
+                tell(&mut waiting, true);
+                known.append(&mut gathered);
+            }
+            Act::Torn => {
+                committer.commit_half();
+                drop(committer);
+                tell(&mut waiting, false);
+                gathered.clear();
+                committer = open(dir.path());
+            }
+            Act::Unanswered => {
+                committer.commit_or_fail();
+                // Whoever waited is gone with the process: what he was told never reached him.
+                waiting.clear();
+                known.append(&mut gathered);
+                drop(committer);
+                committer = open(dir.path());
+            }
+            Act::Failed => {
+                committer.fail(&StoreError::Refused("a test".into()));
+                tell(&mut waiting, false);
+                gathered.clear();
+            }
+            Act::Open => {
+                committer.commit_or_fail();
+                tell(&mut waiting, true);
+                known.append(&mut gathered);
+                committer.close().expect("closed");
+                committer = open(dir.path());
+            }
+        }
+    }
+    drop(committer);
+    drop(open(dir.path()));
+    let reader = Reader::open(dir.path()).expect("opened");
+    let range = Range::all();
+    let rows = reader.scan(&day(), &range).expect("a table");
+    let mut messages: Vec<_> = rows.map(|row| super::model::text_of(&row.expect("a row"))).collect();
+    messages.sort();
+    assert_eq!(messages, known.keys().map(|key| format!("key {key}")).collect::<Vec<_>>());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    /// Whatever is pushed, repeated, torn, failed and opened again: a key's record is there once, and everybody is told so.
+    #[test]
+    fn keys_are_a_map_of_what_was_committed_first(acts in prop::collection::vec(act(), 1..60)) {
+        run(&acts);
+    }
+}

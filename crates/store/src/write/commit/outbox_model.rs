@@ -1,0 +1,235 @@
+//! The outbox against a map: whatever is committed, torn, tidied, sent, removed and opened again, in whatever order, every
+//! row is in the outbox or was sent, and in the end all of them were.
+
+use super::model::{Rows, batches, beginning, day, rows, text_of};
+use super::*;
+use crate::format::catalog::LiveFile;
+use crate::maintain::compaction::Part;
+use crate::outbox::{Departure, Head, Level, OutboxOptions, Sent, Unsent};
+use crate::read::{Range, Reader};
+use daytable_model::key::{RowKey, TableName};
+use daytable_model::property::Property;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+#[derive(Clone, Debug)]
+enum Act {
+    Commit(Rows),
+    /// A commit that a kill stops before its commit point.
+    Torn(Rows),
+    Tidy(Part, i64),
+    Open {
+        is_killed: bool,
+    },
+    /// The sender looks what there is.
+    Look,
+    /// It sends so many pages of those it knows.
+    Send(usize),
+    /// It has so many removed of those it sent.
+    Remove(usize),
+    /// It is killed, and knows nothing any more.
+    Forget,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let part = prop_oneof![Just(Part::Read), Just(Part::Unpack), Just(Part::Merge), Just(Part::Replace)];
+    prop_oneof![
+        8 => rows().prop_map(Act::Commit),
+        1 => rows().prop_map(Act::Torn),
+        6 => (part, prop_oneof![3 => Just(0_i64), 1 => 1_i64..5]).prop_map(|(part, newest)| Act::Tidy(part, newest)),
+        2 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
+        4 => Just(Act::Look),
+        6 => (1_usize..8).prop_map(Act::Send),
+        6 => (1_usize..8).prop_map(Act::Remove),
+        1 => Just(Act::Forget),
+    ]
+}
+
+fn open(path: &Path, level: &Arc<Level>) -> Committer {
+    let outbox = OutboxOptions {
+        stays: TableName::new("DeadLetter").expect("a name"),
+        bytes_max: u64::MAX,
+        age_max: None,
+        drops_oldest: false,
+        level: level.clone(),
+        on_commit: Box::new(|| {}),
+    };
+    let options = Options { onward: Onward::To(outbox), ..Options::default() };
+    Committer::open(Layout { data: path.into() }, options).expect("opened")
+}
+
+/// Which versions of each row were committed, and which were sent.
+type Versions = BTreeMap<(RowKey, String), BTreeSet<String>>;
+
+/// A sender without a service.
+struct Sender {
+    unsent: Unsent,
+    seen: HashMap<String, crate::outbox::Seen>,
+    held: Vec<(LiveFile, Head)>,
+    sent: Vec<(LiveFile, Sent)>,
+    there: Versions,
+}
+
+impl Sender {
+    fn new(path: &Path, there: Versions) -> Sender {
+        let unsent = Unsent::open(path).expect("opened");
+        Sender { unsent, seen: HashMap::new(), held: Vec::new(), sent: Vec::new(), there }
+    }
+
+    pub(crate) fn look(&mut self) {
+        for file in self.unsent.files().expect("read") {
+            let seen = self.seen.entry(file.name.clone()).or_default();
+            let news = self.unsent.news(&file, seen).expect("read");
+            let of_file = |known: &LiveFile| known.name == file.name;
+            let mut known: HashSet<Sent> =
+                self.held.iter().filter(|(known, _)| of_file(known)).map(|(_, head)| head.sent()).collect();
+            known.extend(self.sent.iter().filter(|(known, _)| of_file(known)).map(|(_, sent)| *sent));
+            for head in news.pages {
+                if known.insert(head.sent()) {
+                    self.held.push((file.clone(), head));
+                }
+            }
+            for partition in news.behind {
+                let (heads, has_more) = self.unsent.pages_of(&file, partition, &known, 100, false).expect("read");
+                assert!(!has_more);
+                assert!(heads.is_sorted_by_key(Head::seq));
+                self.held.extend(heads.into_iter().map(|head| (file.clone(), head)));
+            }
+        }
+    }
+
+    fn send(&mut self, count: usize) {
+        for (file, head) in self.held.drain(..count.min(self.held.len())) {
+            let Some(page) = self.unsent.read(&file, &head).expect("whole") else { continue };
+            let partition = self.unsent.partition(&file, head.partition()).expect("read").expect("a name");
+            for row in 0..page.len() {
+                let text = page.properties(row).find_map(|(name, value)| match value {
+                    Property::String(text) if name == "Message" => Some(beginning(text)),
+                    _ => None,
+                });
+                let at = (page.key(row), partition.to_string());
+                self.there.entry(at).or_default().insert(text.expect("a message"));
+            }
+            self.sent.push((file, head.sent()));
+        }
+    }
+
+    fn remove(&mut self, committer: &mut Committer, count: usize) {
+        for (file, page) in self.sent.drain(..count.min(self.sent.len())) {
+            let departure = Departure { day: file.day.clone(), file: file.name, pages: vec![page] };
+            // Twice is once.
+            committer.depart(&[departure.clone(), departure]).expect("removed");
+        }
+    }
+}
+
+/// What is in the outbox.
+fn waiting(reader: &Reader) -> Versions {
+    let range = Range::all();
+    let mut found = Versions::new();
+    match reader.scan(&day(), &range) {
+        Err(StoreError::TableGone(_)) => {}
+        rows => {
+            for row in rows.expect("a table") {
+                let row = row.expect("a row");
+                found.entry((row.key(), row.partition.to_string())).or_default().insert(beginning(&text_of(&row)));
+            }
+        }
+    }
+    found
+}
+
+fn run(acts: &[Act]) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let level = Arc::new(Level::default());
+    let mut committer = open(dir.path(), &level);
+    let reader = Reader::open(dir.path()).expect("opened");
+    let mut followed = reader.follow_from_now().expect("begun");
+    let mut sender = Sender::new(dir.path(), Versions::new());
+    let mut committed = Versions::new();
+    for (number, act) in acts.iter().enumerate() {
+        let mut new = 0;
+        match act {
+            Act::Commit(rows) => {
+                let (batches, written) = batches(rows, number);
+                committer.submit(batches);
+                committer.commit().expect("committed");
+                new = written.len();
+                for ((key, partition), text) in written {
+                    let partition = super::model::PARTITIONS[partition].to_owned();
+                    committed.entry((key, partition)).or_default().insert(text);
+                }
+            }
+            Act::Torn(rows) => {
+                committer.submit(batches(rows, number).0);
+                committer.commit_half();
+                super::model::assert_whole(dir.path(), &reader, act);
+                sender.look();
+                drop(committer);
+                committer = open(dir.path(), &level);
+            }
+            Act::Tidy(part, newest) => {
+                let settled = committer.seq - newest;
+                let Committer { tidy, days, .. } = &mut committer;
+                if let Some(open) = days.get_mut(&day()) {
+                    tidy.force(&day(), &mut open.file, settled, *part);
+                }
+            }
+            Act::Open { is_killed } => {
+                if *is_killed {
+                    drop(committer);
+                } else {
+                    committer.close().expect("closed");
+                }
+                committer = open(dir.path(), &level);
+            }
+            Act::Look => sender.look(),
+            Act::Send(count) => sender.send(*count),
+            Act::Remove(count) => sender.remove(&mut committer, *count),
+            Act::Forget => sender = Sender::new(dir.path(), std::mem::take(&mut sender.there)),
+        }
+        super::model::assert_whole(dir.path(), &reader, act);
+        let left = waiting(&reader);
+        for (at, texts) in left.iter().chain(&sender.there) {
+            assert!(texts.is_subset(&committed[at]), "{at:?} was never {texts:?}");
+        }
+        for at in committed.keys() {
+            assert!(left.contains_key(at) || sender.there.contains_key(at), "{at:?} is lost by {act:?}");
+        }
+        let entities = level.entities();
+        assert!(entities >= left.len() as u64, "{entities} are noted, {} are there", left.len());
+        let mut seen = 0;
+        reader.follow(&mut followed, &mut |_, _| seen += 1).expect("followed");
+        assert_eq!(seen, new, "what a follower saw of {act:?}");
+    }
+    // What is left is sent, and goes: until nothing is.
+    for _ in 0..100 {
+        sender = Sender::new(dir.path(), std::mem::take(&mut sender.there));
+        sender.look();
+        sender.send(usize::MAX);
+        sender.remove(&mut committer, usize::MAX);
+        if level.entities() == 0 {
+            break;
+        }
+    }
+    assert_eq!((level.entities(), level.bytes(), waiting(&reader)), (0, 0, Versions::new()));
+    assert!(sender.there.keys().eq(committed.keys()));
+    // Its day is over: it goes when the folder is opened.
+    committer.close().expect("closed");
+    let committer = open(dir.path(), &level);
+    assert_eq!(committer.catalogue.files().expect("read"), []);
+    super::model::assert_whole(dir.path(), &reader, &"all was sent");
+    committer.close().expect("closed");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    /// Whatever happens to an outbox, each row that was committed is in it or was sent, no other ever is, a follower sees each
+    /// commit once, and when all was removed it is empty and goes.
+    #[test]
+    fn what_was_committed_waits_or_was_sent(acts in prop::collection::vec(act(), 1..40)) {
+        run(&acts);
+    }
+}

@@ -1,0 +1,462 @@
+//! The queue between sources and the committer: bounded in bytes, and it pushes back.
+//!
+//! A [`Submission`] is committed whole or not at all: its rows together with the positions they were read up to. When
+//! a commit fails, everything that waits is refused, the [epoch](Intake::epoch) goes up, and each source starts again
+//! at what [`Intake::sources`] says is committed. A submission that was built in an older epoch is refused, so
+//! nothing that was read before the failure can slip in behind it.
+
+use crate::format::catalog::accounting::Taken;
+use crate::format::catalog::idempotency::{Answer, Once};
+use crate::source::SourceState;
+use daytable_model::batch::Batch;
+use daytable_model::time::Ticks;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Bytes of submissions that may wait before [`Intake::submit`] does.
+pub const WAITING_BYTES_MAX: usize = 12 << 20;
+
+/// Rows, and how far their sources were read for them.
+#[derive(Default)]
+pub struct Submission {
+    /// Rows; several batches may be of one partition.
+    pub batches: Vec<Batch>,
+    /// The state of each source that has rows here or moved without any. A later one of a source replaces an earlier.
+    pub advances: Vec<Advance>,
+    /// The newest time that a record here gave by itself and that its day admitted. Holds the clock to account.
+    pub newest: Option<Ticks>,
+    /// The epoch that the sources were read in.
+    pub epoch: u64,
+    /// Whose rows these are, where they are of no source in `advances`; what it lost.
+    pub taken: Vec<Taken>,
+    /// The idempotency key under which all of it is written once.
+    pub once: Option<Once>,
+    /// Told what became of it.
+    pub done: Done,
+}
+
+/// What became of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it is on disk.
+    Committed,
+    /// Its key was committed before, with the same body: nothing was written, and this was answered then.
+    Repeated(Answer),
+    /// Its key was committed before, with another body: nothing was written.
+    OtherBody,
+    /// None of it is on disk. Where a commit failed at its very end this may turn out wrong when the store is opened again;
+    /// whoever repeats it with its key is told which it was.
+    NotCommitted,
+}
+
+/// Called once, when it is known what became of a submission.
+#[derive(Default)]
+pub struct Done {
+    told: Option<Box<dyn FnOnce(Outcome) + Send>>,
+    is_awaited: bool,
+}
+
+impl Done {
+    /// Calls `told` from the committer's thread, which waits for it: keep it short. With `true` when all of a submission
+    /// is on disk, with `false` when none of it is and never will be.
+    pub fn new(told: impl FnOnce(bool) + Send + 'static) -> Done {
+        let mut done = Done::awaited(told);
+        done.is_awaited = false;
+        done
+    }
+
+    /// The same for whom somebody waits: the commit does not wait for its interval.
+    pub fn awaited(told: impl FnOnce(bool) + Send + 'static) -> Done {
+        Done::with_outcome(move |outcome| told(matches!(outcome, Outcome::Committed | Outcome::Repeated(_))))
+    }
+
+    /// The same for whom waits and has an idempotency key.
+    pub fn with_outcome(told: impl FnOnce(Outcome) + Send + 'static) -> Done {
+        Done { told: Some(Box::new(told)), is_awaited: true }
+    }
+
+    pub(crate) fn tell(mut self, outcome: Outcome) {
+        self.tell_once(outcome);
+    }
+
+    /// Whether somebody waits for the answer.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    /// Whether anybody is told.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
+
+    fn tell_once(&mut self, outcome: Outcome) {
+        if let Some(told) = self.told.take() {
+            told(outcome);
+        }
+    }
+}
+
+/// A submission that is dropped on the way was not committed.
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.tell_once(Outcome::NotCommitted);
+    }
+}
+
+/// A source's state as it is to be when the submission is committed.
+pub type Advance = Arc<SourceState>;
+
+/// Why a submission was not taken.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Refused {
+    /// A commit failed since its sources were read: read again from what is committed.
+    #[error("a commit failed meanwhile, read again from what is committed")]
+    Stale,
+    /// The store is closing and takes nothing more.
+    #[error("the store is closing")]
+    Closed,
+}
+
+/// What the committer is asked for.
+pub(crate) enum Work {
+    Rows(Submission),
+    /// A step of the lifecycle, or another change of what is live: it runs between two commits.
+    Step(Step),
+    /// The same, for what does not concern rows that wait: they are not committed for it.
+    Aside(Step),
+}
+
+pub(crate) type Step = Box<dyn FnOnce(&mut crate::write::commit::Committer) + Send>;
+
+/// A handle to the committer; cheap to clone.
+#[derive(Clone)]
+pub struct Intake {
+    queue: Arc<Queue>,
+}
+
+struct Queue {
+    waiting_bytes_max: AtomicUsize,
+    state: Mutex<State>,
+    changed: Condvar,
+    beats: AtomicU64,
+    ended: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    work: VecDeque<Work>,
+    bytes: usize,
+    epoch: u64,
+    /// Submissions that were taken out and are not committed yet count as well.
+    closed: bool,
+    /// Whether nothing is taken for now: there is no room where it would go.
+    full: bool,
+    /// Whether sources are stopping: what they have in hand is taken all the same.
+    draining: bool,
+    /// What is committed of each source, brought up to date before `done` is called.
+    sources: std::collections::HashMap<u64, Arc<SourceState>>,
+}
+
+impl Submission {
+    /// Bytes that count against the queue's bound.
+    pub fn bytes(&self) -> usize {
+        let others = self.advances.len() + usize::from(self.once.is_some());
+        self.batches.iter().map(Batch::bytes).sum::<usize>() + others * 512
+    }
+
+    /// Records and items in it.
+    pub fn rows(&self) -> usize {
+        self.batches.iter().map(Batch::len).sum()
+    }
+}
+
+impl Intake {
+    pub(crate) fn new(sources: Vec<SourceState>) -> Intake {
+        let state =
+            State { sources: sources.into_iter().map(|s| (s.identity, Arc::new(s))).collect(), ..State::default() };
+        let beats = AtomicU64::new(0);
+        let ended = AtomicBool::new(false);
+        let waiting_bytes_max = AtomicUsize::new(WAITING_BYTES_MAX);
+        let state = Mutex::new(state);
+        Intake { queue: Arc::new(Queue { waiting_bytes_max, state, changed: Condvar::new(), beats, ended }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // What a panicking thread left behind is whole: every change below is made in one go.
+        self.queue.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Has fewer bytes wait than [`WAITING_BYTES_MAX`], where there is little memory.
+    pub fn bound(&self, bytes: usize) {
+        self.queue.waiting_bytes_max.store(bytes.min(WAITING_BYTES_MAX), Ordering::Relaxed);
+    }
+
+    /// Hands rows and positions over; blocks while too much waits already, and while the outbox is full.
+    pub fn submit(&self, submission: Submission) -> Result<(), Refused> {
+        let bytes = submission.bytes();
+        let mut state = self.lock();
+        let has_room = |state: &State| {
+            let bytes_max = self.queue.waiting_bytes_max.load(Ordering::Relaxed);
+            (!state.full || state.draining) && (state.bytes == 0 || state.bytes + bytes <= bytes_max)
+        };
+        while !has_room(&state) && !state.closed && state.epoch == submission.epoch {
+            state = self.queue.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        if state.closed {
+            return Err(Refused::Closed);
+        }
+        if state.epoch != submission.epoch {
+            return Err(Refused::Stale);
+        }
+        state.bytes += bytes;
+        state.work.push_back(Work::Rows(submission));
+        drop(state);
+        self.queue.changed.notify_all();
+        Ok(())
+    }
+
+    /// Has `step` run by the committer, between two commits.
+    pub(crate) fn step(&self, step: Step) -> Result<(), Refused> {
+        self.push(Work::Step(step))
+    }
+
+    /// The same for what does not concern rows that wait to be committed.
+    pub(crate) fn aside(&self, step: Step) -> Result<(), Refused> {
+        self.push(Work::Aside(step))
+    }
+
+    /// Whether the outbox is full, so that nothing is taken but for a stop.
+    pub fn is_full(&self) -> bool {
+        self.lock().full
+    }
+
+    /// From now on nothing is taken, or something again.
+    pub(crate) fn set_full(&self, full: bool) {
+        let mut state = self.lock();
+        let changed = std::mem::replace(&mut state.full, full) != full;
+        drop(state);
+        if changed {
+            self.queue.changed.notify_all();
+        }
+    }
+
+    /// Takes what is handed over also where there is no room: sources are stopping, and each has one submission in hand.
+    pub fn drain(&self) {
+        self.lock().draining = true;
+        self.queue.changed.notify_all();
+    }
+
+    fn push(&self, work: Work) -> Result<(), Refused> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(Refused::Closed);
+        }
+        state.work.push_back(work);
+        drop(state);
+        self.queue.changed.notify_all();
+        Ok(())
+    }
+
+    /// Goes up by one with every commit that fails.
+    pub fn epoch(&self) -> u64 {
+        self.lock().epoch
+    }
+
+    /// Every source as it is committed, with the epoch in which that is so.
+    pub fn sources(&self) -> (u64, Vec<Arc<SourceState>>) {
+        let state = self.lock();
+        (state.epoch, state.sources.values().cloned().collect())
+    }
+
+    /// Whether there is work that was not taken out yet.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.lock().work.is_empty()
+    }
+
+    /// Bytes that wait to be committed.
+    pub fn waiting_bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// Goes up whenever the committer comes round, which it does every second at least.
+    pub fn beats(&self) -> u64 {
+        self.queue.beats.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn beat(&self) {
+        self.queue.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the committer has ended, by itself or by a fault.
+    pub fn has_ended(&self) -> bool {
+        self.queue.ended.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn end(&self) {
+        self.queue.ended.store(true, Ordering::Release);
+        self.close();
+        // Whoever waits for a step hears that nobody will take it, and may ask the intake something then.
+        let work = std::mem::take(&mut self.lock().work);
+        drop(work);
+    }
+
+    /// Whether [`Intake::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Whether sources are stopping, or are to.
+    pub fn is_draining(&self) -> bool {
+        let state = self.lock();
+        state.draining || state.closed
+    }
+
+    /// Takes nothing more; what waits is still committed.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.queue.changed.notify_all();
+    }
+
+    /// The next piece of work, or none after `timeout`. `Err` when the intake is closed and empty.
+    pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Work>, Refused> {
+        self.beat();
+        let until = Instant::now() + timeout;
+        let mut state = self.lock();
+        loop {
+            if let Some(work) = state.work.pop_front() {
+                return Ok(Some(work));
+            }
+            if state.closed {
+                return Err(Refused::Closed);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let waited = self.queue.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+
+    /// Gives room back for work that was taken out: its rows have become pages, or were committed.
+    pub(crate) fn release(&self, bytes: usize) {
+        let mut state = self.lock();
+        state.bytes = state.bytes.saturating_sub(bytes);
+        drop(state);
+        self.queue.changed.notify_all();
+    }
+
+    /// Notes what is committed now.
+    pub(crate) fn committed(&self, sources: impl IntoIterator<Item = Arc<SourceState>>) {
+        let mut state = self.lock();
+        for source in sources {
+            state.sources.insert(source.identity, source);
+        }
+    }
+
+    /// Forgets sources that the catalogue no longer keeps.
+    pub(crate) fn forget(&self, identities: &[u64]) {
+        let mut state = self.lock();
+        for identity in identities {
+            state.sources.remove(identity);
+        }
+    }
+
+    /// A commit failed: everything that waits is refused and a new epoch begins. Steps stay.
+    pub(crate) fn fail(&self) {
+        let mut state = self.lock();
+        state.epoch += 1;
+        let (refused, kept): (VecDeque<Work>, VecDeque<Work>) =
+            std::mem::take(&mut state.work).into_iter().partition(|work| matches!(work, Work::Rows(_)));
+        state.work = kept;
+        state.bytes = 0;
+        drop(state);
+        self.queue.changed.notify_all();
+        drop(refused);
+    }
+}
+
+/// The other end of an [`Intake`], for tests of sources: takes what they submit without a store behind it.
+#[cfg(any(test, feature = "testing"))]
+pub struct Sink(pub(crate) Intake);
+
+#[cfg(any(test, feature = "testing"))]
+impl Sink {
+    /// An intake with nothing known, and its other end.
+    pub fn new(sources: Vec<SourceState>) -> (Intake, Sink) {
+        let intake = Intake::new(sources);
+        (intake.clone(), Sink(intake))
+    }
+
+    /// Takes the next submission, as if it were committed at once.
+    pub fn take(&self, timeout: Duration) -> Option<Submission> {
+        match self.0.next(timeout) {
+            Ok(Some(Work::Rows(mut submission))) => {
+                self.0.release(submission.bytes());
+                self.0.committed(submission.advances.clone());
+                std::mem::take(&mut submission.done).tell(Outcome::Committed);
+                Some(submission)
+            }
+            _ => None,
+        }
+    }
+
+    /// Fails a commit: everything that waits is refused.
+    pub fn fail(&self) {
+        self.0.fail();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(epoch: u64, bytes: usize) -> Submission {
+        // An advance counts 512 bytes.
+        let state = crate::source::tests_state(1);
+        Submission { advances: vec![state.into(); bytes / 512], epoch, ..Submission::default() }
+    }
+
+    #[test]
+    fn a_full_queue_pushes_back_until_there_is_room() {
+        let (intake, sink) = Sink::new(vec![]);
+        intake.submit(rows(0, WAITING_BYTES_MAX)).expect("room");
+        let waiting = std::thread::spawn({
+            let intake = intake.clone();
+            move || intake.submit(rows(0, 1024))
+        });
+        while !waiting.is_finished() && sink.0.lock().work.is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(intake.waiting_bytes() <= WAITING_BYTES_MAX);
+        assert!(sink.take(Duration::from_secs(10)).is_some());
+        waiting.join().expect("no panic").expect("taken once there is room");
+        assert!(sink.take(Duration::from_secs(10)).is_some());
+        assert_eq!(intake.waiting_bytes(), 0);
+    }
+
+    #[test]
+    fn after_a_failure_what_was_read_before_is_refused() {
+        let (intake, sink) = Sink::new(vec![]);
+        let (told, hears) = std::sync::mpsc::channel();
+        let mut submission = rows(0, 512);
+        submission.done = Done::new(move |committed| told.send(committed).expect("heard"));
+        intake.submit(submission).expect("room");
+        sink.fail();
+        assert_eq!(hears.recv(), Ok(false));
+        assert_eq!(intake.submit(rows(0, 512)), Err(Refused::Stale));
+        intake.submit(rows(intake.epoch(), 512)).expect("read anew");
+    }
+
+    #[test]
+    fn closing_refuses_more_and_keeps_what_waits() {
+        let (intake, sink) = Sink::new(vec![]);
+        intake.submit(rows(0, 512)).expect("room");
+        intake.close();
+        assert_eq!(intake.submit(rows(0, 512)), Err(Refused::Closed));
+        assert!(sink.take(Duration::ZERO).is_some());
+        assert!(matches!(intake.next(Duration::ZERO), Err(Refused::Closed)));
+    }
+}

@@ -1,0 +1,292 @@
+//! Opening a data folder to write: what a crash left, and whether the files belong together.
+//!
+//! Pages above `committed` never happened. They can only be those of commit `committed + 1`, in the files that it had
+//! reached: a file that is further than that, or not as far as the catalogue says, does not belong to this catalogue.
+//! Everything is checked before anything is changed. Then the pages are set aside in `trash/`, and `committed` moves
+//! past their number before anything else is written, so that no number is used twice.
+
+use crate::StoreError;
+use crate::format::catalog::{Catalogue, LiveFile, Seal};
+use crate::format::day::{DayFile, Insert, Total, partition_name};
+use crate::format::pack::{self, PageRow, Place};
+use crate::format::page::{Encoded, Header, Homes};
+use crate::format::sealed;
+use crate::lock::Lock;
+use crate::maintain::compaction as tidy;
+use crate::maintain::orphans as leftovers;
+use crate::maintain::unnamed;
+use crate::private;
+use crate::sqlite;
+use daytable_model::key::DayTable;
+use std::path::{Path, PathBuf};
+
+/// Folders within a data folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) data: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn tables(&self) -> PathBuf {
+        self.data.join("tables")
+    }
+
+    pub(crate) fn trash(&self) -> PathBuf {
+        self.data.join("trash")
+    }
+
+    pub(crate) fn table_file(&self, name: &str) -> PathBuf {
+        self.tables().join(name)
+    }
+
+    /// Makes the folders, readable by their owner only.
+    pub(crate) fn create(&self) -> Result<(), StoreError> {
+        [self.data.clone(), self.tables(), self.trash()].iter().try_for_each(|folder| private::create_folder(folder))
+    }
+
+    /// Takes the lock, or says who has it. Makes the folder where there is none, and changes nothing where it is in use.
+    pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
+        Lock::acquire(&self.data)
+    }
+}
+
+/// A file whose last pages never happened.
+struct Torn {
+    file: DayFile,
+    pages: Vec<PageRow>,
+    seq: i64,
+}
+
+/// A data folder that is whole: nothing in it is above what the catalogue says is committed.
+pub(crate) struct Whole {
+    pub(crate) catalogue: Catalogue,
+    /// The files that may have a journal, opened.
+    pub(crate) days: Vec<(LiveFile, DayFile)>,
+}
+
+/// Files without a journal that are checked when a folder is opened, those written last first: a catalogue that came
+/// from a backup disagrees with these. The others are checked before they are written to again, so that a start does not
+/// take the longer the more days there are.
+const CLOSED_CHECKED: usize = 8;
+
+/// Whether a process opens its folder for the first time, or again because a commit failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Nothing of this process is under way in it.
+    First,
+    /// A step of the lifecycle may be.
+    Again,
+}
+
+/// Opens catalogue and writable files, and sets aside what a crash or a failed commit left.
+pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreError> {
+    layout.create()?;
+    refuse_without_catalogue(layout)?;
+    let mut catalogue = Catalogue::open_to_write(&layout.data)?;
+    // Also what an fsync failed to bring to disk is written again: the journal still has it.
+    checkpoint(catalogue.connection(), &Catalogue::path_in(&layout.data))?;
+    let committed = catalogue.committed()?.seq;
+
+    let mut files = catalogue.files()?;
+    files.sort_by_key(|live| std::cmp::Reverse(live.last_seq));
+    let (mut days, mut torn, mut closed) = (Vec::new(), Vec::new(), 0);
+    for live in files {
+        let path = layout.table_file(&live.name);
+        if !path.exists() {
+            return Err(mismatch(layout, &path, "it is missing".into()));
+        }
+        if let Some(seal) = &live.seal {
+            check_sealed(layout, &path, seal)?;
+            continue;
+        }
+        if !live.writable {
+            closed += 1;
+            if closed <= CLOSED_CHECKED {
+                check_closed(layout, &path, &live, committed)?;
+            }
+            continue;
+        }
+        let file = DayFile::open(&path, &live.day)?;
+        match check(layout, &file, &live, committed)? {
+            None => days.push((live, file)),
+            Some(pages) => torn.push((live, Torn { file, pages, seq: committed + 1 })),
+        }
+    }
+
+    let unnamed = unnamed::look(&layout.tables(), &catalogue)?;
+    if let Some((name, rows)) = unnamed.iter().find_map(|file| Some((&file.name, file.rows()?))) {
+        let what = format!("it has {rows} rows and the catalogue does not name it, which may have lost its journal");
+        return Err(mismatch(layout, &layout.table_file(name), what));
+    }
+
+    let lost = !torn.is_empty();
+    for (live, Torn { mut file, pages, seq }) in torn {
+        set_aside(layout, &live.day, &file, &pages, seq);
+        file.remove_commit(seq, &pages)?;
+        let entities: u32 = pages.iter().map(|p| p.header.entities).sum();
+        tracing::warn!(table = %live.day, commit = seq, entities, "set aside what a commit that did not finish had written");
+        days.push((live, file));
+    }
+    if lost {
+        catalogue.void(committed + 1)?;
+    }
+    for (_, file) in &days {
+        checkpoint(file.connection(), file.path())?;
+    }
+    leftovers::sweep(layout, &mut catalogue, &unnamed, opening)?;
+    Ok(Whole { catalogue, days })
+}
+
+/// The catalogue is made before any day. Where it is gone and days are there, a new one would know none of them: their rows
+/// would be gone for readers, and nobody would be told.
+fn refuse_without_catalogue(layout: &Layout) -> Result<(), StoreError> {
+    let path = Catalogue::path_in(&layout.data);
+    if std::fs::metadata(&path).is_ok_and(|catalogue| catalogue.len() > 0) {
+        return Ok(());
+    }
+    let folder = layout.tables();
+    for entry in std::fs::read_dir(&folder).map_err(StoreError::io(&folder))? {
+        let entry = entry.map_err(StoreError::io(&folder))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_day = parse_file_name(&name).is_some() || sealed::is_sealed(&name);
+        if is_day && entry.metadata().is_ok_and(|file| file.len() > 0) {
+            return Err(mismatch(layout, &path, format!("it is missing or empty, and tables/ has {name}")));
+        }
+    }
+    Ok(())
+}
+
+/// A file without a journal has no unfinished commit: it is exactly as far as the catalogue says, or does not belong.
+fn check_closed(layout: &Layout, path: &Path, live: &LiveFile, committed: i64) -> Result<(), StoreError> {
+    let (connection, _) = crate::format::day::open_to_read(path)?;
+    let total = crate::format::day::read_total(&connection).map_err(StoreError::sqlite(path))?;
+    let is_whole = (total.last_seq, total.entities) == (live.last_seq, live.entities);
+    if is_whole { Ok(()) } else { Err(mismatch(layout, path, disagreement(&total, live, committed))) }
+}
+
+/// A sealed file never changes; its length is that which it had. Its bytes are checked where they are read.
+pub(crate) fn check_sealed(layout: &Layout, path: &Path, seal: &Seal) -> Result<(), StoreError> {
+    let bytes = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
+    let what = || format!("it has {bytes} bytes, the catalogue says {}", seal.bytes);
+    if bytes == seal.bytes { Ok(()) } else { Err(mismatch(layout, path, what())) }
+}
+
+fn disagreement(total: &Total, live: &LiveFile, committed: i64) -> String {
+    format!(
+        "its last commit is {} with {} entities, the catalogue says {} with {} and {committed} in all",
+        total.last_seq, total.entities, live.last_seq, live.entities
+    )
+}
+
+/// Opens one more file to write, which the catalogue names.
+pub(crate) fn open_day(layout: &Layout, live: &LiveFile, committed: i64) -> Result<DayFile, StoreError> {
+    let path = layout.table_file(&live.name);
+    if !path.exists() {
+        return Err(mismatch(layout, &path, "it is missing".into()));
+    }
+    let file = DayFile::open(&path, &live.day)?;
+    match check(layout, &file, live, committed)? {
+        None => Ok(file),
+        Some(_) => {
+            Err(mismatch(layout, &path, "it was not writable and has a commit that the catalogue has not".into()))
+        }
+    }
+}
+
+fn checkpoint(connection: &rusqlite::Connection, path: &Path) -> Result<(), StoreError> {
+    sqlite::checkpoint(connection, true).map(drop).map_err(StoreError::sqlite(path))
+}
+
+fn mismatch(layout: &Layout, path: &Path, what: String) -> StoreError {
+    StoreError::Mismatch { path: path.into(), what, data: layout.data.clone() }
+}
+
+/// None where the file is exactly as far as the catalogue says; the pages of the one commit that may be torn; or an
+/// error that says what does not agree.
+fn check(layout: &Layout, file: &DayFile, live: &LiveFile, committed: i64) -> Result<Option<Vec<PageRow>>, StoreError> {
+    let total = file.total()?;
+    let Total { last_seq, entities, seq_before, entities_before, .. } = total;
+    if (last_seq, entities) == (live.last_seq, live.entities) {
+        return Ok(None);
+    }
+    if last_seq == committed + 1 && (seq_before, entities_before) == (live.last_seq, live.entities) {
+        let pages = file.uncommitted(committed)?;
+        let found: i64 = pages.iter().map(|p| i64::from(p.header.entities)).sum();
+        if found == entities - entities_before && pages.iter().all(|p| p.seq == last_seq) {
+            return Ok(Some(pages));
+        }
+    }
+    Err(mismatch(layout, file.path(), disagreement(&total, live, committed)))
+}
+
+/// Copies pages that never happened into `trash/`, where they can be looked at for a week. On a full disk they are
+/// only reported: their sources are read again.
+fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow], seq: i64) {
+    let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let target = layout.trash().join(format!("{SET_ASIDE}{seq}-{name}"));
+    let copy = || -> Result<(), StoreError> {
+        let _ = std::fs::remove_file(&target);
+        let sql = |e| StoreError::sqlite(file.path())(e);
+        let homes = Homes::of(day);
+        let mut inserts = Vec::with_capacity(pages.len());
+        for page in pages {
+            let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
+            let partition = partition.ok_or_else(|| tidy::unnamed(file.path(), page))?;
+            let mut body = Vec::new();
+            pack::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
+            let is_alone = matches!(page.place, Place::Packed { .. });
+            let own = homes.at(&partition).noted(&page.header, page.seq);
+            let page = Encoded { header: Header { checksum: own, ..page.header.clone() }, body };
+            inserts.push(Insert { partition, page, is_alone });
+        }
+        let mut aside = DayFile::open(&target, day)?;
+        aside.insert(seq, &inserts)?;
+        aside.close()
+    };
+    if let Err(error) = copy() {
+        tracing::warn!(%error, "failed to keep a copy of it in trash/");
+    }
+}
+
+/// What files in `trash/` begin with that are kept for a week instead of being removed at once.
+pub(crate) const SET_ASIDE: &str = "set-aside-";
+
+/// The name of a day's file below `tables/`.
+pub(crate) fn file_name(day: &DayTable, generation: i64) -> String {
+    format!("{day}.{generation}.db")
+}
+
+/// The inverse of [`file_name`].
+pub(crate) fn parse_file_name(name: &str) -> Option<(DayTable, i64)> {
+    let (day, generation) = name.strip_suffix(".db")?.rsplit_once('.')?;
+    Some((DayTable::parse(day).ok()?, generation.parse().ok()?))
+}
+
+/// The name of a sealed day's file below `tables/`.
+pub(crate) fn sealed_name(day: &DayTable, generation: i64) -> String {
+    format!("{day}.{generation}.parquet")
+}
+
+/// The name of the manifest beside a sealed file; none for another file.
+pub(crate) fn manifest_of(name: &str) -> Option<String> {
+    Some(format!("{}.manifest.json", name.strip_suffix(".parquet")?))
+}
+
+/// Moves a file of `tables/` with what belongs to it into `trash/`. A journal goes first: a database without its journal
+/// could be taken for whole, a journal without its database for nothing. So does a manifest.
+pub(crate) fn discard(layout: &Layout, name: &str) -> Result<(), StoreError> {
+    let beside = match manifest_of(name) {
+        Some(manifest) => vec![manifest],
+        None => vec![format!("{name}-shm"), format!("{name}-wal")],
+    };
+    for name in beside.iter().map(String::as_str).chain([name]) {
+        let (from, to) = (layout.table_file(name), layout.trash().join(name));
+        match std::fs::rename(&from, &to) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub(crate) use leftovers::{forget, remove_made};
