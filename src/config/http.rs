@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use super::{limits, push as push_limits, secret_file};
-use daytable_intake::fair::Allowance;
+use daytable_intake::rate_limit::SenderLimits;
 use daytable_model::units::count;
 use daytable_net::tls::TlsOptions;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,7 +24,7 @@ pub struct HttpConfig {
     /// The file of the credentials that pushing asks for.
     pub credentials_file: Option<PathBuf>,
     /// What each sender may push.
-    pub per_sender: Allowance,
+    pub per_sender: SenderLimits,
     /// What bounds a push.
     pub limits: daytable_intake::push::Limits,
     /// Connections at one time at most, the unix socket's not counted.
@@ -101,7 +101,7 @@ impl Default for HttpConfig {
             token_file: None,
             push: None,
             credentials_file: None,
-            per_sender: Allowance::default(),
+            per_sender: SenderLimits::default(),
             limits: daytable_intake::push::Limits::default(),
             connections_max: count(256),
         }

@@ -2,8 +2,8 @@
 
 use super::reference::{EXAMPLE, example_all_set};
 use super::*;
-use daytable_intake::fair::Allowance;
 use daytable_intake::glob::{self, Pattern};
+use daytable_intake::rate_limit::SenderLimits;
 use daytable_intake::route::{Condition, Literal, Test};
 use daytable_intake::source::ReadFrom;
 use daytable_intake::tail::Watch;
@@ -56,7 +56,7 @@ fn the_example_is_the_defaults() {
 #[test]
 fn the_example_with_every_key_set() {
     let mut expected = example();
-    let per_sender = Allowance {
+    let per_sender = SenderLimits {
         records_per_s: NonZeroU32::new(10_000),
         bytes_per_s: NonZeroU64::new(10 << 20),
         bytes_per_day: NonZeroU64::new(10 << 30),

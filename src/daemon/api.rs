@@ -16,7 +16,7 @@ use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::{self, Ticks};
 use daytable_parse::Reading;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::{TableError, TableStore};
 use daytable_query::{
     Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when,
@@ -39,11 +39,11 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(super) struct ApiContext {
     /// How imports are read.
-    pub(super) reading: Live<Reading>,
+    pub(super) reading: Reloadable<Reading>,
     /// How archived days are reached.
-    pub(super) archives: Live<Archives>,
+    pub(super) archives: Reloadable<Archives>,
     /// What all sources count.
-    pub(super) counted: Live<CounterRegistry>,
+    pub(super) counted: Reloadable<CounterRegistry>,
     /// The remote store, where there is one.
     pub(super) remote: Option<Arc<AzureTables>>,
     /// What waits for it.
@@ -52,13 +52,13 @@ pub(super) struct ApiContext {
 
 /// What is behind the data folder.
 struct ReadSources {
-    archives: Live<Archives>,
+    archives: Reloadable<Archives>,
     remote: Option<Arc<AzureTables>>,
 }
 
 impl ReadSources {
     fn with<R>(&self, reader: &Reader, answer: impl FnOnce(&Stores<'_>) -> R) -> R {
-        let archives = self.archives.now();
+        let archives = self.archives.load();
         let remote = self.remote.as_deref().map(|remote| remote as &dyn TableStore);
         answer(&Stores { reader, archives: &archives, remote })
     }
@@ -99,7 +99,7 @@ pub(super) fn api(
                     let sources = reader.sources()?;
                     write_all(sources.iter().map(ShownSource::of), out)
                 })?;
-                write_all(counted.now().listeners.iter().map(|counters| shown_listener(counters.read())), out)?;
+                write_all(counted.load().listeners.iter().map(|counters| shown_listener(counters.read())), out)?;
                 write_all(outbox.iter().map(|shown| shown()), out)
             }
         }),
@@ -121,7 +121,7 @@ pub(super) fn api(
             let instance = instance.map_err(|e: daytable_intake::instance_template::TemplateError| {
                 ApiError::parameter("instance", e.to_string())
             })?;
-            let (mut reading, mut router) = (Reading::clone(&reading.now()), router.clone());
+            let (mut reading, mut router) = (Reading::clone(&reading.load()), router.clone());
             router.renew();
             if !router.is_settled() {
                 let what = "the remote store has not said how instances are spread: files wait";

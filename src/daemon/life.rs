@@ -10,7 +10,7 @@ use daytable_lifecycle::listing::lives;
 use daytable_lifecycle::{Archive, Hands, Settings, StepError, TableRule, View, Wanted, forecast};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_remote::shared::listing::lives_afar;
 use daytable_remote::shared::{self, SharedHands};
 use daytable_store::{LifecycleState, Reader, StoreError};
@@ -30,7 +30,7 @@ pub(super) struct Lives {
     pub(super) hands: Arc<Hands>,
     readers: Arc<ReaderPool>,
     data_dir: PathBuf,
-    settings: Live<Settings>,
+    settings: Reloadable<Settings>,
     /// The tables of a remote store, and the rules that they live by.
     afar: Option<(Arc<SharedHands>, Arc<[TableRule]>)>,
 }
@@ -43,22 +43,22 @@ impl Lives {
         afar: Option<Arc<SharedHands>>,
     ) -> Lives {
         let afar = afar.map(|afar| (afar, configured(config).into()));
-        Lives { hands, readers, data_dir: config.data_dir.clone(), settings: Live::new(settings(config)), afar }
+        Lives { hands, readers, data_dir: config.data_dir.clone(), settings: Reloadable::new(settings(config)), afar }
     }
 
     /// Goes by other settings from now on.
     pub(super) fn change(&self, settings: Settings) {
-        self.settings.set(settings);
+        self.settings.store(settings);
     }
 
     /// The remote store's hands, and its rules, where `table` is not one that stays here.
     fn afar_of(&self, table: &DayTable) -> Option<(&SharedHands, &[TableRule])> {
-        let stays = self.settings.now().rules.iter().any(|rule| rule.name == *table.table());
+        let stays = self.settings.load().rules.iter().any(|rule| rule.name == *table.table());
         self.afar.as_ref().filter(|_| !stays).map(|(hands, rules)| (&**hands, &**rules))
     }
 
     fn view(&self, state: LifecycleState) -> View {
-        let settings = self.settings.now();
+        let settings = self.settings.load();
         View::of(&self.data_dir, state, &settings.rules, settings.limits, time::now())
     }
 
@@ -66,7 +66,7 @@ impl Lives {
         let view = self.view(LifecycleState::of(reader.catalogue())?);
         let mut tables = lives(&reader.tables()?, &view, &self.hands.board().read());
         if let Some((afar, rules)) = &self.afar {
-            tables = lives_afar(tables, &afar.view(rules, self.settings.now().limits)?);
+            tables = lives_afar(tables, &afar.view(rules, self.settings.load().limits)?);
         }
         write_all(tables.iter(), out)
     }
@@ -75,7 +75,7 @@ impl Lives {
         let view = self.view(self.hands.steps().lifecycle_state()?);
         let mut told = forecast(&view).told();
         if let Some((afar, rules)) = &self.afar {
-            told.extend(shared::plan(&afar.view(rules, self.settings.now().limits)?).told());
+            told.extend(shared::plan(&afar.view(rules, self.settings.load().limits)?).told());
         }
         write_all(told.iter(), out)
     }
@@ -89,7 +89,7 @@ impl Lives {
         let (table, steps) = (day_table(name)?, self.hands.steps());
         match (self.afar_of(&table), without_archive) {
             (Some((afar, rules)), _) => {
-                afar.drop_now(&table, afar.view(rules, self.settings.now().limits)?, without_archive)?
+                afar.drop_now(&table, afar.view(rules, self.settings.load().limits)?, without_archive)?
             }
             (None, true) => steps.drop_without_archive(&table)?,
             (None, false) => steps.drop_table(&table)?,
@@ -102,7 +102,7 @@ impl Lives {
 
     pub(super) fn archive(&self, name: &str, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let table = day_table(name)?;
-        let (settings, afar) = (self.settings.now(), self.afar_of(&table));
+        let (settings, afar) = (self.settings.load(), self.afar_of(&table));
         let rules = afar.map_or(&settings.rules[..], |(_, rules)| rules);
         let rule = rules.iter().find(|rule| rule.name == *table.table());
         let place = rule.and_then(|rule| match &rule.archive {
@@ -127,7 +127,7 @@ impl Lives {
             keep: Duration::from_secs(restore.keep_seconds),
             places: match &self.afar {
                 Some((_, rules)) => places(rules),
-                None => places(&self.settings.now().rules),
+                None => places(&self.settings.load().rules),
             },
         };
         let restored = worked(&wanted.origin, out, |on| match self.afar_of(&wanted.origin) {
@@ -156,7 +156,7 @@ pub(super) fn settings(config: &Config) -> Settings {
 pub(super) fn fetch(metrics: &Metrics, lives: &Lives) {
     let lives = lives.clone();
     metrics.on_scrape(Box::new(move |metrics| {
-        let bytes_max = lives.settings.now().limits.max_bytes.unwrap_or(0);
+        let bytes_max = lives.settings.load().limits.max_bytes.unwrap_or(0);
         metrics.store_bytes_max.set(i64::try_from(bytes_max).unwrap_or(i64::MAX));
         let state = Reader::open(&lives.data_dir).and_then(|reader| LifecycleState::of(reader.catalogue()));
         let Ok(state) = state else { return };

@@ -7,10 +7,10 @@
 //! what a failed commit refused counts as not said.
 
 use super::metrics_bridge::CounterRegistry;
-use daytable_intake::fair::Reason;
 use daytable_intake::push::{EndpointCounters, Push};
+use daytable_intake::rate_limit::LimitKind;
 use daytable_intake::syslog::ListenerCounters;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_store::{Done, Intake, Submission, Taken};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ type Counts = BTreeMap<(&'static str, String), (u64, BTreeMap<String, u64>)>;
 
 /// What writes losses down.
 pub(super) struct LossReporter {
-    pub(super) counted: Live<CounterRegistry>,
+    pub(super) counted: Reloadable<CounterRegistry>,
     pub(super) push: Arc<Push>,
     pub(super) intake: Intake,
     /// Rows that went from the outbox unsent, by reason, where there is one.
@@ -73,7 +73,7 @@ impl LossReporter {
     }
 
     fn counts(&self) -> Counts {
-        let counted = self.counted.now();
+        let counted = self.counted.load();
         let mut counts = Counts::new();
         for listener in &counted.all_listeners {
             add(&mut counts, ("syslog", listener.name.clone()), &listener.bytes, of_listener(listener));
@@ -99,7 +99,7 @@ fn add(counts: &mut Counts, who: (&'static str, String), bytes: &AtomicU64, loss
 
 fn of_listener(listener: &ListenerCounters) -> Vec<(String, u64)> {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let over = Reason::ALL.map(|reason| (reason.label().to_owned(), read(&listener.over[reason.number()])));
+    let over = LimitKind::ALL.map(|reason| (reason.label().to_owned(), read(&listener.over[reason.index()])));
     let closed = listener.closed().map(|(reason, count)| (format!("connections_{reason}"), count));
     let own = [
         ("kernel", &listener.kernel_drops),

@@ -4,9 +4,9 @@ use super::api::ReaderPool;
 use crate::config::Config;
 use crate::http::Readiness;
 use crate::metrics::{Metrics, raise_to, size};
-use daytable_intake::fair::Reason;
 use daytable_intake::journal::JournalCounters;
 use daytable_intake::push::{EndpointCounters, Push};
+use daytable_intake::rate_limit::LimitKind;
 use daytable_intake::syslog::{self, ListenerCounters};
 use daytable_intake::tail::{BlockCounters, TailCounters};
 use daytable_lifecycle::Run;
@@ -14,7 +14,7 @@ use daytable_model::time::Ticks;
 use daytable_net::tls;
 use daytable_parse::Format;
 use daytable_parse::redact::Redactor;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_store::{Intake, Onward, Options};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -110,10 +110,10 @@ impl CounterRegistry {
 }
 
 /// Has the counts of the sources and the state of the store fetched when somebody asks.
-pub(super) fn fetch(metrics: &Metrics, counted: Live<CounterRegistry>, push: Arc<Push>, intake: Intake) {
+pub(super) fn fetch(metrics: &Metrics, counted: Reloadable<CounterRegistry>, push: Arc<Push>, intake: Intake) {
     // Series that stand at zero are there before the first event: a rate needs both ends.
     metrics.on_scrape(Box::new(move |metrics| {
-        let counted = counted.now();
+        let counted = counted.load();
         let CounterRegistry { tails, listeners, blocks, all_listeners, journals, redactions, certificates } = &*counted;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |of: fn(&BlockCounters) -> &AtomicU64| blocks.iter().map(|block| read(of(block))).sum::<u64>();
@@ -238,8 +238,8 @@ fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp
     raise_to(&source.bytes_received, read(&listener.bytes));
     raise_to(&source.invalid_utf8, read(&listener.tally.invalid_utf8));
     raise_to(&source.records_dropped("stopped", false), read(&listener.tally.lost));
-    for reason in Reason::ALL {
-        let (label, at) = (reason.label(), reason.number());
+    for reason in LimitKind::ALL {
+        let (label, at) = (reason.label(), reason.index());
         if read(&listener.over[at]) > 0 {
             raise_to(&source.records_dropped(label, true), read(&listener.over[at]));
         }

@@ -40,8 +40,8 @@ use crate::metrics::Metrics;
 use afar::Afar;
 use api::{ApiContext, ReaderPool};
 use budget::Budget;
-use daytable_intake::fair::Present;
 use daytable_intake::push::Push;
+use daytable_intake::rate_limit::ConnectionLimiter;
 use daytable_intake::route::{Condition, Route, Router};
 use daytable_intake::syslog::{HeldBytes, ListenError};
 use daytable_lifecycle::{Board, Hands, Lifecycle};
@@ -51,8 +51,8 @@ use daytable_model::units::ByteSize;
 use daytable_model::units::show_duration;
 use daytable_net::inherited::{ActivationError, Inherited};
 use daytable_net::tls::TlsError;
-use daytable_platform::live::Live;
 use daytable_platform::memory;
+use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
 use daytable_query::tables::TableError;
 use daytable_remote::outbox::{Outbox, OutboxError};
@@ -150,7 +150,7 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
         None => router(&config.tables),
     };
     // Before the folder is touched: a configuration that cannot be run with changes nothing.
-    let present = Present::new(config.http.per_sender);
+    let present = ConnectionLimiter::new(config.http.per_sender);
     let limits = HttpLimits { connections: config.http.connections_max.get().into(), present, ..HttpLimits::default() };
     let front = TcpServer::new(&config.http, &router, metrics.clone(), limits)?;
     let readiness = Arc::new(Readiness::default());
@@ -199,7 +199,7 @@ async fn serve(
     store: &Store,
 ) -> Result<(), DaemonError> {
     let signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
-    let drain_timeout = Live::new(config.drain_timeout);
+    let drain_timeout = Reloadable::new(config.drain_timeout);
     let mut stopping = stops(signals, drain_timeout.clone());
     let mut hang_up = signal(SignalKind::hangup())?;
     let (orders, mut ordered) = unbounded_channel::<ReloadRequest>();
@@ -215,8 +215,9 @@ async fn serve(
     let lives = Lives::new(&config, hands.clone(), readers.clone(), afar.as_ref().map(|afar| afar.hands.clone()));
     life::fetch(&metrics, &lives);
     let outbox = remote.map(|remote| remote.start(&config, store, &metrics, &readiness)).transpose()?;
-    let (reading, archives) = (Live::new(config.reading()), Live::new(Archives::Read(config.archives.clone())));
-    let counted = Live::new(CounterRegistry::default());
+    let (reading, archives) =
+        (Reloadable::new(config.reading()), Reloadable::new(Archives::Read(config.archives.clone())));
+    let counted = Reloadable::new(CounterRegistry::default());
     let ways = ApiContext {
         reading: reading.clone(),
         archives: archives.clone(),
@@ -261,7 +262,7 @@ async fn serve(
     };
     let lifecycle = std::thread::Builder::new().name("lifecycle".into()).spawn(move || lifecycle.work(settings))?;
     let (verify_stop, verify_stopped) = watch::channel(());
-    let verifying = Live::new(verify::Verifying::of(&config));
+    let verifying = Reloadable::new(verify::Verifying::of(&config));
     let verifier = verify::Verifier {
         data_dir: config.data_dir.clone(),
         archives: archives.clone(),
@@ -387,7 +388,7 @@ async fn serve(
 
 /// Turns true when a signal asks the daemon to stop. From then on it has `drain_timeout`: what is not committed when that is
 /// over is not acknowledged, and is read or sent again, as after a kill.
-fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Live<Duration>) -> watch::Receiver<bool> {
+fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Reloadable<Duration>) -> watch::Receiver<bool> {
     let (told, stops) = watch::channel(false);
     // A task of its own: the time runs also while a reload waits for the disk.
     tokio::spawn(async move {
@@ -395,7 +396,7 @@ fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Live<Durati
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        let patience = *drain_timeout.now();
+        let patience = *drain_timeout.load();
         let waiting = std::thread::Builder::new().name("deadline".into()).spawn(move || {
             std::thread::sleep(patience);
             tracing::error!(
@@ -423,7 +424,7 @@ async fn settled(router: &Router) {
 async fn stay_small() {
     loop {
         tokio::time::sleep(GIVE_BACK).await;
-        memory::give_back();
+        memory::release_free();
     }
 }
 

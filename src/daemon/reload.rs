@@ -19,7 +19,7 @@ use daytable_intake::push::Push;
 use daytable_intake::route::Router;
 use daytable_lifecycle::Settings;
 use daytable_parse::Reading;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
 use serde::{Deserialize, Serialize};
 use std::sync::mpsc::{self, SyncSender};
@@ -76,19 +76,19 @@ pub(super) struct Running {
     pub(super) config: Config,
     pub(super) budget: Budget,
     pub(super) router: Router,
-    pub(super) reading: Live<Reading>,
-    pub(super) archives: Live<Archives>,
+    pub(super) reading: Reloadable<Reading>,
+    pub(super) archives: Reloadable<Archives>,
     pub(super) lives: Lives,
     pub(super) lifecycle: mpsc::Sender<Settings>,
     /// What the verification goes by.
-    pub(super) verifying: Live<Verifying>,
+    pub(super) verifying: Reloadable<Verifying>,
     pub(super) front: tcp_listener::TcpServer,
     pub(super) shared: Arc<ServerContext>,
     pub(super) push: Arc<Push>,
     /// On other threads while it changes.
     pub(super) sources: Arc<Mutex<Sources>>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) drain_timeout: Live<Duration>,
+    pub(super) drain_timeout: Reloadable<Duration>,
 }
 
 /// The configuration without the sources whose records cannot be placed yet: what can be read again has to come to lie where
@@ -174,21 +174,21 @@ impl Running {
         prepared: PreparedReload,
         servers: &mut JoinSet<()>,
     ) -> Result<(), DaemonError> {
-        self.drain_timeout.set(config.drain_timeout);
+        self.drain_timeout.store(config.drain_timeout);
         crate::log::set_level(config.log.level);
         crate::log::set_format(config.log.format);
         if config.tables != self.config.tables {
             prepared.router.replace();
         }
         self.lives.hands.reach(config.archives.clone());
-        self.archives.set(Archives::Read(config.archives.clone()));
+        self.archives.store(Archives::Read(config.archives.clone()));
         if (&config.tables, &config.lifecycle) != (&self.config.tables, &self.config.lifecycle) {
             self.lives.change(settings(&config));
             // A thread that has ended is noticed elsewhere.
             let _ = self.lifecycle.send(settings(&config));
         }
-        self.verifying.set(Verifying::of(&config));
-        self.reading.set(config.reading());
+        self.verifying.store(Verifying::of(&config));
+        self.reading.store(config.reading());
         self.push.change(config.reading(), self.budget.push(config.http.limits));
         self.front.change(&config.http, prepared.front, &self.shared, &self.push, servers);
         let changed = self.change(&config, prepared.sources).await;

@@ -20,7 +20,7 @@ use daytable_intake::syslog::SyslogOptions;
 use daytable_intake::syslog::{self, HeldBytes, SyslogHandle};
 use daytable_intake::tail::{TailCounters, TailHandle, TailOptions, Tailer};
 use daytable_net::inherited::Inherited;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_store::{Intake, Steps};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ pub(super) struct Ground {
     pub(super) host: String,
     pub(super) intake: Intake,
     pub(super) steps: Steps,
-    pub(super) counted: Live<CounterRegistry>,
+    pub(super) counted: Reloadable<CounterRegistry>,
     pub(super) held: HeldBytes,
 }
 
@@ -64,7 +64,7 @@ impl Sources {
         let tails: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
         let counters = Arc::new(TailCounters::new(tails.iter().map(|tail| tail.name.as_str())));
         let tailer = Tailer::spawn(tails, router.clone(), host.clone(), intake.clone(), counters.clone())?;
-        ground.counted.set(CounterRegistry { tails: counters, ..CounterRegistry::default() });
+        ground.counted.store(CounterRegistry { tails: counters, ..CounterRegistry::default() });
         let (listeners, journals, leaving) = (Vec::new(), Vec::new(), Vec::new());
         let mut sources = Sources { ground, tailer, listeners, journals, leaving };
         // Where the start fails, nobody is to wait for commits that may fail as well.
@@ -77,7 +77,7 @@ impl Sources {
 
     /// Binds the listeners that `config` has and that are not there yet as it has them.
     pub(super) fn prepare(&self, config: &Config) -> Result<Prepared, DaemonError> {
-        let counted = self.ground.counted.now();
+        let counted = self.ground.counted.load();
         let bind = |block: &SyslogOptions| {
             if self.listeners.iter().any(|(before, _)| before == block) {
                 return Ok((block.clone(), None));
@@ -162,7 +162,7 @@ impl Sources {
             // be. A failure of the step itself says nothing of either.
             let _ = self.ground.steps.lifecycle_state();
         }
-        let counted = self.ground.counted.now();
+        let counted = self.ground.counted.load();
         for config in configs {
             if self.journals.iter().any(|(known, _)| known == config) {
                 continue;
@@ -177,7 +177,7 @@ impl Sources {
     }
 
     fn follow(&mut self, tails: Vec<TailOptions>) -> Result<(), DaemonError> {
-        let counted = self.ground.counted.now();
+        let counted = self.ground.counted.load();
         let names = tails.iter().map(|tail| tail.name.as_str());
         let counters = Arc::new(TailCounters::continued(&counted.blocks, names));
         for gone in counted.blocks.iter().filter(|block| !counters.blocks.iter().any(|now| now.name == block.name)) {
@@ -185,13 +185,13 @@ impl Sources {
             gone.unread_since.store(0, Ordering::Relaxed);
         }
         self.tailer.change(tails, counters.clone())?;
-        self.ground.counted.set(CounterRegistry { tails: counters, ..CounterRegistry::clone(&counted) });
+        self.ground.counted.store(CounterRegistry { tails: counters, ..CounterRegistry::clone(&counted) });
         Ok(())
     }
 
     /// Has all that runs counted.
     fn count(&self, config: &Config) {
-        let mut counted = CounterRegistry::clone(&self.ground.counted.now());
+        let mut counted = CounterRegistry::clone(&self.ground.counted.load());
         counted.listeners = self.listeners.iter().map(|(_, listener)| listener.counters()).collect();
         let listeners: Vec<_> = counted.listeners.iter().map(|counters| counters.read().clone()).collect();
         add_new(&mut counted.all_listeners, listeners);
@@ -200,7 +200,7 @@ impl Sources {
         add_new(&mut counted.blocks, blocks);
         counted.add_redactions(config);
         counted.certificates = metrics_bridge::certificates(config);
-        self.ground.counted.set(counted);
+        self.ground.counted.store(counted);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::metrics::{Metrics, raise_to};
 use daytable_intake::push::Push;
 use daytable_intake::route::Router;
 use daytable_net::inherited::Inherited;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,8 +21,8 @@ use tokio::task::JoinSet;
 /// What the server over TCP is made of.
 pub(super) struct TcpServer {
     config: HttpConfig,
-    reading: Live<Option<ReadToken>>,
-    pushing: Live<PushAuth>,
+    reading: Reloadable<Option<ReadToken>>,
+    pushing: Reloadable<PushAuth>,
     limits: HttpLimits,
     metrics: Arc<Metrics>,
     /// Its socket once more, for the server after it.
@@ -62,8 +62,8 @@ impl TcpServer {
         }));
         Ok(TcpServer {
             config: config.clone(),
-            reading: Live::new(token),
-            pushing: Live::new(gate),
+            reading: Reloadable::new(token),
+            pushing: Reloadable::new(gate),
             limits,
             metrics,
             socket: None,
@@ -99,7 +99,7 @@ impl TcpServer {
     /// Reads and binds what another configuration asks for; changes nothing. Within a runtime.
     pub(super) fn prepare(&self, config: &HttpConfig, router: &Router) -> Result<PreparedServer, DaemonError> {
         let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
-        let gate = self.pushing.now().changed(config, router)?;
+        let gate = self.pushing.load().changed(config, router)?;
         let before = &self.config;
         let stays = (&before.listen, &before.tls, before.connections_max, before.per_sender.connections)
             == (&config.listen, &config.tls, config.connections_max, config.per_sender.connections);
@@ -127,11 +127,11 @@ impl TcpServer {
         push: &Arc<Push>,
         servers: &mut JoinSet<()>,
     ) {
-        self.reading.set(prepared.token);
-        self.pushing.set(prepared.gate);
+        self.reading.store(prepared.token);
+        self.pushing.store(prepared.gate);
         self.config = config.clone();
         if let Some(bound) = prepared.listener {
-            let present = self.limits.present.changed(config.per_sender);
+            let present = self.limits.present.with_limits(config.per_sender);
             self.limits =
                 HttpLimits { connections: config.connections_max.get().into(), present, ..self.limits.clone() };
             self.drain();

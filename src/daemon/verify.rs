@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::verify::{Ask, Finding, Kind, Report, Share, verify};
 use daytable_lifecycle::Schedule;
 use daytable_model::time;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -44,8 +44,8 @@ impl Verifying {
 /// What verifies.
 pub(super) struct Verifier {
     pub(super) data_dir: PathBuf,
-    pub(super) archives: Live<Archives>,
-    pub(super) verifying: Live<Verifying>,
+    pub(super) archives: Reloadable<Archives>,
+    pub(super) verifying: Reloadable<Verifying>,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -57,7 +57,7 @@ impl Verifier {
         // Where it begins matters only in that restarts do not have the same part read each time.
         let mut part = u64::try_from(since.unix_seconds() / 86_400).unwrap_or(0);
         loop {
-            let schedule = verifier.verifying.now().lifecycle.verify.clone();
+            let schedule = verifier.verifying.load().lifecycle.verify.clone();
             let due = schedule.and_then(|schedule: Schedule| schedule.next_after(since));
             let now = time::now();
             // A clock that was set back does not have the next run wait for it.
@@ -98,8 +98,8 @@ impl Verifier {
 
     /// Verifies, with this part. Says whether it came to its end.
     fn run(&self, part: u64, stopped: &watch::Receiver<()>) -> bool {
-        let verifying = self.verifying.now();
-        let access = match &*self.archives.now() {
+        let verifying = self.verifying.load();
+        let access = match &*self.archives.load() {
             Archives::Read(access) => access.clone(),
             Archives::PassedOver => Default::default(),
         };

@@ -12,7 +12,7 @@ use super::metrics_bridge::CounterRegistry;
 use crate::metrics::Metrics;
 use daytable_lifecycle::Board;
 use daytable_model::time;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_store::Intake;
 use sd_notify::NotifyState;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub(super) struct Watchdog {
 /// What is looked at.
 pub(super) struct WatchdogContext {
     pub(super) intake: Intake,
-    pub(super) counted: Live<CounterRegistry>,
+    pub(super) counted: Reloadable<CounterRegistry>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) board: Arc<Board>,
 }
@@ -148,7 +148,7 @@ impl CommitterWatch {
         let records = watched.metrics.records_committed.get();
         let committed = records.saturating_sub(std::mem::replace(&mut self.records, records));
         let rate = (committed as f64 / since.as_secs_f64()).round();
-        let counted = watched.counted.now();
+        let counted = watched.counted.load();
         let files = counted.tails.followed_files.load(Ordering::Relaxed);
         let mut status = format!("{rate} records/s, {files} file{}", if files == 1 { "" } else { "s" });
         let blocks = counted.blocks.iter().map(|block| &block.unread_since);

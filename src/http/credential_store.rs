@@ -10,7 +10,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use daytable_intake::push::Sender;
 use daytable_intake::route::Router;
 use daytable_model::key::TableName;
-use daytable_platform::watched::{self, Watched};
+use daytable_platform::file_watch::{self, FileWatch};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq;
 /// The credentials of a file.
 pub(super) struct CredentialStore {
     path: PathBuf,
-    watched: Watched,
+    watch: FileWatch,
     credentials: Arc<[Credential]>,
 }
 
@@ -38,15 +38,15 @@ impl CredentialStore {
     /// Reads a file; the tables that it names are among `routes`.
     pub(super) fn read(path: &Path, routes: &Router) -> Result<CredentialStore, PushAuthError> {
         // Before it is read: what changes meanwhile is read again.
-        let watched = Watched::new([path.to_owned()]);
-        let known = CredentialStore { path: path.to_owned(), watched, credentials: Arc::new([]) };
+        let watch = FileWatch::new([path.to_owned()]);
+        let known = CredentialStore { path: path.to_owned(), watch, credentials: Arc::new([]) };
         let credentials = known.read_again(routes)?;
         Ok(CredentialStore { credentials, ..known })
     }
 
     /// The credentials as they are now; an error where the file changed and cannot be used, once a change.
     pub(super) fn renew(&mut self, routes: &Router) -> Result<(), PushAuthError> {
-        if self.watched.have_changed() {
+        if self.watch.have_changed() {
             self.credentials = self.read_again(routes)?;
             tracing::info!(credentials = self.credentials.len(), "credentials were read again");
         }
@@ -59,7 +59,7 @@ impl CredentialStore {
 
     fn read_again(&self, routes: &Router) -> Result<Arc<[Credential]>, PushAuthError> {
         let credentials = load_credentials(&self.path)?;
-        watched::warn_if_exposed(&self.path);
+        file_watch::warn_if_exposed(&self.path);
         let keep = |credential: CredentialConfig| {
             let CredentialConfig { name, proof, tables, tenant } = credential;
             let only = |tables: Vec<TableName>| routes.only(&tables).ok_or(());

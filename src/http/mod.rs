@@ -65,7 +65,7 @@ pub use response::ResponseWriter;
 pub use routes::{ListenerKind, ServerContext, router};
 pub use serve::serve;
 
-use daytable_intake::fair::{Allowance, Present};
+use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -88,7 +88,7 @@ pub struct HttpLimits {
     /// How many were cut for others.
     pub cut: Arc<AtomicU64>,
     /// What of them one address has; more than it may are closed.
-    pub present: Present,
+    pub present: ConnectionLimiter,
     /// Scans that run at a time, over all listeners.
     pub scans: usize,
     /// How long a request waits for its scan to begin before it is answered 503.
@@ -110,7 +110,7 @@ impl Default for HttpLimits {
         HttpLimits {
             connections: 256,
             cut: Arc::default(),
-            present: Present::new(Allowance::default()),
+            present: ConnectionLimiter::new(SenderLimits::default()),
             scans: 8,
             scan_wait: Duration::from_millis(500),
             followers: 32,

@@ -25,8 +25,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use daytable_intake::fair::{Accounts, Allowance, Now, Over};
 use daytable_intake::push::Sender;
+use daytable_intake::rate_limit::{Limited, Now, RateLimiter, SenderLimits};
 use daytable_intake::route::Router;
 use daytable_model::path_text::PathText;
 use std::net::Ipv4Addr;
@@ -39,7 +39,7 @@ pub struct PushAuth {
     routes: Router,
     known: Option<Mutex<CredentialStore>>,
     accounts: Arc<UsageLimiter>,
-    per_sender: Allowance,
+    per_sender: SenderLimits,
     metrics: Arc<Metrics>,
 }
 
@@ -69,7 +69,7 @@ pub(super) enum AuthRefusal {
     Browser,
     Missing,
     Wrong,
-    Over(Over),
+    Over(Limited),
 }
 
 impl PushAuth {
@@ -103,7 +103,7 @@ impl PushAuth {
         let path = config.credentials_file.as_ref().filter(|_| pushing != Pushing::Off);
         let known = path.map(|path| CredentialStore::read(path, routes)).transpose()?.map(Mutex::new);
         let per_sender = config.per_sender;
-        let accounts = accounts.unwrap_or_else(|| Arc::new(Mutex::new(Accounts::new(per_sender))));
+        let accounts = accounts.unwrap_or_else(|| Arc::new(Mutex::new(RateLimiter::new(per_sender))));
         Ok(PushAuth { pushing, routes: routes.clone(), known, accounts, per_sender, metrics })
     }
 
@@ -128,11 +128,11 @@ impl PushAuth {
         };
         let key = match sender.is_anonymous() {
             false => UsageKey::Credential(sender.name.clone()),
-            true => UsageKey::PeerAddress(daytable_intake::fair::network_of(
+            true => UsageKey::PeerAddress(daytable_intake::rate_limit::network_of(
                 request.extensions.get::<PeerAddress>().map_or(Ipv4Addr::LOCALHOST.into(), |peer| peer.0),
             )),
         };
-        locked(&self.accounts).admit(&key, now).map_err(AuthRefusal::Over)?;
+        locked(&self.accounts).check(&key, now).map_err(AuthRefusal::Over)?;
         Ok(sender.with_meter(Arc::new(UsageHandle::new(self.accounts.clone(), key))))
     }
 
@@ -171,7 +171,7 @@ pub(super) async fn may_push(State(door): State<ListenerKind>, request: Request,
     let sender = match &door {
         ListenerKind::Unix => Sender::anonymous("unix"),
         ListenerKind::Tcp { pushing, .. } => {
-            let pushing = pushing.now();
+            let pushing = pushing.load();
             match pushing.admit(&parts, Now::read()) {
                 Ok(sender) => sender,
                 Err(why) => {
@@ -197,7 +197,7 @@ impl AuthRefusal {
             AuthRefusal::Browser => "browser",
             AuthRefusal::Missing => "no_credential",
             AuthRefusal::Wrong => "wrong_credential",
-            AuthRefusal::Over(over) => over.reason.label(),
+            AuthRefusal::Over(over) => over.kind.label(),
         }
     }
 
@@ -217,7 +217,7 @@ impl std::fmt::Display for AuthRefusal {
             AuthRefusal::Browser => f.write_str("this is not for web pages"),
             AuthRefusal::Missing => f.write_str("pushing needs a credential: the header Authorization is missing"),
             AuthRefusal::Wrong => f.write_str("the credential in the header Authorization is not known"),
-            AuthRefusal::Over(Over { reason: daytable_intake::fair::Reason::Rate, .. }) => {
+            AuthRefusal::Over(Limited { kind: daytable_intake::rate_limit::LimitKind::Rate, .. }) => {
                 f.write_str("this sender is over its rate, http.per_sender")
             }
             AuthRefusal::Over(_) => {

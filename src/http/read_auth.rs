@@ -46,7 +46,7 @@ impl ReadToken {
     pub fn read(path: &Path) -> Result<ReadToken, ReadTokenError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ReadTokenError::Unreadable { path: path.to_owned(), source })?;
-        daytable_platform::watched::warn_if_exposed(path);
+        daytable_platform::file_watch::warn_if_exposed(path);
         ReadToken::new(&text)
     }
 
@@ -71,7 +71,7 @@ fn digest(text: &str) -> [u8; 32] {
 /// Lets a request pass that may read, or have the configuration read again.
 pub(super) async fn may_read(State(door): State<ListenerKind>, request: Request, next: Next) -> Response {
     let ListenerKind::Tcp { reading, .. } = &door else { return next.run(request).await };
-    match &*reading.now() {
+    match &*reading.load() {
         None => refusal(
             StatusCode::FORBIDDEN,
             "reading over TCP needs a token: set http.token_file in the configuration, or use the unix socket \

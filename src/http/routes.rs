@@ -14,7 +14,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use daytable_intake::push::Push;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -63,9 +63,9 @@ pub enum ListenerKind {
     /// TCP: reading asks for the token, without one nobody reads; pushing asks for what the gate does.
     Tcp {
         /// What reading asks for.
-        reading: Live<Option<ReadToken>>,
+        reading: Reloadable<Option<ReadToken>>,
         /// What pushing asks for.
-        pushing: Live<PushAuth>,
+        pushing: Reloadable<PushAuth>,
     },
     /// The unix socket: whoever can open it may do everything.
     Unix,

@@ -15,7 +15,7 @@ use super::readiness::drained;
 use super::write_timeout::WriteTimeout;
 use axum::Router;
 use axum::body::Body;
-use daytable_intake::fair::Counted;
+use daytable_intake::rate_limit::ConnectionPermit;
 use daytable_net::tls::HANDSHAKE;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -47,7 +47,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct PeerAddress(pub(super) IpAddr);
 
 /// Where a connection comes from, if it comes over TCP, and its place among those of its address.
-type ConnectionOrigin = Option<(PeerAddress, Counted)>;
+type ConnectionOrigin = Option<(PeerAddress, ConnectionPermit)>;
 
 /// Serves `router` on `listener` until `draining` turns true and what was open then has ended.
 pub async fn serve(listener: Listener, router: Router, limits: HttpLimits, draining: watch::Receiver<bool>) {
@@ -56,7 +56,7 @@ pub async fn serve(listener: Listener, router: Router, limits: HttpLimits, drain
         Listener::Tcp(listener) => {
             let begin = |(stream, peer): (TcpStream, PeerAddress)| {
                 tune(&stream, stall);
-                ready(present.enter(peer.0).map(|counted| (stream, Some((peer, counted)))))
+                ready(present.try_acquire(peer.0).map(|counted| (stream, Some((peer, counted)))))
             };
             accept_all(|context: &mut Context<'_>| accept_tcp(&listener, context), begin, router, &limits, draining)
                 .await;
@@ -66,7 +66,7 @@ pub async fn serve(listener: Listener, router: Router, limits: HttpLimits, drain
                 tune(&stream, stall);
                 let failed = || metrics.certificate_reloads_failed.with_label_values(&["http"]).inc();
                 let (acceptor, metrics) = (certificates.acceptor(failed), metrics.clone());
-                let counted = present.enter(peer.0);
+                let counted = present.try_acquire(peer.0);
                 async move {
                     let counted = counted?;
                     let error = match timeout(HANDSHAKE, acceptor.accept(stream)).await {

@@ -5,7 +5,7 @@ mod client;
 use super::*;
 use crate::metrics::Metrics;
 use client::{Client, Response};
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Daemon {
         let unix = Listener::unix(&socket).expect("bound");
         let address = tcp.tcp_address().expect("a port");
         let token = token.map(|token| ReadToken::new(token).expect("a token"));
-        let (reading, pushing) = (Live::new(token), Live::new(PushAuth::open(metrics.clone())));
+        let (reading, pushing) = (Reloadable::new(token), Reloadable::new(PushAuth::open(metrics.clone())));
         let doors = [(tcp, ListenerKind::Tcp { reading, pushing }), (unix, ListenerKind::Unix)];
         let serving = doors.map(|(listener, door)| {
             tokio::spawn(serve(listener, router(shared.clone(), door, None), limits.clone(), readiness.draining()))

@@ -1,13 +1,13 @@
 //! The account that a sender's pushes are charged to: its rates and its bytes of the day.
 
-use daytable_intake::fair::{Accounts, Now};
 use daytable_intake::push::Meter;
+use daytable_intake::rate_limit::{Now, RateLimiter};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The accounts of all senders.
-pub(super) type UsageLimiter = Mutex<Accounts<UsageKey>>;
+pub(super) type UsageLimiter = Mutex<RateLimiter<UsageKey>>;
 
 /// Whose account it is: a credential's, or that of a peer without one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ impl Meter for UsageHandle {
 
     fn pause(&self) -> Option<Duration> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        accounts.admit(&self.key, Now::read()).err().map(|over| over.wait)
+        accounts.check(&self.key, Now::read()).err().map(|over| over.wait)
     }
 }
 

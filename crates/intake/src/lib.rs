@@ -8,7 +8,7 @@
 //! * [`route`]: which configured table, and which of its days, takes a record. [`glob`], [`path_fields`],
 //!   [`instance_template`]: the patterns that the options of a source are made of.
 //! * [`batcher`]: open batches, one a table and partition. [`rows`]: records that came over a socket become rows.
-//! * [`fair`]: what one sender may send. [`own_output`]: this daemon's own output, which is not read again.
+//! * [`rate_limit`]: limits on one sender. [`own_output`]: this daemon's own output, which is not read again.
 //! * [`source`]: what sources have in common.
 
 pub mod source;
@@ -20,7 +20,7 @@ pub mod adopt;
 pub mod route;
 pub mod batcher;
 pub mod rows;
-pub mod fair;
+pub mod rate_limit;
 pub mod glob;
 pub mod path_fields;
 pub mod instance_template;

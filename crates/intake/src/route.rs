@@ -22,11 +22,12 @@ use daytable_model::key::{DayTable, RowKey, TableName, partition_key};
 use daytable_model::record::{Level, Record};
 use daytable_model::time::Ticks;
 use daytable_model::window::{Admission, Window};
+use daytable_platform::lock;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// One configured table and what it takes.
 #[derive(Clone, Debug)]
@@ -85,7 +86,7 @@ impl Router {
 
     /// Brings the routes of this one, which was [proposed](Router::proposing), to all clones.
     pub fn replace(&self) {
-        let mut routes = self.newest.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut routes = lock(&self.newest.routes);
         *routes = self.routes.clone();
         self.newest.version.store(self.version, Ordering::Release);
     }
@@ -94,7 +95,7 @@ impl Router {
     pub fn renew(&mut self) {
         let version = self.newest.version.load(Ordering::Acquire);
         if version != self.version {
-            let routes = self.newest.routes.lock().unwrap_or_else(PoisonError::into_inner);
+            let routes = lock(&self.newest.routes);
             self.routes = routes.clone();
             // Under the lock: the version and the routes are those of one replacement.
             self.version = self.newest.version.load(Ordering::Acquire);

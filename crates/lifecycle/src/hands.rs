@@ -13,7 +13,7 @@ use daytable_archive as archive;
 use daytable_archive::{Access, Act, Archive, ArchiveError, ArchiveUrl, Patience};
 use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableError;
 use daytable_store::catalogue::{Archived, Role, Seal};
 use daytable_store::sealed::{Manifest, Progress};
@@ -67,7 +67,7 @@ pub type OnWork<'a> = dyn FnMut(&Working) + 'a;
 pub struct Hands {
     steps: Steps,
     data_dir: PathBuf,
-    access: Live<Access>,
+    access: Reloadable<Access>,
     board: Arc<Board>,
     /// Held while a step that takes long is under way.
     one: Mutex<()>,
@@ -80,7 +80,7 @@ impl Hands {
         Hands {
             steps,
             data_dir,
-            access: Live::new(access),
+            access: Reloadable::new(access),
             board,
             one: Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -94,12 +94,12 @@ impl Hands {
 
     /// Archives that are opened from now on are reached in this way.
     pub fn reach(&self, access: Access) {
-        self.access.set(access);
+        self.access.store(access);
     }
 
     /// How archives are reached.
     pub fn access(&self) -> Arc<Access> {
-        self.access.now()
+        self.access.load()
     }
 
     /// What it is doing.
@@ -156,7 +156,7 @@ impl Hands {
             let what = "it is that of another file".to_owned();
             return Err(StepError::Manifest(table.clone(), what));
         }
-        let archive = Archive::open_to_write(&address(place)?, &self.access.now(), &Patience::LIFECYCLE)?;
+        let archive = Archive::open_to_write(&address(place)?, &self.access.load(), &Patience::LIFECYCLE)?;
         let mut teller = self.teller(table, on);
         let proof = archive.put(&manifest, &path, &mut |progress| teller.archive(progress))?;
         drop(teller);
@@ -189,7 +189,7 @@ impl Hands {
         };
         let Some(archived) = state.archives.iter().find(is_it) else { return Ok(()) };
         look(archived)?;
-        let archive = Archive::open(&address(place)?, &self.access.now(), &Patience::LIFECYCLE)?;
+        let archive = Archive::open(&address(place)?, &self.access.load(), &Patience::LIFECYCLE)?;
         archive.drop_archive(&described(archived)?)?;
         daytable_platform::failpoint!("archive-removed");
         self.steps.forget_archive(archived)?;

@@ -150,7 +150,7 @@ impl Lifecycle {
                 after = now;
             }
             self.note_watch(&mut state, WATCH_NOTED);
-            memory::give_back();
+            memory::release_free();
             let settings = match state.ordered.take() {
                 Some(settings) => Some(settings),
                 None => match state.orders.recv_timeout(self.wait(&state, now)) {

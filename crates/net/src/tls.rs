@@ -7,7 +7,7 @@
 mod validity;
 
 use daytable_model::path_text::PathText;
-use daytable_platform::watched::{self, Watched};
+use daytable_platform::file_watch::{self, FileWatch};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub struct Certificates {
     listener: String,
     config: TlsOptions,
     acceptor: TlsAcceptor,
-    watched: Watched,
+    watch: FileWatch,
 }
 
 impl Certificates {
@@ -79,20 +79,20 @@ impl Certificates {
     pub fn read(config: TlsOptions, listener: &str) -> Result<Certificates, TlsError> {
         let files = [Some(&config.cert_file), Some(&config.key_file), config.client_ca_file.as_ref()];
         // Before they are read: what changes meanwhile is read again.
-        let watched = Watched::new(files.into_iter().flatten().cloned());
+        let watch = FileWatch::new(files.into_iter().flatten().cloned());
         let acceptor = acceptor(&config)?;
-        watched::warn_if_exposed(&config.key_file);
-        Ok(Certificates { listener: listener.into(), config, acceptor, watched })
+        file_watch::warn_if_exposed(&config.key_file);
+        Ok(Certificates { listener: listener.into(), config, acceptor, watch })
     }
 
     /// What the next connection is accepted with. `failed` is told of files that cannot be read again.
     pub fn acceptor(&mut self, failed: impl FnOnce()) -> TlsAcceptor {
-        if self.watched.have_changed() {
+        if self.watch.have_changed() {
             let listener = &self.listener;
             match acceptor(&self.config) {
                 Ok(acceptor) => {
                     self.acceptor = acceptor;
-                    watched::warn_if_exposed(&self.config.key_file);
+                    file_watch::warn_if_exposed(&self.config.key_file);
                     tracing::info!(listener, "certificates were read again");
                 }
                 Err(error) => {

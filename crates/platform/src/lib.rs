@@ -1,13 +1,17 @@
-//! What every part needs of the process and its host.
+//! What every part of daytable needs of its process and host.
 //!
-//! * [`memory`]: the allocator, and how much memory this process may take.
-//! * [`host`]: this host's name.
-//! * [`live`]: a value that a reload replaces.
-//! * [`watched`]: files that are read again when they change.
-//! * [`mod@failpoint`]: places where a test can stop the process.
+//! * [`memory`]: the allocator, and the memory limit of this process.
+//! * [`host`]: the name of this host.
+//! * [`reloadable`]: a value that a reload of the configuration replaces.
+//! * [`file_watch`]: files that are read again after they change.
+//! * [`lock`]: a lock that survives a panic.
+//! * [`mod@failpoint`]: points at which a test can stop the process.
 
 pub mod failpoint;
+pub mod file_watch;
 pub mod host;
-pub mod live;
 pub mod memory;
-pub mod watched;
+pub mod reloadable;
+mod sync;
+
+pub use sync::lock;

@@ -1,30 +1,30 @@
-//! The allocator, and how much memory this process may take.
+//! The allocator, and the memory limit of this process.
 //!
-//! The limit is the least of the control groups that this process is in (`memory.max`, or `memory.limit_in_bytes` of version
-//! 1).
+//! The limit is the least `memory.max` of the [control groups](https://docs.kernel.org/admin-guide/cgroup-v2.html) of this
+//! process, or the least `memory.limit_in_bytes` of version 1.
 
 use std::path::{Path, PathBuf};
 
-/// Pages are built and thrown away by the thousand: with the system's allocator that costs more than their compression.
-/// SQLite's memory comes from it, too (`.cargo/config.toml`), so every program that has the store has this.
+/// daytable builds and frees pages by the thousand. With the system's allocator that costs more than their compression.
+/// SQLite allocates here as well (`.cargo/config.toml`), so every program with the store uses this allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Gives back what this thread's heap keeps for allocations to come: for a thread that goes quiet, since there will be none.
+/// Returns the free memory of this thread's heap to the system. A thread calls it before it goes idle.
 ///
-/// The allocator does so now and then while it is asked for memory, and all at once before it says that there is none. So it
-/// is asked for more than any machine has.
-pub fn give_back() {
+/// The allocator collects its free memory before it reports that no memory is left. An allocation larger than any machine
+/// forces that.
+pub fn release_free() {
     let _ = Vec::<u8>::new().try_reserve_exact(usize::MAX / 4);
 }
 
-/// The limit of this process's control groups; none where they have none.
+/// The limit of this process's control groups, in bytes. `None` means no limit.
 pub fn limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_in(Path::new("/sys/fs/cgroup"), &groups)
 }
 
-/// The least limit of the groups that `groups` names (as `/proc/self/cgroup` does), and of those above them.
+/// The least limit of the groups in `groups` (in the form of `/proc/self/cgroup`) and of their ancestors.
 fn limit_in(root: &Path, groups: &str) -> Option<u64> {
     let limits = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -34,14 +34,14 @@ fn limit_in(root: &Path, groups: &str) -> Option<u64> {
             _ if controllers.split(',').any(|name| name == "memory") => (root.join("memory"), "memory.limit_in_bytes"),
             _ => return None,
         };
-        // Within a container the path may be that of the host, which is not there: then the root is the container's.
+        // Within a container the path may be the host's, which does not exist here. Then the root is the container's group.
         let path = PathBuf::from(path.trim_start_matches('/'));
         path.ancestors().filter_map(|group| limit_of(&folder.join(group).join(file))).min()
     });
     limits.min()
 }
 
-/// The number in a file; `max`, and what version 1 has for it, is none.
+/// The limit in a file. `max`, and the huge number that version 1 writes instead, mean no limit.
 fn limit_of(file: &Path) -> Option<u64> {
     let limit = std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()?;
     (limit < 1 << 60).then_some(limit)
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_limit_of_all_groups_counts() {
+    fn the_least_limit_of_all_groups_applies() {
         let root = tempfile::tempdir().expect("a folder");
         let put = |path: &str, text: &str| {
             let path = root.path().join(path);

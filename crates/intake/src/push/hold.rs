@@ -55,7 +55,7 @@ struct State {
 impl Room {
     fn lock(&self) -> MutexGuard<'_, State> {
         // What a panicking thread left behind is whole: every change is made in one go.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        daytable_platform::lock(&self.state)
     }
 
     /// Takes bytes back, of which so many were never used.
@@ -82,10 +82,10 @@ impl Room {
 
     /// Has the allocator return what is loose.
     fn tighten(&self) {
-        let one_at_a_time = self.returning.lock().unwrap_or_else(PoisonError::into_inner);
+        let one_at_a_time = daytable_platform::lock(&self.returning);
         let loose = self.lock().loose;
         if loose > 0 {
-            memory::give_back();
+            memory::release_free();
             // What became loose meanwhile stays so.
             self.lock().loose -= loose;
             self.changed.notify_all();

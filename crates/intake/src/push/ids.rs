@@ -51,7 +51,7 @@ struct Inner {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, HashSet<Id>> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+        daytable_platform::lock(&self.reserved)
     }
 }
 

@@ -61,7 +61,7 @@ use bulk::Items;
 use daytable_model::batch::Batch;
 use daytable_model::time::{self, Ticks};
 use daytable_parse::Reading;
-use daytable_platform::live::Live;
+use daytable_platform::reloadable::Reloadable;
 use daytable_store as store;
 use daytable_store::{Done, Intake, Once, Outcome, Submission};
 use ids::{Ids, Reserved, without_standing};
@@ -76,8 +76,8 @@ use tokio::sync::Semaphore;
 
 /// Takes what is pushed. One for all listeners.
 pub struct Push {
-    setting: Live<Setting>,
-    bodies: Live<Bodies>,
+    setting: Reloadable<Setting>,
+    bodies: Reloadable<Bodies>,
     intake: Intake,
     stored: Arc<dyn Stored>,
     ids: Ids,
@@ -147,10 +147,10 @@ impl Push {
         // One that waits for the store while another is taken apart; more would only share the cores.
         let turns = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
         Push {
-            bodies: Live::new(Bodies::within(limits.bodies_bytes_max)),
+            bodies: Reloadable::new(Bodies::within(limits.bodies_bytes_max)),
             turns: Arc::new(Semaphore::new(turns)),
             uploads: Arc::new(Semaphore::new(limits.uploads_max)),
-            setting: Live::new(Setting::new(router, reading, limits)),
+            setting: Reloadable::new(Setting::new(router, reading, limits)),
             intake,
             stored,
             ids: Ids::default(),
@@ -161,16 +161,16 @@ impl Push {
 
     /// Takes what is pushed from now on by other rules. Requests that have begun go on as they did.
     pub fn change(&self, reading: Reading, limits: Limits) {
-        let before = self.setting.now();
+        let before = self.setting.load();
         if before.limits.bodies_bytes_max != limits.bodies_bytes_max {
-            self.bodies.set(Bodies::within(limits.bodies_bytes_max));
+            self.bodies.store(Bodies::within(limits.bodies_bytes_max));
         }
-        self.setting.set(Setting::new(before.router.clone(), reading, limits));
+        self.setting.store(Setting::new(before.router.clone(), reading, limits));
     }
 
     /// What bounds a request.
     pub fn limits(&self) -> Limits {
-        self.setting.now().limits
+        self.setting.load().limits
     }
 
     /// This host's name.
@@ -180,7 +180,7 @@ impl Push {
 
     /// The room for bodies.
     pub fn bodies(&self) -> Arc<Bodies> {
-        self.bodies.now()
+        self.bodies.load()
     }
 
     /// Turns to take a body apart, which few have at a time.
@@ -209,7 +209,7 @@ impl Push {
     ///
     /// Why nothing of it is taken.
     pub fn take(&self, request: &Request, body: Vec<u8>, hold: &mut Hold, since: Instant) -> Result<Taken, Refusal> {
-        let setting = &*self.setting.now();
+        let setting = &*self.setting.load();
         hold.wait_for(setting.limits.turn_wait);
         let body = decode(body, request.encoding, setting.limits.decoded_bytes_max, hold)?;
         let once = request.key.as_deref().map(|key| once(request, key, &body));
@@ -337,7 +337,7 @@ impl Push {
             }
             Ok(())
         };
-        let taken = journal::take(&self.setting.now(), request, std::io::BufReader::new(body), |mut gathered| {
+        let taken = journal::take(&self.setting.load(), request, std::io::BufReader::new(body), |mut gathered| {
             settle(&mut under_way, 1)?;
             request.sender.charge(gathered.taken.into(), 0);
             let (batches, newest) = (std::mem::take(&mut gathered.batches), gathered.newest);

@@ -5,7 +5,7 @@
 //! its time limit, and is the task of its own connection: nobody waits behind it.
 
 use super::stream::{DRAIN_QUIET, Peer, Room, Socket, connection};
-use crate::fair::network_of;
+use crate::rate_limit::network_of;
 use crate::rows::count;
 use daytable_net::tls::{Certificates, HANDSHAKE};
 use rustix::net::sockopt;
@@ -33,7 +33,7 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
                 let begin = |(stream, address): (TcpStream, SocketAddr), place, connections: &mut JoinSet<()>| {
                     tune(&stream);
                     let name = address.ip().to_canonical().to_string();
-                    let Some(counted) = room.present.enter(address.ip()) else {
+                    let Some(counted) = room.connections.try_acquire(address.ip()) else {
                         return count(&room.block.counters.too_many_of_peer, 1);
                     };
                     let network = Some(network_of(address.ip()));

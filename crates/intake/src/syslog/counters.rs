@@ -1,9 +1,10 @@
 //! What listeners count, for the metrics to show.
 
-use crate::fair::Reason;
+use crate::rate_limit::LimitKind;
 use crate::rows::Tally;
+use daytable_platform::lock;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Counts of one listener.
 #[derive(Debug, Default)]
@@ -36,10 +37,10 @@ pub struct ListenerCounters {
     pub kernel_drops: AtomicU64,
     /// Certificates that changed and could not be read.
     pub reloads_failed: AtomicU64,
-    /// Datagrams that were dropped because their peer was over its rate or quota, in the order of [`Reason::ALL`].
-    pub over: [AtomicU64; Reason::ALL.len()],
+    /// Datagrams that were dropped because their peer was over its rate or quota, in the order of [`LimitKind::ALL`].
+    pub over: [AtomicU64; LimitKind::ALL.len()],
     /// Times that a connection was not read from for a while because of that, in the same order.
-    pub paced: [AtomicU64; Reason::ALL.len()],
+    pub paced: [AtomicU64; LimitKind::ALL.len()],
 }
 
 impl ListenerCounters {
@@ -50,12 +51,12 @@ impl ListenerCounters {
 
     /// Where it listens, as the configuration has it.
     pub fn listen(&self) -> String {
-        self.listen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.listen).clone()
     }
 
     /// It listens there from now on, and counts on.
     pub fn moved(&self, listen: &str) {
-        *self.listen.lock().unwrap_or_else(PoisonError::into_inner) = listen.into();
+        *lock(&self.listen) = listen.into();
     }
 
     /// Connections that were closed by this side, by reason.

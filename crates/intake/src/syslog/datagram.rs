@@ -3,7 +3,7 @@
 
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
 use super::framing::Message;
-use crate::fair::{Accounts, Now, network_of};
+use crate::rate_limit::{Now, RateLimiter, network_of};
 use crate::route::Lanes;
 use crate::rows::count;
 use daytable_net::SocketFile;
@@ -68,11 +68,11 @@ impl Datagrams {
         let mut counter = Counter::new();
         let mut lanes = Lanes::default();
         let mut peers: HashMap<Option<IpAddr>, Peer, foldhash::quality::RandomState> = HashMap::default();
-        let mut accounts = Accounts::new(block.config.per_sender);
+        let mut accounts = RateLimiter::new(block.config.per_sender);
         let mut take = |desk: &mut Desk, address: Option<IpAddr>, bytes: &[u8], now: Now| {
             let network = address.map(network_of);
-            if let Err(over) = accounts.admit(&network, now) {
-                return count(&block.counters.over[over.reason.number()], 1);
+            if let Err(over) = accounts.check(&network, now) {
+                return count(&block.counters.over[over.kind.index()], 1);
             }
             accounts.charge(network, 1, bytes.len() as u64, now);
             if peers.len() >= PEERS_MAX && !peers.contains_key(&address) {

@@ -1,7 +1,7 @@
 //! Where a listener listens, and how its messages are read.
 
-use crate::fair::Allowance;
 use crate::instance_template::InstanceTemplate;
+use crate::rate_limit::SenderLimits;
 use daytable_model::units::{ByteSize, count};
 use daytable_net::tls::TlsOptions;
 use daytable_parse::Reading;
@@ -36,7 +36,7 @@ pub struct SyslogOptions {
     /// What TLS needs; none where it is not spoken.
     pub tls: Option<TlsOptions>,
     /// What each peer may send.
-    pub per_sender: Allowance,
+    pub per_sender: SenderLimits,
 }
 
 impl SyslogOptions {
@@ -53,7 +53,7 @@ impl SyslogOptions {
             receive_buffer: ByteSize::new(16 << 20),
             mode: 0o660,
             tls: None,
-            per_sender: Allowance::default(),
+            per_sender: SenderLimits::default(),
         }
     }
 }

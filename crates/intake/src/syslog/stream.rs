@@ -12,7 +12,7 @@ use super::counters::ListenerCounters;
 use super::desk::{Block, Desk, HAND_OVER, Open};
 use super::session::Session;
 use super::{HeldBytes, relp};
-use crate::fair::{Accounts, Counted, Now, Present};
+use crate::rate_limit::{ConnectionLimiter, ConnectionPermit, Now, RateLimiter};
 use crate::route::Lanes;
 use crate::rows::count;
 use daytable_net::SocketFile;
@@ -78,8 +78,8 @@ pub(super) struct Signals {
 pub(super) struct Room {
     pub(super) block: Arc<Block>,
     lanes: RefCell<Lanes>,
-    accounts: RefCell<Accounts<Option<IpAddr>>>,
-    pub(super) present: Present,
+    accounts: RefCell<RateLimiter<Option<IpAddr>>>,
+    pub(super) connections: ConnectionLimiter,
     pub(super) shared: Rc<Shared>,
     pub(super) host: String,
 }
@@ -91,7 +91,7 @@ pub(super) struct Peer {
     /// Its network; none on a unix socket, whose clients are one sender.
     pub(super) network: Option<IpAddr>,
     /// Its place among the connections of its network.
-    pub(super) counted: Option<Counted>,
+    pub(super) counted: Option<ConnectionPermit>,
 }
 
 /// Serves a listener until told to stop, then drains what is open. `held` is what all connections, of other listeners as
@@ -109,8 +109,8 @@ pub(super) fn run(door: Door, desk: Desk, host: String, held: HeldBytes, signals
     let tasks = LocalSet::new();
     tasks.block_on(&runtime, async {
         let room = Room {
-            accounts: RefCell::new(Accounts::new(door.block.config.per_sender)),
-            present: Present::new(door.block.config.per_sender),
+            accounts: RefCell::new(RateLimiter::new(door.block.config.per_sender)),
+            connections: ConnectionLimiter::new(door.block.config.per_sender),
             block: door.block,
             lanes: RefCell::default(),
             shared: shared.clone(),
@@ -213,11 +213,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     let mut committed = shared.desk.borrow().delivery.committed();
     let mut paced = None;
     loop {
-        let over = room.accounts.borrow_mut().admit(&network, Now::read()).err();
-        if let Some(over) = over.filter(|over| paced != Some(over.reason)) {
-            count(&block.counters.paced[over.reason.number()], 1);
+        let over = room.accounts.borrow_mut().check(&network, Now::read()).err();
+        if let Some(over) = over.filter(|over| paced != Some(over.kind)) {
+            count(&block.counters.paced[over.kind.index()], 1);
         }
-        paced = over.map(|over| over.reason);
+        paced = over.map(|over| over.kind);
         let pause = over.map_or(Duration::ZERO, |over| over.wait.min(PAUSE_MAX));
         let idle = async {
             match block.config.idle_timeout {

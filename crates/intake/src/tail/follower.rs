@@ -186,7 +186,7 @@ impl Follower {
         self.gauge();
         if self.last_read.elapsed() >= BUFFER_KEPT && self.buffer.capacity() > 0 {
             self.buffer = Vec::new();
-            memory::give_back();
+            memory::release_free();
         }
         Ok(())
     }

@@ -106,7 +106,7 @@ impl Hands {
         let origin = &wanted.origin;
         let mut faulty = String::new();
         for place in &wanted.places {
-            let archive = Archive::open(&address(place)?, &self.access.now(), &Patience::LIFECYCLE)?;
+            let archive = Archive::open(&address(place)?, &self.access.load(), &Patience::LIFECYCLE)?;
             let listing = archive.list(std::slice::from_ref(origin.table()))?;
             let of_day = listing.archives.into_iter().filter(|archived| archived.table() == origin);
             let Some(found) = of_day.max_by_key(|archived| archived.generation()) else {
@@ -139,7 +139,7 @@ impl Hands {
         if (bytes, sha256, rows) != (bytes_then, sha256_then, rows_then) {
             return Err(StepError::Manifest(archived.table.clone(), "it is that of another archive".into()));
         }
-        let archive = Archive::open(&address(&archived.url)?, &self.access.now(), &Patience::LIFECYCLE)?;
+        let archive = Archive::open(&address(&archived.url)?, &self.access.load(), &Patience::LIFECYCLE)?;
         let mut teller = self.teller(table, on);
         archive.fetch(&described, path, &mut |progress| teller.archive(progress))?;
         daytable_platform::failpoint!("restore-fetched");

@@ -607,7 +607,7 @@ impl Committer {
             page::let_go_of_memory();
             sqlite::let_go_of_memory(self.catalogue.connection());
             self.days.values().for_each(|open| sqlite::let_go_of_memory(open.file.connection()));
-            memory::give_back();
+            memory::release_free();
         }
     }
 
