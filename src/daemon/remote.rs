@@ -120,7 +120,7 @@ impl Remote {
         };
         let outbox = Outbox::start(setup, inbox)?;
         fetch(metrics, outbox.counters(), level.clone(), spread.clone());
-        readiness.settled_by(move || spread.is_known());
+        readiness.settled_by(move || spread.is_loaded());
         readiness.bounded_by(move || level.is_full());
         Ok(outbox)
     }
@@ -147,7 +147,7 @@ fn fetch(metrics: &Metrics, counters: Arc<Counters>, level: Arc<Level>, spread: 
         raise_to(&remote.retries, counters.retries.load(Ordering::Relaxed));
         raise_to(&remote.throttled, counters.throttled.load(Ordering::Relaxed));
         raise_to(&remote.entities_sent, counters.sent.load(Ordering::Relaxed));
-        remote.spread_pending.set(i64::from(!spread.is_known()));
+        remote.spread_pending.set(i64::from(!spread.is_loaded()));
         let planned = spread.planned();
         remote.spread_instances.set(i64::try_from(planned.len()).unwrap_or(i64::MAX));
         let most = planned.iter().flat_map(|planned| &planned.steps).map(|step| step.buckets.get()).max();

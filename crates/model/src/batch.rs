@@ -1,16 +1,16 @@
-//! Rows of one table and one partition: what is handed to the commit.
+//! Rows of one table and one partition: the unit of a commit.
 //!
 //! A batch holds at most [`ROWS_MAX`] entities and [`BYTES_MAX`] bytes, the limits of an entity group transaction, so
-//! that a store behind an outbox can send it as it is. Its rows lie one behind the other in one buffer:
+//! that a remote store accepts it as it is. Its rows lie in one buffer:
 //!
 //! ```text
-//! row      := property*                        key, level and extents stand in `rows`
+//! row      := property*                        key, level and extents are in `rows`
 //! property := name u16 | tag u8 | value        name: index into the batch's own list of names
 //! value    := String: length u32, the text itself in `text` | Binary: length u32, bytes
 //!           | Int64, Double, DateTime: 8 | Int32: 4 | Guid: 16 | Boolean: in the tag
 //! ```
 //!
-//! all little-endian. Nothing but this module reads or writes that layout, and it never reaches a disk.
+//! Numbers are little-endian. Only this module reads or writes that layout, and it never reaches a disk.
 
 use crate::key::{DayTable, RowKey};
 use crate::property::{PROPERTY_NAME_UNITS_MAX, Property, PropertyKind, property_name};
@@ -19,12 +19,12 @@ use crate::time::Ticks;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Entities of a batch at most.
+/// Maximum number of entities in a batch.
 pub const ROWS_MAX: usize = 100;
-/// Bytes of a batch at most.
+/// Maximum bytes of a batch.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// Rows of one table and partition, in the order they came. See the module's head for the limits.
+/// Rows of one table and partition in the order of their arrival. The module's head states the limits.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The day-table they go to.
@@ -33,7 +33,7 @@ pub struct Batch {
     pub partition: Arc<str>,
     names: Names,
     rows: Vec<RowEnds>,
-    /// Rows that are no items.
+    /// Rows that are records, not items.
     records: u32,
     bytes: Vec<u8>,
     text: String,
@@ -47,12 +47,12 @@ struct RowEnds {
     text_end: u32,
 }
 
-/// One row of a batch, as it is read.
+/// One row of a batch.
 #[derive(Clone, Copy)]
 pub struct RowRef<'a> {
     /// Its key.
     pub key: RowKey,
-    /// Its level; items have none.
+    /// Its level; an item has none.
     pub level: Option<Level>,
     bytes: &'a [u8],
     text: &'a str,
@@ -64,19 +64,19 @@ impl Batch {
         Batch::with_vocabulary(&Vocabulary::default(), table, partition)
     }
 
-    /// An empty batch that knows names already.
+    /// An empty batch that starts with the names of `vocabulary`.
     pub fn with_vocabulary(vocabulary: &Vocabulary, table: DayTable, partition: Arc<str>) -> Batch {
         let names = Names::with_vocabulary(vocabulary);
         Batch { table, partition, names, rows: Vec::new(), records: 0, bytes: Vec::new(), text: String::new() }
     }
 
-    /// The names it knows. None where there are so many that most of them may be of one record each.
+    /// The names of this batch. `None` if there are so many that most of them probably occur in one record only.
     pub fn vocabulary(&self) -> Option<Vocabulary> {
         let known = &self.names.known;
         (known.raw.len() <= NAMES_INHERITED).then(|| Vocabulary(known.clone()))
     }
 
-    /// An empty batch for what follows this one: it knows the same names, and has room for as much.
+    /// An empty batch that continues this one: it has the same names and as much room.
     pub fn successor(&self) -> Batch {
         let mut next =
             Batch::with_vocabulary(&self.vocabulary().unwrap_or_default(), self.table.clone(), self.partition.clone());
@@ -86,24 +86,24 @@ impl Batch {
         next
     }
 
-    /// Whether `rows` more rows of `bytes` in all stay within the limits. An empty batch takes what one record makes.
+    /// Whether `rows` more rows of `bytes` in total stay within the limits. An empty batch accepts any single record.
     pub fn has_room(&self, rows: usize, bytes: usize) -> bool {
         self.rows.is_empty() || self.rows.len() + rows <= ROWS_MAX && self.buffered() + bytes <= BYTES_MAX
     }
 
-    /// Makes room for a row of so many properties, and so many bytes of text. For the first one, which is often the only one.
+    /// Reserves room for the first row, which is often the only one.
     pub fn reserve_first(&mut self, properties: usize, text_bytes: usize) {
         self.rows.reserve_exact(1);
         self.bytes.reserve_exact(properties * PROPERTY_BYTES);
         self.text.reserve_exact(text_bytes);
     }
 
-    /// Entities in it.
+    /// Number of entities.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Records in it: entities that are no items.
+    /// Number of records: entities that are not items.
     pub fn records(&self) -> u64 {
         self.records.into()
     }
@@ -122,7 +122,7 @@ impl Batch {
         self.bytes.len() + self.text.len()
     }
 
-    /// The same batch without the rows of these keys.
+    /// A copy of this batch without the rows of these keys.
     pub fn without(&self, is_left_out: impl Fn(&RowKey) -> bool) -> Batch {
         let mut kept = Batch::new(self.table.clone(), self.partition.clone());
         for row in self.rows().filter(|row| !is_left_out(&row.key)) {
@@ -142,7 +142,7 @@ impl Batch {
         &self.names.known.properties
     }
 
-    /// Its rows, in the order they came.
+    /// The rows in the order of their arrival.
     pub fn rows(&self) -> impl Iterator<Item = RowRef<'_>> {
         let (mut bytes, mut text) = (0, 0);
         self.rows.iter().map(move |row| {
@@ -158,7 +158,7 @@ impl Batch {
         })
     }
 
-    /// Begins a row; the properties that follow are its own, until [`RowWriter::finish`].
+    /// Begins a row. The properties added until [`RowWriter::finish`] belong to it.
     pub fn begin(&mut self, key: RowKey, level: Option<Level>) -> RowWriter<'_> {
         let row = self.rows.len() as u32 + 1;
         self.names.cursor = 0;
@@ -166,7 +166,7 @@ impl Batch {
     }
 }
 
-/// Writes one row. Dropped without [`RowWriter::finish`], what it wrote becomes part of the next row: always finish.
+/// Writes one row. Always call [`RowWriter::finish`]: otherwise the properties become part of the next row.
 pub struct RowWriter<'b> {
     batch: &'b mut Batch,
     key: RowKey,
@@ -175,15 +175,15 @@ pub struct RowWriter<'b> {
 }
 
 impl RowWriter<'_> {
-    /// Adds a field of the record, by any name: [`property_name`] makes a property's name of it, and a second field
-    /// that comes to the same name in this row gets `_2`, `_3`, … behind it.
+    /// Adds a field with any name: [`property_name`] derives the property name. A second field with the same property
+    /// name in this row gets the suffix `_2`, `_3`, …
     #[inline]
     pub fn add_field(&mut self, name: &str, value: Property<'_>) {
         let index = self.batch.names.index(name, self.row);
         self.put(index, value);
     }
 
-    /// Adds a property by its exact name, which is valid and not in this row yet.
+    /// Adds a property by its exact name, which must be valid and new in this row.
     #[inline]
     pub fn add(&mut self, name: &str, value: Property<'_>) {
         let index = self.batch.names.property(name);
@@ -191,7 +191,7 @@ impl RowWriter<'_> {
         self.put(index, value);
     }
 
-    // Inlined, for a property that is handed over is written to memory and read back at another width.
+    // Inlined: a property that is passed on is written to memory and read back at another width.
     #[inline(always)]
     fn put(&mut self, index: u16, value: Property<'_>) {
         let bytes = &mut self.batch.bytes;
@@ -223,7 +223,8 @@ impl RowWriter<'_> {
 
     /// Ends the row.
     pub fn finish(self) {
-        // Both buffers stay near `BYTES_MAX`: a record is at most 2 MiB, and what has no room begins a batch of its own.
+        // Both buffers stay near `BYTES_MAX`: a record has at most 2 MiB, and a record without room begins another
+        // batch.
         let (bytes_end, text_end) = (self.batch.bytes.len() as u32, self.batch.text.len() as u32);
         self.batch.records += u32::from(self.key.item() == 0);
         self.batch.rows.push(RowEnds { key: self.key, level: self.level, bytes_end, text_end });
@@ -231,17 +232,17 @@ impl RowWriter<'_> {
 }
 
 const TRUE: u8 = 0x80;
-/// Bytes of a property beside its text, at most; those of a Guid or Binary are more.
+/// Maximum bytes of a property without its text; those of a Guid or Binary are more.
 const PROPERTY_BYTES: usize = 11;
 
-/// Appends the lowest `N` bytes of a number, in one piece: it is done for each field of each record.
+/// Appends the lowest `N` bytes of a number in one piece, because this runs for every field of every record.
 #[inline(always)]
 fn put_piece<const N: usize>(bytes: &mut Vec<u8>, piece: u128) {
     bytes.extend_from_slice(&piece.to_le_bytes()[..N]);
 }
 
 impl<'a> RowRef<'a> {
-    /// Its properties with the index of their name, in the order they were added.
+    /// The properties with the index of their name, in the order in which they were added.
     pub fn properties(&self) -> Properties<'a> {
         Properties { bytes: self.bytes, text: self.text }
     }
@@ -260,7 +261,7 @@ pub struct Properties<'a> {
 
 impl<'a> Properties<'a> {
     #[inline]
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    fn read<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, rest) = self.bytes.split_first_chunk::<N>()?;
         self.bytes = rest;
         Some(*head)
@@ -268,14 +269,14 @@ impl<'a> Properties<'a> {
 
     #[inline]
     fn text(&mut self) -> Option<&'a str> {
-        let length = u32::from_le_bytes(self.take()?) as usize;
+        let length = u32::from_le_bytes(self.read()?) as usize;
         let (head, rest) = self.text.split_at_checked(length)?;
         self.text = rest;
         Some(head)
     }
 
     fn binary(&mut self) -> Option<&'a [u8]> {
-        let length = u32::from_le_bytes(self.take()?) as usize;
+        let length = u32::from_le_bytes(self.read()?) as usize;
         let (head, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;
         Some(head)
@@ -287,40 +288,40 @@ impl<'a> Iterator for Properties<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let name = u16::from_le_bytes(self.take()?);
-        let [tag] = self.take()?;
+        let name = u16::from_le_bytes(self.read()?);
+        let [tag] = self.read()?;
         let value = match PropertyKind::from_code(tag & !TRUE)? {
             PropertyKind::String => Property::String(self.text()?),
             PropertyKind::Binary => Property::Binary(self.binary()?),
-            PropertyKind::Int64 => Property::Int64(i64::from_le_bytes(self.take()?)),
-            PropertyKind::Double => Property::Double(f64::from_le_bytes(self.take()?)),
-            PropertyKind::DateTime => Property::DateTime(Ticks::new(i64::from_le_bytes(self.take()?))?),
-            PropertyKind::Int32 => Property::Int32(i32::from_le_bytes(self.take()?)),
-            PropertyKind::Guid => Property::Guid(self.take()?),
+            PropertyKind::Int64 => Property::Int64(i64::from_le_bytes(self.read()?)),
+            PropertyKind::Double => Property::Double(f64::from_le_bytes(self.read()?)),
+            PropertyKind::DateTime => Property::DateTime(Ticks::new(i64::from_le_bytes(self.read()?))?),
+            PropertyKind::Int32 => Property::Int32(i32::from_le_bytes(self.read()?)),
+            PropertyKind::Guid => Property::Guid(self.read()?),
             PropertyKind::Boolean => Property::Boolean(tag & TRUE != 0),
         };
         Some((name, value))
     }
 }
 
-/// Names that batches know before their first row: nearly all records are like those before them. Cheap to clone.
+/// Names that a batch starts with, because most records resemble those before them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Vocabulary(Arc<NameTable>);
 
 impl Vocabulary {
-    /// Whether both are the very same.
+    /// Whether both are the same allocation.
     pub fn is_same(&self, other: &Vocabulary) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// The names of a batch. Records of one source name the same fields in the same order, so the name that followed
-/// last time is tried first: one comparison a field.
+/// The names of a batch. Records of one source have the same fields in the same order, so the name that followed last
+/// time is tried first: one comparison a field.
 #[derive(Clone, Debug)]
 struct Names {
     /// Shared with other batches until a name is new.
     known: Arc<NameTable>,
-    /// The row that used the property last, from 1.
+    /// The last row that used the property, counted from 1.
     used: Vec<u32>,
     cursor: usize,
 }
@@ -328,18 +329,19 @@ struct Names {
 #[derive(Clone, Debug, Default)]
 struct NameTable {
     properties: Vec<Arc<str>>,
-    /// Every name as records have it, with its property, in the order of first sight.
+    /// Every field name with its property, in the order of first occurrence.
     raw: Vec<(Arc<str>, u16)>,
-    /// `raw` by name, once there are more than are quickly searched.
+    /// Index of `raw` by name, used once a linear search is slower.
     by_raw: HashMap<Arc<str>, u32, foldhash::quality::RandomState>,
 }
 
-/// Names that a linear search still finds faster than a hash.
+/// Number of names up to which a linear search is faster than a hash.
 const SEARCHED: usize = 16;
-/// Names that a batch hands on to its successor; with more, most of them may be of one record each.
+/// Maximum number of names that a batch passes to its successor. With more, most of them probably occur in one record
+/// only.
 const NAMES_INHERITED: usize = 64;
 
-/// Whether two names are the same: done for each field of each record, so without a call where they are short.
+/// Compares two names. It runs for every field of every record, so short names are compared without a call.
 #[inline]
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
@@ -347,7 +349,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     }
     match a.len() {
         length if length != b.len() => false,
-        // The first and the last eight bytes, or four, are all there are.
+        // The first and the last eight (or four) bytes overlap and cover the whole name.
         8..=16 => ends::<8>(a) == ends::<8>(b),
         4..=7 => ends::<4>(a) == ends::<4>(b),
         _ => a == b,
@@ -373,11 +375,11 @@ impl Names {
                 *used = row;
                 property
             }
-            _ => self.beside(property, row),
+            _ => self.numbered(property, row),
         }
     }
 
-    /// The property of a name that did not follow last time.
+    /// Finds the property of a name that does not follow in the usual order.
     #[inline(never)]
     fn look_up(&mut self, raw: &str) -> u16 {
         let at = self.known.find(raw).unwrap_or_else(|| self.add(raw));
@@ -398,13 +400,13 @@ impl Names {
             Arc::make_mut(&mut self.known).properties.push(name.into());
             self.used.len() - 1
         });
-        // At most 100 rows of at most 252 properties: never more than 25,200 names.
+        // 100 rows of 252 properties have at most 25,200 names.
         at as u16
     }
 
-    /// A property name beside one that this row has already.
+    /// Finds a numbered property name, because this row already uses the plain one.
     #[cold]
-    fn beside(&mut self, taken: u16, row: u32) -> u16 {
+    fn numbered(&mut self, taken: u16, row: u32) -> u16 {
         let name = self.known.properties[usize::from(taken)].clone();
         for n in 2u32.. {
             let suffix = format!("_{n}");
@@ -482,7 +484,7 @@ mod tests {
     }
 
     proptest! {
-        /// Names are the same where their bytes are, whatever their length.
+        /// Names compare equal exactly if their bytes are equal, at every length.
         #[test]
         fn names_are_compared_whole(a in "[ab]{0,20}", b in "[ab]{0,20}", at in 0usize..20) {
             prop_assert_eq!(is_same(a.as_bytes(), b.as_bytes()), a == b);
@@ -494,7 +496,7 @@ mod tests {
             }
         }
 
-        /// What is put into a batch comes out of it, in order, each row with its own, and no name twice in a row.
+        /// Rows come out of a batch as they were put in, in order, and no name occurs twice in a row.
         #[test]
         fn rows_round_trip(rows in proptest::collection::vec(proptest::collection::vec(property(), 0..40), 0..8)) {
             let mut batch = batch();

@@ -1,11 +1,13 @@
-//! Over how many partitions an instance is spread, and from which time of its records on.
+//! Over how many partitions (*buckets*) an instance is spread, and from which record time on.
 //!
-//! A partition takes so many rows a second and no more. An instance that has more is spread over buckets, and over more of
-//! them where that is not enough. The count is a function of day-table, instance and record time: steps `(from, buckets)`,
-//! each for records that are as new as it says. A record that is read again so lands where it landed, whatever was decided
-//! since. That holds only if a step begins behind all records that were placed without it. Nobody can ask all lanes what
-//! they have in hand; so a lane asks here, before it places records, and is given a time up to which it may go by the
-//! answer: a lease. A step begins where the last lease ends.
+//! A partition of the remote store accepts a limited number of rows a second, so a busy instance is spread over
+//! several. The number of buckets is a function of day-table, instance and record time: a list of steps `(from,
+//! buckets)`, each valid for records from its time on. A record that is read again gets the same bucket, whatever was
+//! decided since.
+//!
+//! That requires a step to begin after all records that were already placed without it. The lanes that place records
+//! cannot be asked for what they hold. Instead, each lane takes a *lease* before it places records: the bucket count,
+//! and the record times for which the lane may use it. A step begins where the last lease ends.
 //!
 //! ```text
 //! records of web, by time ─────────────────────────────────────────────────►
@@ -14,15 +16,15 @@
 //!    a step to 4 buckets is decided ^    begins here ^ the end of the last lease
 //! ```
 //!
-//! * A lease is of ten seconds of record time, so the lock is taken that seldom and a record costs no more than the look at
-//!   the times of its place, which it had to have anyway.
-//! * While a step is written down ([`BucketPlan::begin`] to [`BucketPlan::end`]) whoever wants to place a record behind its
-//!   beginning waits: milliseconds, and only where records are as new as that.
-//! * A table that takes a record of another day's time (it came too late, or is dated far ahead) takes it by the configured
-//!   count: such times are in no lease, and so no record of the year 2099 puts a step off until then.
-//! * What is leased is kept for 65,536 instances; beyond that only how far each day-table's leases went.
+//! * A lease covers ten seconds of record time. The lock is taken that seldom, and a record costs only a comparison
+//!   of times.
+//! * While a step is being stored ([`BucketPlan::begin`] to [`BucketPlan::end`]), a lane that wants to place a record
+//!   after the step's beginning waits. That takes milliseconds, and concerns only records that are as new.
+//! * A record whose day has expired, or lies far ahead, enters today's table with the configured count. Its time is
+//!   in no lease, so a record of the year 2099 does not delay a step until then.
+//! * Leases are known for 65,536 instances. Beyond that, only the end of the last lease of each day-table is known.
 //!
-//! It writes nothing down and asks nobody; who does is `daytable_remote::outbox`.
+//! This module does no I/O; `daytable_remote::outbox` stores the steps.
 
 use crate::key::DayTable;
 use crate::time::Ticks;
@@ -33,50 +35,50 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How much of record time a lease is for.
+/// Record time that a lease covers.
 const LEASE: Duration = Duration::from_secs(10);
-/// Instances whose leases are known one by one, over all day-tables: some 10 MB.
+/// Maximum number of instances whose leases are known individually, over all day-tables: about 10 MB.
 const LEASES_MAX: usize = 65_536;
-/// Day-tables of which it is known how far their leases went.
+/// Maximum number of day-tables whose last lease is known.
 const DAYS_MAX: usize = 4096;
 
-/// From a time on, so many buckets.
+/// The number of buckets from a record time on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketStep {
-    /// The time of the first record that goes by it.
+    /// The first record time of the step.
     pub from: Ticks,
-    /// Partitions from then on.
+    /// The number of partitions from then on.
     pub buckets: NonZeroU16,
-    /// Whether the remote store has it: before that nothing is sent that was placed by it.
+    /// Whether the remote store has the step. Until then, rows that were placed by the step are not sent.
     pub is_remote: bool,
 }
 
-/// The steps of an instance in a day-table, the last decided last.
+/// The steps of an instance in a day-table, in the order of decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceSteps {
     /// The day-table.
     pub table: DayTable,
-    /// The instance, as its partition is called without buckets.
+    /// The partition of the instance without a bucket.
     pub partition: Arc<str>,
-    /// Its steps; one at least.
+    /// Its steps, at least one.
     pub steps: Vec<BucketStep>,
 }
 
-/// Up to when a lane may place an instance's records without asking again.
+/// The record times for which a lane may place an instance's records without asking again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The times that it is for.
+    /// The record times.
     pub times: Range<Ticks>,
-    /// Partitions for records of these times.
+    /// The number of partitions for these times.
     pub buckets: NonZeroU16,
 }
 
-/// See the module's head.
+/// The bucket counts of all instances; see the module's head.
 #[derive(Debug)]
 pub struct BucketPlan {
     state: Mutex<State>,
     changed: Condvar,
-    /// Instances with a step that the remote store does not have yet.
+    /// Number of instances with a step that the remote store does not have yet.
     held: AtomicUsize,
 }
 
@@ -84,27 +86,27 @@ type Plans = HashMap<DayTable, HashMap<Arc<str>, Vec<BucketStep>>>;
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether what earlier runs decided is known.
-    is_known: bool,
+    /// Whether the steps of earlier runs are loaded.
+    is_loaded: bool,
     is_closed: bool,
     plans: Plans,
     leases: HashMap<DayTable, Leases>,
     /// Instances in `leases`.
     leased: usize,
-    /// Whether day-tables were forgotten whose leases may still be out.
+    /// Whether the leases of some day-tables were forgotten and may still be in use.
     has_forgotten: bool,
     pending: Option<PendingStep>,
 }
 
-/// How far the leases of a day-table went.
+/// The ends of the leases of a day-table.
 #[derive(Debug, Default)]
 struct Leases {
-    /// Those of instances that are not in `ends`.
+    /// The last end among instances that are not in `ends`.
     others: Option<Ticks>,
     ends: HashMap<Box<str>, Ticks, foldhash::quality::RandomState>,
 }
 
-/// A step that is being written down.
+/// A step that is being stored.
 #[derive(Debug)]
 struct PendingStep {
     table: DayTable,
@@ -113,7 +115,8 @@ struct PendingStep {
 }
 
 impl BucketPlan {
-    /// By these steps; none where nobody knows yet what earlier runs decided, until that is [learnt](BucketPlan::load).
+    /// A plan with these steps; `None` if the steps of earlier runs are unknown until they are
+    /// [loaded](BucketPlan::load).
     pub fn new(planned: Option<Vec<InstanceSteps>>) -> BucketPlan {
         let spread = BucketPlan { state: Mutex::default(), changed: Condvar::new(), held: AtomicUsize::new(0) };
         if let Some(planned) = planned {
@@ -126,8 +129,8 @@ impl BucketPlan {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How records of an instance go that have `time`, which is one of the day-table's, and how long that is so. At least
-    /// `least` buckets. Waits while a step is written down that may concern it.
+    /// The bucket count for records of an instance from `time` on, at least `least`, and how long it holds. `time`
+    /// belongs to the day-table. Waits while a step that may concern it is being stored.
     pub fn lease(&self, table: &DayTable, partition: &str, time: Ticks, least: NonZeroU16) -> Lease {
         let mut state = self.lock();
         while state.pending(table, partition).is_some_and(|from| from <= time) && !state.is_closed {
@@ -148,9 +151,9 @@ impl BucketPlan {
         Lease { times: times.start..times.end.min(end), buckets }
     }
 
-    /// Begins a step to `buckets`, behind all that was leased and behind `newest`, the newest record that an earlier run
-    /// placed. None where the day-table has no time left behind that, or another step is being written down. Whoever wants
-    /// a lease for later times waits until the [`end`](BucketPlan::end).
+    /// Begins a step to `buckets`, after all leases and after `newest`, the newest record that an earlier run placed.
+    /// Returns its time; `None` if the day-table has no time left after that, or another step is being stored. Leases
+    /// for later times wait until [`end`](BucketPlan::end).
     pub fn begin(
         &self,
         table: &DayTable,
@@ -160,9 +163,9 @@ impl BucketPlan {
     ) -> Option<Ticks> {
         let mut state = self.lock();
         let leased = state.leased_until(table, partition);
-        let behind = newest.map(|newest| Ticks::new(newest.get() + 1).unwrap_or(Ticks::MAX));
+        let after_newest = newest.map(|newest| Ticks::new(newest.get() + 1).unwrap_or(Ticks::MAX));
         let last = state.steps(table, partition).iter().map(|step| step.from).max();
-        let from = [Some(table.start()), leased, behind, last].into_iter().flatten().max()?;
+        let from = [Some(table.start()), leased, after_newest, last].into_iter().flatten().max()?;
         if from >= table.end() || state.pending.is_some() {
             return None;
         }
@@ -171,18 +174,18 @@ impl BucketPlan {
         Some(from)
     }
 
-    /// Ends what was begun: it is written down and holds from now on, or it never was.
+    /// Ends the step that was begun: it holds from now on if it is stored, and is discarded otherwise.
     pub fn end(&self, is_written: bool) {
         let mut state = self.lock();
         if let Some(PendingStep { table, partition, step }) = state.pending.take().filter(|_| is_written) {
             state.plans.entry(table).or_default().entry(partition).or_default().push(step);
         }
-        self.count_held(&state);
+        self.update_held(&state);
         drop(state);
         self.changed.notify_all();
     }
 
-    /// What earlier runs decided, which is known from now on, beside what is known already.
+    /// Adds the steps of earlier runs.
     pub fn load(&self, planned: Vec<InstanceSteps>) {
         let mut state = self.lock();
         for InstanceSteps { table, partition, steps } in planned {
@@ -194,21 +197,22 @@ impl BucketPlan {
                     None => known.push(step),
                 }
             }
-            // Each begins where the one before it did, or later; of two that begin at one time the later decided one holds.
+            // Each step begins at or after the one before it. Of two that begin at the same time, the later decided
+            // one holds.
             known.sort_by_key(|step| step.from);
         }
-        state.is_known = true;
-        self.count_held(&state);
+        state.is_loaded = true;
+        self.update_held(&state);
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Whether what earlier runs decided is known.
-    pub fn is_known(&self) -> bool {
-        self.lock().is_known
+    /// Whether the steps of earlier runs are loaded.
+    pub fn is_loaded(&self) -> bool {
+        self.lock().is_loaded
     }
 
-    /// All steps, with that which is being written down.
+    /// All steps, including the one that is being stored.
     pub fn planned(&self) -> Vec<InstanceSteps> {
         let state = self.lock();
         let mut plans = state.plans.clone();
@@ -229,34 +233,34 @@ impl BucketPlan {
         planned
     }
 
-    /// The count that an instance has in a day-table since its last step; none without one.
+    /// The bucket count of an instance in a day-table since its last step; `None` without a step.
     pub fn buckets(&self, table: &DayTable, partition: &str) -> Option<NonZeroU16> {
         self.lock().steps(table, partition).last().map(|step| step.buckets)
     }
 
-    /// The remote store has these steps.
+    /// Marks these steps as stored remotely.
     pub fn mark_remote(&self, planned: &InstanceSteps) {
         let mut state = self.lock();
         let steps = state.plans.get_mut(&planned.table).and_then(|of| of.get_mut(&planned.partition));
         for step in steps.into_iter().flatten() {
             step.is_remote |= planned.steps.iter().any(|sent| (sent.from, sent.buckets) == (step.from, step.buckets));
         }
-        self.count_held(&state);
+        self.update_held(&state);
     }
 
-    /// Whether rows of an instance are not to be sent yet: the remote store does not know of its last step.
+    /// Whether rows of an instance must not be sent yet, because the remote store does not have its last step.
     pub fn is_held(&self, table: &DayTable, partition: &str) -> bool {
         self.held.load(Ordering::Acquire) > 0 && self.lock().steps(table, partition).iter().any(|step| !step.is_remote)
     }
 
-    /// Forgets day-tables that take no records any more. Says whether any of them had steps.
+    /// Forgets day-tables that accept no more records. Returns whether any of them had steps.
     pub fn forget(&self, is_over: impl Fn(&DayTable) -> bool) -> bool {
         let mut state = self.lock();
         let before = state.plans.len();
         state.plans.retain(|table, _| !is_over(table));
         state.leases.retain(|table, _| !is_over(table));
         state.leased = state.leases.values().map(|leases| leases.ends.len()).sum();
-        self.count_held(&state);
+        self.update_held(&state);
         state.plans.len() != before
     }
 
@@ -271,13 +275,13 @@ impl BucketPlan {
         self.lock().is_closed
     }
 
-    /// Nobody waits here from now on: what would have been decided is not.
+    /// Ends all waiting. A step that is still being stored is ignored from now on.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
     }
 
-    fn count_held(&self, state: &State) {
+    fn update_held(&self, state: &State) {
         let instances = state.plans.values().flat_map(HashMap::values);
         let held = instances.filter(|steps| steps.iter().any(|step| !step.is_remote)).count();
         self.held.store(held, Ordering::Release);
@@ -289,13 +293,13 @@ impl State {
         self.plans.get(table).and_then(|of| of.get(partition)).map_or(&[], Vec::as_slice)
     }
 
-    /// When the step begins that is being written down for an instance.
+    /// The beginning of the step that is being stored for an instance.
     fn pending(&self, table: &DayTable, partition: &str) -> Option<Ticks> {
         let pending = self.pending.as_ref()?;
         (pending.table == *table && *pending.partition == *partition).then_some(pending.step.from)
     }
 
-    /// How far the leases of an instance went.
+    /// The end of the last lease of an instance.
     fn leased_until(&self, table: &DayTable, partition: &str) -> Option<Ticks> {
         match self.leases.get(table) {
             Some(leases) => leases.ends.get(partition).copied().max(leases.others),
@@ -303,11 +307,11 @@ impl State {
         }
     }
 
-    /// Leases an instance at least up to behind `time`; says how far it is leased.
+    /// Extends the lease of an instance beyond `time`, and returns its end.
     fn extend(&mut self, table: &DayTable, partition: &str, time: Ticks) -> Ticks {
         let wanted = time.plus(LEASE).min(table.end());
         if let Some(end) = self.leases.get_mut(table).and_then(|leases| leases.ends.get_mut(partition)) {
-            // Not for each of several lanes another one.
+            // Several lanes share one lease.
             if *end <= time {
                 *end = wanted;
             }
@@ -321,7 +325,7 @@ impl State {
         wanted
     }
 
-    /// Forgets who has which lease, and keeps how far they went, where there are too many.
+    /// If there are too many leases, keeps only the last end of each day-table.
     fn make_room(&mut self) {
         if self.leased >= LEASES_MAX {
             for leases in self.leases.values_mut() {
@@ -360,11 +364,11 @@ mod tests {
         let spread = BucketPlan::new(Some(Vec::new()));
         let (day, web): (_, Arc<str>) = (table(21), "web".into());
         assert_eq!(spread.lease(&day, "web", at(100), ONE), Lease { times: at(0)..at(110), buckets: ONE });
-        // Another lane, of a source that is behind: it shares the lease.
+        // A lane of a source that is behind shares the lease.
         assert_eq!(spread.lease(&day, "web", at(5), ONE).times, at(0)..at(110));
         assert_eq!(spread.begin(&day, &web, count(4), None), Some(at(110)));
         assert_eq!(spread.begin(&day, &web, count(8), None), None, "one at a time");
-        // Written down, but nothing goes by it yet; older records need not wait for it.
+        // The step is being stored and does not hold yet; older records need not wait for it.
         assert_eq!(spread.lease(&day, "web", at(109), ONE).times, at(0)..at(110));
         assert_eq!(spread.planned().len(), 1);
         assert_eq!(spread.buckets(&day, "web"), None);
@@ -372,10 +376,10 @@ mod tests {
         assert_eq!(spread.lease(&day, "web", at(109), ONE), Lease { times: at(0)..at(110), buckets: ONE });
         assert_eq!(spread.lease(&day, "web", at(110), ONE), Lease { times: at(110)..at(120), buckets: count(4) });
         assert_eq!(spread.lease(&day, "web", at(110), count(9)).buckets, count(9), "the configured count is the least");
-        // Other instances and days are none of its business.
+        // Other instances and days are unaffected.
         assert_eq!(spread.lease(&day, "db", at(500), ONE).buckets, ONE);
         assert_eq!(spread.lease(&table(22), "web", table(22).start(), ONE).buckets, ONE);
-        // What was not written down never was.
+        // A step that was not stored is discarded.
         assert_eq!(spread.begin(&day, &web, count(8), None), Some(at(120)));
         spread.end(false);
         assert_eq!(spread.buckets(&day, "web"), Some(count(4)));
@@ -409,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_remote_store_knows_more_is_added_to_what_is_known() {
+    fn loaded_steps_are_merged_with_known_ones() {
         let step = |seconds, buckets, is_remote| BucketStep { from: at(seconds), buckets: count(buckets), is_remote };
         let planned = |steps: Vec<BucketStep>| InstanceSteps { table: table(21), partition: "web".into(), steps };
         let spread = BucketPlan::new(Some(vec![planned(vec![step(10, 2, false), step(90, 8, false)])]));
@@ -430,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_early_waits_for_the_step_to_be_written_down() {
+    fn a_lane_that_is_too_early_waits_until_the_step_is_stored() {
         let (spread, web): (_, Arc<str>) = (Arc::new(BucketPlan::new(Some(Vec::new()))), "web".into());
         let from = spread.begin(&table(21), &web, count(2), None).expect("begun");
         let other = spread.clone();
@@ -451,8 +455,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was placed by whichever lanes, and whenever a step was decided in between: who reads the same records
-        /// again by the steps that were written down, in any order, places each where it was.
+        /// Whichever lanes placed records, and whenever steps were decided in between: reading the same records again
+        /// with the stored steps, in any order, gives each the same bucket.
         #[test]
         fn a_record_that_is_read_again_lands_where_it_landed(
             acts in prop::collection::vec((0usize..3, 0u64..2000, prop::option::weighted(0.15, 1u16..64)), 1..120),

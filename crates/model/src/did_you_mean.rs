@@ -1,8 +1,8 @@
-//! The name that a misspelt one was meant to be, of a key or of a pattern.
+//! Suggests the name that a misspelt one was meant to be.
 
-/// The known name that needs the fewest edits, if these are few enough to be a slip.
+/// The known name with the fewest edits, if they are few enough for a slip.
 pub fn did_you_mean<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    // A name of any length can be in the file; a slip of one is not much longer than the longest known.
+    // A file may contain a name of any length; a slip is not much longer than the longest known name.
     let name: Vec<char> = name.to_ascii_lowercase().chars().take(64).collect();
     let edits =
         known.iter().map(|known| (edits(&name, &known.to_ascii_lowercase().chars().collect::<Vec<_>>()), *known));
@@ -10,7 +10,7 @@ pub fn did_you_mean<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     (count <= 1 + known.len() / 4).then_some(known)
 }
 
-/// Insertions, removals and replacements that make one of the other (Levenshtein's distance).
+/// The [Levenshtein distance](https://en.wikipedia.org/wiki/Levenshtein_distance) of two texts.
 fn edits(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

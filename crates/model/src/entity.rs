@@ -1,18 +1,20 @@
-//! A record becomes one row, or a master row and its items where one entity is too small for it.
+//! Writes a record as one row, or as a master row and its items if one entity is too small for the record.
 //!
-//! `Time` is the key's time and `Severity` follows from `Level`, so a row stores neither: readers derive both. The other
-//! fixed properties are `Level` (beside the key), `Message` and `Source`; all others are the record's fields, by value.
+//! A row stores neither `Time` nor `Severity`: the key contains the time, and the level implies the severity. The
+//! other fixed properties are `Level` (beside the key), `Message` and `Source`. All further properties are the
+//! record's fields.
 //!
-//! An entity of Azure Table has at most 252 properties, 1 MiB in all and 32 Ki UTF-16 units a string. A record that
-//! fits goes the short way: one pass, one row. One that does not is written by the *transactional master-item* pattern:
+//! An entity of Azure Table has at most 252 properties, 1 MiB in all and 32 Ki UTF-16 units in a string. A record
+//! within these limits becomes one row in one pass. A larger record uses the *transactional master-item* pattern:
 //!
 //! ```text
-//! …-fffffffe0a12         the master: first pieces of its properties, `Items` = how many rows follow
-//! …-fffffffe0a12_0001    an item: a property that the record has already is continued, another one is added
+//! …-fffffffe0a12         the master: the first pieces of its properties, `Items` = number of rows that follow
+//! …-fffffffe0a12_0001    an item continues properties of the record, or adds further ones
 //! …-fffffffe0a12_0002
 //! ```
 //!
-//! all in one batch. More fields than [`FIELDS_MAX`] are kept as one JSON object in the property `Fields`.
+//! All these rows are in one batch. Fields beyond [`FIELDS_MAX`] are stored as one JSON object in the property
+//! `Fields`.
 
 use crate::batch::{Batch, ROWS_MAX};
 use crate::key::RowKey;
@@ -21,27 +23,28 @@ use crate::record::{Field, Record, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// UTF-16 units of a string property at most.
+/// Maximum UTF-16 units of a string property.
 pub const STRING_UNITS_MAX: usize = 32 << 10;
-/// Fields of a record that become properties of their own; with the fixed ones they stay under the 252 of an entity.
+/// Maximum number of fields that become properties of their own. With the fixed properties they stay below an
+/// entity's 252.
 pub const FIELDS_MAX: usize = 240;
-/// Azure's size of an entity at most (1 MiB), less what the keys and fixed properties take.
+/// Azure's maximum size of an entity (1 MiB), minus the room for the keys and the fixed properties.
 const ENTITY_BYTES_MAX: usize = (1 << 20) - (8 << 10);
-/// Properties of which the values are not, or not alone, the texts of a record: one may lie over two rows, or be written
-/// otherwise in JSON. A row that has one of them may have any text.
+/// Properties whose values are spread over several rows or encoded as JSON. A row with one of them may contain any
+/// text, so a search cannot exclude it.
 pub const MULTI_ROW_PROPERTIES: [(&str, PropertyKind); 2] =
     [("Items", PropertyKind::Int32), ("Fields", PropertyKind::String)];
 
-/// A record as it is going to be written: what it takes is known, and counted once.
+/// A record of a source, together with the size of its texts.
 pub struct SizedRecord<'r> {
     record: &'r Record<'r>,
     source: &'r str,
-    /// Bytes of its message, and of the names and texts of its fields.
+    /// Bytes of the message, and of the names and texts of the fields.
     text_bytes: usize,
 }
 
 impl<'r> SizedRecord<'r> {
-    /// Of a record of `source`.
+    /// Measures a record of `source`.
     #[inline]
     pub fn new(record: &'r Record<'r>, source: &'r str) -> SizedRecord<'r> {
         let of_field = |field: &Field<'_>| match &field.value {
@@ -53,7 +56,7 @@ impl<'r> SizedRecord<'r> {
         SizedRecord { record, source, text_bytes }
     }
 
-    /// Rows and bytes that [`append`](SizedRecord::append) will put into a batch, at most.
+    /// The maximum number of rows and bytes that [`append`](SizedRecord::append) adds to a batch.
     #[inline]
     pub fn room(&self) -> (usize, usize) {
         let per_field = 16;
@@ -61,12 +64,13 @@ impl<'r> SizedRecord<'r> {
         if self.is_small() { (1, bytes) } else { (ROWS_MAX, 2 * bytes) }
     }
 
-    /// Whether one entity surely holds it: no text is as long as its bytes are, so the sum bounds every limit.
+    /// Whether one entity surely holds the record. A text has at most as many UTF-16 units as bytes, so the sum
+    /// bounds every limit.
     fn is_small(&self) -> bool {
         self.record.fields.len() <= FIELDS_MAX && self.text_bytes <= STRING_UNITS_MAX
     }
 
-    /// Writes it to `batch`, which must have the [room](SizedRecord::room) for it.
+    /// Appends the record to `batch`, which must have [room](SizedRecord::room) for it.
     pub fn append(&self, batch: &mut Batch, key: RowKey) {
         let SizedRecord { record, source, .. } = *self;
         if !self.is_small() {
@@ -87,7 +91,7 @@ impl<'r> SizedRecord<'r> {
     }
 }
 
-/// Writes a record to `batch`, which must have the [room](SizedRecord::room) for it.
+/// Appends a record to `batch`, which must have [room](SizedRecord::room) for it.
 pub fn append(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_>) {
     SizedRecord::new(record, source).append(batch, key);
 }
@@ -103,7 +107,7 @@ fn property_of<'a>(value: &'a Value<'_>) -> Property<'a> {
     }
 }
 
-/// A property that still has to be written, or the rest of one.
+/// A property that is not written yet, or the remainder of one.
 struct Piece<'a> {
     name: Cow<'a, str>,
     value: Property<'a>,
@@ -123,7 +127,7 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
         left.push(Piece { name: "Fields".into(), value: Property::String(json) });
     }
 
-    // The master says how many items follow, so the rows are laid out before the first is written.
+    // The master contains the number of items, so all rows are laid out before the first is written.
     let mut rows: Vec<Vec<Piece<'_>>> = Vec::new();
     while !left.is_empty() {
         let (row, next) = fill(left);
@@ -147,14 +151,14 @@ fn append_large(batch: &mut Batch, key: RowKey, source: &str, record: &Record<'_
     }
 }
 
-/// The property names of `fields`, no two alike: a piece that continues a property must find it by name.
+/// The property names of `fields`, all different: an item finds the property that it continues by its name.
 fn names_apart(fields: &[Field<'_>]) -> Vec<String> {
     let mut taken = HashSet::new();
     let apart = |field: &Field<'_>| {
         let name = property_name(&field.name);
         let kept = &name[..name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - 4)];
         let numbered = (2..=FIELDS_MAX).map(|n| format!("{kept}_{n}"));
-        // Fewer fields than numbers: one of them is free.
+        // There are fewer fields than numbers, so a free name exists.
         let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or(name);
         taken.insert(free.clone());
         free
@@ -162,14 +166,15 @@ fn names_apart(fields: &[Field<'_>]) -> Vec<String> {
     fields.iter().map(apart).collect()
 }
 
-/// As much of `left` as one entity holds, and what stays: whole properties, or the first piece of a long string.
+/// Splits `left` into the part that fits one entity and the remainder: whole properties, or the first piece of a long
+/// string.
 fn fill(left: Vec<Piece<'_>>) -> (Vec<Piece<'_>>, Vec<Piece<'_>>) {
     let (mut row, mut next) = (Vec::new(), Vec::new());
     let mut room = ENTITY_BYTES_MAX;
     for mut piece in left {
         let overhead = 12 + 2 * piece.name.len();
         let Property::String(text) = piece.value else {
-            // Values of a fixed size: 240 of them never fill an entity. Bytes may.
+            // 240 values of a fixed size never fill an entity. Binary values may.
             let size = match piece.value {
                 Property::Binary(bytes) => overhead + bytes.len(),
                 _ => overhead + 16,
@@ -197,7 +202,7 @@ fn fill(left: Vec<Piece<'_>>) -> (Vec<Piece<'_>>, Vec<Piece<'_>>) {
     (row, next)
 }
 
-/// The byte at which `text` has `units` UTF-16 units at most.
+/// The byte position up to which `text` has at most `units` UTF-16 units.
 fn cut_at_units(text: &str, units: usize) -> usize {
     if text.len() <= units {
         return text.len();
@@ -216,7 +221,7 @@ fn json_object(fields: &[Field<'_>]) -> Option<String> {
     if fields.is_empty() {
         return None;
     }
-    // Pairs, not a map: a name that comes twice stays twice.
+    // Written as pairs instead of a map, so that a repeated name stays repeated.
     let mut json = String::from("{");
     for field in fields {
         if json.len() > 1 {
@@ -229,7 +234,7 @@ fn json_object(fields: &[Field<'_>]) -> Option<String> {
             Value::Int64(n) => (*n).into(),
             Value::Double(n) => (*n).into(),
             Value::Boolean(b) => (*b).into(),
-            // As a query shows bytes.
+            // The form in which a query shows bytes.
             Value::Binary(bytes) => to_hex(bytes).into(),
         };
         json.push_str(&value.to_string());

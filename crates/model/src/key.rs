@@ -1,19 +1,20 @@
-//! The key of a record: the table of its day, the partition of its instance, the row key of its inverted time.
+//! The key of a record: the table of its day, the partition of its instance, and a row key that begins with the
+//! inverted time.
 //!
 //! ```text
 //! Log20261121                                             table: name + day (or hour, or month), UTC
-//! web-17                                                  PartitionKey: the instance, encoded; `~xx` behind it is its bucket
+//! web-17                                                  PartitionKey: the instance, encoded; a suffix `~xx` is its bucket
 //! 2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12       RowKey of a record
-//! 2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12_0001  RowKey of its first item, where one entity is too small for it
+//! 2516070815999999999-1f3a9c2e77b0d4a6-fffffffe0a12_0001  RowKey of its first item, if one entity is too small for the record
 //! └ 19 digits: ─────┘ └ 16 hex: ─────┘ └ 12 hex ─┘
 //!   MAX_TICKS − ticks   source identity  2^48 − 1 − position
 //! ```
 //!
-//! Claims, each a property test below: the order of row keys is newest first, within one tick the latest position of
-//! a source first; what is encoded decodes to itself; two instances never share a partition.
+//! Claims, each a property test below: row keys sort the newest record first, and within one tick the latest position
+//! of a source first; every encoding decodes to its input; two instances never share a partition.
 //!
-//! Limits are Azure Table's: table names `^[A-Za-z][A-Za-z0-9]{2,62}$`, keys at most 512 UTF-16 units without
-//! `/ \ # ?` and control characters.
+//! The limits are those of Azure Table: table names match `^[A-Za-z][A-Za-z0-9]{2,62}$`; keys have at most 512 UTF-16
+//! units and neither `/ \ # ?` nor control characters.
 
 use crate::property::to_hex;
 use crate::time::{Date, Ticks};
@@ -23,18 +24,18 @@ use std::sync::Arc;
 
 /// The largest position of a record in its source: 2^48 − 1 (256 TiB into a file).
 pub const POSITION_MAX: u64 = (1 << 48) - 1;
-/// UTF-16 units of a PartitionKey at most.
+/// Maximum UTF-16 units of a PartitionKey.
 pub const PARTITION_UNITS_MAX: usize = 512;
-/// Items of one record at most; a transaction has 100 entities and the master is one of them.
+/// Maximum number of items of one record: a transaction has 100 entities, and one of them is the master.
 pub const ITEMS_MAX: u16 = 99;
 
-/// Why a name or a key was refused.
+/// Why a name or a key is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum KeyError {
-    /// Not a name that a configured table can have.
+    /// Not a valid name for a configured table.
     #[error("{0:?} is no table name: 3 to 53 letters and digits, a letter first and no digit last")]
     TableName(String),
-    /// Not a configured name with a day, an hour or a month behind it.
+    /// Not a table name followed by a day, an hour or a month.
     #[error("{0:?} is no day-table: a table name with yyyyMMdd, yyyyMMddHH or yyyyMM behind it")]
     DayTable(String),
     /// Not of the form that this module's head shows.
@@ -42,7 +43,7 @@ pub enum KeyError {
     RowKey(String),
 }
 
-/// How long a table takes records before the next one does.
+/// The time span of a day-table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Period {
     /// A table an hour, `yyyyMMddHH`.
@@ -80,13 +81,13 @@ impl Period {
     }
 }
 
-/// The name of a configured table: 3 to 53 letters and digits, a letter first, no digit last (so that the day behind
-/// it can always be told from it). Names that differ by case only are the same table to Azure: see [`TableName::same`].
+/// The name of a configured table: 3 to 53 letters and digits, with a letter first and no digit last, so that the
+/// date that follows is unambiguous. Azure does not distinguish names by case: see [`TableName::same`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName(Arc<str>);
 
 impl TableName {
-    /// A checked name.
+    /// Validates a name.
     pub fn new(name: &str) -> Result<TableName, KeyError> {
         let bytes = name.as_bytes();
         let fits = (3..=53).contains(&bytes.len())
@@ -102,7 +103,7 @@ impl TableName {
         &self.0
     }
 
-    /// Whether the service would take both for one name.
+    /// Whether the service treats both as the same name.
     pub fn same(&self, other: &TableName) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
@@ -114,7 +115,7 @@ impl fmt::Display for TableName {
     }
 }
 
-/// One day (or hour, or month) of a configured table.
+/// One day (or hour, or month) of a configured table: a *day-table*.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DayTable {
     table: TableName,
@@ -157,7 +158,7 @@ impl DayTable {
         &self.table
     }
 
-    /// How long it takes records.
+    /// Its time span.
     pub fn period(&self) -> Period {
         self.period
     }
@@ -195,11 +196,11 @@ impl fmt::Display for DayTable {
     }
 }
 
-/// The PartitionKey of an instance, in bucket `bucket` where it is spread over several.
+/// The PartitionKey of an instance, with its bucket if the instance is spread over several.
 ///
-/// `%`, `~`, `/ \ # ?` and control characters become `%` and two hex digits a UTF-8 byte; a name too long for a key
-/// is cut and ends in `~` and 32 hex of its SHA-256. As no encoded name has a `~` of its own, no two instances share
-/// a partition, and none looks like another's bucket.
+/// `%`, `~`, `/ \ # ?` and control characters become `%` and two hexadecimal digits a UTF-8 byte. A name that is too
+/// long is cut and ends in `~` and 32 digits of its SHA-256. An encoded name contains no other `~`, so two instances
+/// never share a partition, and none looks like a bucket of another.
 pub fn partition_key(instance: &str, bucket: Option<u8>) -> String {
     use fmt::Write;
     let plain = |c: char| !matches!(c, '%' | '~' | '/' | '\\' | '#' | '?') && !c.is_control();
@@ -241,7 +242,7 @@ pub fn partition_key(instance: &str, bucket: Option<u8>) -> String {
     key
 }
 
-/// The instance that a PartitionKey belongs to (as it was, unless it was too long), and its bucket.
+/// Decodes a PartitionKey into the instance and the bucket. A name that was cut stays cut.
 pub fn instance_of(partition: &str) -> (String, Option<u8>) {
     let (name, bucket) = match partition.rsplit_once('~') {
         Some((name, hex)) if hex.len() == 2 => (name, u8::from_str_radix(hex, 16).ok()),
@@ -281,29 +282,29 @@ impl RowKey {
     /// Bytes of [`RowKey::to_bytes`].
     pub const BYTES: usize = 24;
 
-    /// The key of the record that begins at `position` of `source`; positions beyond [`POSITION_MAX`] are one.
+    /// The key of the record that begins at `position` of `source`. Positions beyond [`POSITION_MAX`] are equal.
     pub fn new(time: Ticks, source: u64, position: u64) -> RowKey {
         let inverted_position = POSITION_MAX - position.min(POSITION_MAX);
         RowKey { inverted_ticks: time.inverted(), source, inverted_position, item: 0 }
     }
 
-    /// The key of the record's item `item`, from 1; 0 is the record itself.
+    /// The key of item `item` of the record; 0 is the record itself.
     pub fn with_item(self, item: u16) -> RowKey {
         RowKey { item, ..self }
     }
 
     /// The record's time.
     pub fn time(&self) -> Ticks {
-        // The only constructors take ticks that are in range.
+        // Every constructor checks that the ticks are in range.
         Ticks::new(crate::time::MAX_TICKS - self.inverted_ticks).unwrap_or(Ticks::MIN)
     }
 
-    /// The identity of the source it was read from.
+    /// The identity of the source.
     pub fn source(&self) -> u64 {
         self.source
     }
 
-    /// Where in its source the record begins.
+    /// The position in the source at which the record begins.
     pub fn position(&self) -> u64 {
         POSITION_MAX - self.inverted_position
     }
@@ -313,8 +314,8 @@ impl RowKey {
         self.item
     }
 
-    /// Fixed-size form whose byte order is the order of the keys: 8 inverted ticks, 8 source, 6 inverted position,
-    /// 2 item, each big-endian.
+    /// A fixed-size form that sorts as the keys do: 8 bytes of inverted ticks, 8 of the source, 6 of the inverted
+    /// position, 2 of the item, each big-endian.
     pub fn to_bytes(&self) -> [u8; RowKey::BYTES] {
         let mut bytes = [0; RowKey::BYTES];
         bytes[..8].copy_from_slice(&self.inverted_ticks.to_be_bytes());
@@ -324,7 +325,7 @@ impl RowKey {
         bytes
     }
 
-    /// The inverse of [`RowKey::to_bytes`]; none for bytes that no key has.
+    /// The inverse of [`RowKey::to_bytes`]; `None` for invalid bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<RowKey> {
         if bytes.len() != RowKey::BYTES {
             return None;
@@ -343,7 +344,7 @@ impl RowKey {
             Some(_) => return Err(error()),
             None => (text, 0),
         };
-        // Digits alone: a sign is not one, and what reads numbers takes it.
+        // Only digits: the parser of numbers would also accept a sign.
         let is_part = |(place, byte): (usize, u8)| match place {
             19 | 36 => byte == b'-',
             0..19 | 50.. => byte.is_ascii_digit(),
@@ -486,7 +487,7 @@ mod tests {
             prop_assert!(stranger <= master || stranger > item);
         }
 
-        /// Two instances never share a partition, whatever bucket; every key is one the service takes.
+        /// Two instances never share a partition in any bucket, and the service accepts every key.
         #[test]
         fn partitions_are_apart(a in "\\PC{0,8}|[a~%/0-9A-F]{0,6}|.{500,600}", b in "\\PC{0,8}|[a~%/0-9A-F]{0,6}|.{500,600}",
                                 x in proptest::option::of(any::<u8>()), y in proptest::option::of(any::<u8>())) {
@@ -497,7 +498,7 @@ mod tests {
             if a.len() < 100 { prop_assert_eq!(instance_of(&one), (a, x)); }
         }
 
-        /// A day-table's name gives the table back, and the day holds the time it was made from.
+        /// A day-table's name parses back to the day-table, which contains the time it was made from.
         #[test]
         fn day_tables_round_trip(time in ticks(), period in prop_oneof![Just(Period::Hour), Just(Period::Day), Just(Period::Month)]) {
             let table = DayTable::at(&TableName::new("Log").expect("a name"), period, time);

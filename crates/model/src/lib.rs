@@ -1,16 +1,17 @@
-//! What a record, a key, a row, a batch and a day-table are. No I/O, no threads, and nothing else of ours below it.
+//! The data model: records, keys, rows, batches and day-tables. It has no I/O and no threads, and imports no other
+//! crate of daytable.
 //!
-//! * [`time`]: ticks of 100 ns, and the one function that reads the wall clock.
-//! * [`record`]: what a line says, borrowed from the line.
-//! * [`key`]: the table of the day, the partition of the instance, the row key of inverted time.
+//! * [`time`]: ticks of 100 ns, and the only function that reads the wall clock.
+//! * [`record`]: a parsed line, borrowed from the line.
+//! * [`key`]: the table of the day, the partition of the instance, the row key with inverted time.
 //! * [`property`]: the values of a row and the names that properties may have.
-//! * [`entity`]: a record becomes one row of a batch, or a master row and its items.
-//! * [`batch`]: rows of one table and partition: the unit that is handed to the commit.
-//! * [`window`]: which days take records, and which have expired.
+//! * [`batch`]: rows of one table and partition, the unit of a commit.
+//! * [`entity`]: writes a record as one row, or as a master row and its items.
+//! * [`window`]: which days accept records, and which days have expired.
 //! * [`bucket_plan`]: over how many partitions an instance is spread, and from which record time on.
-//! * [`needle`]: a text that is searched for, and which values contain it.
-//! * [`path_text`], [`safe_text`]: paths and foreign text, as they are shown.
-//! * [`units`]: durations and sizes as people write them. [`did_you_mean`]: the nearest known name.
+//! * [`needle`]: a search text, and the test whether a value contains it.
+//! * [`path_text`], [`safe_text`]: paths and untrusted text in a form that is safe to show.
+//! * [`units`]: durations and sizes as people write them. [`did_you_mean`]: suggestions for misspelt names.
 
 pub mod time;
 pub mod record;

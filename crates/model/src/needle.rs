@@ -1,36 +1,37 @@
-//! A text that is searched for, and which values contain it: the one definition that every search uses.
+//! A search text, and whether values contain it: the one definition that every search uses.
 //!
-//! A value contains the text if the text occurs in the value as `query --json` prints it: a string without its quotes and
-//! escapes, a number, `true` or `false`, a time in RFC 3339, a UUID with its dashes, bytes as hexadecimal. The text is
-//! searched in each value for itself, never across two values, and not in names.
+//! A value contains the text if the text occurs in the value as `query --json` prints it: a string without quotes and
+//! escapes, a number, `true` or `false`, a time in RFC 3339, a UUID with its dashes, bytes in hexadecimal. The search
+//! looks at each value separately, never across two values, and not at names.
 //!
-//! [`Needle::is_in`] decides. [`Needle::may_be_in`] and [`Needle::may_be_between`] are for prefilters, which pass over a column
-//! without a look at its values: both say no only where no value of the column can contain the text. Most texts have a
-//! character that no number has, so these columns cost most searches nothing.
+//! [`Needle::is_in`] decides. [`Needle::may_be_in`] and [`Needle::may_be_between`] serve prefilters, which skip a
+//! whole column: both return false only if no value of the column can contain the text. Most texts contain a
+//! character that no number has, so columns of numbers cost most searches nothing.
 
 use crate::property::{Property, PropertyKind, to_hex};
 use memchr::memmem::Finder;
 use std::io::Write as _;
 
-/// What a UUID and a time look like: `0` is a digit, which is hexadecimal in a UUID. A time may end earlier, and `Z` is behind it.
+/// The shapes of a UUID and a time. `0` stands for a digit, which is hexadecimal in a UUID. A time may end earlier,
+/// followed by `Z`.
 const GUID_FORM: &[u8] = b"00000000-0000-0000-0000-000000000000";
 const TIME_FORM: &[u8] = b"0000-00-00T00:00:00.0000000";
 
-/// A text that is searched for.
+/// A search text.
 #[derive(Clone, Debug)]
 pub struct Needle {
     finder: Finder<'static>,
-    /// By the code of a kind, whether a value of the kind can contain the text.
+    /// By the code of a kind: whether a value of that kind can contain the text.
     kinds: [bool; PropertyKind::COUNT],
 }
 
 impl Needle {
-    /// Searches for `text`. Every value contains the empty text.
+    /// Prepares a search for `text`. Every value contains the empty text.
     pub fn new(text: &str) -> Needle {
         Needle { finder: Finder::new(text).into_owned(), kinds: PropertyKind::ALL.map(|kind| fits(text, kind)) }
     }
 
-    /// Finds the text in bytes: those of strings, one or many.
+    /// The searcher for raw bytes of one or many strings.
     pub fn finder(&self) -> &Finder<'static> {
         &self.finder
     }
@@ -53,23 +54,23 @@ impl Needle {
             return self.is_in_text(&to_hex(bytes));
         }
         let mut printed = Printed::default();
-        // There is room for every value of a fixed size.
+        // The buffer holds every value of a fixed size.
         let _ = printed.print(value);
         self.finder.find(printed.text()).is_some()
     }
 
-    /// Whether some value of this kind can contain the text.
+    /// Whether any value of this kind can contain the text.
     #[inline]
     pub fn may_be_in(&self, kind: PropertyKind) -> bool {
         self.kinds[kind as usize]
     }
 
-    /// Whether some value that is no string can contain the text.
+    /// Whether any value other than a string can contain the text.
     pub fn may_be_beside_strings(&self) -> bool {
         PropertyKind::ALL.into_iter().any(|kind| kind != PropertyKind::String && self.may_be_in(kind))
     }
 
-    /// Whether a whole number from `least` to `most` can contain the text. False only where none of them does.
+    /// Whether a whole number from `least` to `most` can contain the text. False only if none does.
     pub fn may_be_between(&self, least: i64, most: i64) -> bool {
         let needle = self.finder.needle();
         if !self.may_be_in(PropertyKind::Int64) || least > most {
@@ -78,14 +79,14 @@ impl Needle {
         if least == most {
             return self.is_in(Property::Int64(least));
         }
-        // Of numbers of one sign, those further from 0 are never shorter.
+        // Among numbers of one sign, a number further from 0 is never shorter.
         let length = |n: i64| n.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1 + usize::from(n < 0);
         let is_longer = needle.len() > length(least).max(length(most));
         !is_longer && (least < 0 || needle.first() != Some(&b'-'))
     }
 }
 
-/// Whether `text` can occur in a printed value of a kind. False only where it never does.
+/// Whether `text` can occur in a printed value of a kind. False only if it never does.
 fn fits(text: &str, kind: PropertyKind) -> bool {
     let (bytes, is_in) = (text.as_bytes(), |word: &str| word.contains(text));
     if bytes.is_empty() {
@@ -105,14 +106,14 @@ fn fits(text: &str, kind: PropertyKind) -> bool {
     }
 }
 
-/// Whether bytes are like a part of `form`, wherever in it.
+/// Whether the bytes match some part of `form`.
 fn fits_form(bytes: &[u8], form: &[u8], is_digit: impl Fn(&u8) -> bool) -> bool {
     let is_like = |(byte, of): (&u8, &u8)| if *of == b'0' { is_digit(byte) } else { byte == of };
     bytes.is_empty() || form.windows(bytes.len()).any(|part| bytes.iter().zip(part).all(is_like))
 }
 
-/// Whether bytes can be a part of a decimal number: digits, a point, and `e`, a sign and digits. A sign is at the front, or
-/// behind the `e`; and what begins with a sign may be what is behind an `e`.
+/// Whether the bytes can be part of a decimal number: digits, a point, and `e`, a sign and digits. A sign stands at
+/// the front or after the `e`. A text that begins with a sign may be what follows an `e`.
 fn fits_decimal(bytes: &[u8]) -> bool {
     let (mut has_point, mut has_exponent, mut last) = (false, false, None);
     bytes.iter().all(|byte| {
@@ -130,10 +131,10 @@ fn fits_decimal(bytes: &[u8]) -> bool {
     })
 }
 
-/// The longest text of a value of a fixed size: a UUID. The longest time has 28 bytes, the longest double 24.
+/// The longest printed value of a fixed size is a UUID. A time has at most 28 bytes, a double 24.
 const PRINTED_BYTES: usize = 40;
 
-/// A value as it is printed, without an allocation.
+/// A printed value, without an allocation.
 struct Printed {
     bytes: [u8; PRINTED_BYTES],
     length: usize,
@@ -160,7 +161,7 @@ impl Printed {
             Property::Double(n) if n.is_infinite() => {
                 self.write_all(if n > 0.0 { b"Infinity" } else { b"-Infinity" })?
             }
-            // As JSON has it: Rust's own form has neither an exponent nor `.0`.
+            // JSON's form: Rust's own form has neither an exponent nor `.0`.
             Property::Double(n) => serde_json::to_writer(self, &n)?,
             Property::DateTime(time) => write!(self, "{time}")?,
             Property::Guid(guid) => {
@@ -173,7 +174,8 @@ impl Printed {
         Ok(())
     }
 
-    /// Prints a whole number, its last digit first. Columns of these are long, and `write!` takes several times as long.
+    /// Prints a whole number from its last digit on. Columns of numbers are long, and `write!` takes several times as
+    /// long.
     fn print_whole(&mut self, n: i64) {
         let (mut digits, mut rest) = ([0; 20], n.unsigned_abs());
         let mut at = digits.len();
@@ -242,7 +244,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// Every part of a printed value is in it, and the kind says that it may be; any other text is in it if the print has it.
+        /// Every part of a printed value is found in it, and the kind permits it. Any other text is found exactly if
+        /// the printed value contains it.
         #[test]
         fn a_value_contains_what_its_print_contains(
             value in value(), ends in any::<(prop::sample::Index, prop::sample::Index)>(), other in "[0-9a-f.eTN-]{1,3}|[a-z]{1,4}",
@@ -258,7 +261,7 @@ mod tests {
             }
         }
 
-        /// A range of numbers is passed over only where none of it has the text.
+        /// A range of numbers is skipped only if none of its numbers contains the text.
         #[test]
         fn a_range_of_numbers_has_what_its_numbers_have(
             mut ends in prop_oneof![any::<[i64; 2]>(), [-300i64..300, -300i64..300]], within in any::<u64>(), text in "-?[0-9]{0,3}",
@@ -275,7 +278,7 @@ mod tests {
         }
     }
 
-    /// What people search for most costs columns of numbers nothing.
+    /// Common search texts exclude columns of numbers.
     #[test]
     fn few_texts_can_be_in_a_number() {
         let kinds = |text: &str| {

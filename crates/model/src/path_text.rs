@@ -1,7 +1,8 @@
-//! The path of a file as text, wherever one is shown, logged, stored with a record or sent.
+//! File paths as text, wherever a path is shown, logged, stored with a record or sent.
 //!
-//! A name is any bytes; text is UTF-8. What is UTF-8 stays as it is. Each byte that is not is written `\xFF`, with two hex
-//! digits in upper case, so that two names never look the same and one strange name never costs an answer its rest:
+//! A path is any bytes; text is UTF-8. Valid UTF-8 stays as it is. Every other byte is written `\xFF`, with two
+//! upper-case hexadecimal digits. Two paths never look the same, and one strange name never invalidates a whole
+//! answer:
 //!
 //! | bytes of the name | text |
 //! |---|---|
@@ -10,8 +11,8 @@
 //! | `dev\x2dsda.log` (with a backslash) | `dev\x2dsda.log` |
 //! | `bad-\xFF.log` (with a backslash) | `bad-\x5CxFF.log` |
 //!
-//! A backslash is written `\x5C` only where it would be taken for the beginning of such a byte: the text of a path is that of no
-//! other path, and `parse` gives the path back. Control characters are not looked at here: see [`crate::safe_text`].
+//! A backslash is written `\x5C` only if it would otherwise look like the beginning of such a byte. `parse` therefore
+//! returns the path from its text. Control characters are not escaped here: see [`crate::safe_text`].
 
 use serde::{Deserialize, Deserializer, Serializer};
 use std::borrow::Cow;
@@ -20,12 +21,12 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Shows a path; see the module's head.
+/// Converts a path to text; see the module's head.
 pub trait PathText {
-    /// The path as text that shows itself.
+    /// A displayable form of the path.
     fn escaped(&self) -> Escaped<'_>;
 
-    /// The path as text, borrowed where it is UTF-8 that needs no escape.
+    /// The path as text, borrowed if no escape is needed.
     fn text(&self) -> Cow<'_, str> {
         let Escaped(bytes) = self.escaped();
         match std::str::from_utf8(bytes) {
@@ -47,7 +48,7 @@ impl PathText for OsStr {
     }
 }
 
-/// A path that shows itself as text.
+/// A path in its text form.
 #[derive(Clone, Copy)]
 pub struct Escaped<'p>(&'p [u8]);
 
@@ -85,7 +86,7 @@ fn escaped_byte(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// The path whose text this is.
+/// Parses the text of a path.
 pub(crate) fn parse(text: &str) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((first, behind)) = rest.split_first() {
@@ -148,7 +149,8 @@ mod tests {
     }
 
     proptest! {
-        /// The text of a path gives the path back, so no two have the same; UTF-8 without a backslash is its own text.
+        /// The text of a path parses back to the path, so no two paths have the same text. UTF-8 without a backslash
+        /// is its own text.
         #[test]
         fn no_two_paths_look_the_same(bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(br"\x5CFfa8".to_vec())], 0..24)) {
             let path = path(&bytes);

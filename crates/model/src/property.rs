@@ -1,16 +1,16 @@
-//! A property: its type, its value, and the name it may have. All three are Azure Table's.
+//! The properties of a row: their types, values and names, all as Azure Table defines them.
 
 use crate::time::Ticks;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// UTF-16 units of a property name at most.
+/// Maximum length of a property name in UTF-16 units.
 pub const PROPERTY_NAME_UNITS_MAX: usize = 255;
 
-/// Bytes of a binary property at most.
+/// Maximum bytes of a binary property.
 pub const BINARY_BYTES_MAX: usize = 64 << 10;
 
-/// Names that are not a field's: what the store or the service itself puts there.
+/// Names that fields must not use, because the store or the service uses them.
 const RESERVED: [&str; 11] = [
     "PartitionKey",
     "RowKey",
@@ -25,10 +25,10 @@ const RESERVED: [&str; 11] = [
     "Table",
 ];
 
-/// A property name for a field's name: a C# identifier of at most 255 units, none of the names that are reserved.
+/// Derives a property name from a field's name: a C# identifier of at most 255 units that is not reserved.
 ///
-/// What an identifier cannot have becomes `_`; a reserved name gets `_` behind it. Two names that come to the same are
-/// told apart by [`crate::batch`].
+/// A character that an identifier cannot have becomes `_`, and a reserved name gets a trailing `_`. [`crate::batch`]
+/// distinguishes two fields whose names become equal.
 pub fn property_name(field: &str) -> String {
     let starts_well = |c: char| c == '_' || c.is_alphabetic();
     let mut name = String::with_capacity(field.len() + 1);
@@ -40,10 +40,10 @@ pub fn property_name(field: &str) -> String {
         name.push(if fits { c } else { '_' });
     }
     if field.starts_with(|c: char| !starts_well(c) && !c.is_ascii_digit()) {
-        // The first character was replaced by `_`; one is enough.
+        // The first character already became `_`.
         name.remove(0);
     }
-    // Bytes are at least as many as UTF-16 units.
+    // A text has at least as many bytes as UTF-16 units.
     name.truncate(name.floor_char_boundary(PROPERTY_NAME_UNITS_MAX - 1));
     if RESERVED.contains(&name.as_str()) {
         name.push('_');
@@ -78,7 +78,7 @@ pub type Property<'a> = TypedValue<&'a str, &'a [u8]>;
 /// A value that owns its text and bytes, so that it outlives its page.
 pub type OwnedValue = TypedValue<String, Vec<u8>>;
 
-/// The type of a property. The numbers are stored in pages: never change one.
+/// The type of a property. Pages store the numbers: never change one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum PropertyKind {
@@ -162,7 +162,7 @@ impl From<Property<'_>> for OwnedValue {
 }
 
 impl OwnedValue {
-    /// The value as it is written.
+    /// Borrows the value.
     #[inline]
     pub fn as_property(&self) -> Property<'_> {
         self.convert(String::as_str, Vec::as_slice)
@@ -188,7 +188,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
 }
 
-/// The text of a value: a time in RFC 3339, a UUID with its dashes, bytes as hex.
+/// The value as text: a time in RFC 3339, a UUID with its dashes, bytes in hexadecimal.
 impl fmt::Display for OwnedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text at all becomes a name that the service takes.
+        /// Every text becomes a name that the service accepts.
         #[test]
         fn any_name_becomes_one_that_is_valid(field in ".{0,300}") {
             let name = property_name(&field);

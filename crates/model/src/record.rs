@@ -1,23 +1,23 @@
-//! A record as a parser leaves it: borrowed from the line it was read from, before it has a key.
+//! A record as a parser returns it, before it has a key.
 
 use crate::time::Ticks;
 use std::borrow::Cow;
 
-/// What a line says. It borrows from the line; nothing is copied until it becomes a row of a batch.
+/// A parsed line. It borrows from the line: text is copied only when the record becomes a row of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record<'a> {
-    /// The record's own time, where the line gives one that can be read.
+    /// The time in the line, if the line has one that can be parsed.
     pub time: Option<Ticks>,
-    /// The record's level, where the line gives one that is known.
+    /// The level in the line, if the line has one that is known.
     pub level: Option<Level>,
-    /// The text without what was taken out of it.
+    /// The text that remains after the fields were extracted.
     pub message: Cow<'a, str>,
-    /// All that was taken out of it, in the order of the line; names as the line has them.
+    /// The extracted fields in the order of the line, with their names as written.
     pub fields: Vec<Field<'a>>,
 }
 
 impl Record<'_> {
-    /// The text of a field, for the instance that it names.
+    /// The value of a field as text. Routing uses it as the name of the instance.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
         let value = self.fields.iter().find(|field| field.name == name).map(|field| &field.value)?;
         Some(match value {
@@ -30,31 +30,31 @@ impl Record<'_> {
     }
 }
 
-/// A name and a value that a line gives.
+/// A name and a value from a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field<'a> {
-    /// The name as the line has it; [`crate::entity`] makes a property name of it.
+    /// The name as written. [`crate::entity`] derives a property name from it.
     pub name: Cow<'a, str>,
-    /// The value, typed by how it is written.
+    /// The value, with the type that its notation implies.
     pub value: Value<'a>,
 }
 
-/// A value of one of the property types that records can give. Names are Azure Table's.
+/// A value of a type that lines can express. The names are those of Azure Table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value<'a> {
     /// Text.
     String(Cow<'a, str>),
-    /// A whole number; always 64 bits, so that a property does not change its type with its size.
+    /// A whole number. It always has 64 bits, so that a property does not change its type with its size.
     Int64(i64),
-    /// A number with a fraction or an exponent. Never what a whole number too large for 64 bits becomes: that stays text.
+    /// A number with a fraction or an exponent. A whole number that exceeds 64 bits is kept as text instead.
     Double(f64),
     /// True or false.
     Boolean(bool),
-    /// Bytes that are no text; only protocols that tell bytes from text give them.
+    /// Bytes. Only protocols that distinguish bytes from text produce them.
     Binary(Cow<'a, [u8]>),
 }
 
-/// How bad it is. The order is that of severity.
+/// The severity level of a record, in ascending order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {
@@ -92,7 +92,7 @@ impl Level {
         Level::Fatal,
     ];
 
-    /// The name that is stored and shown.
+    /// The name as stored and shown.
     pub const fn name(self) -> &'static str {
         match self {
             Level::Trace => "trace",
@@ -107,7 +107,7 @@ impl Level {
         }
     }
 
-    /// OpenTelemetry's severity number for it.
+    /// The severity number of OpenTelemetry.
     pub const fn severity(self) -> i32 {
         match self {
             Level::Trace => 1,
@@ -122,7 +122,7 @@ impl Level {
         }
     }
 
-    /// 1 to 9, the least severe first; 0 is kept for a record without a level.
+    /// 1 to 9, the least severe first. 0 means that a record has no level.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -135,10 +135,10 @@ impl Level {
         }
     }
 
-    /// The level that a word stands for, in any case; none for a word that is not known.
+    /// Parses a level name or a common abbreviation, in any case.
     pub fn from_word(word: &str) -> Option<Level> {
         let first = word.as_bytes().first()? | 0x20;
-        // Nearly all words are none of these.
+        // Most words fail this test, so they cost no comparison.
         if !(3..=13).contains(&word.len()) || !b"acdefinpstvw".contains(&first) {
             return None;
         }

@@ -1,26 +1,26 @@
-//! Text of others on a terminal: what would do something there is written as an escape instead.
+//! Untrusted text in a form that is safe to show: dangerous characters are written as escapes.
 //!
-//! A log may say anything, and so may the name of a file. Control characters (those of C1 included), and what turns the
-//! direction of text around, must neither command the terminal that an answer is read on, nor make one line look like two or
-//! like another one. That holds in a pipe as well, for `less -R` would carry them on.
+//! Logs and file names may contain anything. Control characters (including C1) and characters that change the
+//! direction of text must neither control the reader's terminal, nor make one line look like two or like another
+//! line. The same holds in a pipe, because `less -R` would pass them on.
 //!
-//! | where | what is written |
+//! | where | form |
 //! |---|---|
-//! | text | `\x1b`, `\n`, `\u{202e}` ([`SafeLine`]); where lines are meant, a newline stays ([`SafeLines`]) |
-//! | JSON | `\u009b`, which is the same value to whoever reads it ([`to_json`]) |
+//! | text | `\x1b`, `\n`, `\u{202e}` ([`SafeLine`]); several lines keep their newlines ([`SafeLines`]) |
+//! | JSON | `\u009b`, which every JSON reader decodes to the same value ([`to_json`]) |
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use std::fmt::{self, Display};
 use std::io::{self, Write};
 
-/// Whether a character does something to a terminal instead of being shown there. A tab does no harm.
+/// Whether a terminal would act on a character instead of showing it. A tab is harmless.
 pub fn is_unsafe(c: char) -> bool {
     c != '\t' && c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Shows text that others wrote, so that it takes one line and is_unsafe nothing.
+/// Shows untrusted text on one line.
 pub struct SafeLine<'t>(pub &'t str);
 
 impl Display for SafeLine<'_> {
@@ -29,7 +29,7 @@ impl Display for SafeLine<'_> {
     }
 }
 
-/// Shows what may have several lines, so that it is_unsafe nothing.
+/// Shows untrusted text that may have several lines.
 pub struct SafeLines<T>(pub T);
 
 impl<T: Display> Display for SafeLines<T> {
@@ -38,7 +38,7 @@ impl<T: Display> Display for SafeLines<T> {
     }
 }
 
-/// Passes on what is written to it, newlines as they are.
+/// Escapes what is written to it, except newlines.
 struct Escaping<'f, 'g>(&'f mut fmt::Formatter<'g>);
 
 impl fmt::Write for Escaping<'_, '_> {
@@ -63,21 +63,21 @@ fn put(f: &mut fmt::Formatter<'_>, mut rest: &str, is_escaped: impl Fn(char) -> 
     f.write_str(rest)
 }
 
-/// Writes a value as JSON whose texts command nothing.
+/// Writes a value as JSON, with dangerous characters escaped.
 ///
 /// # Errors
 ///
-/// What `out` says, and what the value has no JSON for.
+/// An error of `out`, or a value that has no JSON form.
 pub fn to_json(out: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Safe))
 }
 
-/// Compact JSON. The characters below U+0020 are escaped in any JSON, the others here.
+/// Compact JSON. Every JSON writer escapes the characters below U+0020; this one escapes the other dangerous ones.
 struct Safe;
 
 impl Formatter for Safe {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        // The first bytes of all that is escaped; most texts have none of them.
+        // The first bytes of all escaped characters. Most texts contain none of them.
         let may_be = |byte: &u8| matches!(byte, 0x7f | 0xc2 | 0xd8 | 0xe2);
         if !fragment.as_bytes().iter().any(may_be) {
             return out.write_all(fragment.as_bytes());
@@ -87,7 +87,7 @@ impl Formatter for Safe {
             out.write_all(&rest.as_bytes()[..at])?;
             let mut chars = rest[at..].chars();
             if let Some(c) = chars.next() {
-                // None of them is beyond U+FFFF.
+                // All of them are at most U+FFFF.
                 write!(out, "\\u{:04x}", u32::from(c))?;
             }
             rest = chars.as_str();
@@ -102,7 +102,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_would_command_a_terminal_is_shown_instead() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("\x1b[31mred\x07", r"\x1b[31mred\x07"),
             ("a\u{9b}31mb\u{7f}", r"a\x9b31mb\x7f"),
@@ -116,9 +116,9 @@ mod tests {
     }
 
     proptest! {
-        /// No text is_unsafe a terminal, as text or as JSON, and JSON says what was said.
+        /// No text controls a terminal, neither as text nor as JSON, and the JSON decodes to the original.
         #[test]
-        fn no_text_commands_a_terminal(text in prop_oneof![any::<String>(), "[\u{1}-\u{a0}\u{600}-\u{620}\u{2000}-\u{2070}\n\"\\\\]{0,20}"]) {
+        fn no_text_controls_a_terminal(text in prop_oneof![any::<String>(), "[\u{1}-\u{a0}\u{600}-\u{620}\u{2000}-\u{2070}\n\"\\\\]{0,20}"]) {
             let mut json = Vec::new();
             to_json(&mut json, &[&text]).expect("memory");
             let json = String::from_utf8(json).expect("text");

@@ -1,7 +1,7 @@
-//! Time as Azure Table counts it, and the one place that reads the wall clock.
+//! Time as Azure Table counts it, and the only place that reads the wall clock.
 //!
-//! A tick is 100 ns since 0001-01-01T00:00:00Z, the unit of .NET's `DateTime` and of the row keys. Whatever decides
-//! something takes `now` as an argument; only [`now`] asks the system.
+//! A tick is 100 ns since 0001-01-01T00:00:00Z, the unit of .NET's `DateTime` and of the row keys. Code that decides
+//! by time takes `now` as an argument; only [`now`] asks the system.
 
 use std::fmt;
 use std::time::Duration;
@@ -38,23 +38,23 @@ impl Ticks {
     /// 1970-01-01T00:00:00Z.
     pub const UNIX_EPOCH: Ticks = Ticks(UNIX_EPOCH_TICKS);
 
-    /// The point `ticks` after 0001-01-01, or none where it has no row key.
+    /// The point `ticks` after 0001-01-01; `None` if it has no row key.
     pub const fn new(ticks: i64) -> Option<Ticks> {
         if ticks >= 0 && ticks <= MAX_TICKS { Some(Ticks(ticks)) } else { None }
     }
 
-    /// From nanoseconds since the Unix epoch; what lies outside the years 1 to 9999 is none.
+    /// Converts nanoseconds since the Unix epoch; `None` outside the years 1 to 9999.
     pub fn from_unix_nanos(nanos: i128) -> Option<Ticks> {
         i64::try_from(nanos.div_euclid(100) + i128::from(UNIX_EPOCH_TICKS)).ok().and_then(Ticks::new)
     }
 
-    /// From seconds and nanoseconds since the Unix epoch.
+    /// Converts seconds and nanoseconds since the Unix epoch.
     pub fn from_unix(seconds: i64, nanos: u32) -> Option<Ticks> {
         let ticks = seconds.checked_mul(TICKS_PER_SECOND)?.checked_add(i64::from(nanos / 100))?;
         Ticks::new(ticks.checked_add(UNIX_EPOCH_TICKS)?)
     }
 
-    /// The start of a date, or none where there is no such date.
+    /// The start of a date; `None` if the date does not exist.
     pub fn from_date(year: i32, month: u32, day: u32) -> Option<Ticks> {
         if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
             return None;
@@ -72,7 +72,8 @@ impl Ticks {
         (self.0 - UNIX_EPOCH_TICKS).div_euclid(TICKS_PER_SECOND)
     }
 
-    /// `MAX_TICKS` minus this: what a row key starts with, so that the newest sorts first. Its own inverse.
+    /// `MAX_TICKS` minus this value. Row keys begin with it, so that the newest record sorts first. It is its own
+    /// inverse.
     pub const fn inverted(self) -> i64 {
         MAX_TICKS - self.0
     }
@@ -89,7 +90,7 @@ impl Ticks {
         Ticks(self.0.saturating_sub(ticks).max(0))
     }
 
-    /// How long ago `earlier` was, zero where it was not.
+    /// The time from `earlier` to this point, or zero if `earlier` is later.
     pub fn since(self, earlier: Ticks) -> Duration {
         Duration::from_nanos(u64::try_from(self.0 - earlier.0).unwrap_or(0).saturating_mul(100))
     }
@@ -106,13 +107,13 @@ impl Ticks {
     }
 }
 
-/// RFC 3339, UTC, with as many digits of a second as it takes (0, 3, 6 or 7).
+/// RFC 3339 in UTC with 0, 3, 6 or 7 fractional digits, as many as the value needs.
 impl fmt::Display for Ticks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Date { year, month, day } = self.date();
         let rest = self.0.rem_euclid(TICKS_PER_DAY);
         let (seconds, fraction) = (rest / TICKS_PER_SECOND, rest % TICKS_PER_SECOND);
-        // Each record that is shown has one, so it is put down digit by digit: `write!` takes ten times as long.
+        // Every shown record has a time. Writing the digits directly takes a tenth of the time of `write!`.
         let mut text = *b"0000-00-00T00:00:00.0000000Z";
         put_digits(&mut text[..4], i64::from(year));
         put_digits(&mut text[5..7], i64::from(month));
@@ -132,7 +133,7 @@ impl fmt::Display for Ticks {
     }
 }
 
-/// The last digits of a number that is not negative, as many as there is room for.
+/// Writes the last digits of a non-negative number, as many as `room` holds.
 fn put_digits(room: &mut [u8], mut number: i64) {
     for digit in room.iter_mut().rev() {
         *digit += u8::try_from(number % 10).unwrap_or_default();
@@ -140,7 +141,7 @@ fn put_digits(room: &mut [u8], mut number: i64) {
     }
 }
 
-/// The wall clock. A clock outside the years 1 to 9999 reads as the nearest of them.
+/// Reads the wall clock. A clock outside the years 1 to 9999 is clamped to them.
 pub fn now() -> Ticks {
     match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
         Ok(since) => Ticks::UNIX_EPOCH.plus(since),
@@ -148,7 +149,7 @@ pub fn now() -> Ticks {
     }
 }
 
-/// Days of a month of the Gregorian calendar; `month` is 1 to 12.
+/// The number of days of a month in the Gregorian calendar; `month` is 1 to 12.
 pub fn days_in_month(year: i32, month: u32) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,

@@ -7,19 +7,19 @@ use std::num::NonZeroU16;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Why a duration or a size cannot be read; each says what it would look like.
+/// Why a duration or a size is invalid; each message shows a valid one.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UnitError {
-    /// A number alone.
+    /// A number without a unit.
     #[error("a duration needs its unit, for example \"{0}\" (ms, s, m, h, d, w)")]
     DurationUnit(String),
-    /// Something else than a whole number and a known unit.
+    /// Not a whole number with a known unit.
     #[error("a duration is a whole number and its unit, for example \"30d\" (ms, s, m, h, d, w)")]
     Duration,
-    /// A number alone.
+    /// A number without a unit.
     #[error("a size needs its unit, for example \"{0}\" (B, KiB, MiB, GiB, KB, MB, GB)")]
     SizeUnit(String),
-    /// Something else than a whole number and a known unit.
+    /// Not a whole number with a known unit.
     #[error("a size is a whole number and its unit, for example \"1MiB\" (B, KiB, MiB, GiB, KB, MB, GB)")]
     Size,
     /// More than 64 bits hold.
@@ -44,8 +44,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     times(number, milliseconds).map(Duration::from_millis)
 }
 
-/// The text that [`parse_duration`] reads as this duration, in the largest unit that leaves no rest. What is below a
-/// millisecond is left out.
+/// The text that [`parse_duration`] parses to this duration, in the largest unit without a remainder. Fractions of a
+/// millisecond are dropped.
 pub fn show_duration(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")];
@@ -55,7 +55,7 @@ pub fn show_duration(duration: Duration) -> String {
     }
 }
 
-/// A number of bytes, written with its unit: `512B`, `64KiB`, `1MiB`, `10MB`.
+/// A number of bytes with its unit: `512B`, `64KiB`, `1MiB`, `10MB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(u64);
 
@@ -92,7 +92,7 @@ impl FromStr for ByteSize {
     }
 }
 
-/// In the largest binary unit that leaves no rest.
+/// In the largest binary unit without a remainder.
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -103,7 +103,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// A count that is written in the source; 0 is no count and becomes 1.
+/// A count that is a constant; 0 becomes 1.
 pub const fn count(count: u16) -> NonZeroU16 {
     match NonZeroU16::new(count) {
         Some(count) => count,
@@ -111,7 +111,7 @@ pub const fn count(count: u16) -> NonZeroU16 {
     }
 }
 
-/// The digits at the start, and what is behind them.
+/// Splits a text after its leading digits.
 fn split(text: &str) -> (&str, &str) {
     text.split_at(text.bytes().take_while(u8::is_ascii_digit).count())
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is shown is read back as itself.
+        /// The shown text parses back to the same value.
         #[test]
         fn shown_and_read_back(milliseconds in 0u64..=u64::MAX, bytes in any::<u64>(), small in 0u64..100_000) {
             for milliseconds in [milliseconds, small, small * 60_000] {

@@ -1,4 +1,4 @@
-//! Which days of a table take records, and which are over.
+//! Which days of a table accept records, and which have expired.
 //!
 //! ```text
 //!      expired            Own                    Early
@@ -6,35 +6,35 @@
 //!       end + keep <= now       one period ahead of today's
 //! ```
 //!
-//! [`Window::admits`] asks [`Window::expired`] first. Therefore no day is both: a record cannot enter a day that is
-//! being dropped, as long as both sides are asked with the same `now` or the plan with an earlier one.
+//! [`Window::admits`] asks [`Window::expired`] first, so a day is never both: no record can enter a day that is being
+//! dropped. Both sides must use the same `now`, or the plan an earlier one.
 
 use crate::key::{DayTable, Period};
 use crate::time::Ticks;
 use std::time::Duration;
 
-/// How long the days of one configured table stand.
+/// The retention of one configured table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// How long a day stands after it has ended.
+    /// How long a day is kept after it has ended.
     pub keep: Duration,
-    /// How long a day takes records.
+    /// The length of a day: an hour, a day or a month.
     pub period: Period,
 }
 
-/// Where a record of some day belongs.
+/// The day that a record enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// To the day of its own time.
+    /// The day of its own time.
     Own,
-    /// To today's table, with its own time kept: its day has expired.
+    /// Today's table, with its own time kept, because its day has expired.
     Late,
-    /// To today's table, with its own time kept: its day is more than one period ahead.
+    /// Today's table, with its own time kept, because its day is more than one period ahead.
     Early,
 }
 
 impl Window {
-    /// Whether `day` takes records at `now`.
+    /// Whether a record of `day` may enter that day at `now`.
     pub fn admits(&self, day: &DayTable, now: Ticks) -> Admission {
         let tomorrow = self.period.next(self.period.start(now));
         if self.expired(day, now) {
@@ -46,7 +46,7 @@ impl Window {
         }
     }
 
-    /// When `day` expires: its end plus `keep`. None where that is beyond the year 9999, thus never.
+    /// When `day` expires: its end plus `keep`. `None` if that lies beyond the year 9999, so `day` never expires.
     pub fn expires(&self, day: &DayTable) -> Option<Ticks> {
         let keep = i64::try_from(self.keep.as_nanos() / 100).ok()?;
         Ticks::new(day.end().get().checked_add(keep)?)
@@ -98,7 +98,7 @@ mod tests {
     }
 
     proptest! {
-        /// No day is both admitted and expired, whatever the time, and today's and tomorrow's always take records.
+        /// No day is both admitted and expired at any time, and today's and tomorrow's days always accept records.
         #[test]
         fn admitted_and_expired_exclude_each_other(
             record in 0..=MAX_TICKS, now in 0..=MAX_TICKS, keep in 0u64..4_000_000_000,
@@ -115,7 +115,7 @@ mod tests {
             }
         }
 
-        /// What has expired stays expired: a plan that is carried out late drops nothing that its time would not have.
+        /// Expiry is final: a plan that is executed late drops only days that had expired when it was made.
         #[test]
         fn expiry_is_final(record in 0..=MAX_TICKS, now in 0..=MAX_TICKS, later in 0..=MAX_TICKS, keep in 0u64..4_000_000_000) {
             let ticks = |t| Ticks::new(t).expect("in range");

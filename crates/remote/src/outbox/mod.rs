@@ -233,7 +233,7 @@ fn shown(counters: &Counters, level: &Level, spread: &BucketPlan, endpoint: &str
         "denied"
     } else if level.is_full() {
         "full"
-    } else if !spread.is_known() {
+    } else if !spread.is_loaded() {
         "asking"
     } else if counters.failures.load(Ordering::Relaxed) > 0 {
         "failing"

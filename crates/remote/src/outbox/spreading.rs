@@ -90,7 +90,7 @@ impl Spreading {
             if let Err(error) = &done
                 && !std::mem::replace(&mut has_said, true)
             {
-                let waits = if self.spread.is_known() { "rows placed by it wait" } else { "files and journals wait" };
+                let waits = if self.spread.is_loaded() { "rows placed by it wait" } else { "files and journals wait" };
                 tracing::warn!(%error, "failed to agree with the remote store on how instances are spread: {waits}");
             }
             has_said &= done.is_err();
@@ -137,7 +137,7 @@ impl Spreading {
         if let Some(is_over) = self.is_over()? {
             planned.retain(|planned| !is_over(&planned.table));
         }
-        let (was_known, before) = (self.spread.is_known(), self.spread.planned());
+        let (was_known, before) = (self.spread.is_loaded(), self.spread.planned());
         let known = BucketPlan::new(Some(before.clone()));
         known.load(planned.clone());
         let after = known.planned();
