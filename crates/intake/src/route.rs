@@ -75,7 +75,7 @@ impl Router {
     /// Whether it is known over how many partitions instances were spread by earlier runs. Before that, what can be read
     /// again must not be placed.
     pub fn is_settled(&self) -> bool {
-        self.spread.as_ref().is_none_or(|spread| spread.is_known())
+        self.spread.as_ref().is_none_or(|spread| spread.is_loaded())
     }
 
     /// One that goes by these routes already, which [`replace`](Router::replace) is to bring to all others.
