@@ -11,7 +11,8 @@ mod corpus;
 use anyhow::{Context, Result, ensure};
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
-use daytable_store::sealed::{Progress, SealedFile, Sealing, seal};
+use daytable_store::Phase;
+use daytable_store::sealed::{SealJob, SealedFile, seal};
 use daytable_store::{CountBy, Range, Reader};
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -29,7 +30,7 @@ fn main() -> Result<()> {
 
     let table = DayTable::parse(&format!("Log{}", corpus::DAY))?;
     let out = folder.path().join(format!("{table}.2.parquet"));
-    let sealing = Sealing {
+    let sealing = SealJob {
         table: table.clone(),
         generation: 2,
         inputs: vec![data.join("tables").join(format!("{table}.1.db"))],
@@ -39,10 +40,10 @@ fn main() -> Result<()> {
     let start = Instant::now();
     let (mut surveyed, mut written) = (Duration::ZERO, Duration::ZERO);
     let manifest = seal(&sealing, &mut |progress| {
-        match progress {
-            Progress::Surveyed(..) => surveyed = start.elapsed(),
-            Progress::Written(..) => written = start.elapsed(),
-            Progress::Verified(..) => {}
+        match progress.phase {
+            Phase::Survey => surveyed = start.elapsed(),
+            Phase::Write => written = start.elapsed(),
+            _ => {}
         }
         ControlFlow::Continue(())
     })?;

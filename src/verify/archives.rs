@@ -5,7 +5,7 @@
 //! known: it is a doubt, and no finding.
 
 use super::{Kind, LOOK_WAIT, Run};
-use daytable_archive::{Archive, ArchiveError, ArchiveUrl, Archived, Patience};
+use daytable_archive::{Archive, ArchiveError, ArchiveUrl, ArchivedDay, RetryPolicy};
 use daytable_store::catalogue::{self, Catalogue};
 use daytable_store::sealed::Manifest;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ const ADVICE_UNREACHED: &str = "it is not known whether it is whole: name the co
 /// An archive that was not found as it should be, and why.
 struct Doubtful {
     archived: catalogue::Archived,
-    expected: Archived,
+    expected: ArchivedDay,
     place: Archive,
     error: ArchiveError,
 }
@@ -48,7 +48,7 @@ impl Run<'_> {
             let access = self.ask.access;
             let place = places.entry(archived.url.clone()).or_insert_with(|| {
                 let url: ArchiveUrl = archived.url.parse().map_err(|error| format!("{error}"))?;
-                Archive::open(&url, access, &Patience::QUERY).map_err(|error| error.to_string())
+                Archive::open(&url, access, &RetryPolicy::QUERY).map_err(|error| error.to_string())
             });
             let place = match place {
                 Ok(place) => place.clone(),
@@ -74,7 +74,7 @@ impl Run<'_> {
         self.look_into(catalogue, doubtful);
     }
 
-    fn look(&mut self, place: &Archive, expected: &Archived, name: &str) -> Result<(), ArchiveError> {
+    fn look(&mut self, place: &Archive, expected: &ArchivedDay, name: &str) -> Result<(), ArchiveError> {
         if !self.ask.reads_archives || !self.ask.share.has(name) {
             return place.look(expected);
         }
@@ -157,9 +157,9 @@ fn file_of(archived: &catalogue::Archived) -> String {
 }
 
 /// What the archive has to be, by the manifest that the catalogue keeps of it.
-fn expected(archived: &catalogue::Archived) -> Option<Archived> {
+fn expected(archived: &catalogue::Archived) -> Option<ArchivedDay> {
     let manifest = Manifest::from_json(archived.manifest.as_bytes()).ok()?;
     let is_its = (&manifest.sha256, manifest.rows, manifest.bytes)
         == (&archived.seal.sha256, archived.seal.rows, archived.seal.bytes);
-    Archived::new(manifest).ok().filter(|_| is_its)
+    ArchivedDay::new(manifest).ok().filter(|_| is_its)
 }

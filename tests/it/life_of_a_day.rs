@@ -3,7 +3,7 @@
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, message_of, numbered, wait_for};
 use crate::trouble::{SmallDisk, lines_of_noise};
-use daytable_archive::{Access, Archive, ArchiveUrl, Patience};
+use daytable_archive::{Access, Archive, ArchiveUrl, RetryPolicy};
 use daytable_model::key::{DayTable, Period, TableName};
 use daytable_model::time::now;
 use serde_json::Value;
@@ -66,7 +66,7 @@ fn archives(place: &Place, day: &DayTable) -> Vec<(i64, u64)> {
         return Vec::new();
     }
     let url: ArchiveUrl = url(place).parse().expect("an address");
-    let archive = Archive::open(&url, &Access::default(), &Patience::QUERY).expect("opened");
+    let archive = Archive::open(&url, &Access::default(), &RetryPolicy::QUERY).expect("opened");
     let listing = archive.list(std::slice::from_ref(day.table())).expect("listed");
     let of_day = listing.archives.iter().filter(|archived| archived.table() == day);
     let proven = of_day.filter(|a| archive.prove(a, &mut |_| std::ops::ControlFlow::Continue(())).is_ok());

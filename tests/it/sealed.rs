@@ -5,7 +5,7 @@
 use crate::place::{Place, installed};
 use daytable_model::key::DayTable;
 use daytable_store::Reader;
-use daytable_store::sealed::{Manifest, Sealing, seal};
+use daytable_store::sealed::{Manifest, SealJob, seal};
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ print(json.dumps({
 fn sealed(place: &Place, table: &str) -> (PathBuf, Manifest) {
     let reader = Reader::open(&place.data()).expect("a data folder");
     let out = place.path(&format!("{table}.2.parquet"));
-    let sealing = Sealing {
+    let sealing = SealJob {
         table: DayTable::parse(table).expect("a day-table"),
         generation: 2,
         inputs: vec![place.data().join("tables").join(format!("{table}.1.db"))],

@@ -45,7 +45,7 @@ pub struct Access {
 
 /// How long a store is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// For a connection.
     pub connect: Duration,
     /// For the answer to a request, its body included (8 MiB at most).
@@ -56,9 +56,9 @@ pub struct Patience {
     pub retry_for: Duration,
 }
 
-impl Patience {
+impl RetryPolicy {
     /// Of the lifecycle, which has all night.
-    pub const LIFECYCLE: Patience = Patience {
+    pub const LIFECYCLE: RetryPolicy = RetryPolicy {
         connect: Duration::from_secs(10),
         request: Duration::from_secs(120),
         retries: 4,
@@ -66,7 +66,7 @@ impl Patience {
     };
 
     /// Of a query, whose user looks on.
-    pub const QUERY: Patience = Patience {
+    pub const QUERY: RetryPolicy = RetryPolicy {
         connect: Duration::from_secs(3),
         request: Duration::from_secs(15),
         retries: 1,
@@ -100,7 +100,7 @@ impl Patience {
 pub(super) fn connect(
     url: &ArchiveUrl,
     access: &Access,
-    patience: &Patience,
+    patience: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>, ArchiveError> {
     let setup = |what: String| ArchiveError::Setup { url: url.clone(), what };
     // The client takes the process's provider of cryptography. Where there is one already this one is not needed.
@@ -120,7 +120,7 @@ pub(super) fn connect(
 
 type Built = object_store::Result<Arc<dyn ObjectStore>>;
 
-fn s3(bucket: &str, access: &Access, patience: &Patience) -> Result<Built, String> {
+fn s3(bucket: &str, access: &Access, patience: &RetryPolicy) -> Result<Built, String> {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(patience.retry());
     // What is dropped is dropped one by one: not all that speak S3's protocol take lists.
     builder = builder.with_disable_bulk_delete(true);
@@ -146,7 +146,7 @@ fn s3(bucket: &str, access: &Access, patience: &Patience) -> Result<Built, Strin
     Ok(builder.build().map(|store| Arc::new(store) as Arc<dyn ObjectStore>))
 }
 
-fn azure(container: &str, access: &Access, patience: &Patience) -> Result<Built, String> {
+fn azure(container: &str, access: &Access, patience: &RetryPolicy) -> Result<Built, String> {
     let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container).with_retry(patience.retry());
     for (key, value) in patience.client(access) {
         builder = builder.with_config(AzureConfigKey::Client(key), value);
@@ -171,7 +171,7 @@ fn azure(container: &str, access: &Access, patience: &Patience) -> Result<Built,
     Ok(builder.build().map(|store| Arc::new(store) as Arc<dyn ObjectStore>))
 }
 
-fn google(bucket: &str, access: &Access, patience: &Patience) -> Built {
+fn google(bucket: &str, access: &Access, patience: &RetryPolicy) -> Built {
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(patience.retry());
     // This builder alone allows plain HTTP by itself.
     builder = builder.with_config(GoogleConfigKey::Client(ClientConfigKey::AllowHttp), access.allow_http.to_string());
@@ -322,9 +322,9 @@ mod tests {
         std::fs::write(&file, text).expect("written");
         let access = Access { azure_connection_string_file: Some(file), ..Access::default() };
         let url: ArchiveUrl = "az://logs".parse().expect("an address");
-        let error = connect(&url, &access, &Patience::QUERY).expect_err("refused").to_string();
+        let error = connect(&url, &access, &RetryPolicy::QUERY).expect_err("refused").to_string();
         assert!(error.contains("allow_http") && !error.contains("U0VDUkVU"), "{error}");
-        connect(&url, &Access { allow_http: true, ..access }, &Patience::QUERY).expect("allowed");
+        connect(&url, &Access { allow_http: true, ..access }, &RetryPolicy::QUERY).expect("allowed");
     }
 
     proptest! {

@@ -1,8 +1,8 @@
 //! An archive comes back as a file, or goes.
 
 use super::names::Part;
-use super::{Act, Archive, ArchiveError, Archived, OnProgress, folder};
-use daytable_store::private;
+use super::{Archive, ArchiveError, ArchivedDay, folder};
+use daytable_store::{OnProgress, Phase, private};
 use object_store::ObjectStoreExt;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ impl Archive {
     ///
     /// [`ArchiveError::Missing`], [`ArchiveError::Damaged`], whatever keeps the store from being read, or
     /// [`ArchiveError::Io`] for the file here.
-    pub fn fetch(&self, archived: &Archived, to: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
+    pub fn fetch(&self, archived: &ArchivedDay, to: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
         let mut partial = to.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
@@ -30,10 +30,10 @@ impl Archive {
         fetched
     }
 
-    fn fetch_to(&self, archived: &Archived, to: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
+    fn fetch_to(&self, archived: &ArchivedDay, to: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
         let mut file = private::create_anew(to).map_err(ArchiveError::io(to))?;
         let read =
-            self.read_whole(archived, Act::Fetch, on, |piece| file.write_all(piece).map_err(ArchiveError::io(to)));
+            self.read_whole(archived, Phase::Fetch, on, |piece| file.write_all(piece).map_err(ArchiveError::io(to)));
         self.wait(read)?;
         daytable_platform::failpoint!("fetch-written");
         file.sync_all().map_err(ArchiveError::io(to))
@@ -45,7 +45,7 @@ impl Archive {
     ///
     /// [`ArchiveError::Occupied`] where another archive has its name, which is left; whatever keeps the store from
     /// dropping it.
-    pub fn drop_archive(&self, archived: &Archived) -> Result<(), ArchiveError> {
+    pub fn drop_archive(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         let name = &archived.name;
         let there = self.wait(self.manifest_bytes(name))?;
         let another = there.and_then(|json| self.manifest_in(name, &json).ok());

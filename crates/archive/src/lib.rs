@@ -39,7 +39,7 @@ mod put;
 pub mod reader;
 pub mod url;
 
-pub use access::{Access, Patience};
+pub use access::{Access, RetryPolicy};
 pub use error::{ArchiveError, Remedy};
 pub use list::{Faulty, Listing};
 pub use put::Proof;
@@ -49,10 +49,11 @@ pub use url::{ArchiveUrl, UrlError};
 use bytes::Bytes;
 use daytable_model::key::{DayTable, KeyError};
 use daytable_store::sealed::Manifest;
+use daytable_store::{OnProgress, Phase, Progress};
 use names::{Name, Part};
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt};
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -66,7 +67,7 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 /// Asserts that the name of an archive with this manifest is read back as itself.
 #[cfg(feature = "testing")]
 pub fn assert_name(manifest: &Manifest) {
-    let Ok(Archived { name, .. }) = Archived::new(manifest.clone()) else { return };
+    let Ok(ArchivedDay { name, .. }) = ArchivedDay::new(manifest.clone()) else { return };
     // A generation below 1 has none.
     for part in [Part::Data, Part::Manifest].into_iter().filter(|_| name.generation > 0) {
         assert_eq!(Name::parse(&name.object(part)), Some((name.clone(), part)));
@@ -96,20 +97,20 @@ impl Drop for Opened {
 
 /// A day that is archived, as its manifest describes it: what has to be there. It proves nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archived {
+pub struct ArchivedDay {
     name: Name,
     manifest: Manifest,
 }
 
-impl Archived {
+impl ArchivedDay {
     /// The archive that a sealed day has, or would have.
     ///
     /// # Errors
     ///
     /// Where the manifest names no day-table.
-    pub fn new(manifest: Manifest) -> Result<Archived, KeyError> {
+    pub fn new(manifest: Manifest) -> Result<ArchivedDay, KeyError> {
         let name = Name { table: DayTable::parse(&manifest.table)?, generation: manifest.generation };
-        Ok(Archived { name, manifest })
+        Ok(ArchivedDay { name, manifest })
     }
 
     /// The day-table that was archived.
@@ -128,31 +129,6 @@ impl Archived {
     }
 }
 
-/// How far a long call is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// What is being done.
-    pub act: Act,
-    /// Bytes of it that are done.
-    pub done: u64,
-    /// Bytes in all.
-    pub total: u64,
-}
-
-/// What a long call is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// The file goes to the store.
-    Upload,
-    /// The file is read back from there.
-    ReadBack,
-    /// The file is fetched.
-    Fetch,
-}
-
-/// Told of progress, every 8 MiB at least. Where it breaks, the call ends with [`ArchiveError::Stopped`].
-pub type OnProgress<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
-
 impl Archive {
     /// Opens an archive to read. Asks no remote store yet; a folder has to be there.
     ///
@@ -160,7 +136,7 @@ impl Archive {
     ///
     /// [`ArchiveError::Setup`] for what is wrong with credentials or endpoint, [`ArchiveError::Io`] for a folder that is
     /// not there.
-    pub fn open(url: &ArchiveUrl, access: &Access, patience: &Patience) -> Result<Archive, ArchiveError> {
+    pub fn open(url: &ArchiveUrl, access: &Access, patience: &RetryPolicy) -> Result<Archive, ArchiveError> {
         let setup = |what: String| ArchiveError::Setup { url: url.clone(), what };
         let store = access::connect(url, access, patience)?;
         let prefix = match url.place() {
@@ -178,7 +154,7 @@ impl Archive {
     /// # Errors
     ///
     /// As for [`Archive::open`].
-    pub fn open_to_write(url: &ArchiveUrl, access: &Access, patience: &Patience) -> Result<Archive, ArchiveError> {
+    pub fn open_to_write(url: &ArchiveUrl, access: &Access, patience: &RetryPolicy) -> Result<Archive, ArchiveError> {
         if let Some(path) = url.folder() {
             folder::refuse_within_data(url, path)?;
             folder::make(path)?;
@@ -237,10 +213,10 @@ impl Archive {
     }
 
     /// The manifest in these bytes, if it is that of `name`.
-    fn manifest_in(&self, name: &Name, json: &[u8]) -> Result<Archived, ArchiveError> {
+    fn manifest_in(&self, name: &Name, json: &[u8]) -> Result<ArchivedDay, ArchiveError> {
         let damaged = |what: String| ArchiveError::Damaged { object: self.address(name, Part::Manifest), what };
         let manifest = Manifest::from_json(json).map_err(|error| damaged(error.to_string()))?;
-        let archived = Archived::new(manifest).map_err(|error| damaged(error.to_string()))?;
+        let archived = ArchivedDay::new(manifest).map_err(|error| damaged(error.to_string()))?;
         if archived.name != *name {
             let (table, generation) = (&archived.name.table, archived.name.generation);
             return Err(damaged(format!("it describes {table}.{generation}")));
@@ -249,7 +225,7 @@ impl Archive {
     }
 
     /// What the store says of an archive's file, which has to have the right length.
-    async fn head(&self, archived: &Archived) -> Result<ObjectMeta, ArchiveError> {
+    async fn head(&self, archived: &ArchivedDay) -> Result<ObjectMeta, ArchiveError> {
         let name = &archived.name;
         let head = self.store().head(&self.path(name, Part::Data)).await;
         let meta = head.map_err(self.failed(name, Part::Data))?;
@@ -284,8 +260,8 @@ impl Archive {
     /// says of the object stays the same from the first piece to the last.
     async fn read_whole(
         &self,
-        archived: &Archived,
-        act: Act,
+        archived: &ArchivedDay,
+        phase: Phase,
         on: &mut OnProgress<'_>,
         mut each: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
     ) -> Result<ObjectMeta, ArchiveError> {
@@ -302,7 +278,7 @@ impl Archive {
             sum.add(&bytes);
             each(&bytes)?;
             done += bytes.len() as u64;
-            if on(Progress { act, done, total }).is_break() {
+            if on(Progress { phase, done, total }).is_break() {
                 return Err(ArchiveError::Stopped);
             }
         }

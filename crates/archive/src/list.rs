@@ -1,7 +1,7 @@
 //! What is archived, and what only looks as if it were.
 
 use super::names::{Name, Part};
-use super::{Archive, ArchiveError, Archived, folder};
+use super::{Archive, ArchiveError, ArchivedDay, folder};
 use daytable_model::key::TableName;
 use object_store::ObjectMeta;
 use object_store::path::Path as ObjectPath;
@@ -13,7 +13,7 @@ use std::future::poll_fn;
 pub struct Listing {
     /// Whole archives as far as can be told without reading them: a valid manifest, and a file as long as it says. In
     /// the order of their tables, days and generations.
-    pub archives: Vec<Archived>,
+    pub archives: Vec<ArchivedDay>,
     /// What has an archive's name and is none.
     pub faulty: Vec<Faulty>,
 }
@@ -68,7 +68,7 @@ impl Archive {
         Ok(listing)
     }
 
-    async fn judge(&self, name: &Name, found: &Found) -> Result<Archived, ArchiveError> {
+    async fn judge(&self, name: &Name, found: &Found) -> Result<ArchivedDay, ArchiveError> {
         let faulty = |part: Part, what: String| ArchiveError::Damaged { object: self.address(name, part), what };
         let no_manifest = || faulty(Part::Data, "it has no manifest: its upload did not come to an end".into());
         if !found.manifest {

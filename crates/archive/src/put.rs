@@ -1,10 +1,11 @@
 //! A sealed day goes to its archive, and is proved to be there.
 
 use super::names::{Name, Part};
-use super::{Act, Archive, ArchiveError, ArchiveUrl, Archived, OnProgress, PIECE_BYTES, Progress, folder};
+use super::{Archive, ArchiveError, ArchiveUrl, ArchivedDay, PIECE_BYTES, folder};
 use bytes::Bytes;
 use daytable_model::key::DayTable;
 use daytable_store::sealed::Manifest;
+use daytable_store::{OnProgress, Phase, Progress};
 use object_store::{MultipartUpload, ObjectMeta, ObjectStoreExt, PutPayload};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -18,7 +19,7 @@ const PARTS_MAX: u64 = 9_000;
 /// by [`Archive::put`] and [`Archive::prove`] alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    archived: Archived,
+    archived: ArchivedDay,
     url: ArchiveUrl,
 }
 
@@ -29,7 +30,7 @@ impl Proof {
     }
 
     /// What is archived.
-    pub fn archived(&self) -> &Archived {
+    pub fn archived(&self) -> &ArchivedDay {
         &self.archived
     }
 
@@ -49,7 +50,7 @@ impl Archive {
     /// not what its manifest says ([`ArchiveError::Source`]), of which nothing is kept.
     pub fn put(&self, manifest: &Manifest, sealed: &Path, on: &mut OnProgress<'_>) -> Result<Proof, ArchiveError> {
         let source = |what: String| ArchiveError::Source { path: sealed.into(), what };
-        let archived = Archived::new(manifest.clone()).map_err(|error| source(error.to_string()))?;
+        let archived = ArchivedDay::new(manifest.clone()).map_err(|error| source(error.to_string()))?;
         if archived.generation() < 1 || manifest.bytes == 0 {
             return Err(source("a sealed day has a generation of at least 1, and bytes".into()));
         }
@@ -62,7 +63,7 @@ impl Archive {
     ///
     /// [`ArchiveError::Missing`] and [`ArchiveError::Damaged`] for what is not there or not as it should be, or whatever
     /// keeps the store from being read.
-    pub fn prove(&self, archived: &Archived, on: &mut OnProgress<'_>) -> Result<Proof, ArchiveError> {
+    pub fn prove(&self, archived: &ArchivedDay, on: &mut OnProgress<'_>) -> Result<Proof, ArchiveError> {
         self.wait(async {
             let name = &archived.name;
             let json = self.manifest_bytes(name).await?;
@@ -72,7 +73,7 @@ impl Archive {
                 let what = format!("its SHA-256 is {}, not {}", there.manifest.sha256, archived.manifest.sha256);
                 return Err(ArchiveError::Damaged { object: self.address(name, Part::Manifest), what });
             }
-            self.read_whole(archived, Act::ReadBack, on, |_| Ok(())).await?;
+            self.read_whole(archived, Phase::ReadBack, on, |_| Ok(())).await?;
             Ok(self.proof(there))
         })
     }
@@ -82,7 +83,7 @@ impl Archive {
     /// # Errors
     ///
     /// As for [`Archive::prove`].
-    pub fn look(&self, archived: &Archived) -> Result<(), ArchiveError> {
+    pub fn look(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         self.wait(async {
             let name = &archived.name;
             let json = self.manifest_bytes(name).await?;
@@ -95,13 +96,18 @@ impl Archive {
         })
     }
 
-    fn proof(&self, archived: Archived) -> Proof {
+    fn proof(&self, archived: ArchivedDay) -> Proof {
         Proof { archived, url: self.url().clone() }
     }
 
-    async fn put_now(&self, archived: Archived, sealed: &Path, on: &mut OnProgress<'_>) -> Result<Proof, ArchiveError> {
+    async fn put_now(
+        &self,
+        archived: ArchivedDay,
+        sealed: &Path,
+        on: &mut OnProgress<'_>,
+    ) -> Result<Proof, ArchiveError> {
         if let Some(there) = self.same_that_stands(&archived).await? {
-            match self.read_whole(&archived, Act::ReadBack, on, |_| Ok(())).await {
+            match self.read_whole(&archived, Phase::ReadBack, on, |_| Ok(())).await {
                 Ok(_) => return Ok(self.proof(there)),
                 // Its manifest is this day's, so what is wrong beside it is this day's as well, and can be mended.
                 Err(error @ (ArchiveError::Missing { .. } | ArchiveError::Damaged { .. })) => {
@@ -118,7 +124,7 @@ impl Archive {
         daytable_platform::failpoint!("archive-before");
         self.upload(&archived, sealed, on).await?;
         daytable_platform::failpoint!("archive-uploaded");
-        let read = self.read_whole(&archived, Act::ReadBack, on, |_| Ok(())).await;
+        let read = self.read_whole(&archived, Phase::ReadBack, on, |_| Ok(())).await;
         let read = read.map_err(|error| unproven(error, self.address(name, Part::Data)))?;
         daytable_platform::failpoint!("archive-read-back");
         self.put_manifest(&archived).await?;
@@ -128,7 +134,7 @@ impl Archive {
     }
 
     /// The archive of this very content, if its manifest stands already; an error where another's does.
-    async fn same_that_stands(&self, archived: &Archived) -> Result<Option<Archived>, ArchiveError> {
+    async fn same_that_stands(&self, archived: &ArchivedDay) -> Result<Option<ArchivedDay>, ArchiveError> {
         let name = &archived.name;
         let Some(json) = self.manifest_bytes(name).await? else { return Ok(None) };
         let what = match self.manifest_in(name, &json) {
@@ -144,7 +150,7 @@ impl Archive {
     }
 
     /// Sends the sealed file. It gets its name only when all of it was sent and is what its manifest says.
-    async fn upload(&self, archived: &Archived, sealed: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
+    async fn upload(&self, archived: &ArchivedDay, sealed: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
         let (name, total) = (&archived.name, archived.manifest.bytes);
         let mut file = File::open(sealed).map_err(ArchiveError::io(sealed))?;
         let mut piece = Pieces { file: &mut file, sum: Sum::default(), sealed, archived };
@@ -168,7 +174,7 @@ impl Archive {
                 )?;
                 done += length;
                 daytable_platform::failpoint!("archive-part");
-                if on(Progress { act: Act::Upload, done, total }).is_break() {
+                if on(Progress { phase: Phase::Upload, done, total }).is_break() {
                     return Err(ArchiveError::Stopped);
                 }
             }
@@ -190,7 +196,7 @@ impl Archive {
 
     /// Writes the manifest and reads it back. One that was not kept as it was sent is dropped again: it would be taken for
     /// another one's the next time.
-    async fn put_manifest(&self, archived: &Archived) -> Result<(), ArchiveError> {
+    async fn put_manifest(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         let written = self.write_manifest(archived).await;
         if let Err(ArchiveError::Unproven { .. } | ArchiveError::Damaged { .. }) = &written {
             let dropped = self.store().delete(&self.path(&archived.name, Part::Manifest)).await;
@@ -201,7 +207,7 @@ impl Archive {
         written
     }
 
-    async fn write_manifest(&self, archived: &Archived) -> Result<(), ArchiveError> {
+    async fn write_manifest(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         let name = &archived.name;
         let json = Bytes::from(archived.manifest.to_json());
         let (path, payload) = (self.path(name, Part::Manifest), PutPayload::from(json.clone()));
@@ -217,7 +223,7 @@ impl Archive {
     }
 
     /// Whether the file is still the object that was read back: another daytable could have written in between.
-    async fn still(&self, archived: &Archived, read: &ObjectMeta) -> Result<(), ArchiveError> {
+    async fn still(&self, archived: &ArchivedDay, read: &ObjectMeta) -> Result<(), ArchiveError> {
         let unproven = |what: String| ArchiveError::Unproven { object: self.address(&archived.name, Part::Data), what };
         let now = self.head(archived).await.map_err(|error| unproven(error.to_string()))?;
         if now.e_tag != read.e_tag {
@@ -272,7 +278,7 @@ async fn abort(upload: &mut dyn MultipartUpload) {
 }
 
 /// Whether two archives hold the same file. Their manifests may differ in what does not matter.
-fn same_content(a: &Archived, b: &Archived) -> bool {
+fn same_content(a: &ArchivedDay, b: &ArchivedDay) -> bool {
     (a.manifest.bytes, &a.manifest.sha256) == (b.manifest.bytes, &b.manifest.sha256)
 }
 
@@ -286,7 +292,7 @@ struct Pieces<'a> {
     file: &'a mut File,
     sum: Sum,
     sealed: &'a Path,
-    archived: &'a Archived,
+    archived: &'a ArchivedDay,
 }
 
 impl Pieces<'_> {

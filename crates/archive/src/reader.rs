@@ -10,7 +10,7 @@
 //! byte is held against a checksum by whoever reads a sealed day; here only lengths are.
 
 use super::names::Part;
-use super::{Archive, ArchiveError, Archived};
+use super::{Archive, ArchiveError, ArchivedDay};
 use bytes::{Bytes, BytesMut};
 use daytable_store::sealed::Ranged;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ const KEPT_BLOCKS_MAX: usize = 16;
 /// The bytes of an archive's file, where they are.
 pub struct ArchiveReader {
     archive: Archive,
-    archived: Archived,
+    archived: ArchivedDay,
     /// Where the archive is a folder.
     file: Option<File>,
     /// The blocks that were read last, the latest at the end.
@@ -43,7 +43,7 @@ impl Archive {
     ///
     /// [`ArchiveError::Missing`], or [`ArchiveError::Damaged`] where its length is another, or whatever keeps the store
     /// from being asked.
-    pub fn reader(&self, archived: &Archived) -> Result<ArchiveReader, ArchiveError> {
+    pub fn reader(&self, archived: &ArchivedDay) -> Result<ArchiveReader, ArchiveError> {
         self.wait(self.head(archived))?;
         let open = |path| File::open(&path).map_err(ArchiveError::io(path));
         let file = self.file(&archived.name, Part::Data).map(open).transpose()?;
@@ -53,7 +53,7 @@ impl Archive {
 
 impl ArchiveReader {
     /// Which archive it reads.
-    pub fn archived(&self) -> &Archived {
+    pub fn archived(&self) -> &ArchivedDay {
         &self.archived
     }
 

@@ -10,13 +10,14 @@
 use super::board::{Board, Bytes, Working};
 use super::plan::Step;
 use daytable_archive as archive;
-use daytable_archive::{Access, Act, Archive, ArchiveError, ArchiveUrl, Patience};
+use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, RetryPolicy};
 use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableError;
 use daytable_store::catalogue::{Archived, Role, Seal};
-use daytable_store::sealed::{Manifest, Progress};
+use daytable_store::sealed::Manifest;
+use daytable_store::{Phase, Progress};
 use daytable_store::{Steps, StoreError};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -156,9 +157,9 @@ impl Hands {
             let what = "it is that of another file".to_owned();
             return Err(StepError::Manifest(table.clone(), what));
         }
-        let archive = Archive::open_to_write(&address(place)?, &self.access.load(), &Patience::LIFECYCLE)?;
+        let archive = Archive::open_to_write(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
         let mut teller = self.teller(table, on);
-        let proof = archive.put(&manifest, &path, &mut |progress| teller.archive(progress))?;
+        let proof = archive.put(&manifest, &path, &mut |progress| teller.report(progress))?;
         drop(teller);
         let generation = proof.archived().generation();
         tracing::info!(%table, generation, place, bytes = seal.bytes, rows = seal.rows, "archived, and read back");
@@ -189,7 +190,7 @@ impl Hands {
         };
         let Some(archived) = state.archives.iter().find(is_it) else { return Ok(()) };
         look(archived)?;
-        let archive = Archive::open(&address(place)?, &self.access.load(), &Patience::LIFECYCLE)?;
+        let archive = Archive::open(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
         archive.drop_archive(&described(archived)?)?;
         daytable_platform::failpoint!("archive-removed");
         self.steps.forget_archive(archived)?;
@@ -232,10 +233,10 @@ pub fn address(place: &str) -> Result<ArchiveUrl, StepError> {
 }
 
 /// What the catalogue knows of an archive, as the archive wants to be asked for it.
-pub fn described(archived: &Archived) -> Result<archive::Archived, StepError> {
+pub fn described(archived: &Archived) -> Result<archive::ArchivedDay, StepError> {
     let failed = |what: String| StepError::Manifest(archived.table.clone(), what);
     let manifest = Manifest::from_json(archived.manifest.as_bytes()).map_err(|error| failed(error.to_string()))?;
-    archive::Archived::new(manifest).map_err(|error| failed(error.to_string()))
+    archive::ArchivedDay::new(manifest).map_err(|error| failed(error.to_string()))
 }
 
 /// Tells how far a long step is: the board each time, the log now and then.
@@ -249,23 +250,17 @@ pub struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// Reports the progress of a copy.
-    pub fn archive(&mut self, progress: archive::Progress) -> ControlFlow<()> {
-        let act = match progress.act {
-            Act::Upload => "archive",
-            Act::ReadBack => "verify",
-            Act::Fetch => "restore",
+    /// Reports the progress of sealing, or of a copy.
+    pub fn report(&mut self, progress: Progress) -> ControlFlow<()> {
+        let act = match progress.phase {
+            Phase::Survey => "survey",
+            Phase::Write => "seal",
+            Phase::Compare => "compare",
+            Phase::Upload => "archive",
+            Phase::ReadBack => "verify",
+            Phase::Fetch => "restore",
         };
         self.tell(act, progress.done, progress.total)
-    }
-
-    /// Reports the progress of sealing.
-    pub fn seal(&mut self, progress: Progress) -> ControlFlow<()> {
-        match progress {
-            Progress::Surveyed(done, total) => self.tell("survey", done, total),
-            Progress::Written(done, total) => self.tell("seal", done, total),
-            Progress::Verified(done, total) => self.tell("compare", done, total),
-        }
     }
 
     /// Reports that `done` of `total` bytes or rows of an act are done.

@@ -17,7 +17,7 @@
 //! shorter, and nothing else; a catalogue without its last commit is one that was killed before it.
 
 use super::{Draw, stored};
-use daytable_archive::{Access, Archive, Patience};
+use daytable_archive::{Access, Archive, RetryPolicy};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey, TableName};
 use daytable_model::record::Record;
@@ -266,7 +266,7 @@ impl Place {
         let Ok(name) = TableName::new("Log") else { return };
         let url = format!("file://{}", self.0.join("archive").display());
         let archive =
-            url.parse().ok().and_then(|url| Archive::open(&url, &Access::default(), &Patience::LIFECYCLE).ok());
+            url.parse().ok().and_then(|url| Archive::open(&url, &Access::default(), &RetryPolicy::LIFECYCLE).ok());
         let Some(archive) = archive else { return };
         let Ok(listing) = archive.list(&[name]) else { return };
         for archived in &listing.archives {

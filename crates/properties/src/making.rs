@@ -2,7 +2,7 @@
 //! format of the folder demands. Inputs of `fuzz/corpus/folders` then damage other places, and are no worse for it.
 
 use super::folder::{KEPT, time_of_open};
-use daytable_archive::{Access, Archive, Patience};
+use daytable_archive::{Access, Archive, RetryPolicy};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::record::{Field, Level, Record, Value};
@@ -85,7 +85,8 @@ fn make() {
     write(&store, day(3), 0, 40, 1);
     let path = seal(&store, day(3));
     let url = format!("file://{}", root.path().join("archive").display());
-    let archive = Archive::open_to_write(&url.parse().expect("an address"), &Access::default(), &Patience::LIFECYCLE);
+    let archive =
+        Archive::open_to_write(&url.parse().expect("an address"), &Access::default(), &RetryPolicy::LIFECYCLE);
     let manifest = sealed::Manifest::read_beside(&path).expect("read");
     archive.expect("opened").put(&manifest, &path, &mut |_| ControlFlow::Continue(())).expect("archived");
     for n in 0..8 {

@@ -5,7 +5,7 @@
 //! query nothing but these days: the others come all the same, and what is missing is said ([`Told`]). A store
 //! that failed once is not asked again by the same query.
 
-use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, Archived, Patience};
+use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, RetryPolicy};
 use daytable_model::key::DayTable;
 use daytable_store::catalogue;
 use daytable_store::sealed::{Manifest, SealedFile};
@@ -106,7 +106,7 @@ impl Reading {
     fn open_file(&self, archived: &catalogue::Archived) -> Result<SealedFile, Arc<str>> {
         let text = |error: &dyn std::fmt::Display| -> Arc<str> { error.to_string().into() };
         let manifest = Manifest::from_json(archived.manifest.as_bytes()).map_err(|error| text(&error))?;
-        let described = Archived::new(manifest).map_err(|error| text(&error))?;
+        let described = ArchivedDay::new(manifest).map_err(|error| text(&error))?;
         let archive = self.archive(&archived.url)?;
         let reader = archive.reader(&described).map_err(|error| {
             let reason = text(&error);
@@ -130,7 +130,7 @@ impl Reading {
         let Some(access) = &self.access else { return Err("archives are passed over".into()) };
         let open = || {
             let url: ArchiveUrl = url.parse().map_err(|error| format!("{url}: {error}"))?;
-            Archive::open(&url, access, &Patience::QUERY).map_err(|error| error.to_string())
+            Archive::open(&url, access, &RetryPolicy::QUERY).map_err(|error| error.to_string())
         };
         let mut opened = self.opened.borrow_mut();
         let known = opened.entry(url.to_owned());

@@ -701,7 +701,7 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
     let tables = folder.path().join("tables");
     let name = format!("{}.{generation}.parquet", table(at));
     let reader = folder.reader();
-    let sealing = sealed::Sealing {
+    let sealing = sealed::SealJob {
         table: table(at),
         generation,
         inputs: inputs.iter().map(|name| tables.join(name)).collect(),

@@ -3,7 +3,7 @@
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stores::{QUICK, Store};
 use crate::trouble::SmallDisk;
-use daytable_archive::{Access, Archive, ArchiveError, Archived, Remedy};
+use daytable_archive::{Access, Archive, ArchiveError, ArchivedDay, Remedy};
 use daytable_model::key::TableName;
 use daytable_store::sealed::Ranged;
 use std::fs;
@@ -23,12 +23,12 @@ fn listed(archive: &Archive) -> (Vec<(String, i64)>, Vec<String>) {
     (archives.collect(), listing.faulty.iter().map(ToString::to_string).collect())
 }
 
-fn archived(sealed: &Sealed) -> Archived {
-    Archived::new(sealed.manifest.clone()).expect("a day-table")
+fn archived(sealed: &Sealed) -> ArchivedDay {
+    ArchivedDay::new(sealed.manifest.clone()).expect("a day-table")
 }
 
 /// Fetches into a folder of its own, where nothing is left but what was fetched.
-fn fetched(archive: &Archive, archived: &Archived) -> Result<Vec<u8>, ArchiveError> {
+fn fetched(archive: &Archive, archived: &ArchivedDay) -> Result<Vec<u8>, ArchiveError> {
     let folder = tempfile::tempdir().expect("a folder");
     let to = folder.path().join("back.parquet");
     let fetched = archive.fetch(archived, &to, &mut |_| ControlFlow::Continue(()));

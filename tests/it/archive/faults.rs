@@ -2,7 +2,7 @@
 
 use super::sealed::{LARGE, SMALL, Sealed};
 use super::stub::{Fault, Request, Stub};
-use daytable_archive::{Archive, ArchiveError, Archived, Proof, Remedy};
+use daytable_archive::{Archive, ArchiveError, ArchivedDay, Proof, Remedy};
 use daytable_store::sealed::Manifest;
 use std::ops::ControlFlow;
 
@@ -139,7 +139,7 @@ fn a_store_that_fails_gives_an_error_and_no_file() {
     let (archive, sealed) = (stub.archive(0), Sealed::new("Log20261120", 1, LARGE));
     stub.right();
     put(&stub, &archive, &sealed).expect("archived");
-    let archived = Archived::new(sealed.manifest.clone()).expect("a day-table");
+    let archived = ArchivedDay::new(sealed.manifest.clone()).expect("a day-table");
     let to = sealed.path.with_extension("back");
     for fault in Fault::ALL {
         for at in 0..4 {

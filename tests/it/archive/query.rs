@@ -4,7 +4,7 @@ use super::stores::Store;
 use super::stub::Stub;
 use crate::client;
 use crate::place::{Daemon, PATIENCE, Place, numbered, wait_for};
-use daytable_archive::Archived;
+use daytable_archive::ArchivedDay;
 use daytable_model::key::{DayTable, Period, TableName};
 use daytable_model::time::now;
 use daytable_store::Range;
@@ -208,7 +208,7 @@ fn a_query_fetches_only_what_it_needs() {
     let archive = stub.archive(0);
     archive.put(&manifest, &file, &mut |_| ControlFlow::Continue(())).expect("archived");
     stub.right();
-    let reader = archive.reader(&Archived::new(manifest.clone()).expect("a day-table")).expect("a reader");
+    let reader = archive.reader(&ArchivedDay::new(manifest.clone()).expect("a day-table")).expect("a reader");
     let sealed = SealedFile::open(Arc::new(reader), &file).expect("opened");
     let range = Range {
         partitions: Some(sealed.partitions_of("c")),

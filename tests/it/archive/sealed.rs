@@ -1,7 +1,8 @@
 //! Sealed days to archive. What is in them does not matter here: bytes, and a manifest that they match.
 
-use daytable_archive::{Act, Archive, ArchiveError, Progress, Proof};
+use daytable_archive::{Archive, ArchiveError, Proof};
 use daytable_store::sealed::Manifest;
+use daytable_store::{Phase, Progress};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::ops::ControlFlow;
@@ -53,10 +54,10 @@ impl Sealed {
     pub(super) fn put_counted(&self, archive: &Archive) -> (Proof, u64, u64) {
         let (mut sent, mut read) = (0, 0);
         let proof = archive.put(&self.manifest, &self.path, &mut |progress: Progress| {
-            match progress.act {
-                Act::Upload => sent = progress.done,
-                Act::ReadBack => read = progress.done,
-                Act::Fetch => unreachable!("nothing is fetched"),
+            match progress.phase {
+                Phase::Upload => sent = progress.done,
+                Phase::ReadBack => read = progress.done,
+                phase => unreachable!("{phase:?} of an upload"),
             }
             assert!(progress.done <= progress.total && progress.total == self.manifest.bytes);
             ControlFlow::Continue(())

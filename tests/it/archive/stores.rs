@@ -4,7 +4,7 @@
 
 use crate::place::installed;
 use crate::server::{Server, free_port};
-use daytable_archive::{Access, Archive, ArchiveUrl, Patience};
+use daytable_archive::{Access, Archive, ArchiveUrl, RetryPolicy};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::local::LocalFileSystem;
@@ -23,7 +23,7 @@ const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// What is waited for in tests: long enough for a busy machine, short enough for a store that is not there.
-pub(super) const QUICK: Patience = Patience {
+pub(super) const QUICK: RetryPolicy = RetryPolicy {
     connect: Duration::from_secs(5),
     request: Duration::from_secs(30),
     retries: 0,

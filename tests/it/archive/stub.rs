@@ -3,7 +3,7 @@
 //! It keeps its objects in memory, and numbers its requests. A test says which requests go wrong and how, and looks at
 //! what was really kept.
 
-use daytable_archive::{Access, Archive, Patience};
+use daytable_archive::{Access, Archive, RetryPolicy};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -107,7 +107,7 @@ impl Stub {
 
     /// The same, reached by this scheme.
     pub(super) fn archive_with(&self, scheme: &str, retries: usize) -> Archive {
-        let patience = Patience {
+        let patience = RetryPolicy {
             connect: Duration::from_secs(5),
             request: Duration::from_secs(2),
             retries,

@@ -2,7 +2,7 @@
 
 use super::{Hands, OnWork, StepError, address, described, seal_of};
 use daytable_archive as archive;
-use daytable_archive::{Archive, Patience};
+use daytable_archive::{Archive, RetryPolicy};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_store::StoreError;
@@ -106,7 +106,7 @@ impl Hands {
         let origin = &wanted.origin;
         let mut faulty = String::new();
         for place in &wanted.places {
-            let archive = Archive::open(&address(place)?, &self.access.load(), &Patience::LIFECYCLE)?;
+            let archive = Archive::open(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
             let listing = archive.list(std::slice::from_ref(origin.table()))?;
             let of_day = listing.archives.into_iter().filter(|archived| archived.table() == origin);
             let Some(found) = of_day.max_by_key(|archived| archived.generation()) else {
@@ -116,7 +116,7 @@ impl Hands {
                 continue;
             };
             let mut teller = self.teller(origin, on);
-            let proof = archive.prove(&found, &mut |progress| teller.archive(progress))?;
+            let proof = archive.prove(&found, &mut |progress| teller.report(progress))?;
             drop(teller);
             let archived = noted(proof.archived(), place);
             self.steps.put_archive(archived.clone())?;
@@ -139,9 +139,9 @@ impl Hands {
         if (bytes, sha256, rows) != (bytes_then, sha256_then, rows_then) {
             return Err(StepError::Manifest(archived.table.clone(), "it is that of another archive".into()));
         }
-        let archive = Archive::open(&address(&archived.url)?, &self.access.load(), &Patience::LIFECYCLE)?;
+        let archive = Archive::open(&address(&archived.url)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
         let mut teller = self.teller(table, on);
-        archive.fetch(&described, path, &mut |progress| teller.archive(progress))?;
+        archive.fetch(&described, path, &mut |progress| teller.report(progress))?;
         daytable_platform::failpoint!("restore-fetched");
         described.manifest().write_beside(path)?;
         Ok(Seal { at: time::now(), ..archived.seal.clone() })
@@ -149,7 +149,7 @@ impl Hands {
 }
 
 /// An archive that was found and read back.
-fn noted(archived: &archive::Archived, place: &str) -> Archived {
+fn noted(archived: &archive::ArchivedDay, place: &str) -> Archived {
     let manifest = archived.manifest();
     let seal = seal_of(manifest, time::now());
     Archived {

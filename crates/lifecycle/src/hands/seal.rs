@@ -32,7 +32,7 @@ impl Hands {
     fn write(&self, sealing: &Sealing, on: &mut OnWork<'_>) -> Result<Seal, StepError> {
         let what = sealing.to_write(self.steps.committed()?);
         let mut teller = self.teller(&sealing.table, on);
-        let manifest = sealed::seal(&what, &mut |progress| teller.seal(progress));
+        let manifest = sealed::seal(&what, &mut |progress| teller.report(progress));
         drop(teller);
         let manifest = match manifest {
             Err(StoreError::Closed) if self.is_stopped() => return Err(StepError::Stopped),

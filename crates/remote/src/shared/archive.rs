@@ -13,7 +13,7 @@
 
 use super::hands::{SharedHands, latest};
 use super::merge;
-use daytable_archive::{Archive, Patience};
+use daytable_archive::{Archive, RetryPolicy};
 use daytable_lifecycle::hands::{Kept, OnWork, StepError, address, described, seal_of};
 use daytable_model::key::DayTable;
 use daytable_model::time;
@@ -83,7 +83,7 @@ impl SharedHands {
     ) -> Result<Option<(Archived, Content)>, StepError> {
         let _one = self.here.alone()?;
         let staging = Staging::new(&self.data_dir)?;
-        let archive = Archive::open_to_write(&address(place)?, &self.here.access(), &Patience::LIFECYCLE)?;
+        let archive = Archive::open_to_write(&address(place)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
         // What a kill left unnoted is there all the same, and no generation is used twice.
         let mut listed = archive.list(std::slice::from_ref(table.table()))?.archives;
         listed.retain(|archived| archived.table() == table);
@@ -102,7 +102,7 @@ impl SharedHands {
             noted.url == place && listed.last().is_some_and(|there| there.generation() == noted.generation)
         };
         if let Some(noted) = noted.filter(|noted| !is_listed(noted)) {
-            let archive = Archive::open(&address(&noted.url)?, &self.here.access(), &Patience::LIFECYCLE)?;
+            let archive = Archive::open(&address(&noted.url)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
             before.push((archive, described(&noted)?));
         }
         let mut whole = held;
@@ -112,7 +112,7 @@ impl SharedHands {
             }
             let old = staging.path(&format!("before{nth}{}", sealed::EXTENSION));
             let mut teller = self.here.teller(table, on);
-            archive.fetch(before, &old, &mut |progress| teller.archive(progress))?;
+            archive.fetch(before, &old, &mut |progress| teller.report(progress))?;
             drop(teller);
             // A name of its own: what is merged is read still.
             let folder = staging.path(&format!("merged{nth}"));
@@ -126,8 +126,8 @@ impl SharedHands {
         let is_same = |there: &Manifest| (there.rows, &there.content) == (manifest.rows, &manifest.content);
         let mut teller = self.here.teller(table, on);
         let proof = match listed.iter().rev().find(|archived| is_same(archived.manifest())) {
-            Some(there) => archive.prove(there, &mut |progress| teller.archive(progress))?,
-            None => archive.put(&manifest, &path, &mut |progress| teller.archive(progress))?,
+            Some(there) => archive.prove(there, &mut |progress| teller.report(progress))?,
+            None => archive.put(&manifest, &path, &mut |progress| teller.report(progress))?,
         };
         drop(teller);
         let manifest = proof.archived().manifest();
@@ -198,9 +198,9 @@ impl SharedHands {
             let steps = store.steps();
             let path = folder.join(format!("{table}.{generation}{}", sealed::EXTENSION));
             let sealing = steps.begin_seal(table)?;
-            let what = sealed::Sealing { generation, out: path.clone(), ..sealing.to_write(steps.committed()?) };
+            let what = sealed::SealJob { generation, out: path.clone(), ..sealing.to_write(steps.committed()?) };
             let mut teller = self.here.teller(table, on);
-            let manifest = sealed::seal(&what, &mut |progress| teller.seal(progress))?;
+            let manifest = sealed::seal(&what, &mut |progress| teller.report(progress))?;
             if !content.is_that_of(&manifest) {
                 let what = format!("{} of {} rows that were read of {table} were sealed", manifest.rows, content.rows);
                 return Err(StoreError::Refused(what).into());

@@ -6,7 +6,7 @@
 use super::archive::Staging;
 use super::hands::{SharedHands, manifest};
 use super::notes::RestoredTable;
-use daytable_archive::{Archive, Patience};
+use daytable_archive::{Archive, RetryPolicy};
 use daytable_lifecycle::hands::{OnWork, Restored, StepError, Wanted, address, described};
 use daytable_model::key::DayTable;
 use daytable_model::time;
@@ -58,9 +58,9 @@ impl SharedHands {
         if !stood {
             let staging = Staging::new(&self.data_dir)?;
             let path = staging.path(&format!("{origin}{EXTENSION}"));
-            let archive = Archive::open(&address(&archived.url)?, &self.here.access(), &Patience::LIFECYCLE)?;
+            let archive = Archive::open(&address(&archived.url)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
             let mut teller = self.here.teller(&table, on);
-            archive.fetch(&described(&archived)?, &path, &mut |progress| teller.archive(progress))?;
+            archive.fetch(&described(&archived)?, &path, &mut |progress| teller.report(progress))?;
             drop(teller);
             self.create(&table)?;
             self.write(&table, &SealedFile::open_local(&path)?, on)?;

@@ -95,7 +95,7 @@ fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
         let out = folder.path().join(format!("tables/{}.2.parquet", table(day(0))));
         let committed = Committed { seq: 99, ..Committed::default() };
         let inputs = vec![folder.file(day(0))];
-        let sealing = sealed::Sealing { table: table(day(0)), generation: 2, inputs, committed, out };
+        let sealing = sealed::SealJob { table: table(day(0)), generation: 2, inputs, committed, out };
         let sealed = sealed::seal(&sealing, &mut |_| ControlFlow::Continue(()));
         assert!(matches!(sealed, Err(StoreError::Damaged { .. })), "{damage}: {sealed:?}");
     }

@@ -66,7 +66,7 @@ pub use file::SealedFile;
 pub use layout::Column;
 pub use manifest::{Manifest, ManifestError};
 pub use scan::SealedScan;
-pub use seal::{OnProgress, Progress, Sealing, seal};
+pub use seal::{SealJob, seal};
 pub use sum::Content as Sum;
 pub use tail::with_sums;
 

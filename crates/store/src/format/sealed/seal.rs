@@ -1,4 +1,4 @@
-//! Sealing: a day's closed files become one Parquet file, which gets its name only when it was read back and agrees.
+//! SealJob: a day's closed files become one Parquet file, which gets its name only when it was read back and agrees.
 //!
 //! ```text
 //! survey ─► write Log20261120.1.parquet.partial ─► sync ─► read back, compare ─► manifest ─► rename ─► sync folder
@@ -21,6 +21,7 @@ use super::{FORMAT, Manifest};
 use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::private;
+use crate::progress::{OnProgress, Phase, Progress};
 use crate::sqlite::sync_folder;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::property::Property;
@@ -40,7 +41,7 @@ use std::sync::Arc;
 
 /// What is to be sealed.
 #[derive(Clone, Debug)]
-pub struct Sealing {
+pub struct SealJob {
     /// The day-table.
     pub table: DayTable,
     /// Which sealing of it this is.
@@ -53,20 +54,6 @@ pub struct Sealing {
     pub out: PathBuf,
 }
 
-/// How far a sealing is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// Entities that were looked at, of how many there are.
-    Surveyed(u64, u64),
-    /// Entities that were written.
-    Written(u64, u64),
-    /// Entities that were read back and compared.
-    Verified(u64, u64),
-}
-
-/// Told how far it is, every row group or so; a break ends the sealing.
-pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
-
 /// The program that writes, as files name it.
 pub(super) fn program() -> String {
     format!("{} {}", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
@@ -74,7 +61,7 @@ pub(super) fn program() -> String {
 
 /// Seals a day: see the module's head. Ends with [`StoreError::Closed`] where `progress` breaks. Whatever fails, nothing
 /// stands under the name that was asked for.
-pub fn seal(sealing: &Sealing, progress: OnProgress<'_>) -> Result<Manifest, StoreError> {
+pub fn seal(sealing: &SealJob, progress: &mut OnProgress<'_>) -> Result<Manifest, StoreError> {
     let mut partial = sealing.out.clone().into_os_string();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
@@ -126,7 +113,7 @@ impl Tally {
     }
 }
 
-fn write(sealing: &Sealing, partial: &Path, progress: OnProgress<'_>) -> Result<Manifest, StoreError> {
+fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Result<Manifest, StoreError> {
     let inputs = Inputs::open(&sealing.table, &sealing.inputs, &sealing.committed)?;
     let entities = inputs.entities()?;
     let survey = survey(&inputs, entities, progress)?;
@@ -158,7 +145,7 @@ fn write(sealing: &Sealing, partial: &Path, progress: OnProgress<'_>) -> Result<
     })
 }
 
-fn survey(inputs: &Inputs, entities: u64, progress: OnProgress<'_>) -> Result<Survey, StoreError> {
+fn survey(inputs: &Inputs, entities: u64, progress: &mut OnProgress<'_>) -> Result<Survey, StoreError> {
     let (mut survey, mut seen, mut told) = (Survey::default(), 0, 0);
     let share = 8192.0 / (entities as f64).max(1.0);
     inputs.each_part(&mut |part| {
@@ -166,7 +153,7 @@ fn survey(inputs: &Inputs, entities: u64, progress: OnProgress<'_>) -> Result<Su
         seen += part.len() as u64;
         if seen - told >= super::GROUP_ROWS as u64 {
             told = seen;
-            go_on(progress(Progress::Surveyed(seen, entities)))?;
+            go_on(progress(Progress { phase: Phase::Survey, done: seen, total: entities }))?;
         }
         Ok(())
     })?;
@@ -183,13 +170,13 @@ fn go_on(flow: ControlFlow<()>) -> Result<(), StoreError> {
 }
 
 fn write_file(
-    sealing: &Sealing,
+    sealing: &SealJob,
     inputs: &Inputs,
     (entities, values): (u64, u64),
     layout: &Layout,
     file: File,
     partial: &Path,
-    progress: OnProgress<'_>,
+    progress: &mut OnProgress<'_>,
 ) -> Result<Tally, StoreError> {
     let failed = |error: ParquetError| failed(partial, error);
     let io = |error: io::Error| failed(ParquetError::from(error));
@@ -203,7 +190,7 @@ fn write_file(
         let group = std::mem::take(group);
         note(&group, tally, &mut index, &mut minutes);
         written_values += group.write(&mut out, layout, &mut tally.content).map_err(failed)?;
-        go_on(progress(Progress::Written(tally.rows, entities)))
+        go_on(progress(Progress { phase: Phase::Write, done: tally.rows, total: entities }))
     };
     for partition in inputs.partitions() {
         let mut merge = inputs.merge(&partition, layout);
@@ -293,7 +280,7 @@ fn note(group: &Group, tally: &mut Tally, index: &mut Index, minutes: &mut Minut
 }
 
 /// Reads the file back and compares all that was counted, the order, and the checksum of every value.
-fn verify(sealed: &SealedFile, written: &Tally, progress: OnProgress<'_>) -> Result<(), StoreError> {
+fn verify(sealed: &SealedFile, written: &Tally, progress: &mut OnProgress<'_>) -> Result<(), StoreError> {
     let doubting = sealed.doubting();
     let mut read = Tally::default();
     let differs =
@@ -325,7 +312,7 @@ fn verify(sealed: &SealedFile, written: &Tally, progress: OnProgress<'_>) -> Res
                 read.content.add(sum::entity(partition, &key, level, sums[row]));
             }
         }
-        go_on(progress(Progress::Verified(read.rows, written.rows)))?;
+        go_on(progress(Progress { phase: Phase::Compare, done: read.rows, total: written.rows }))?;
     }
     if read != *written {
         return Err(differs(format!(

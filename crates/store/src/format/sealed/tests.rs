@@ -7,6 +7,7 @@ use crate::StoreError;
 use crate::format::catalog::Committed;
 use crate::format::day::{DayFile, Insert};
 use crate::format::page::Builder;
+use crate::progress::{Phase, Progress};
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::needle::Needle;
@@ -96,7 +97,7 @@ impl Place {
     fn seal(&self, generation: i64, inputs: &[PathBuf]) -> Result<(SealedFile, Manifest), StoreError> {
         let out = self.path(&format!("Log20261120.{generation}.parquet"));
         let committed = Committed { seq: 1 << 40, ..Committed::default() };
-        let sealing = Sealing { table: table(), generation, inputs: inputs.to_vec(), committed, out: out.clone() };
+        let sealing = SealJob { table: table(), generation, inputs: inputs.to_vec(), committed, out: out.clone() };
         let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(()))?;
         Ok((SealedFile::open_local(&out)?, manifest))
     }
@@ -385,9 +386,12 @@ fn a_sealing_can_be_ended() {
     let inputs = vec![place.open_day("Log20261120.1.db", &[(0..200).map(row).collect()])];
     let out = place.path("Log20261120.1.parquet");
     let committed = Committed { seq: 1, ..Committed::default() };
-    let sealing = Sealing { table: table(), generation: 1, inputs, committed, out: out.clone() };
-    for stop_at in [Progress::Written(128, 200), Progress::Verified(200, 200)] {
-        let stop = |progress| if progress == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let sealing = SealJob { table: table(), generation: 1, inputs, committed, out: out.clone() };
+    for stop_at in [(Phase::Write, 128), (Phase::Compare, 200)] {
+        let stop = |progress: Progress| {
+            let is_reached = (progress.phase, progress.done) == stop_at;
+            if is_reached { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
         assert!(matches!(seal(&sealing, &mut { stop }), Err(StoreError::Closed)));
         let names =
             std::fs::read_dir(place.0.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name());

@@ -30,10 +30,10 @@ pub struct Sealing {
 
 impl Sealing {
     /// How its sealed file is written, where `committed` says which commits happened.
-    pub fn to_write(&self, committed: Committed) -> sealed::Sealing {
+    pub fn to_write(&self, committed: Committed) -> sealed::SealJob {
         let mut inputs: Vec<&LiveFile> = self.inputs.iter().collect();
         inputs.sort_by_key(|file| file.generation());
-        sealed::Sealing {
+        sealed::SealJob {
             table: self.table.clone(),
             generation: self.generation,
             inputs: inputs.into_iter().map(|file| self.path.with_file_name(&file.name)).collect(),
