@@ -138,7 +138,7 @@ pub type Again = Box<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>;
 ///
 /// Whatever keeps it from starting, or a store that is not whole at its end.
 pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
-    let mut inherited = Inherited::take()?;
+    let mut inherited = Inherited::from_env()?;
     let port = TcpServer::bind(&config.http, &mut inherited)?;
     let listeners = sources::Prepared::all(&config, &mut inherited)?;
     inherited.finish()?;

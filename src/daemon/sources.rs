@@ -85,7 +85,7 @@ impl Sources {
             let mut inherited = Inherited::default();
             let before = self.listeners.iter().find(|(before, _)| succeeds(block, before));
             if let Some(heirloom) = before.and_then(|(_, handle)| handle.heirloom()) {
-                inherited.leave(heirloom);
+                inherited.add(heirloom);
             }
             let counters = counted.all_listeners.iter().find(|counters| counters.name == block.name).cloned();
             Ok((block.clone(), Some(syslog::bind(block, counters, &mut inherited)?)))

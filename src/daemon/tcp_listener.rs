@@ -79,7 +79,7 @@ impl TcpServer {
     /// Binds the port, before there is anybody to serve it.
     pub(super) fn bind(config: &HttpConfig, inherited: &mut Inherited) -> Result<Option<TcpListener>, BindError> {
         let Listen::Tcp(address) = config.listen else { return Ok(None) };
-        let listener = inherited.tcp(address).map_or_else(|| TcpListener::bind(address), Ok);
+        let listener = inherited.claim_tcp(address).map_or_else(|| TcpListener::bind(address), Ok);
         listener.map(Some).map_err(|source| BindError::Io { at: address.to_string(), source })
     }
 

@@ -1,185 +1,190 @@
-//! Sockets that the service manager bound before the daemon was started: systemd's socket activation.
+//! Sockets that another owner bound: the service manager before the start, or another listener before a reload.
 //!
-//! Such a socket belongs to the listener whose `listen` has its kind and address, and is used in place of one of the
-//! daemon's own. So one configuration serves with and without a `.socket` unit, and what a socket is for is said in one
-//! place: the kernel tells TCP from UDP, but only `listen` tells TLS and RELP from plain TCP. The names of descriptors
-//! (`FileDescriptorName=`) are not asked for; all sockets of a unit have one.
+//! systemd's socket activation ([`sd_listen_fds(3)`]) passes bound sockets to a new process. Such a socket belongs to the
+//! listener whose `listen` has the socket's kind and address. The listener uses it instead of a socket of its own, so one
+//! configuration works with and without a `.socket` unit. The names of descriptors (`FileDescriptorName=`) are ignored,
+//! because all sockets of a unit have the same name.
 //!
-//! A socket that no listener takes is an error: it would accept what nobody ever reads.
+//! A socket that no listener claims is an error: it would accept connections that daytable never reads.
 //!
-//! When the configuration is read again, the sockets of listeners that are to be changed are handed over in the same way,
-//! from one listener to the next: what waits in the kernel's queue stays there, and nobody is refused in between.
+//! A reload passes the sockets of changed listeners on in the same way. Data in the kernel's queue stays there, and no
+//! connection is refused in between.
+//!
+//! [`sd_listen_fds(3)`]: https://www.freedesktop.org/software/systemd/man/latest/sd_listen_fds.html
 
-use crate::SocketFile;
-use crate::drops::Drops;
+use crate::{KernelDrops, SocketFile};
 use daytable_model::path_text::PathText;
 use rustix::net::sockopt;
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why the sockets that were handed over cannot be used.
+/// Why an inherited socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ActivationError {
-    /// No listener takes it.
+    /// No listener claims the socket.
     #[error("no `listen` of the configuration is {0}, which the service manager has handed over")]
     Unclaimed(String),
-    /// It is of no kind that there are listeners for.
+    /// daytable has no listeners for a socket of this kind.
     #[error("descriptor {number} that the service manager has handed over is of no use: {source}")]
     Unusable {
-        /// Its number.
+        /// The number of the descriptor.
         number: usize,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What was handed over and is not taken yet.
+/// Inherited sockets that no listener has claimed yet.
 #[derive(Default)]
 pub struct Inherited {
-    tcp: Vec<(SocketAddr, TcpListener)>,
-    udp: Vec<(SocketAddr, (UdpSocket, Arc<Drops>))>,
-    streams: Vec<(PathBuf, UnixListener)>,
-    datagrams: Vec<(PathBuf, UnixDatagram)>,
-    files: Vec<(PathBuf, Arc<SocketFile>)>,
-    /// Whether a listener of ours still serves what it leaves.
+    sockets: Vec<InheritedSocket>,
+    /// Whether another listener of this process still serves the sockets.
     is_served: bool,
 }
 
-/// A socket that one listener leaves to the next.
-pub enum Heirloom {
-    /// With the address that its `listen` has: the port may have been left to the system.
+/// A bound socket with the address of its `listen`. Its port may be 0 there, so the socket's own address can differ.
+pub enum InheritedSocket {
+    /// A port for connections.
     Tcp(SocketAddr, TcpListener),
-    /// The same; and what the kernel dropped of it.
-    Udp(SocketAddr, UdpSocket, Arc<Drops>),
-    /// With its file, where that is not the service manager's.
+    /// A port for datagrams, and the datagrams that the kernel dropped.
+    Udp(SocketAddr, UdpSocket, Arc<KernelDrops>),
+    /// A path for connections. `None` if the service manager owns the file.
     UnixStream(PathBuf, UnixListener, Option<Arc<SocketFile>>),
-    /// The same.
+    /// A path for datagrams. `None` if the service manager owns the file.
     UnixDatagram(PathBuf, UnixDatagram, Option<Arc<SocketFile>>),
 }
 
-impl Heirloom {
-    /// The same socket by another descriptor; none where there is none to be had.
-    pub fn try_clone(&self) -> Option<Heirloom> {
+impl InheritedSocket {
+    /// The same socket by another descriptor. `None` if the system has no descriptor left.
+    pub fn try_clone(&self) -> Option<InheritedSocket> {
         Some(match self {
-            Heirloom::Tcp(at, listener) => Heirloom::Tcp(*at, listener.try_clone().ok()?),
-            Heirloom::Udp(at, socket, drops) => Heirloom::Udp(*at, socket.try_clone().ok()?, drops.clone()),
-            Heirloom::UnixStream(at, listener, file) => {
-                Heirloom::UnixStream(at.clone(), listener.try_clone().ok()?, file.clone())
+            InheritedSocket::Tcp(at, socket) => InheritedSocket::Tcp(*at, socket.try_clone().ok()?),
+            InheritedSocket::Udp(at, socket, drops) => {
+                InheritedSocket::Udp(*at, socket.try_clone().ok()?, drops.clone())
             }
-            Heirloom::UnixDatagram(at, socket, file) => {
-                Heirloom::UnixDatagram(at.clone(), socket.try_clone().ok()?, file.clone())
+            InheritedSocket::UnixStream(at, socket, file) => {
+                InheritedSocket::UnixStream(at.clone(), socket.try_clone().ok()?, file.clone())
+            }
+            InheritedSocket::UnixDatagram(at, socket, file) => {
+                InheritedSocket::UnixDatagram(at.clone(), socket.try_clone().ok()?, file.clone())
             }
         })
     }
 }
 
+/// As `listen` is written.
+impl fmt::Display for InheritedSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InheritedSocket::Tcp(at, _) => write!(f, "tcp://{at}"),
+            InheritedSocket::Udp(at, ..) => write!(f, "udp://{at}"),
+            InheritedSocket::UnixStream(at, ..) => write!(f, "unix-stream://{}", at.escaped()),
+            InheritedSocket::UnixDatagram(at, ..) => write!(f, "unix-dgram://{}", at.escaped()),
+        }
+    }
+}
+
 impl Inherited {
-    /// Takes what the environment tells of (`LISTEN_PID`, `LISTEN_FDS`). To be called once, before there are threads.
-    pub fn take() -> Result<Inherited, ActivationError> {
+    /// The sockets of the service manager, from `LISTEN_PID` and `LISTEN_FDS`. Call it once, before any thread starts.
+    ///
+    /// # Errors
+    ///
+    /// [`ActivationError::Unusable`].
+    pub fn from_env() -> Result<Inherited, ActivationError> {
         let mut fds = listenfd::ListenFd::from_env();
-        let mut inherited = Inherited::default();
-        for number in 0..fds.len() {
-            inherited.add(&mut fds, number).map_err(|source| {
-                let number = number + 3;
-                ActivationError::Unusable { number, source }
-            })?;
-        }
-        Ok(inherited)
+        let unusable = |number| move |source| ActivationError::Unusable { number: number + 3, source };
+        let sockets = (0..fds.len())
+            .map(|number| socket(&mut fds, number).map_err(unusable(number)))
+            .collect::<Result<_, _>>()?;
+        Ok(Inherited { sockets, is_served: false })
     }
 
-    fn add(&mut self, fds: &mut listenfd::ListenFd, number: usize) -> io::Result<()> {
-        let no_path = || io::Error::new(io::ErrorKind::InvalidInput, "its address is no path");
-        // One that is of another kind stays where it is.
-        if let Ok(Some(listener)) = fds.take_tcp_listener(number) {
-            if !sockopt::socket_acceptconn(&listener)? {
-                // A unit with `Accept=yes` starts a process a connection, and this is one.
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it does not listen (Accept=no is needed)"));
-            }
-            listener.set_nonblocking(true)?;
-            self.tcp.push((listener.local_addr()?, listener));
-        } else if let Ok(Some(socket)) = fds.take_udp_socket(number) {
-            let drops = Drops::from_now_on(&socket);
-            self.udp.push((socket.local_addr()?, (socket, drops)));
-        } else if let Ok(Some(listener)) = fds.take_unix_listener(number) {
-            listener.set_nonblocking(true)?;
-            let path = listener.local_addr()?.as_pathname().ok_or_else(no_path)?.to_owned();
-            self.streams.push((path, listener));
-        } else {
-            let taken = fds.take_unix_datagram(number)?;
-            let socket = taken.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-            let path = socket.local_addr()?.as_pathname().ok_or_else(no_path)?.to_owned();
-            self.datagrams.push((path, socket));
-        }
-        Ok(())
-    }
-
-    /// Adds what another listener leaves.
-    pub fn leave(&mut self, heirloom: Heirloom) {
+    /// Adds the socket of a listener that still serves it.
+    pub fn add(&mut self, socket: InheritedSocket) {
         self.is_served = true;
-        let mut keep = |path: &PathBuf, file: Option<Arc<SocketFile>>| {
-            self.files.extend(file.map(|file| (path.clone(), file)));
-        };
-        match heirloom {
-            Heirloom::Tcp(address, listener) => self.tcp.push((address, listener)),
-            Heirloom::Udp(address, socket, drops) => self.udp.push((address, (socket, drops))),
-            Heirloom::UnixStream(path, listener, file) => {
-                keep(&path, file);
-                self.streams.push((path, listener));
-            }
-            Heirloom::UnixDatagram(path, socket, file) => {
-                keep(&path, file);
-                self.datagrams.push((path, socket));
-            }
-        }
+        self.sockets.push(socket);
     }
 
-    /// Whether a listener of ours serves its sockets still, and may go on to: they are to be left as they are.
+    /// Whether another listener of this process still serves the sockets and may go on to do so. If so, the options of the
+    /// sockets must not change yet.
     pub fn is_served(&self) -> bool {
         self.is_served
     }
 
-    /// The file of a unix socket that was taken, where a listener left it.
-    pub fn file(&mut self, path: &Path) -> Option<Arc<SocketFile>> {
-        take(&mut self.files, |at| at == path)
+    /// The TCP socket with this address.
+    pub fn claim_tcp(&mut self, address: SocketAddr) -> Option<TcpListener> {
+        match self.claim(|socket| matches!(socket, InheritedSocket::Tcp(at, _) if *at == address))? {
+            InheritedSocket::Tcp(_, socket) => Some(socket),
+            _ => None,
+        }
     }
 
-    /// The listener on this port.
-    pub fn tcp(&mut self, address: SocketAddr) -> Option<TcpListener> {
-        take(&mut self.tcp, |at| *at == address)
+    /// The UDP socket with this address, and the datagrams that the kernel dropped.
+    pub fn claim_udp(&mut self, address: SocketAddr) -> Option<(UdpSocket, Arc<KernelDrops>)> {
+        match self.claim(|socket| matches!(socket, InheritedSocket::Udp(at, ..) if *at == address))? {
+            InheritedSocket::Udp(_, socket, drops) => Some((socket, drops)),
+            _ => None,
+        }
     }
 
-    /// The socket of datagrams on this port.
-    pub fn udp(&mut self, address: SocketAddr) -> Option<(UdpSocket, Arc<Drops>)> {
-        take(&mut self.udp, |at| *at == address)
+    /// The stream socket at this path. `None` in the pair if the service manager owns the file.
+    pub fn claim_unix_stream(&mut self, path: &Path) -> Option<(UnixListener, Option<Arc<SocketFile>>)> {
+        match self.claim(|socket| matches!(socket, InheritedSocket::UnixStream(at, ..) if at == path))? {
+            InheritedSocket::UnixStream(_, socket, file) => Some((socket, file)),
+            _ => None,
+        }
     }
 
-    /// The listener at this path.
-    pub fn unix_stream(&mut self, path: &Path) -> Option<UnixListener> {
-        take(&mut self.streams, |at| at == path)
+    /// The datagram socket at this path. `None` in the pair if the service manager owns the file.
+    pub fn claim_unix_datagram(&mut self, path: &Path) -> Option<(UnixDatagram, Option<Arc<SocketFile>>)> {
+        match self.claim(|socket| matches!(socket, InheritedSocket::UnixDatagram(at, ..) if at == path))? {
+            InheritedSocket::UnixDatagram(_, socket, file) => Some((socket, file)),
+            _ => None,
+        }
     }
 
-    /// The socket of datagrams at this path.
-    pub fn unix_datagram(&mut self, path: &Path) -> Option<UnixDatagram> {
-        take(&mut self.datagrams, |at| at == path)
+    fn claim(&mut self, is_wanted: impl Fn(&InheritedSocket) -> bool) -> Option<InheritedSocket> {
+        let at = self.sockets.iter().position(is_wanted)?;
+        Some(self.sockets.swap_remove(at))
     }
 
-    /// An error where something was not taken.
+    /// Checks that every socket was claimed.
+    ///
+    /// # Errors
+    ///
+    /// [`ActivationError::Unclaimed`].
     pub fn finish(self) -> Result<(), ActivationError> {
-        let tcp = self.tcp.iter().map(|(at, _)| format!("tcp://{at}"));
-        let udp = self.udp.iter().map(|(at, _)| format!("udp://{at}"));
-        let streams = self.streams.iter().map(|(at, _)| format!("unix-stream://{}", at.escaped()));
-        let datagrams = self.datagrams.iter().map(|(at, _)| format!("unix-dgram://{}", at.escaped()));
-        let left: Vec<String> = tcp.chain(udp).chain(streams).chain(datagrams).collect();
+        let left: Vec<String> = self.sockets.iter().map(InheritedSocket::to_string).collect();
         if left.is_empty() { Ok(()) } else { Err(ActivationError::Unclaimed(left.join(" or "))) }
     }
 }
 
-fn take<A, S>(sockets: &mut Vec<(A, S)>, is_it: impl Fn(&A) -> bool) -> Option<S> {
-    let at = sockets.iter().position(|(at, _)| is_it(at))?;
-    Some(sockets.swap_remove(at).1)
+/// The socket with this number. Each call of `fds.take_…` leaves a socket of another kind where it is.
+fn socket(fds: &mut listenfd::ListenFd, number: usize) -> io::Result<InheritedSocket> {
+    let no_path = || io::Error::new(io::ErrorKind::InvalidInput, "its address is no path");
+    Ok(if let Ok(Some(socket)) = fds.take_tcp_listener(number) {
+        if !sockopt::socket_acceptconn(&socket)? {
+            // A unit with `Accept=yes` starts one process for each connection and passes the connection.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it does not listen (Accept=no is needed)"));
+        }
+        socket.set_nonblocking(true)?;
+        InheritedSocket::Tcp(socket.local_addr()?, socket)
+    } else if let Ok(Some(socket)) = fds.take_udp_socket(number) {
+        let drops = KernelDrops::from_now_on(&socket);
+        InheritedSocket::Udp(socket.local_addr()?, socket, drops)
+    } else if let Ok(Some(socket)) = fds.take_unix_listener(number) {
+        socket.set_nonblocking(true)?;
+        let path = socket.local_addr()?.as_pathname().ok_or_else(no_path)?.to_owned();
+        InheritedSocket::UnixStream(path, socket, None)
+    } else {
+        let socket = fds.take_unix_datagram(number)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let path = socket.local_addr()?.as_pathname().ok_or_else(no_path)?.to_owned();
+        InheritedSocket::UnixDatagram(path, socket, None)
+    })
 }
 
 #[cfg(test)]
@@ -187,23 +192,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_taken_by_its_address_and_none_is_left() {
+    fn a_socket_is_claimed_by_its_address_and_all_must_be_claimed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         let (tcp, udp) = (TcpListener::bind("127.0.0.1:0"), UdpSocket::bind("127.0.0.1:0"));
         let (tcp, udp) = (tcp.expect("bound"), udp.expect("bound"));
         let (tcp_at, udp_at) = (tcp.local_addr().expect("an address"), udp.local_addr().expect("an address"));
-        let mut inherited = Inherited {
-            tcp: vec![(tcp_at, tcp)],
-            udp: vec![(udp_at, (udp.try_clone().expect("cloned"), Drops::all(&udp)))],
-            streams: vec![(path.clone(), UnixListener::bind(&path).expect("bound"))],
-            ..Inherited::default()
-        };
-        assert!(inherited.unix_datagram(&path).is_none() && inherited.unix_stream(Path::new("/log")).is_none());
-        assert!(inherited.tcp("[::1]:9".parse().expect("an address")).is_none());
-        assert!(inherited.tcp(tcp_at).is_some() && inherited.tcp(tcp_at).is_none());
-        assert!(inherited.unix_stream(&path).is_some());
-        let error = inherited.finish().expect_err("one is left").to_string();
+        let sockets = vec![
+            InheritedSocket::Tcp(tcp_at, tcp),
+            InheritedSocket::Udp(udp_at, udp.try_clone().expect("cloned"), KernelDrops::new(&udp)),
+            InheritedSocket::UnixStream(path.clone(), UnixListener::bind(&path).expect("bound"), None),
+        ];
+        let mut inherited = Inherited { sockets, is_served: false };
+        assert!(inherited.claim_unix_datagram(&path).is_none());
+        assert!(inherited.claim_unix_stream(Path::new("/log")).is_none());
+        assert!(inherited.claim_tcp("[::1]:9".parse().expect("an address")).is_none());
+        assert!(inherited.claim_tcp(tcp_at).is_some() && inherited.claim_tcp(tcp_at).is_none());
+        assert!(inherited.claim_unix_stream(&path).is_some());
+        let error = inherited.finish().expect_err("one socket is left").to_string();
         assert!(error.contains(&format!("udp://{udp_at}, ")), "{error}");
         assert!(Inherited::default().finish().is_ok());
     }

@@ -1,13 +1,13 @@
-//! Sockets and their certificates: what listeners of every kind need.
+//! What listeners of every protocol need: sockets and certificates.
 //!
 //! * [`inherited`]: sockets that the service manager bound, and sockets that one listener leaves to the next.
-//! * [`tls`]: certificates, read again when their files change.
-//! * `drops`: datagrams that the kernel dropped. `socket_file`: the file of a unix socket.
+//! * [`tls`]: certificates, which are read again after their files change.
+//! * [`KernelDrops`]: datagrams that the kernel dropped. [`SocketFile`]: the file of a unix socket.
 
-pub mod drops;
 pub mod inherited;
+mod kernel_drops;
 mod socket_file;
 pub mod tls;
 
-pub use drops::Drops;
+pub use kernel_drops::KernelDrops;
 pub use socket_file::SocketFile;

@@ -6,20 +6,24 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The file of a unix socket, which goes with the last listener that has it.
+/// The file of a unix socket. The last listener that owns this value removes the file.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and inode, so that the file of a successor stays.
-    file: (u64, u64),
+    /// Device and inode. They keep the file of a successor from being removed.
+    identity: (u64, u64),
 }
 
 impl SocketFile {
-    /// The umask has had its say in the file's mode, so it is set; until then fewer may connect, never more.
+    /// Owns the file at `path` and sets its mode. Before that the umask applies, so fewer users may connect, never more.
+    ///
+    /// # Errors
+    ///
+    /// The file is not there, or its mode cannot be set.
     pub fn new(path: &Path, mode: u32) -> io::Result<SocketFile> {
         chmod(path, Mode::from_raw_mode(mode))?;
-        let file = identity(&path.symlink_metadata()?);
-        Ok(SocketFile { path: path.into(), file })
+        let identity = identity(&path.symlink_metadata()?);
+        Ok(SocketFile { path: path.into(), identity })
     }
 }
 
@@ -29,8 +33,8 @@ fn identity(file: &Metadata) -> (u64, u64) {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.path.symlink_metadata().is_ok_and(|file| identity(&file) == self.file) {
-            // Left behind it does no harm: the next daemon clears it.
+        if self.path.symlink_metadata().is_ok_and(|file| identity(&file) == self.identity) {
+            // A file that stays does no harm: the next daemon removes it.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,8 +1,8 @@
-//! TLS: certificates from files, read again when the files change.
+//! TLS: certificates from files, which are read again after the files change.
 //!
-//! Before a handshake, once a second at most, the files are looked at. What changed and cannot be used (a certificate that
-//! is there before its key is) is said and counted, and what was used before stays in use until the next change. A key that
-//! others can read is used, and said.
+//! The files are checked before a handshake, at most once a second. If changed files cannot be used (for example, the
+//! certificate is there before its key), daytable logs and counts that and keeps the previous certificate until the next
+//! change. A key that other users can read is used all the same, with a warning.
 
 mod validity;
 
@@ -23,50 +23,50 @@ pub use validity::expiry;
 /// The files of a TLS listener, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// Its certificate, and those between it and a known authority.
+    /// The certificate of the listener, followed by its intermediate certificates.
     pub cert_file: PathBuf,
-    /// The key of its certificate.
+    /// The private key of the certificate.
     pub key_file: PathBuf,
-    /// The authorities one of which has to have signed a client's certificate; none asks clients for nothing.
+    /// The authorities that sign certificates of clients. `None` means that clients need no certificate.
     pub client_ca_file: Option<PathBuf>,
 }
 
 /// How long a handshake may take.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Why there is no TLS.
+/// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is no PEM of what it should be.
+    /// A file cannot be read, or lacks the expected PEM block.
     #[error("{}: {source}", .path.escaped())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: pem::Error,
     },
     /// A file without a certificate.
     #[error("{}: has no certificate", .0.escaped())]
     Empty(PathBuf),
-    /// Certificate and key do not go with each other, or are none that can be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("{}: {source}", .path.escaped())]
     Certificate {
         /// The file of the certificate.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: rustls::Error,
     },
-    /// Authorities that cannot be used.
+    /// The authorities cannot be used.
     #[error("{}: {source}", .path.escaped())]
     Authority {
         /// Their file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: VerifierBuilderError,
     },
 }
 
-/// The certificates of a listener, as they are now.
+/// The current certificates of a listener.
 pub struct Certificates {
     listener: String,
     config: TlsOptions,
@@ -75,17 +75,21 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Reads the files; `listener` is what is said of them later.
+    /// Reads the files. Log lines name `listener`.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be read or used.
     pub fn read(config: TlsOptions, listener: &str) -> Result<Certificates, TlsError> {
         let files = [Some(&config.cert_file), Some(&config.key_file), config.client_ca_file.as_ref()];
-        // Before they are read: what changes meanwhile is read again.
+        // Before the files are read, so that a change during the read is noticed.
         let watch = FileWatch::new(files.into_iter().flatten().cloned());
         let acceptor = acceptor(&config)?;
         file_watch::warn_if_exposed(&config.key_file);
         Ok(Certificates { listener: listener.into(), config, acceptor, watch })
     }
 
-    /// What the next connection is accepted with. `failed` is told of files that cannot be read again.
+    /// The acceptor for the next connection. Calls `failed` if changed files cannot be used.
     pub fn acceptor(&mut self, failed: impl FnOnce()) -> TlsAcceptor {
         if self.watch.have_changed() {
             let listener = &self.listener;

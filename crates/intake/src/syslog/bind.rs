@@ -1,8 +1,8 @@
 //! Sockets are bound before anything else happens, so that a listener that cannot be is an error of the start.
 
 use daytable_model::path_text::PathText;
+use daytable_net::KernelDrops;
 use daytable_net::SocketFile;
-use daytable_net::drops::Drops;
 use daytable_net::inherited::Inherited;
 use rustix::fs::{Mode, chmod};
 use rustix::net::{listen, sockopt};
@@ -66,13 +66,6 @@ impl Later {
             false => enlarge(socket, bytes),
         }
     }
-
-    /// The file of a socket that another listener of ours left.
-    fn file(&mut self, path: &Path, mode: u32, inherited: &mut Inherited) -> Option<Arc<SocketFile>> {
-        let file = inherited.file(path)?;
-        self.mode = Some((path.into(), mode));
-        Some(file)
-    }
 }
 
 fn failed(at: impl std::fmt::Display) -> impl FnOnce(io::Error) -> ListenError {
@@ -85,7 +78,7 @@ const BACKLOG: i32 = 1024;
 
 /// Binds a port. An IPv6 address that stands for any takes IPv4 as well, as the system is set.
 pub(super) fn tcp(address: SocketAddr, inherited: &mut Inherited) -> Result<TcpListener, ListenError> {
-    if let Some(listener) = inherited.tcp(address) {
+    if let Some(listener) = inherited.claim_tcp(address) {
         return Ok(listener);
     }
     let listener = TcpListener::bind(address).map_err(failed(address))?;
@@ -100,14 +93,14 @@ pub(super) fn udp(
     receive_buffer: usize,
     inherited: &mut Inherited,
     later: &mut Later,
-) -> Result<(UdpSocket, Arc<Drops>), ListenError> {
-    if let Some((socket, drops)) = inherited.udp(address) {
+) -> Result<(UdpSocket, Arc<KernelDrops>), ListenError> {
+    if let Some((socket, drops)) = inherited.claim_udp(address) {
         later.enlarge(&socket, receive_buffer, inherited.is_served());
         return Ok((socket, drops));
     }
     let socket = UdpSocket::bind(address).map_err(failed(address))?;
     enlarge(&socket, receive_buffer);
-    let drops = Drops::all(&socket);
+    let drops = KernelDrops::new(&socket);
     Ok((socket, drops))
 }
 
@@ -119,9 +112,10 @@ pub(super) fn unix_datagram(
     inherited: &mut Inherited,
     later: &mut Later,
 ) -> Result<(UnixDatagram, Option<Arc<SocketFile>>), ListenError> {
-    if let Some(socket) = inherited.unix_datagram(path) {
+    if let Some((socket, file)) = inherited.claim_unix_datagram(path) {
         later.enlarge(&socket, receive_buffer, inherited.is_served());
-        return Ok((socket, later.file(path, mode, inherited)));
+        later.mode = file.as_ref().map(|_| (path.into(), mode));
+        return Ok((socket, file));
     }
     let answers = |path: &Path| UnixDatagram::unbound()?.connect(path);
     clear(path, answers)?;
@@ -137,8 +131,9 @@ pub(super) fn unix_stream(
     inherited: &mut Inherited,
     later: &mut Later,
 ) -> Result<(UnixListener, Option<Arc<SocketFile>>), ListenError> {
-    if let Some(listener) = inherited.unix_stream(path) {
-        return Ok((listener, later.file(path, mode, inherited)));
+    if let Some((listener, file)) = inherited.claim_unix_stream(path) {
+        later.mode = file.as_ref().map(|_| (path.into(), mode));
+        return Ok((listener, file));
     }
     clear(path, |path| UnixStream::connect(path).map(drop))?;
     let listener = UnixListener::bind(path).map_err(failed(path.escaped()))?;
@@ -177,7 +172,7 @@ fn clear(path: &Path, answers: impl FnOnce(&Path) -> io::Result<()>) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use daytable_net::inherited::Heirloom;
+    use daytable_net::inherited::InheritedSocket;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -207,7 +202,7 @@ mod tests {
             (mode, sockopt::socket_recv_buffer_size(&socket).expect("known"))
         };
         let before = shown(&path);
-        own.leave(Heirloom::UnixDatagram(path.clone(), socket.try_clone().expect("cloned"), file));
+        own.add(InheritedSocket::UnixDatagram(path.clone(), socket.try_clone().expect("cloned"), file));
         let (next, _file) = unix_datagram(&path, 0o600, 1 << 15, own, later).expect("taken over");
         assert_eq!(shown(&path), before);
         std::mem::take(later).settle(Some(&next));

@@ -6,8 +6,8 @@ use super::framing::Message;
 use crate::rate_limit::{Now, RateLimiter, network_of};
 use crate::route::Lanes;
 use crate::rows::count;
+use daytable_net::KernelDrops;
 use daytable_net::SocketFile;
-use daytable_net::drops::Drops;
 use daytable_parse::Learned;
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,7 +32,7 @@ const DROPS_EVERY: Duration = Duration::from_secs(1);
 
 /// A socket of datagrams.
 pub(super) enum Socket {
-    Udp(UdpSocket, UdpSocketState, Arc<Drops>),
+    Udp(UdpSocket, UdpSocketState, Arc<KernelDrops>),
     Unix(UnixDatagram),
 }
 
@@ -136,7 +136,7 @@ impl Datagrams {
 /// Counts what the kernel dropped since the last time.
 fn count_drops(socket: &Socket, block: &Block) {
     if let Socket::Udp(_, _, drops) = socket {
-        count(&block.counters.kernel_drops, drops.take());
+        count(&block.counters.kernel_drops, drops.report());
     }
 }
 

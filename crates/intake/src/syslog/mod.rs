@@ -32,9 +32,9 @@ pub use options::{Endpoint, EndpointError, Place, SyslogOptions};
 
 use crate::route::Router;
 use datagram::Datagrams;
-use daytable_net::inherited::{Heirloom, Inherited};
+use daytable_net::inherited::{Inherited, InheritedSocket};
 use daytable_net::tls::Certificates;
-use daytable_net::{Drops, SocketFile};
+use daytable_net::{KernelDrops, SocketFile};
 use daytable_store::Intake;
 use desk::{Block, Desk};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct SyslogHandle {
     /// Has nobody accepted any more.
     leaving: watch::Sender<bool>,
     /// Its socket once more, for a listener that is to have it next.
-    heirloom: Option<Heirloom>,
+    heirloom: Option<InheritedSocket>,
     counters: Arc<Counters>,
 }
 
@@ -85,14 +85,14 @@ impl HeldBytes {
 pub struct Counters {
     listener: Arc<ListenerCounters>,
     /// What the kernel drops of its UDP socket.
-    udp: Option<Arc<Drops>>,
+    udp: Option<Arc<KernelDrops>>,
 }
 
 impl Counters {
     /// The counts of the listener; those of the kernel as they are now.
     pub fn read(&self) -> &Arc<ListenerCounters> {
         if let Some(drops) = &self.udp {
-            self.listener.kernel_drops.fetch_add(drops.take(), Ordering::Relaxed);
+            self.listener.kernel_drops.fetch_add(drops.report(), Ordering::Relaxed);
         }
         &self.listener
     }
@@ -106,7 +106,7 @@ impl Counters {
 /// A listener that is bound, and that nobody serves yet.
 pub struct Bound {
     taken: Taken,
-    heirloom: Option<Heirloom>,
+    heirloom: Option<InheritedSocket>,
     /// What its socket is to have once it is nobody else's.
     later: bind::Later,
     counters: Arc<Counters>,
@@ -142,7 +142,7 @@ pub fn bind(
         Endpoint::Udp(address) => {
             let (socket, drops) = bind::udp(*address, receive_buffer, inherited, &mut later)?;
             (at, udp) = (socket.local_addr().ok(), Some(drops.clone()));
-            let heirloom = socket.try_clone().map(|socket| Heirloom::Udp(*address, socket, drops.clone()));
+            let heirloom = socket.try_clone().map(|socket| InheritedSocket::Udp(*address, socket, drops.clone()));
             let state = quinn_udp::UdpSocketState::new((&socket).into()).map_err(failed)?;
             (Taken::Datagrams(block, datagram::Socket::Udp(socket, state, drops), None), heirloom)
         }
@@ -150,20 +150,20 @@ pub fn bind(
             let (socket, file) = bind::unix_datagram(path, config.mode, receive_buffer, inherited, &mut later)?;
             socket.set_nonblocking(true).map_err(failed)?;
             let (heir, of_heir) = (socket.try_clone(), file.clone());
-            let heirloom = heir.map(|socket| Heirloom::UnixDatagram(path.clone(), socket, of_heir));
+            let heirloom = heir.map(|socket| InheritedSocket::UnixDatagram(path.clone(), socket, of_heir));
             (Taken::Datagrams(block, datagram::Socket::Unix(socket), file), heirloom)
         }
         Endpoint::Tcp(address) | Endpoint::Tls(address) | Endpoint::Relp(address) => {
             let certificates = config.tls.clone().map(|tls| Certificates::read(tls, &config.name)).transpose()?;
             let listener = bind::tcp(*address, inherited)?;
             at = listener.local_addr().ok();
-            let heirloom = listener.try_clone().map(|listener| Heirloom::Tcp(*address, listener));
+            let heirloom = listener.try_clone().map(|listener| InheritedSocket::Tcp(*address, listener));
             (Taken::Door(Door { block, socket: stream::Socket::Tcp(listener), certificates }), heirloom)
         }
         Endpoint::UnixStream(path) => {
             let (listener, file) = bind::unix_stream(path, config.mode, inherited, &mut later)?;
             let (heir, of_heir) = (listener.try_clone(), file.clone());
-            let heirloom = heir.map(|listener| Heirloom::UnixStream(path.clone(), listener, of_heir));
+            let heirloom = heir.map(|listener| InheritedSocket::UnixStream(path.clone(), listener, of_heir));
             (Taken::Door(Door { block, socket: stream::Socket::Unix(listener, file), certificates: None }), heirloom)
         }
     };
@@ -236,8 +236,8 @@ impl SyslogHandle {
 
     /// Its socket, for the listener that is to have it next. To be followed by [`leave`](SyslogHandle::leave) once that
     /// one serves it. None where the system has no more descriptors.
-    pub fn heirloom(&self) -> Option<Heirloom> {
-        self.heirloom.as_ref().and_then(Heirloom::try_clone)
+    pub fn heirloom(&self) -> Option<InheritedSocket> {
+        self.heirloom.as_ref().and_then(InheritedSocket::try_clone)
     }
 
     /// Accepts nobody any more: another listener has the socket. Datagrams that were read are committed; connections go on

@@ -1,11 +1,13 @@
-//! Until when certificates are valid: the one thing of them that TLS itself does not tell before it is too late.
+//! The expiry of certificates, which TLS itself reports only when it is too late.
 //!
-//! Only the way to it is read (RFC 5280, 4.1), and nothing is verified: a certificate that is nonsense has no end.
+//! This reads just the fields on the way to the expiry
+//! ([RFC 5280, 4.1](https://www.rfc-editor.org/rfc/rfc5280#section-4.1)) and verifies nothing. A malformed certificate has no
+//! expiry.
 //!
 //! ```text
 //! Certificate SEQUENCE
 //!   TBSCertificate SEQUENCE
-//!     [0] version        may be missing
+//!     [0] version        optional
 //!     serialNumber, signature, issuer
 //!     validity SEQUENCE { notBefore, notAfter }      UTCTime `YYMMDDHHMMSSZ` or GeneralizedTime `YYYYMMDDHHMMSSZ`
 //! ```
@@ -21,7 +23,7 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When the first of the certificates in a PEM file ends. None where there is none that can be read.
+/// The earliest expiry of the certificates in a PEM file. `None` if the file has no readable certificate.
 pub fn expiry(path: &Path) -> Option<Ticks> {
     let certificates = CertificateDer::pem_file_iter(path).ok()?;
     certificates.filter_map(|certificate| not_after(&certificate.ok()?)).min()
@@ -42,11 +44,11 @@ fn not_after(certificate: &[u8]) -> Option<Ticks> {
     time(tag, std::str::from_utf8(text).ok()?)
 }
 
-/// The first element: its tag, its content, and what follows it.
+/// The first element: its tag, its content, and the bytes after it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, length], rest) = bytes.split_first_chunk()?;
     let (length, rest) = match length {
-        // 0x80 would be a length that is not said, which this encoding has none of.
+        // 0x80 is BER's indefinite length, which DER forbids.
         0..=0x7f => (usize::from(length), rest),
         // The length itself has one to four bytes.
         0x81..=0x84 => {
@@ -96,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_end_of_a_chain_counts() {
+    fn the_earliest_expiry_of_a_chain_counts() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("chain.pem");
         let at = |year| Ticks::from_date(year, 3, 4);
-        // From 2050 on a time is of the other form.
+        // From 2050 on a time has the other form.
         for (chain, expected) in [
             (vec![pem("a", 2031)], at(2031)),
             (vec![pem("a", 2071)], at(2071)),
