@@ -6,6 +6,7 @@
 //! * [`config`]: the configuration file, its defaults, its errors. It alone translates keys into the options of the parts.
 //! * [`daemon`]: starts the parts, connects them, drains and stops them.
 //! * [`http`]: the listeners: metrics, health, the reading API, pushes, the control socket.
+//! * [`remote`]: the remote store, the feature `azure`.
 //! * [`cli`]: the commands.
 //! * [`verify`]: checks whether the data folder, the archives and the files that were read agree.
 //! * [`metrics`]: every metric, by its Prometheus name.
@@ -21,6 +22,7 @@ pub mod verify;
 pub mod metrics;
 pub mod http;
 pub mod config;
+pub mod remote;
 pub mod daemon;
 pub mod cli;
 #[cfg(feature = "testing")]

@@ -2,8 +2,8 @@
 
 use super::exit::CliError;
 use crate::config::{Config, ConfigError, TableConfig, environment};
+use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
-use daytable_azure::Account;
 use daytable_lifecycle::{Limits, TableRule};
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLines;
@@ -11,9 +11,6 @@ use daytable_model::time::Ticks;
 use daytable_parse::Reading;
 use daytable_query::tables::TableStore;
 use daytable_query::{Archives, Filter, Stores, Told, When};
-use daytable_remote::tables::AzureTables;
-use daytable_remote::tables::QUERY_PATIENCE;
-use daytable_remote::tables::connect::{self, ConnectError};
 use daytable_store::{Reader, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,20 +58,20 @@ pub(super) struct Behind {
 pub(super) struct Opened {
     pub(super) reader: Reader,
     archives: Archives,
-    remote: Option<AzureTables>,
+    remote: Option<Box<dyn RemoteStore>>,
     config: Option<Config>,
 }
 
 impl Opened {
     /// Where a query looks.
     pub(super) fn stores(&self) -> Stores<'_> {
-        let remote = self.remote.as_ref().map(|remote| remote as &dyn TableStore);
+        let remote = self.remote.as_deref().map(|remote| remote as &dyn TableStore);
         Stores { reader: &self.reader, archives: &self.archives, remote }
     }
 
     /// The remote store, where there is one.
-    pub(super) fn remote(&self) -> Option<&AzureTables> {
-        self.remote.as_ref()
+    pub(super) fn remote(&self) -> Option<&dyn RemoteStore> {
+        self.remote.as_deref()
     }
 
     /// The rules of the configuration that was named.
@@ -91,8 +88,12 @@ impl Behind {
         let config = named(self.config.as_deref())?;
         let remote = match &config {
             _ if self.local => None,
-            Some(config) => config.store.remote().map(|remote| connect::connect(remote, QUERY_PATIENCE)).transpose()?,
-            None if reader.is_outbox()? => Some(AzureTables::new(without_config()?, QUERY_PATIENCE)?),
+            Some(config) => {
+                let remote = config.store.remote();
+                let file = remote.map(|remote| remote.connection_string_file.as_deref());
+                file.map(|file| remote::connect(file, QUERY_PATIENCE)).transpose()?
+            }
+            None if reader.is_outbox()? => Some(without_config()?),
             None => None,
         };
         let archives = match self.no_archived {
@@ -103,13 +104,14 @@ impl Behind {
     }
 }
 
-/// The account that the environment names. Without it an answer from the data folder alone would be a short one.
-fn without_config() -> Result<Account, CliError> {
-    connect::account(None).map_err(|error| match error {
-        ConnectError::Nothing => CliError::Unavailable(format!(
-            "the records of this data folder are in a remote store: name the configuration by --config, or set {}",
-            connect::ENVIRONMENT
-        )),
+/// The remote store that the environment names. Without it, an answer from the data folder alone would lack records.
+fn without_config() -> Result<Box<dyn RemoteStore>, CliError> {
+    remote::connect(None, QUERY_PATIENCE).map_err(|error| match error {
+        RemoteError::NoConnectionString => CliError::Unavailable(
+            "the records of this data folder are in a remote store: name the configuration by --config, or set \
+             AZURE_STORAGE_CONNECTION_STRING"
+                .into(),
+        ),
         error => error.into(),
     })
 }

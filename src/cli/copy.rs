@@ -10,14 +10,13 @@
 use super::exit::CliError;
 use super::output::Output;
 use crate::config::Config;
+use crate::remote::{self, WORK_PATIENCE};
 use daytable_model::key::{KeyError, TableName};
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_query::When;
 use daytable_query::tables::copy::Copy;
 use daytable_query::tables::{Embedded, TableStore};
-use daytable_remote::tables::WORK_PATIENCE;
-use daytable_remote::tables::{AzureTables, connect};
 use daytable_store::{Options, Reader, Store, StoreError};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::ops::ControlFlow;
@@ -108,23 +107,22 @@ impl End {
     fn open(text: &str, side: Side) -> Result<End, CliError> {
         if let Some(file) = text.strip_prefix("azure:") {
             let file = Some(file).filter(|file| !file.is_empty()).map(Path::new);
-            let account = connect::account(file)?;
-            return Ok(End::remote(AzureTables::new(account, WORK_PATIENCE)?));
+            return End::remote(file);
         }
         if text.ends_with(".toml") {
             // As its file says: what the environment lays over it would be laid over both ends.
             let config = Config::load(Path::new(text))?;
-            return match config.store.remote().map(|remote| connect::connect(remote, WORK_PATIENCE)).transpose()? {
-                Some(remote) => Ok(End::remote(remote)),
+            return match config.store.remote() {
+                Some(remote) => End::remote(remote.connection_string_file.as_deref()),
                 None => End::folder(&config.data_dir, side),
             };
         }
         End::folder(Path::new(text), side)
     }
 
-    fn remote(remote: AzureTables) -> End {
-        let name = remote.client().account().endpoint().to_owned();
-        End { name, tables: Box::new(remote), store: None }
+    fn remote(connection_string_file: Option<&Path>) -> Result<End, CliError> {
+        let remote = remote::connect(connection_string_file, WORK_PATIENCE)?;
+        Ok(End { name: remote.endpoint().to_owned(), tables: remote, store: None })
     }
 
     fn folder(path: &Path, side: Side) -> Result<End, CliError> {

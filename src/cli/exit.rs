@@ -4,6 +4,7 @@ use super::control::ControlError;
 use crate::config::ConfigError;
 use crate::daemon::DaemonError;
 use crate::http::BindError;
+use crate::remote::RemoteError;
 use daytable_archive::ArchiveError;
 use daytable_intake::adopt::AdoptError;
 use daytable_intake::syslog::ListenError;
@@ -12,8 +13,6 @@ use daytable_lifecycle::StepError;
 use daytable_model::path_text::PathText;
 use daytable_query::tables::TableError;
 use daytable_query::tables::copy::CopyError;
-use daytable_remote::outbox::OutboxError;
-use daytable_remote::tables::connect::ConnectError;
 use daytable_store::StoreError;
 use std::io;
 use std::path::PathBuf;
@@ -95,7 +94,7 @@ pub enum CliError {
     Tables(#[from] TableError),
     /// A remote store cannot be reached as it is configured.
     #[error(transparent)]
-    Connect(#[from] ConnectError),
+    Remote(#[from] RemoteError),
     /// Tables could not be copied.
     #[error(transparent)]
     Copy(#[from] CopyError),
@@ -142,13 +141,12 @@ impl CliError {
             CliError::NotWhole(_) => Exit::Data,
             CliError::Incomplete(_) => Exit::TempFail,
             CliError::Store(error) | CliError::Step(StepError::Store(error)) => of_store(error),
-            CliError::Tables(error) | CliError::Connect(ConnectError::Client(error)) => of_tables(error),
+            CliError::Tables(error) => of_tables(error),
+            CliError::Remote(error) => of_remote(error),
             CliError::Copy(CopyError::Tables(error)) => of_tables(error),
             CliError::Copy(CopyError::State { source, .. }) => of_io(source),
             CliError::Copy(CopyError::Stopped | CopyError::Grew { .. }) => Exit::TempFail,
             CliError::Copy(_) => Exit::Data,
-            CliError::Connect(ConnectError::File { source, .. }) => of_io(source),
-            CliError::Connect(_) => Exit::Config,
             CliError::Step(error) => of_step(error),
             CliError::Daemon(error) => of_daemon(error),
             CliError::Import(ImportError::Read { source, .. }) => of_io(source),
@@ -207,6 +205,16 @@ fn of_tables(error: &TableError) -> Exit {
     }
 }
 
+fn of_remote(error: &RemoteError) -> Exit {
+    match error {
+        RemoteError::NotBuilt | RemoteError::Start(_) => Exit::Unavailable,
+        RemoteError::File { source, .. } => of_io(source),
+        RemoteError::NoConnectionString | RemoteError::ConnectionString(_) | RemoteError::Name(_) => Exit::Config,
+        RemoteError::Tables(error) => of_tables(error),
+        RemoteError::Store(error) => of_store(error),
+    }
+}
+
 fn of_daemon(error: &DaemonError) -> Exit {
     match error {
         DaemonError::Store(error) => of_store(error),
@@ -218,14 +226,11 @@ fn of_daemon(error: &DaemonError) -> Exit {
         },
         DaemonError::Syslog(ListenError::Tls(_)) => Exit::Config,
         DaemonError::Bind(_) | DaemonError::Syslog(_) => Exit::Unavailable,
-        DaemonError::Tables(error) => of_tables(error),
         DaemonError::ReadToken(_) | DaemonError::Tls(_) | DaemonError::PushAuth(_) | DaemonError::Activation(_) => {
             Exit::Config
         }
-        DaemonError::Remote(_) => Exit::Config,
-        DaemonError::Outbox(OutboxError::Store(error)) => of_store(error),
-        DaemonError::Outbox(OutboxError::Tables(error)) => of_tables(error),
-        DaemonError::Outbox(OutboxError::Start(_)) => Exit::Unavailable,
+        DaemonError::Remote(RemoteError::File { .. }) => Exit::Config,
+        DaemonError::Remote(error) => of_remote(error),
         DaemonError::Died => Exit::Software,
     }
 }

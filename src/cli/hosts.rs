@@ -3,10 +3,10 @@
 use super::args::configured;
 use super::exit::CliError;
 use super::output::Output;
-use daytable_remote::outbox::ShownSpread;
+use crate::remote::{BucketStatus, QUERY_PATIENCE, RemoteError};
 use daytable_remote::shared::Notes;
-use daytable_remote::tables::QUERY_PATIENCE;
-use daytable_remote::tables::connect;
+use daytable_remote::tables::AzureTables;
+use daytable_remote::tables::connect::account;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,14 +31,16 @@ struct Shown {
     seen: String,
     holds: BTreeMap<String, String>,
     /// Instances that have more partitions than is configured.
-    spread: Vec<ShownSpread>,
+    spread: Vec<BucketStatus>,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let config = configured(Some(&args.config))?;
-    let tables = config.store.remote().map(|remote| connect::connect(remote, QUERY_PATIENCE)).transpose()?;
-    let tables =
-        tables.ok_or_else(|| CliError::Unavailable("the store of this configuration is shared with none".into()))?;
+    let Some(remote) = config.store.remote() else {
+        return Err(CliError::Unavailable("the store of this configuration is not shared".into()));
+    };
+    let account = account(remote.connection_string_file.as_deref()).map_err(RemoteError::from)?;
+    let tables = AzureTables::new(account, QUERY_PATIENCE)?;
     let (notes, mut output) = (Notes(&tables), Output::new());
     if let Some(host) = &args.forget {
         if !notes.forget_host(host)? {
@@ -50,7 +52,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let steps = notes.all_steps()?;
     for host in notes.hosts()? {
         let of_host = steps.iter().filter(|steps| steps.host == host.id);
-        let spread: Vec<ShownSpread> = of_host.map(|steps| ShownSpread::of(&steps.planned)).collect();
+        let spread: Vec<BucketStatus> = of_host.map(|steps| BucketStatus::new(&steps.planned)).collect();
         let seen = host.seen.to_string();
         let holds: BTreeMap<String, String> =
             host.holds.iter().map(|(name, oldest)| (name.to_string(), oldest.to_string())).collect();
@@ -61,7 +63,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         let holds: Vec<String> = holds.iter().map(|(name, oldest)| format!("{name} from {oldest} on")).collect();
         let holds = if holds.is_empty() { "nothing".into() } else { holds.join(", ") };
         output.line(format_args!("{}  seen {seen}  its outbox holds {holds}", host.id))?;
-        for ShownSpread { table, instance, buckets, from } in spread {
+        for BucketStatus { table, instance, buckets, from } in spread {
             output.line(format_args!("  {instance} is spread over {buckets} partitions of {table} from {from} on"))?;
         }
     }

@@ -24,6 +24,7 @@ mod doctor;
 mod drop;
 pub mod exit;
 mod healthcheck;
+#[cfg(feature = "azure")]
 mod hosts;
 mod import;
 mod man;
@@ -36,6 +37,7 @@ mod repair;
 mod restore;
 mod run;
 mod sources;
+#[cfg(feature = "azure")]
 mod stress;
 mod tables;
 mod tail;
@@ -109,10 +111,12 @@ enum Errand {
     /// Copy the data folder as it is at one moment, while the daemon runs or when it does not
     Backup(backup::Args),
     /// Offer a peak load to the remote store: how much it takes, and how many buckets an instance needs
+    #[cfg(feature = "azure")]
     Stress(stress::Args),
     /// Copy tables from one store to another, and compare them; again goes on, and is a no-op in the end
     Copy(copy::Args),
     /// List the daytables that share a remote store, or forget one that is gone
+    #[cfg(feature = "azure")]
     Hosts(hosts::Args),
     /// Rebuild the catalogue from the files of the data folder
     Repair(repair::Args),
@@ -193,8 +197,10 @@ impl Errand {
             Errand::Restore(args) => restore::run(&args),
             Errand::Drop(args) => drop::run(&args),
             Errand::Backup(args) => backup::run(&args),
+            #[cfg(feature = "azure")]
             Errand::Stress(args) => stress::run(&args),
             Errand::Copy(args) => copy::run(&args),
+            #[cfg(feature = "azure")]
             Errand::Hosts(args) => hosts::run(&args),
             Errand::Repair(args) => repair::run(&args),
             Errand::Healthcheck(args) => healthcheck::run(&args),

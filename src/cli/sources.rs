@@ -5,10 +5,10 @@ use super::args::Data;
 use super::control::Control;
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
+use crate::remote::{BucketStatus, OutboxStatus};
 use daytable_model::path_text::PathText;
 use daytable_model::safe_text::SafeLine;
 use daytable_query::{ShownListener, ShownSource};
-use daytable_remote::outbox::{ShownOutbox, ShownSpread};
 use daytable_store::{ListenerLedger, SourceStatus};
 
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             output.line("")?;
             output.line(outbox_columns(&outboxes))?;
             for spread in outboxes.iter().flat_map(|outbox| &outbox.spread) {
-                let ShownSpread { table, instance, buckets, from } = spread;
+                let BucketStatus { table, instance, buckets, from } = spread;
                 output
                     .line(format_args!("{instance} is spread over {buckets} partitions of {table} from {from} on"))?;
             }
@@ -56,14 +56,14 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// The listeners and the outbox of the daemon that runs on the folder; none where none does: nobody else knows of them.
-fn of_daemon(args: &Args) -> Result<(Vec<ShownListener>, Vec<ShownOutbox>), CliError> {
+fn of_daemon(args: &Args) -> Result<(Vec<ShownListener>, Vec<OutboxStatus>), CliError> {
     let (mut listeners, mut outboxes) = (Vec::new(), Vec::new());
     let Some(control) = Control::connect(&args.data.dir)? else { return Ok((listeners, outboxes)) };
     let mut answer = control.fetch("/api/sources")?;
     while let Some(line) = answer.next_line()? {
         // The others are sources, which the folder tells of.
         listeners.extend(serde_json::from_str::<ShownListener>(&line).ok());
-        outboxes.extend(serde_json::from_str::<ShownOutbox>(&line).ok());
+        outboxes.extend(serde_json::from_str::<OutboxStatus>(&line).ok());
     }
     Ok((listeners, outboxes))
 }
@@ -87,8 +87,8 @@ fn ledger_columns(ledgers: &[ListenerLedger]) -> Columns<'static, 5> {
     }
 }
 
-fn outbox_columns(outboxes: &[ShownOutbox]) -> Columns<'static, 8> {
-    let row = |outbox: &ShownOutbox| {
+fn outbox_columns(outboxes: &[OutboxStatus]) -> Columns<'static, 8> {
+    let row = |outbox: &OutboxStatus| {
         [
             outbox.block.clone(),
             SafeLine(&outbox.endpoint).to_string(),

@@ -3,9 +3,10 @@
 use super::args::named;
 use super::exit::CliError;
 use super::output::{Columns, Output};
-use crate::daemon;
-use daytable_azure::Client;
+use crate::remote::RemoteError;
+use daytable_remote::outbox::Client;
 use daytable_remote::stress::{Load, Measured, left_behind, recommend, stress};
+use daytable_remote::tables::{client_of, connect};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -105,7 +106,8 @@ fn client(args: &Args) -> Result<Client, CliError> {
     if let Some(file) = &args.connection_string_file {
         azure.connection_string_file = Some(file.clone());
     }
-    daemon::client(&azure).map_err(|error| CliError::Daemon(error.into()))
+    let account = connect::account(azure.connection_string_file.as_deref()).map_err(RemoteError::from)?;
+    Ok(client_of(account)?)
 }
 
 fn lasting(text: &str) -> Result<Duration, String> {

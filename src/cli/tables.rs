@@ -8,8 +8,6 @@ use daytable_lifecycle::listing::lives;
 use daytable_lifecycle::{View, plan, remembered};
 use daytable_model::time;
 use daytable_query::ShownTable;
-use daytable_remote::shared;
-use daytable_remote::shared::listing::lives_afar;
 use daytable_store::LifecycleState;
 
 #[derive(Debug, clap::Args)]
@@ -50,7 +48,7 @@ fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
     let here = lives(&opened.reader.tables()?, &view, &shown);
     let Some(remote) = opened.remote() else { return Ok(here) };
     let (rules, limits) = opened.rules().unwrap_or((rules, limits));
-    Ok(lives_afar(here, &shared::run::view(remote, state, &rules, limits)?))
+    Ok(remote.list_tables(here, state, &rules, limits)?)
 }
 
 /// The same columns, and what is next or why a day stays.

@@ -3,10 +3,11 @@
 //! The keys of the remote store and its outbox count only where `kind = "azure"`; they are read and checked in any case,
 //! so that the example can show them with their defaults.
 
+use super::remote::{RemoteConfig, SendOrder, WhenFull};
 use super::section::Section;
 use super::{absolute, table::TableConfig};
 use daytable_model::units::{ByteSize, parse_duration};
-use daytable_remote::outbox::{DEAD_LETTERS, RemoteOptions, SendOrder, WhenFull};
+use daytable_store::outbox::DEAD_LETTERS;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub struct StoreConfig {
     /// How long a record waits at most before a commit takes it.
     pub commit_interval: Duration,
     /// What counts where `kind` is [`StoreKind::Azure`].
-    pub azure: RemoteOptions,
+    pub azure: RemoteConfig,
 }
 
 /// What rows are kept in.
@@ -34,7 +35,7 @@ pub enum StoreKind {
 impl Default for StoreConfig {
     fn default() -> StoreConfig {
         let commit_interval = Duration::from_millis(250);
-        StoreConfig { kind: StoreKind::Embedded, commit_interval, azure: RemoteOptions::default() }
+        StoreConfig { kind: StoreKind::Embedded, commit_interval, azure: RemoteConfig::default() }
     }
 }
 
@@ -51,7 +52,7 @@ const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_
 
 impl StoreConfig {
     /// The remote store; none where the store is embedded.
-    pub fn remote(&self) -> Option<&RemoteOptions> {
+    pub fn remote(&self) -> Option<&RemoteConfig> {
         (self.kind == StoreKind::Azure).then_some(&self.azure)
     }
 
@@ -63,6 +64,11 @@ impl StoreConfig {
             commit_interval: section.duration("commit_interval", default.commit_interval, COMMIT_INTERVAL),
             azure: read_remote(&mut section),
         };
+        if config.kind == StoreKind::Azure && !cfg!(feature = "azure") {
+            section.problem(format_args!(
+                "kind = \"azure\" is not compiled into this daytable: use a released daytable, or build it with the feature \"azure\""
+            ));
+        }
         let taken = tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
         if let (StoreKind::Azure, Some(table)) = (config.kind, taken) {
             let name = &table.name;
@@ -75,11 +81,11 @@ impl StoreConfig {
     }
 }
 
-fn read_remote(section: &mut Section<'_>) -> RemoteOptions {
-    let default = RemoteOptions::default();
+fn read_remote(section: &mut Section<'_>) -> RemoteConfig {
+    let default = RemoteConfig::default();
     let orders = [("oldest_first", SendOrder::OldestFirst), ("newest_first", SendOrder::NewestFirst)];
     let when_full = [("wait", WhenFull::Wait), ("drop_oldest", WhenFull::DropOldest)];
-    RemoteOptions {
+    RemoteConfig {
         connection_string_file: section.text("connection_string_file", absolute),
         owner: section.truth("owner").unwrap_or(default.owner),
         fill: section.duration("fill", default.fill, FILL),

@@ -8,7 +8,6 @@ use daytable_lifecycle::{Archive, TableRule};
 use daytable_model::key::{Period, TableName};
 use daytable_model::units::parse_duration;
 use daytable_model::window::Window;
-use daytable_remote::outbox::TableOptions;
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -33,12 +32,6 @@ pub struct TableConfig {
 /// From long enough for late records to find their day, to a century.
 const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
 const KEEP_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
-
-impl From<&TableConfig> for TableOptions {
-    fn from(table: &TableConfig) -> TableOptions {
-        TableOptions { name: table.name.clone(), window: table.window, buckets: table.buckets }
-    }
-}
 
 impl TableConfig {
     /// A table that takes every record and keeps it for 30 days.

@@ -2,6 +2,7 @@
 
 use super::reference::{EXAMPLE, example_all_set};
 use super::*;
+use super::{RemoteConfig, SendOrder, WhenFull};
 use daytable_intake::glob::{self, Pattern};
 use daytable_intake::rate_limit::SenderLimits;
 use daytable_intake::route::{Condition, Literal, Test};
@@ -14,7 +15,6 @@ use daytable_model::window::Window;
 use daytable_net::tls::TlsOptions;
 use daytable_parse::redact::{Redaction, Redactor};
 use daytable_parse::{Explicit, Format, FormatChoice, Join, Reading};
-use daytable_remote::outbox::{RemoteOptions, SendOrder, WhenFull};
 use proptest::prelude::*;
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -239,7 +239,7 @@ fn every_key_is_read() {
         config.lifecycle,
         LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits, ..LifecycleConfig::default() }
     );
-    let azure = RemoteOptions {
+    let azure = RemoteConfig {
         connection_string_file: Some("/etc/azure".into()),
         owner: false,
         fill: Duration::ZERO,

@@ -8,6 +8,7 @@ use super::metrics_bridge::CounterRegistry;
 use super::reload::{ReloadError, ReloadRequest};
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, FilterParams, QueryParams, ResponseWriter};
+use crate::remote::{RemoteStore, StatusReader};
 use daytable_intake::push::Stored;
 use daytable_intake::route::Router;
 use daytable_intake::syslog;
@@ -21,8 +22,6 @@ use daytable_query::tables::{TableError, TableStore};
 use daytable_query::{
     Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when,
 };
-use daytable_remote::outbox::ShownOutbox;
-use daytable_remote::tables::AzureTables;
 use daytable_store::{Once, Reader, Store, StoreError};
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -45,15 +44,15 @@ pub(super) struct ApiContext {
     /// What all sources count.
     pub(super) counted: Reloadable<CounterRegistry>,
     /// The remote store, where there is one.
-    pub(super) remote: Option<Arc<AzureTables>>,
+    pub(super) remote: Option<Arc<dyn RemoteStore>>,
     /// What waits for it.
-    pub(super) outbox: Option<Arc<dyn Fn() -> ShownOutbox + Send + Sync>>,
+    pub(super) outbox: Option<StatusReader>,
 }
 
 /// What is behind the data folder.
 struct ReadSources {
     archives: Reloadable<Archives>,
-    remote: Option<Arc<AzureTables>>,
+    remote: Option<Arc<dyn RemoteStore>>,
 }
 
 impl ReadSources {

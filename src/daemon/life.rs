@@ -1,18 +1,16 @@
 //! What the lifecycle api: the list of day-tables, the plan, and what an operator has done with a day.
 
-use super::afar::configured;
 use super::api::{ReaderPool, write_all};
 use crate::config::{Config, StoreKind};
 use crate::http::{ApiError, ResponseWriter, RestoreRequest};
 use crate::metrics::{Metrics, raise_to, size};
+use crate::remote::{RemoteLifecycle, configured_rules, local_limits, local_rules};
 use daytable_lifecycle::board::Working;
 use daytable_lifecycle::listing::lives;
 use daytable_lifecycle::{Archive, Hands, Settings, StepError, TableRule, View, Wanted, forecast};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
 use daytable_platform::reloadable::Reloadable;
-use daytable_remote::shared::listing::lives_afar;
-use daytable_remote::shared::{self, SharedHands};
 use daytable_store::{LifecycleState, Reader, StoreError};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,8 +29,8 @@ pub(super) struct Lives {
     readers: Arc<ReaderPool>,
     data_dir: PathBuf,
     settings: Reloadable<Settings>,
-    /// The tables of a remote store, and the rules that they live by.
-    afar: Option<(Arc<SharedHands>, Arc<[TableRule]>)>,
+    /// The tables of a remote store.
+    remote: Option<Arc<dyn RemoteLifecycle>>,
 }
 
 impl Lives {
@@ -40,10 +38,9 @@ impl Lives {
         config: &Config,
         hands: Arc<Hands>,
         readers: Arc<ReaderPool>,
-        afar: Option<Arc<SharedHands>>,
+        remote: Option<Arc<dyn RemoteLifecycle>>,
     ) -> Lives {
-        let afar = afar.map(|afar| (afar, configured(config).into()));
-        Lives { hands, readers, data_dir: config.data_dir.clone(), settings: Reloadable::new(settings(config)), afar }
+        Lives { hands, readers, data_dir: config.data_dir.clone(), settings: Reloadable::new(settings(config)), remote }
     }
 
     /// Goes by other settings from now on.
@@ -51,10 +48,10 @@ impl Lives {
         self.settings.store(settings);
     }
 
-    /// The remote store's hands, and its rules, where `table` is not one that stays here.
-    fn afar_of(&self, table: &DayTable) -> Option<(&SharedHands, &[TableRule])> {
+    /// The remote store, where `table` is not a table of the data folder.
+    fn remote_of(&self, table: &DayTable) -> Option<&dyn RemoteLifecycle> {
         let stays = self.settings.load().rules.iter().any(|rule| rule.name == *table.table());
-        self.afar.as_ref().filter(|_| !stays).map(|(hands, rules)| (&**hands, &**rules))
+        self.remote.as_deref().filter(|_| !stays)
     }
 
     fn view(&self, state: LifecycleState) -> View {
@@ -65,8 +62,8 @@ impl Lives {
     pub(super) fn tables(&self, reader: &Reader, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let view = self.view(LifecycleState::of(reader.catalogue())?);
         let mut tables = lives(&reader.tables()?, &view, &self.hands.board().read());
-        if let Some((afar, rules)) = &self.afar {
-            tables = lives_afar(tables, &afar.view(rules, self.settings.load().limits)?);
+        if let Some(remote) = &self.remote {
+            tables = remote.list_tables(tables, self.settings.load().limits)?;
         }
         write_all(tables.iter(), out)
     }
@@ -74,8 +71,8 @@ impl Lives {
     pub(super) fn plan(&self, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let view = self.view(self.hands.steps().lifecycle_state()?);
         let mut told = forecast(&view).told();
-        if let Some((afar, rules)) = &self.afar {
-            told.extend(shared::plan(&afar.view(rules, self.settings.load().limits)?).told());
+        if let Some(remote) = &self.remote {
+            told.extend(remote.plan(self.settings.load().limits)?);
         }
         write_all(told.iter(), out)
     }
@@ -87,10 +84,8 @@ impl Lives {
         out: &mut ResponseWriter,
     ) -> Result<(), ApiError> {
         let (table, steps) = (day_table(name)?, self.hands.steps());
-        match (self.afar_of(&table), without_archive) {
-            (Some((afar, rules)), _) => {
-                afar.drop_now(&table, afar.view(rules, self.settings.load().limits)?, without_archive)?
-            }
+        match (self.remote_of(&table), without_archive) {
+            (Some(remote), _) => remote.drop_table(&table, self.settings.load().limits, without_archive)?,
             (None, true) => steps.drop_without_archive(&table)?,
             (None, false) => steps.drop_table(&table)?,
         }
@@ -102,15 +97,15 @@ impl Lives {
 
     pub(super) fn archive(&self, name: &str, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let table = day_table(name)?;
-        let (settings, afar) = (self.settings.load(), self.afar_of(&table));
-        let rules = afar.map_or(&settings.rules[..], |(_, rules)| rules);
+        let (settings, remote) = (self.settings.load(), self.remote_of(&table));
+        let rules = remote.map_or(&settings.rules[..], |remote| remote.rules());
         let rule = rules.iter().find(|rule| rule.name == *table.table());
         let place = rule.and_then(|rule| match &rule.archive {
             Archive::At(place) => Some(place.clone()),
             Archive::None => None,
         });
-        let done = worked(&table, out, |on| match (afar, place.as_deref()) {
-            (Some((afar, _)), Some(place)) => afar.archive_now(&table, place, on),
+        let done = worked(&table, out, |on| match (remote, place.as_deref()) {
+            (Some(remote), Some(place)) => remote.archive(&table, place, on),
             (Some(_), None) => Err(StoreError::Refused(format!("the table of {table} asks for no archive")).into()),
             (None, place) => self.hands.archive_now(&table, place, on),
         })?;
@@ -125,13 +120,13 @@ impl Lives {
             origin: day_table(&restore.table)?,
             name: name.map_err(|error| ApiError::parameter("name", error.to_string()))?,
             keep: Duration::from_secs(restore.keep_seconds),
-            places: match &self.afar {
-                Some((_, rules)) => places(rules),
+            places: match &self.remote {
+                Some(remote) => places(remote.rules()),
                 None => places(&self.settings.load().rules),
             },
         };
-        let restored = worked(&wanted.origin, out, |on| match self.afar_of(&wanted.origin) {
-            Some((afar, _)) => afar.restore(&wanted, on),
+        let restored = worked(&wanted.origin, out, |on| match self.remote_of(&wanted.origin) {
+            Some(remote) => remote.restore(&wanted, on),
             None => self.hands.restore(&wanted, on),
         })?;
         out.line(&restored);
@@ -142,13 +137,13 @@ impl Lives {
 /// What a configuration says of the lives of days.
 pub(super) fn settings(config: &Config) -> Settings {
     Settings {
-        rules: super::remote::local_rules(config),
+        rules: local_rules(config),
         also: match config.store.kind {
             StoreKind::Embedded => Vec::new(),
-            StoreKind::Azure => configured(config),
+            StoreKind::Azure => configured_rules(config),
         },
         schedule: config.lifecycle.schedule.clone(),
-        limits: super::local_limits(config),
+        limits: local_limits(config),
     }
 }
 

@@ -6,16 +6,13 @@
 //! the submission they are at, then the store commits what waits and closes. Nothing is lost by a stop that is cut short:
 //! a position moves only with the commit that holds its rows.
 //!
-//! * `afar`: reading a remote store, and the life of its tables.
 //! * `api`: what the routes of [`crate::http`] answer, from a pool of readers.
-//! * `life`: what the lifecycle api.
+//! * `life`: what the lifecycle answers.
 //! * `front`: the listener for HTTP. `sources`: what reads and listens.
 //! * `reload`: the configuration is read again.
 //! * `metrics_bridge`: what is counted elsewhere, brought to [`crate::metrics`].
-//! * `remote`: who is sent to where there is a remote store.
 //! * `watchdog`: whether the commit loop goes round, and what the service manager hears of it.
 
-mod afar;
 mod api;
 mod budget;
 mod tcp_listener;
@@ -23,21 +20,19 @@ mod life;
 mod loss_report;
 mod metrics_bridge;
 mod reload;
-mod remote;
 mod sources;
 mod verify;
 mod watchdog;
 
 pub(crate) use api::filter;
 pub use reload::Reloaded;
-pub use remote::{RemoteError, client};
 
-use crate::config::{Config, ConfigError, StoreKind, TableConfig};
+use crate::config::{Config, ConfigError, TableConfig};
 use crate::http::{
     self, BindError, HttpLimits, Listener, ListenerKind, PushAuthError, ReadTokenError, Readiness, ServerContext,
 };
 use crate::metrics::Metrics;
-use afar::Afar;
+use crate::remote::{self, Outbox, RemoteError, RemoteSetup};
 use api::{ApiContext, ReaderPool};
 use budget::Budget;
 use daytable_intake::push::Push;
@@ -54,13 +49,10 @@ use daytable_net::tls::TlsError;
 use daytable_platform::memory;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
-use daytable_query::tables::TableError;
-use daytable_remote::outbox::{Outbox, OutboxError};
 use daytable_store::{Onward, Store, StoreError};
 use life::Lives;
 use metrics_bridge::CounterRegistry;
 use reload::{ReloadRequest, Running};
-use remote::Remote;
 use sources::{Ground, Sources};
 use std::net::TcpListener;
 use std::pin::pin;
@@ -95,9 +87,6 @@ pub enum DaemonError {
     /// The sockets of the service manager are not those of the configuration.
     #[error("failed to listen: {0}")]
     Activation(#[from] ActivationError),
-    /// The remote store cannot be read.
-    #[error("failed to reach the remote store: {0}")]
-    Tables(#[from] TableError),
     /// A listener cannot be bound.
     #[error("failed to listen: {0}")]
     Bind(#[from] BindError),
@@ -116,9 +105,6 @@ pub enum DaemonError {
     /// There is no remote store to send to.
     #[error("failed to reach the remote store: {0}")]
     Remote(#[from] RemoteError),
-    /// What is to be sent cannot be.
-    #[error("failed to send: {0}")]
-    Outbox(#[from] OutboxError),
     /// A thread cannot be started, or a signal not be caught.
     #[error("failed to start: {0}")]
     Start(#[from] std::io::Error),
@@ -144,9 +130,9 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     inherited.finish()?;
     raise_descriptor_limit();
     let metrics = Arc::new(Metrics::new());
-    let remote = Remote::new(&config)?;
+    let remote = remote::set_up(&config)?;
     let router = match &remote {
-        Some(remote) => router(&config.tables).spreading(remote.spread.clone()),
+        Some(remote) => router(&config.tables).spreading(remote.bucket_plan().clone()),
         None => router(&config.tables),
     };
     // Before the folder is touched: a configuration that cannot be run with changes nothing.
@@ -156,11 +142,11 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     let readiness = Arc::new(Readiness::default());
     let mut options = metrics_bridge::store_options(&config, &metrics, &readiness);
     if let Some(remote) = &remote {
-        options.onward = Onward::To(remote.options(&config.store.azure)?);
+        options.onward = Onward::To(remote.outbox_options()?);
     }
     let store = Store::open(&config.data_dir, options)?;
     if let Some(remote) = &remote {
-        remote.recall(&config);
+        remote.load_bucket_plan();
     }
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -186,7 +172,7 @@ struct Bound {
     listeners: sources::Prepared,
     front: TcpServer,
     /// Where rows are sent, if they are.
-    remote: Option<Remote>,
+    remote: Option<Box<dyn RemoteSetup>>,
 }
 
 async fn serve(
@@ -211,10 +197,11 @@ async fn serve(
     let board = Arc::new(Board::default());
     let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
     let hands = Arc::new(hands);
-    let afar = remote.as_ref().map(|remote| Afar::new(&config, &remote.client, &hands)).transpose()?;
-    let lives = Lives::new(&config, hands.clone(), readers.clone(), afar.as_ref().map(|afar| afar.hands.clone()));
+    let open = remote.as_ref().map(|remote| remote.open(&hands)).transpose()?;
+    let (remote_store, remote_lifecycle) = open.map(|open| (open.store, open.lifecycle)).unzip();
+    let lives = Lives::new(&config, hands.clone(), readers.clone(), remote_lifecycle.clone());
     life::fetch(&metrics, &lives);
-    let outbox = remote.map(|remote| remote.start(&config, store, &metrics, &readiness)).transpose()?;
+    let outbox = remote.map(|remote| remote.start(store, &metrics, &readiness)).transpose()?;
     let (reading, archives) =
         (Reloadable::new(config.reading()), Reloadable::new(Archives::Read(config.archives.clone())));
     let counted = Reloadable::new(CounterRegistry::default());
@@ -222,8 +209,8 @@ async fn serve(
         reading: reading.clone(),
         archives: archives.clone(),
         counted: counted.clone(),
-        remote: afar.as_ref().map(|afar| afar.tables.clone()),
-        outbox: outbox.as_ref().map(|outbox| Arc::new(outbox.shown()) as _),
+        remote: remote_store,
+        outbox: outbox.as_ref().map(|outbox| outbox.status()),
     };
     let api = api::api(&readers, lives.clone(), store, router.clone(), ways, orders);
     let limits = HttpLimits { scans: budget.scans, ..front.limits() };
@@ -276,14 +263,14 @@ async fn serve(
         counted: counted.clone(),
         push: push.clone(),
         intake: store.intake(),
-        outbox: outbox.as_ref().map(|outbox| Box::new(outbox.losses()) as _),
+        outbox: outbox.as_ref().map(|outbox| outbox.losses()),
     };
     let losses = tokio::spawn(losses.work(losses_stopped));
-    let (afar_stop, afar_stopped) = mpsc::channel::<()>();
-    if let Some(afar) = afar {
-        let run = afar.lifecycle(&config, &daytable_platform::host::name(), metrics_bridge::on_run(&metrics, readers));
+    let (remote_stop, remote_stopped) = mpsc::channel::<()>();
+    if let Some(lifecycle) = remote_lifecycle {
+        let on_run = metrics_bridge::on_run(&metrics, readers);
         // It may wait for the service for long, and what it leaves half done is what a kill would leave.
-        std::thread::Builder::new().name("shared".into()).spawn(move || run.work(afar_stopped))?;
+        std::thread::Builder::new().name("shared".into()).spawn(move || lifecycle.work(on_run, remote_stopped))?;
     }
     tokio::spawn(stay_small());
     let watched = WatchdogContext { intake: store.intake(), counted, metrics: metrics.clone(), board };
@@ -314,7 +301,7 @@ async fn serve(
         let order = tokio::select! {
             _ = stopping.wait_for(|stops| *stops) => break false,
             () = watchdog.died() => break true,
-            () = ended(&sources, outbox.as_ref()) => break true,
+            () = ended(&sources, outbox.as_deref()) => break true,
             _ = hang_up.recv() => None,
             Some(order) = ordered.recv() => Some(order),
             () = settled(&running.router), if !is_settled => {
@@ -353,10 +340,10 @@ async fn serve(
     running.front.drain();
     store.drain();
     // With it goes what the lifecycle waits for, and all but one hold of the sources.
-    drop((ordered, running, afar_stop, verify_stop));
+    drop((ordered, running, remote_stop, verify_stop));
     hands.stop();
     if let Some(outbox) = &outbox {
-        outbox.let_go();
+        outbox.release_waiters();
     }
     let drained = tokio::task::spawn_blocking(move || {
         if let Some(sources) = Arc::into_inner(sources) {
@@ -429,7 +416,7 @@ async fn stay_small() {
 }
 
 /// Returns once a source, or what sends, has ended, which they do by themselves only by a fault of their own.
-async fn ended(sources: &Mutex<Sources>, outbox: Option<&Outbox>) {
+async fn ended(sources: &Mutex<Sources>, outbox: Option<&dyn Outbox>) {
     let have_died = || match sources.try_lock() {
         Ok(sources) => sources.have_died(),
         // Not while they change.
@@ -437,17 +424,8 @@ async fn ended(sources: &Mutex<Sources>, outbox: Option<&Outbox>) {
         // What changed them ended by a fault, and nobody knows what of them still runs.
         Err(TryLockError::Poisoned(_)) => true,
     };
-    while !have_died() && !outbox.is_some_and(Outbox::has_ended) {
+    while !have_died() && !outbox.is_some_and(|outbox| outbox.has_ended()) {
         tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// What bounds the lifecycle of the data folder: an outbox has bounds of its own.
-fn local_limits(config: &Config) -> daytable_lifecycle::Limits {
-    let limits = config.lifecycle.limits;
-    match config.store.kind {
-        StoreKind::Embedded => limits,
-        StoreKind::Azure => daytable_lifecycle::Limits { max_bytes: None, ..limits },
     }
 }
 

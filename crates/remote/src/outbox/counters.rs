@@ -1,9 +1,6 @@
 //! What the sender counts, for metrics and `daytable sources`.
 
-use daytable_model::bucket_plan::InstanceSteps;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,69 +77,5 @@ impl Counters {
 
     pub(super) fn say(&self, text: String) {
         *self.said.lock().unwrap_or_else(PoisonError::into_inner) = text;
-    }
-}
-
-/// The outbox, as `daytable sources` and `/api/sources` show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShownOutbox {
-    /// `outbox`.
-    pub block: String,
-    /// `azure`.
-    pub kind: String,
-    /// Where it sends to, without anything secret.
-    pub endpoint: String,
-    /// `sending`, `idle`, `failing`, `denied` or `full`; `asking` while files and journals wait for the store to say how
-    /// instances are spread.
-    pub state: String,
-    /// Entities that wait.
-    pub entities: u64,
-    /// Bytes on disk.
-    pub bytes: u64,
-    /// Seconds since the oldest was accepted.
-    pub age_seconds: u64,
-    /// Entities that were sent since the start.
-    pub sent: u64,
-    /// Entities that were set aside or dropped since the start, by why.
-    pub losses: BTreeMap<String, u64>,
-    /// What the last request that failed was told; empty where all is well.
-    pub said: String,
-    /// Instances that have more partitions than is configured.
-    #[serde(default)]
-    pub spread: Vec<ShownSpread>,
-}
-
-/// Over how many partitions an instance is spread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShownSpread {
-    /// The day-table.
-    pub table: String,
-    /// The instance, as its partition is called.
-    pub instance: String,
-    /// Partitions that it has now.
-    pub buckets: NonZeroU16,
-    /// From which time of its records on.
-    pub from: String,
-}
-
-impl ShownSpread {
-    /// As it is shown.
-    pub fn of(planned: &InstanceSteps) -> ShownSpread {
-        let last = planned.steps.last();
-        ShownSpread {
-            table: planned.table.to_string(),
-            instance: planned.partition.to_string(),
-            buckets: last.map_or(NonZeroU16::MIN, |step| step.buckets),
-            from: last.map_or_else(String::new, |step| step.from.to_string()),
-        }
-    }
-}
-
-impl ShownOutbox {
-    /// Its losses, each with its number, and what the last request was told that failed; empty where nothing was lost.
-    pub fn losses(&self) -> String {
-        let losses = self.losses.iter().map(|(reason, count)| format!("{reason}={count}"));
-        let said = Some(self.said.clone()).filter(|said| !said.is_empty());
-        losses.chain(said).collect::<Vec<_>>().join(" ")
     }
 }

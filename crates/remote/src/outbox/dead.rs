@@ -4,16 +4,16 @@
 //! row key, so the same row twice is one. Each has all that it had, and `dead_letter_table` and `dead_letter_reason`
 //! besides. `daytable query`, `tables` and `count` show them as they do all others.
 
-use super::DEAD_LETTERS;
 use super::flight::RowAt;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, KeyError, Period, TableName};
 use daytable_model::property::Property;
 use daytable_model::time::Ticks;
+use daytable_store::outbox::DEAD_LETTERS;
 use std::sync::Arc;
 
 /// The configured table of dead letters.
-pub fn table() -> Result<TableName, KeyError> {
+fn table() -> Result<TableName, KeyError> {
     TableName::new(DEAD_LETTERS)
 }
 

@@ -30,7 +30,7 @@
 
 mod counters;
 mod creating;
-pub mod dead;
+mod dead;
 mod finding;
 mod flight;
 mod growth;
@@ -44,17 +44,17 @@ mod verdict;
 mod weather;
 mod wire;
 
-pub use crate::options::{RemoteOptions, SendOrder, TableOptions, WhenFull};
-pub use counters::{Counters, SetAside, ShownOutbox, ShownSpread};
+pub use crate::options::TableOptions;
+pub use counters::{Counters, SetAside};
+pub use daytable_azure::Client;
 
-use daytable_azure::Client;
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::window::Window;
 use daytable_store::Departures;
-use daytable_store::outbox::{Dropped, Level, Unsent};
+use daytable_store::outbox::{Level, Unsent};
 use sender::{Event, Sender};
 use spreading::Spreading;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
@@ -62,9 +62,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// The configured name of the tables of dead letters, which stay in the data folder.
-pub const DEAD_LETTERS: &str = "DeadLetter";
 
 /// Has the sender look for what was committed. Cheap to clone, and to ring.
 #[derive(Clone)]
@@ -100,16 +97,22 @@ pub fn bell() -> (Bell, Inbox) {
 pub struct Setup<'a> {
     /// The data folder.
     pub data_dir: &'a Path,
-    /// The remote store's configuration.
-    pub config: &'a RemoteOptions,
+    /// How long a transaction waits for more entities before it is sent.
+    pub fill: Duration,
+    /// The most transactions under way at a time.
+    pub transactions_max: NonZeroU16,
+    /// The most partitions of an instance where the service throttles it; one turns bucket scaling off.
+    pub buckets_max: NonZeroU16,
+    /// How long an instance is throttled, and falls behind, before it gets more partitions.
+    pub grow_after: Duration,
+    /// Whether the newest commit is sent first.
+    pub is_newest_first: bool,
     /// The configured tables.
     pub tables: Vec<TableOptions>,
     /// Who is sent to.
     pub client: Client,
     /// What removes pages that were sent.
     pub departures: Departures,
-    /// How much waits.
-    pub level: Arc<Level>,
     /// Over how many partitions instances are spread.
     pub spread: Arc<BucketPlan>,
     /// What this daytable is called among those that share the store.
@@ -136,8 +139,6 @@ pub enum OutboxError {
 pub struct Outbox {
     bell: Bell,
     counters: Arc<Counters>,
-    level: Arc<Level>,
-    endpoint: String,
     thread: JoinHandle<()>,
     spreading: JoinHandle<()>,
     spread: Arc<BucketPlan>,
@@ -150,7 +151,7 @@ impl Outbox {
         let unsent = Unsent::open(setup.data_dir)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let counters = Arc::new(Counters::default());
-        let Setup { config, tables, client, departures, level, on_landed, spread, host, data_dir } = setup;
+        let Setup { fill, tables, client, departures, on_landed, spread, host, data_dir, is_newest_first, .. } = setup;
         let endpoint = client.account().endpoint().to_owned();
         let windows = tables.iter().map(|table| (table.name.clone(), table.window)).collect::<HashMap<_, Window>>();
         let (more, orders) = mpsc::channel();
@@ -159,11 +160,11 @@ impl Outbox {
             tables: Spreading::tables(client.account().clone())?,
             data_dir: data_dir.into(),
             host,
-            endpoint: endpoint.clone(),
+            endpoint,
             windows: windows.clone(),
             steps: counters.spread_steps.clone(),
         };
-        let growth = growth::Growth::new(config.grow_after, config.buckets_max);
+        let growth = growth::Growth::new(setup.grow_after, setup.buckets_max);
         let outside = sender::Outside {
             client,
             runtime: runtime.handle().clone(),
@@ -173,19 +174,19 @@ impl Outbox {
             least: tables.iter().map(|table| (table.name.clone(), table.buckets)).collect::<HashMap<_, NonZeroU16>>(),
             spread: spread.clone(),
             more,
-            fill: config.fill,
-            is_newest_first: config.send_order == SendOrder::NewestFirst,
+            fill,
+            is_newest_first,
             on_landed,
             events: inbox.bell.events.clone(),
         };
-        let (bell, max) = (inbox.bell.clone(), config.transactions_max.get().into());
+        let (bell, max) = (inbox.bell.clone(), setup.transactions_max.get().into());
         let sender = Sender::new(outside, unsent, growth, max);
         let is_ringing = bell.is_ringing.clone();
         let thread =
             std::thread::Builder::new().name("outbox".into()).spawn(move || sender.work(&inbox.events, &is_ringing))?;
         // It ends when nobody can ask it for more; nobody waits for it, as it may wait for the service.
         let spreading = std::thread::Builder::new().name("buckets".into()).spawn(move || spreading.work(&orders))?;
-        Ok(Outbox { bell, counters, level, endpoint, thread, spreading, spread, runtime })
+        Ok(Outbox { bell, counters, thread, spreading, spread, runtime })
     }
 
     /// What it counts.
@@ -205,19 +206,6 @@ impl Outbox {
         }
     }
 
-    /// As `daytable sources` shows it.
-    pub fn shown(&self) -> impl Fn() -> ShownOutbox + Send + Sync + use<> {
-        let (counters, level, endpoint) = (self.counters.clone(), self.level.clone(), self.endpoint.clone());
-        let spread = self.spread.clone();
-        move || shown(&counters, &level, &spread, &endpoint)
-    }
-
-    /// What gives how many rows went from it unsent since the start, by why.
-    pub fn losses(&self) -> impl Fn() -> BTreeMap<String, u64> + Send + Sync + use<> {
-        let (counters, level) = (self.counters.clone(), self.level.clone());
-        move || losses(&counters, &level)
-    }
-
     /// Sends what it can for so long, without waiting for transactions to fill, and ends. What is left stays in the outbox.
     pub fn stop(self, grace: Duration) {
         self.spread.close();
@@ -225,44 +213,6 @@ impl Outbox {
         let _ = self.thread.join();
         self.runtime.shutdown_background();
     }
-}
-
-fn shown(counters: &Counters, level: &Level, spread: &BucketPlan, endpoint: &str) -> ShownOutbox {
-    let waiting = waiting(counters, level);
-    let state = if counters.is_denied.load(Ordering::Relaxed) {
-        "denied"
-    } else if level.is_full() {
-        "full"
-    } else if !spread.is_loaded() {
-        "asking"
-    } else if counters.failures.load(Ordering::Relaxed) > 0 {
-        "failing"
-    } else if waiting > 0 {
-        "sending"
-    } else {
-        "idle"
-    };
-    let age = if waiting == 0 { Duration::ZERO } else { level.age(daytable_model::time::now()) };
-    ShownOutbox {
-        block: "outbox".into(),
-        kind: "azure".into(),
-        endpoint: endpoint.to_owned(),
-        state: state.into(),
-        entities: waiting,
-        bytes: level.bytes(),
-        age_seconds: age.as_secs(),
-        sent: counters.sent.load(Ordering::Relaxed),
-        losses: losses(counters, level),
-        said: counters.said(),
-        spread: spread.planned().iter().map(ShownSpread::of).collect(),
-    }
-}
-
-/// Rows that were set aside or dropped, by why.
-fn losses(counters: &Counters, level: &Level) -> BTreeMap<String, u64> {
-    let aside = SetAside::ALL.map(|why| (format!("dead_letter_{}", why.label()), counters.set_aside(why)));
-    let dropped = Dropped::ALL.map(|why| (why.label().to_owned(), level.dropped(why)));
-    aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect()
 }
 
 /// Entities that wait to be sent: what is in the outbox, but for what was sent a moment ago.

@@ -21,7 +21,6 @@
 
 use crate::shared::Notes;
 use crate::tables::AzureTables;
-use crate::tables::QUERY_PATIENCE;
 use daytable_azure::Account;
 use daytable_lifecycle::clock;
 use daytable_model::bucket_plan::BucketPlan;
@@ -45,6 +44,9 @@ use std::time::Duration;
 const AGAIN: Duration = Duration::from_secs(2);
 /// and how often days that are over are looked for.
 const LOOK: Duration = Duration::from_secs(60);
+
+/// How long a request to the service is tried.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An instance is to have more partitions.
 pub(super) struct More {
@@ -79,7 +81,7 @@ enum SpreadError {
 impl Spreading {
     /// A client of its own for an account: it may wait for long.
     pub(super) fn tables(account: Account) -> Result<AzureTables, TableError> {
-        AzureTables::new(account, QUERY_PATIENCE)
+        AzureTables::new(account, PATIENCE)
     }
 
     /// Works until nobody can ask for more.

@@ -2,17 +2,14 @@
 //!
 //! It is read when a store is opened, so that a new secret needs no restart of whoever opens one; it is in no error.
 
-use super::AzureTables;
-use crate::options::RemoteOptions;
 use daytable_azure::{Account, AccountError};
 use daytable_model::path_text::PathText;
 use daytable_query::tables::TableError;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Where a connection string is looked for that no file is named for.
-pub const ENVIRONMENT: &str = "AZURE_STORAGE_CONNECTION_STRING";
+const ENVIRONMENT: &str = "AZURE_STORAGE_CONNECTION_STRING";
 /// Bytes of a file with a connection string at most.
 const BYTES_MAX: u64 = 64 << 10;
 
@@ -43,35 +40,21 @@ pub enum ConnectError {
     Client(#[from] TableError),
 }
 
-/// The account of a connection string in a file; without one, of that in the environment.
+/// The account of the connection string in `file`; without a file, of that in the environment.
 ///
 /// # Errors
 ///
-/// Where neither gives one.
+/// Where there is no usable connection string.
 pub fn account(file: Option<&Path>) -> Result<Account, ConnectError> {
-    let place = || file.map_or_else(|| ENVIRONMENT.to_owned(), |path| path.text().into_owned());
-    connection_string(file)?.parse().map_err(|source| ConnectError::Account { place: place(), source })
-}
-
-/// The connection string in a file; without one, that of the environment.
-///
-/// # Errors
-///
-/// Where neither has one.
-pub fn connection_string(file: Option<&Path>) -> Result<String, ConnectError> {
-    let Some(path) = file else { return std::env::var(ENVIRONMENT).map_err(|_| ConnectError::Nothing) };
-    let failed = |source| ConnectError::File { path: path.into(), source };
-    let mut text = String::new();
-    let opened = std::fs::File::open(path).map_err(failed)?;
-    opened.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
-}
-
-/// The service that the options name.
-///
-/// # Errors
-///
-/// Where it does not say how it is reached.
-pub fn connect(options: &RemoteOptions, patience: Duration) -> Result<AzureTables, ConnectError> {
-    Ok(AzureTables::new(account(options.connection_string_file.as_deref())?, patience)?)
+    let (place, text) = match file {
+        None => (ENVIRONMENT.to_owned(), std::env::var(ENVIRONMENT).map_err(|_| ConnectError::Nothing)?),
+        Some(path) => {
+            let failed = |source| ConnectError::File { path: path.into(), source };
+            let mut text = String::new();
+            let file = std::fs::File::open(path).map_err(failed)?;
+            file.take(BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+            (path.text().into_owned(), text)
+        }
+    };
+    text.parse().map_err(|source| ConnectError::Account { place, source })
 }

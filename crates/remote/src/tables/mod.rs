@@ -45,11 +45,6 @@ impl Drop for AzureTables {
     }
 }
 
-/// How long a query's user waits for a service that does not answer,
-pub const QUERY_PATIENCE: Duration = Duration::from_secs(20);
-/// and how long the lifecycle and a copy do.
-pub const WORK_PATIENCE: Duration = Duration::from_secs(300);
-
 /// Bytes of a partition's name that say which bucket it is: `~3f`.
 const BUCKET_BYTES: usize = 3;
 
@@ -60,6 +55,16 @@ const PAUSES: Pauses = Pauses {
     named_longest: Duration::from_secs(30),
 };
 
+/// A client of an account, dated by the clock of this host.
+///
+/// # Errors
+///
+/// Where the system gives no sockets.
+pub fn client_of(account: Account) -> Result<Client, TableError> {
+    let clock = || DateTime::from_ticks(time::now().get());
+    Client::new(account, Options::new(clock)).map_err(|error| TableError::Setup(error.into()))
+}
+
 impl AzureTables {
     /// The tables of an account. Asks nobody yet.
     ///
@@ -67,11 +72,7 @@ impl AzureTables {
     ///
     /// Where the system gives no sockets or threads.
     pub fn new(account: Account, patience: Duration) -> Result<AzureTables, TableError> {
-        let clock = || DateTime::from_ticks(time::now().get());
-        AzureTables::over(
-            Client::new(account, Options::new(clock)).map_err(|error| TableError::Setup(error.into()))?,
-            patience,
-        )
+        AzureTables::over(client_of(account)?, patience)
     }
 
     /// The tables that `client` reaches, which nobody else may use: its connections live as long as this.

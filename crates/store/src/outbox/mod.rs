@@ -36,6 +36,8 @@ use daytable_model::key::TableName;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The configured name of the tables of dead letters: rows that the remote store refused, which stay in the data folder.
+pub const DEAD_LETTERS: &str = "DeadLetter";
 /// How long rows stay in the outbox after they were found there, sent or not.
 pub const STAYS_AFTER: Duration = Duration::from_secs(5);
 /// Age of pages that tidy leaves to whoever sends them: it works on what is a backlog.

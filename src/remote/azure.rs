@@ -1,0 +1,358 @@
+//! The remote store with the feature `azure`: Azure Table storage by way of [`daytable_remote`].
+
+use super::{
+    BucketStatus, LossReader, OpenRemote, QUERY_PATIENCE, RemoteError, RemoteLifecycle, RemoteSetup, RemoteStore,
+    StatusReader, WORK_PATIENCE, configured_rules,
+};
+use crate::config::{Config, SendOrder, TableConfig, WhenFull};
+use crate::http::Readiness;
+use crate::metrics::{Metrics, raise_to};
+use crate::remote::OutboxStatus;
+use daytable_lifecycle::hands::{Kept, OnWork};
+use daytable_lifecycle::{Hands, Limits, Restored, Run, StepError, TableRule, Told, Wanted};
+use daytable_model::bucket_plan::BucketPlan;
+use daytable_model::key::{DayTable, TableName};
+use daytable_model::time;
+use daytable_query::ShownTable;
+use daytable_query::tables::TableError;
+use daytable_remote::outbox;
+use daytable_remote::outbox::{Bell, Counters, Inbox, OutboxError, SetAside, TableOptions, bell, waiting};
+use daytable_remote::shared::listing::lives_afar;
+use daytable_remote::shared::{self, Shared, SharedHands};
+use daytable_remote::tables::connect::{ConnectError, account};
+use daytable_remote::tables::{AzureTables, client_of};
+use daytable_store::outbox::steps::{self, Steps};
+use daytable_store::outbox::{DEAD_LETTERS, Dropped, Level};
+use daytable_store::{LifecycleState, OutboxOptions, Store};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+impl From<ConnectError> for RemoteError {
+    fn from(error: ConnectError) -> RemoteError {
+        match error {
+            ConnectError::File { path, source } => RemoteError::File { path, source },
+            ConnectError::Nothing => RemoteError::NoConnectionString,
+            ConnectError::Client(error) => RemoteError::Tables(error),
+            error @ ConnectError::Account { .. } => RemoteError::ConnectionString(error.to_string()),
+        }
+    }
+}
+
+impl From<OutboxError> for RemoteError {
+    fn from(error: OutboxError) -> RemoteError {
+        match error {
+            OutboxError::Store(error) => RemoteError::Store(error),
+            OutboxError::Tables(error) => RemoteError::Tables(error),
+            OutboxError::Start(error) => RemoteError::Start(error),
+        }
+    }
+}
+
+pub(super) fn connect(file: Option<&Path>, patience: Duration) -> Result<AzureTables, ConnectError> {
+    Ok(AzureTables::new(account(file)?, patience)?)
+}
+
+impl RemoteStore for AzureTables {
+    fn endpoint(&self) -> &str {
+        self.client().account().endpoint()
+    }
+
+    fn list_tables(
+        &self,
+        local: Vec<ShownTable>,
+        state: LifecycleState,
+        rules: &[TableRule],
+        limits: Limits,
+    ) -> Result<Vec<ShownTable>, TableError> {
+        Ok(lives_afar(local, &shared::run::view(self, state, rules, limits)?))
+    }
+}
+
+/// The name of this daytable among those that share a store.
+fn host_id(config: &Config) -> String {
+    // Two daytables on one host have two folders.
+    let folder = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
+    let hash = xxhash_rust::xxh3::xxh3_64(folder.as_os_str().as_encoded_bytes());
+    format!("{}-{hash:016x}", daytable_platform::host::name())
+}
+
+pub(super) struct Setup {
+    config: Config,
+    client: outbox::Client,
+    plan: Arc<BucketPlan>,
+    level: Arc<Level>,
+    bell: Bell,
+    inbox: Inbox,
+}
+
+impl Setup {
+    pub(super) fn new(config: &Config) -> Result<Setup, RemoteError> {
+        let (bell, inbox) = bell();
+        let client = client_of(account(config.store.azure.connection_string_file.as_deref())?)?;
+        let plan = Arc::new(BucketPlan::new(None));
+        Ok(Setup { config: config.clone(), client, plan, level: Arc::default(), bell, inbox })
+    }
+}
+
+impl RemoteSetup for Setup {
+    fn bucket_plan(&self) -> &Arc<BucketPlan> {
+        &self.plan
+    }
+
+    fn outbox_options(&self) -> Result<OutboxOptions, RemoteError> {
+        let (bell, azure) = (self.bell.clone(), &self.config.store.azure);
+        Ok(OutboxOptions {
+            stays: TableName::new(DEAD_LETTERS)?,
+            bytes_max: azure.outbox_bytes_max.get(),
+            age_max: azure.outbox_age_max,
+            drops_oldest: azure.when_full == WhenFull::DropOldest,
+            level: self.level.clone(),
+            on_commit: Box::new(move || bell.ring()),
+        })
+    }
+
+    fn load_bucket_plan(&self) {
+        let mut steps = match steps::read(&self.config.data_dir) {
+            Ok(Some(steps)) => steps,
+            // The service is asked all the same, but files and journals do not wait for the answer.
+            Ok(None) if self.config.store.azure.buckets_max == NonZeroU16::MIN => Steps::default(),
+            Ok(None) => return,
+            Err(error) => {
+                return tracing::error!(%error, "how instances are spread is not known here: the remote store is asked");
+            }
+        };
+        let (host, endpoint) = (host_id(&self.config), self.client.account().endpoint());
+        if (steps.host.as_str(), steps.endpoint.as_str()) != (host.as_str(), endpoint) {
+            // This service has no plan under this name.
+            steps.planned.iter_mut().flat_map(|planned| &mut planned.steps).for_each(|step| step.is_remote = false);
+        }
+        self.plan.load(steps.planned);
+    }
+
+    fn open(&self, local: &Arc<Hands>) -> Result<OpenRemote, RemoteError> {
+        let (account, config) = (self.client.account(), &self.config);
+        let is_owner = config.store.azure.owner;
+        let patient = Arc::new(AzureTables::new(account.clone(), WORK_PATIENCE)?);
+        let hands = Arc::new(SharedHands::new(patient, local.clone(), config.data_dir.clone(), is_owner));
+        let rules = configured_rules(config);
+        Ok(OpenRemote {
+            store: Arc::new(AzureTables::new(account.clone(), QUERY_PATIENCE)?),
+            lifecycle: Arc::new(Tables { hands, rules, config: config.clone() }),
+        })
+    }
+
+    fn start(
+        self: Box<Self>,
+        store: &Store,
+        metrics: &Arc<Metrics>,
+        readiness: &Readiness,
+    ) -> Result<Box<dyn super::Outbox>, RemoteError> {
+        let Setup { config, client, plan, level, inbox, .. } = *self;
+        let (landed, azure) = (metrics.remote.transaction_entities.clone(), &config.store.azure);
+        let endpoint = client.account().endpoint().to_owned();
+        let table = |table: &TableConfig| TableOptions {
+            name: table.name.clone(),
+            window: table.window,
+            buckets: table.buckets,
+        };
+        let setup = outbox::Setup {
+            data_dir: &config.data_dir,
+            fill: azure.fill,
+            transactions_max: azure.transactions_max,
+            buckets_max: azure.buckets_max,
+            grow_after: azure.grow_after,
+            is_newest_first: azure.send_order == SendOrder::NewestFirst,
+            tables: config.tables.iter().map(table).collect(),
+            client,
+            departures: store.departures(),
+            spread: plan.clone(),
+            host: host_id(&config),
+            on_landed: Box::new(move |entities| landed.observe(entities as f64)),
+        };
+        let outbox = outbox::Outbox::start(setup, inbox)?;
+        let state = Arc::new(State { counters: outbox.counters(), level: level.clone(), plan: plan.clone(), endpoint });
+        export(metrics, state.clone());
+        readiness.settled_by(move || plan.is_loaded());
+        readiness.bounded_by(move || level.is_full());
+        Ok(Box::new(Sender { outbox, state }))
+    }
+}
+
+/// The tables of the remote store, for the lifecycle.
+struct Tables {
+    hands: Arc<SharedHands>,
+    rules: Vec<TableRule>,
+    config: Config,
+}
+
+impl Tables {
+    fn view(&self, limits: Limits) -> Result<shared::SharedView, StepError> {
+        self.hands.view(&self.rules, limits)
+    }
+}
+
+impl RemoteLifecycle for Tables {
+    fn rules(&self) -> &[TableRule] {
+        &self.rules
+    }
+
+    fn list_tables(&self, local: Vec<ShownTable>, limits: Limits) -> Result<Vec<ShownTable>, StepError> {
+        Ok(lives_afar(local, &self.view(limits)?))
+    }
+
+    fn plan(&self, limits: Limits) -> Result<Vec<Told>, StepError> {
+        Ok(shared::plan(&self.view(limits)?).told())
+    }
+
+    fn drop_table(&self, table: &DayTable, limits: Limits, without_archive: bool) -> Result<(), StepError> {
+        self.hands.drop_now(table, self.view(limits)?, without_archive)
+    }
+
+    fn archive(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError> {
+        self.hands.archive_now(table, place, on)
+    }
+
+    fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError> {
+        self.hands.restore(wanted, on)
+    }
+
+    fn work(&self, on_run: Box<dyn Fn(&Run) + Send>, stop: Receiver<()>) {
+        let config = &self.config;
+        let shared = Shared {
+            hands: self.hands.clone(),
+            data_dir: config.data_dir.clone(),
+            id: host_id(config),
+            is_owner: config.store.azure.owner,
+            rules: self.rules.clone(),
+            schedule: config.lifecycle.schedule.clone(),
+            limits: config.lifecycle.limits,
+            on_run,
+        };
+        shared.work(stop);
+    }
+}
+
+struct Sender {
+    outbox: outbox::Outbox,
+    state: Arc<State>,
+}
+
+impl super::Outbox for Sender {
+    fn has_ended(&self) -> bool {
+        self.outbox.has_ended()
+    }
+
+    fn release_waiters(&self) {
+        self.outbox.let_go();
+    }
+
+    fn status(&self) -> StatusReader {
+        let state = self.state.clone();
+        Arc::new(move || state.status())
+    }
+
+    fn losses(&self) -> LossReader {
+        let state = self.state.clone();
+        Box::new(move || state.losses())
+    }
+
+    fn stop(self: Box<Self>, grace: Duration) {
+        self.outbox.stop(grace);
+    }
+}
+
+/// What the sender counts, and how much waits for it.
+struct State {
+    counters: Arc<Counters>,
+    level: Arc<Level>,
+    plan: Arc<BucketPlan>,
+    endpoint: String,
+}
+
+impl State {
+    fn waiting(&self) -> u64 {
+        waiting(&self.counters, &self.level)
+    }
+
+    fn age(&self) -> Duration {
+        if self.waiting() == 0 { Duration::ZERO } else { self.level.age(time::now()) }
+    }
+
+    fn status(&self) -> OutboxStatus {
+        let State { counters, level, plan, endpoint } = self;
+        let state = if counters.is_denied.load(Ordering::Relaxed) {
+            "denied"
+        } else if level.is_full() {
+            "full"
+        } else if !plan.is_loaded() {
+            "asking"
+        } else if counters.failures.load(Ordering::Relaxed) > 0 {
+            "failing"
+        } else if self.waiting() > 0 {
+            "sending"
+        } else {
+            "idle"
+        };
+        OutboxStatus {
+            block: "outbox".into(),
+            kind: "azure".into(),
+            endpoint: endpoint.clone(),
+            state: state.into(),
+            entities: self.waiting(),
+            bytes: level.bytes(),
+            age_seconds: self.age().as_secs(),
+            sent: counters.sent.load(Ordering::Relaxed),
+            losses: self.losses(),
+            said: counters.said(),
+            spread: plan.planned().iter().map(BucketStatus::new).collect(),
+        }
+    }
+
+    fn losses(&self) -> BTreeMap<String, u64> {
+        let aside = SetAside::ALL.map(|why| (format!("dead_letter_{}", why.label()), self.counters.set_aside(why)));
+        let dropped = Dropped::ALL.map(|why| (why.label().to_owned(), self.level.dropped(why)));
+        aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// Has the metrics read the state at each scrape.
+fn export(metrics: &Metrics, state: Arc<State>) {
+    // Series exist before the first event.
+    for why in SetAside::ALL {
+        metrics.remote.dead_letters.with_label_values(&[why.label()]);
+    }
+    let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let of_outbox = metrics.source("outbox");
+    metrics.on_scrape(Box::new(move |metrics| {
+        let (remote, State { counters, level, plan, .. }) = (&metrics.remote, &*state);
+        remote.outbox_entities.set(gauge(state.waiting()));
+        remote.outbox_bytes.set(gauge(level.bytes()));
+        remote.outbox_age_seconds.set(state.age().as_secs_f64());
+        remote.outbox_full.set(i64::from(level.is_full()));
+        for (code, requests) in counters.codes() {
+            let code = if code == 0 { "none".to_owned() } else { code.to_string() };
+            raise_to(&remote.requests.with_label_values(&[&code]), requests);
+        }
+        raise_to(&remote.retries, counters.retries.load(Ordering::Relaxed));
+        raise_to(&remote.throttled, counters.throttled.load(Ordering::Relaxed));
+        raise_to(&remote.entities_sent, counters.sent.load(Ordering::Relaxed));
+        remote.spread_pending.set(i64::from(!plan.is_loaded()));
+        let planned = plan.planned();
+        remote.spread_instances.set(gauge(planned.len() as u64));
+        let most = planned.iter().flat_map(|planned| &planned.steps).map(|step| step.buckets.get()).max();
+        remote.spread_buckets_max.set(most.unwrap_or(0).into());
+        raise_to(&remote.spread_steps, counters.spread_steps.load(Ordering::Relaxed));
+        remote.denied.set(i64::from(counters.is_denied.load(Ordering::Relaxed)));
+        for why in SetAside::ALL {
+            raise_to(&remote.dead_letters.with_label_values(&[why.label()]), counters.set_aside(why));
+        }
+        for why in Dropped::ALL {
+            raise_to(&of_outbox.records_dropped(why.label(), true), level.dropped(why));
+        }
+    }));
+}

@@ -1,0 +1,273 @@
+//! The remote store, as the program sees it.
+//!
+//! `daytable` keeps rows in its data folder, or sends them from there to Azure Table storage. The second way is the feature
+//! `azure`, which is on by default. This module is the only place that knows whether the feature is compiled in:
+//!
+//! ```text
+//! config, daemon, cli ──► remote (traits) ──► azure   with the feature: crates/remote, crates/azure
+//!                                         └─► connect and set_up return RemoteError::NotBuilt
+//! ```
+//!
+//! * [`connect`] opens a remote store to read: a [`RemoteStore`].
+//! * [`set_up`] is for the daemon: a [`RemoteSetup`], which becomes an [`Outbox`] that sends, and a [`RemoteLifecycle`]
+//!   that archives and drops the day-tables of the remote store.
+
+#[cfg(feature = "azure")]
+mod azure;
+mod status;
+
+pub use status::{BucketStatus, OutboxStatus};
+
+use crate::config::{Config, StoreKind, TableConfig};
+use crate::http::Readiness;
+use crate::metrics::Metrics;
+use daytable_lifecycle::hands::{Kept, OnWork};
+use daytable_lifecycle::{Archive, Hands, Limits, Restored, Run, StepError, TableRule, Told, Wanted};
+use daytable_model::bucket_plan::BucketPlan;
+use daytable_model::key::{DayTable, KeyError, Period, TableName};
+use daytable_model::path_text::PathText;
+use daytable_model::window::Window;
+use daytable_query::ShownTable;
+use daytable_query::tables::{TableError, TableStore};
+use daytable_store::outbox::DEAD_LETTERS;
+use daytable_store::{LifecycleState, OutboxOptions, Store, StoreError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// How long a query waits for a service that does not answer.
+pub const QUERY_PATIENCE: Duration = Duration::from_secs(20);
+/// How long the lifecycle and a copy wait for a service that does not answer.
+pub const WORK_PATIENCE: Duration = Duration::from_secs(300);
+
+/// Why a remote store cannot be used. Never contains a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// The program was built without the feature `azure`.
+    #[error(
+        "this daytable was built without Azure Table storage: use a released daytable, or build it with the feature \"azure\""
+    )]
+    NotBuilt,
+    /// The file with the connection string cannot be read.
+    #[error("{} cannot be read: {source}", .path.escaped())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// Neither the configuration nor the environment has a connection string.
+    #[error(
+        "nothing says how the store is reached: set `connection_string_file` in [store], or AZURE_STORAGE_CONNECTION_STRING"
+    )]
+    NoConnectionString,
+    /// The connection string cannot be used.
+    #[error("{0}")]
+    ConnectionString(String),
+    /// The client cannot be set up, or the service refuses a request.
+    #[error(transparent)]
+    Tables(#[from] TableError),
+    /// The data folder cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A name that is built in is not a table name.
+    #[error(transparent)]
+    Name(#[from] KeyError),
+    /// The sender's thread or its runtime cannot be started.
+    #[error("the sender cannot be started: {0}")]
+    Start(#[from] std::io::Error),
+}
+
+/// A remote store that is open to read, and to copy to.
+pub trait RemoteStore: TableStore + Send + Sync {
+    /// Its address, without secrets.
+    fn endpoint(&self) -> &str;
+
+    /// The day-tables of the remote store, together with `local`, those of the data folder that is its outbox.
+    ///
+    /// # Errors
+    ///
+    /// Where the remote store cannot be read.
+    fn list_tables(
+        &self,
+        local: Vec<ShownTable>,
+        state: LifecycleState,
+        rules: &[TableRule],
+        limits: Limits,
+    ) -> Result<Vec<ShownTable>, TableError>;
+}
+
+/// The remote store of a daemon, before the data folder is open.
+pub trait RemoteSetup: Send {
+    /// The number of partitions of each instance. The router places rows by it.
+    fn bucket_plan(&self) -> &Arc<BucketPlan>;
+
+    /// What makes the data folder the outbox of this store.
+    ///
+    /// # Errors
+    ///
+    /// Where the name of the dead letters' table is not valid.
+    fn outbox_options(&self) -> Result<OutboxOptions, RemoteError>;
+
+    /// Loads the bucket plan that the last run wrote. Without one, as in a new folder, the service is asked first, unless
+    /// instances never get more partitions.
+    fn load_bucket_plan(&self);
+
+    /// Opens the remote store to read, and for the lifecycle of its tables.
+    ///
+    /// # Errors
+    ///
+    /// Where the system gives no sockets or threads.
+    fn open(&self, local: &Arc<Hands>) -> Result<OpenRemote, RemoteError>;
+
+    /// Begins to send.
+    ///
+    /// # Errors
+    ///
+    /// Where the data folder cannot be read, or a thread cannot be started.
+    fn start(
+        self: Box<Self>,
+        store: &Store,
+        metrics: &Arc<Metrics>,
+        readiness: &Readiness,
+    ) -> Result<Box<dyn Outbox>, RemoteError>;
+}
+
+/// The remote store of a running daemon.
+pub struct OpenRemote {
+    /// For queries.
+    pub store: Arc<dyn RemoteStore>,
+    /// For the lifecycle of its tables.
+    pub lifecycle: Arc<dyn RemoteLifecycle>,
+}
+
+/// The lifecycle of the day-tables of a remote store.
+pub trait RemoteLifecycle: Send + Sync {
+    /// The rules of the configured tables.
+    fn rules(&self) -> &[TableRule];
+
+    /// See [`RemoteStore::list_tables`].
+    ///
+    /// # Errors
+    ///
+    /// Where the remote store cannot be read.
+    fn list_tables(&self, local: Vec<ShownTable>, limits: Limits) -> Result<Vec<ShownTable>, StepError>;
+
+    /// What the next run would do.
+    ///
+    /// # Errors
+    ///
+    /// Where the remote store cannot be read.
+    fn plan(&self, limits: Limits) -> Result<Vec<Told>, StepError>;
+
+    /// Drops a table now, if no outbox may hold rows for it and, unless `without_archive`, its archive is proven.
+    ///
+    /// # Errors
+    ///
+    /// Why the table stays.
+    fn drop_table(&self, table: &DayTable, limits: Limits, without_archive: bool) -> Result<(), StepError>;
+
+    /// Archives a table at `place` now.
+    ///
+    /// # Errors
+    ///
+    /// Where the table cannot be read, or the archive cannot be written and read back.
+    fn archive(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError>;
+
+    /// Writes an archived day to the remote store again.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no archive, or the table cannot be written.
+    fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError>;
+
+    /// Tells the other daytables what this outbox holds, and runs the lifecycle where this daytable is the owner. Returns
+    /// when the other end of `stop` is dropped.
+    fn work(&self, on_run: Box<dyn Fn(&Run) + Send>, stop: Receiver<()>);
+}
+
+/// Reads the state of the outbox.
+pub type StatusReader = Arc<dyn Fn() -> OutboxStatus + Send + Sync>;
+/// Reads how many rows left the outbox unsent since the start, by reason.
+pub type LossReader = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
+
+/// The sender of the outbox, running.
+pub trait Outbox: Send + Sync {
+    /// Whether one of its threads has ended, which happens only by a fault.
+    fn has_ended(&self) -> bool;
+
+    /// Wakes callers that wait for a decision that nothing takes any more. Does nothing while the threads run.
+    fn release_waiters(&self);
+
+    /// What `daytable sources` shows.
+    fn status(&self) -> StatusReader;
+
+    /// See [`LossReader`].
+    fn losses(&self) -> LossReader;
+
+    /// Sends for at most `grace`, without waiting for transactions to fill, and ends. The rest stays in the outbox.
+    fn stop(self: Box<Self>, grace: Duration);
+}
+
+/// Opens the remote store whose connection string is in `file`; without a file, in the environment.
+///
+/// # Errors
+///
+/// Where there is no usable connection string, or the feature `azure` is not compiled in.
+pub fn connect(file: Option<&Path>, patience: Duration) -> Result<Box<dyn RemoteStore>, RemoteError> {
+    #[cfg(feature = "azure")]
+    return Ok(Box::new(azure::connect(file, patience)?));
+    #[cfg(not(feature = "azure"))]
+    {
+        let _ = (file, patience);
+        Err(RemoteError::NotBuilt)
+    }
+}
+
+/// The remote store that the configuration names; none where rows stay in the data folder.
+///
+/// # Errors
+///
+/// As for [`connect`].
+pub fn set_up(config: &Config) -> Result<Option<Box<dyn RemoteSetup>>, RemoteError> {
+    if config.store.kind == StoreKind::Embedded {
+        return Ok(None);
+    }
+    #[cfg(feature = "azure")]
+    return Ok(Some(Box::new(azure::Setup::new(config)?)));
+    #[cfg(not(feature = "azure"))]
+    Err(RemoteError::NotBuilt)
+}
+
+/// The rules of the configured tables.
+pub fn configured_rules(config: &Config) -> Vec<TableRule> {
+    config.tables.iter().map(TableConfig::rule).collect()
+}
+
+/// The rules of the tables in the data folder. With a remote store, only dead letters (rows that the service refused) stay.
+pub fn local_rules(config: &Config) -> Vec<TableRule> {
+    if config.store.kind == StoreKind::Embedded {
+        return configured_rules(config);
+    }
+    let rule = |name| TableRule {
+        name,
+        window: Window { keep: config.store.azure.dead_letters_keep, period: Period::Day },
+        archive: Archive::None,
+        keep_archives: None,
+        shortened: None,
+        archive_before: None,
+        archives_until: None,
+    };
+    TableName::new(DEAD_LETTERS).map(rule).into_iter().collect()
+}
+
+/// What bounds the lifecycle of the data folder: an outbox has bounds of its own.
+pub fn local_limits(config: &Config) -> Limits {
+    let limits = config.lifecycle.limits;
+    match config.store.kind {
+        StoreKind::Embedded => limits,
+        StoreKind::Azure => Limits { max_bytes: None, ..limits },
+    }
+}

@@ -1,0 +1,70 @@
+//! The outbox, as `daytable sources` and `/api/sources` show it.
+
+use daytable_model::bucket_plan::InstanceSteps;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+
+/// The state of the outbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutboxStatus {
+    /// `outbox`.
+    pub block: String,
+    /// `azure`.
+    pub kind: String,
+    /// The address of the service, without secrets.
+    pub endpoint: String,
+    /// `sending`, `idle`, `failing`, `denied` or `full`; `asking` while files and journals wait for the service to say how
+    /// instances are spread.
+    pub state: String,
+    /// Entities that wait to be sent.
+    pub entities: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Seconds since the oldest waiting entity was accepted.
+    pub age_seconds: u64,
+    /// Entities sent since the start.
+    pub sent: u64,
+    /// Entities set aside or dropped since the start, by reason.
+    pub losses: BTreeMap<String, u64>,
+    /// The error of the last request that failed; empty after a request succeeded.
+    pub said: String,
+    /// Instances with more partitions than configured.
+    #[serde(default)]
+    pub spread: Vec<BucketStatus>,
+}
+
+/// The number of partitions of an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BucketStatus {
+    /// The day-table.
+    pub table: String,
+    /// The instance, by the name of its partition.
+    pub instance: String,
+    /// Partitions that it has now.
+    pub buckets: NonZeroU16,
+    /// The first record time for which this number counts.
+    pub from: String,
+}
+
+impl BucketStatus {
+    /// The last step of an instance's plan.
+    pub fn new(planned: &InstanceSteps) -> BucketStatus {
+        let last = planned.steps.last();
+        BucketStatus {
+            table: planned.table.to_string(),
+            instance: planned.partition.to_string(),
+            buckets: last.map_or(NonZeroU16::MIN, |step| step.buckets),
+            from: last.map_or_else(String::new, |step| step.from.to_string()),
+        }
+    }
+}
+
+impl OutboxStatus {
+    /// Each loss with its number, then the last error; empty where nothing was lost and no request failed.
+    pub fn losses(&self) -> String {
+        let losses = self.losses.iter().map(|(reason, count)| format!("{reason}={count}"));
+        let error = Some(self.said.clone()).filter(|said| !said.is_empty());
+        losses.chain(error).collect::<Vec<_>>().join(" ")
+    }
+}
