@@ -271,3 +271,22 @@ pub fn local_limits(config: &Config) -> Limits {
         StoreKind::Azure => Limits { max_bytes: None, ..limits },
     }
 }
+
+#[cfg(all(test, not(feature = "azure")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_the_feature_a_remote_store_is_refused_and_the_error_says_how_to_get_it() {
+        let error = Config::parse("[[table]]\nname = \"Log\"\n[store]\nkind = \"azure\"\n", "daytable.toml")
+            .expect_err("refused")
+            .to_string();
+        assert!(error.contains("build it with the feature \"azure\""), "{error}");
+        let Err(error) = connect(None, QUERY_PATIENCE) else { panic!("there is no remote store") };
+        assert!(error.to_string().contains("build it with the feature \"azure\""), "{error}");
+        let mut config = Config::default();
+        assert!(set_up(&config).expect("an embedded store needs no feature").is_none());
+        config.store.kind = StoreKind::Azure;
+        assert!(matches!(set_up(&config), Err(RemoteError::NotBuilt)));
+    }
+}
