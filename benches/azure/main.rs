@@ -168,7 +168,7 @@ fn up_to(count: usize) -> impl FnMut() -> Option<usize> {
 
 fn against_azurite(report: &mut Report, lasts: Duration) -> Result<()> {
     let Some((_azurite, port)) = azurite()? else {
-        report.add("against Azurite", "", "sh tests/run installs it".into());
+        report.add("against Azurite", "", "sh tests/setup installs it".into());
         return Ok(());
     };
     let client = client(port)?;

@@ -57,7 +57,7 @@ fn ask(report: &mut Report, folder: &Folder, what: &str, queries: &[(&Query, &st
     Ok(())
 }
 
-/// What another program makes of the file: levels by hour, in DuckDB as `tests/run` installs it.
+/// What another program makes of the file: levels by hour, in DuckDB as `tests/setup` installs it.
 fn count_in_duckdb(report: &mut Report, folder: &Folder, quick: bool) {
     let python = concat!(env!("CARGO_MANIFEST_DIR"), "/target/venv/bin/python");
     let script = r#"

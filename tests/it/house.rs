@@ -5,6 +5,7 @@ mod arrows;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -135,4 +136,24 @@ fn names_in_the_documents_exist() {
         }
     }
     assert_none("is not there", missing);
+}
+
+/// `just` can plan every task, and each task says in one line what it is for.
+#[test]
+fn every_task_of_the_justfile_is_planned_and_described() {
+    let just = |args: &[&str]| {
+        let output = Command::new(Path::new(ROOT).join("target/venv/bin/just")).args(args).current_dir(ROOT).output();
+        let output = output.unwrap_or_else(|error| panic!("just: {error}: sh tests/setup installs it"));
+        assert!(output.status.success(), "just {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let list = just(&["--list", "--list-heading", ""]);
+    assert_none("has no description", list.lines().filter(|line| !line.contains('#')).map(str::to_owned).collect());
+    let tasks = just(&["--summary"]);
+    for task in tasks.split_whitespace() {
+        just(&["--dry-run", task]);
+    }
+    for task in ["check", "test", "bench", "fuzz", "torture", "docs", "package"] {
+        assert!(tasks.split_whitespace().any(|found| found == task), "no task {task} in {tasks}");
+    }
 }

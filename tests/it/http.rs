@@ -147,7 +147,8 @@ fn metrics_are_clean_under_promtool() {
 fn check_metrics(metrics: &str) {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut promtool = command.spawn().expect("promtool is there (tests/run installs it: Debian's package prometheus)");
+    let mut promtool =
+        command.spawn().expect("promtool is there (tests/setup installs it: Debian's package prometheus)");
     promtool.stdin.take().expect("piped").write_all(metrics.as_bytes()).expect("read");
     let output = promtool.wait_with_output().expect("ended");
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();

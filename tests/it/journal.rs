@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where Debian puts it (package systemd-journal-remote; `tests/run` installs it).
+/// Where Debian puts it (package systemd-journal-remote; `tests/setup` installs it).
 const JOURNAL_REMOTE: &str = "/lib/systemd/systemd-journal-remote";
 
 /// An entry in the export format. Entries are a microsecond apart, the first one an hour ago.
@@ -40,7 +40,7 @@ pub(crate) fn write(file: &Path, entries: &str) {
         .stdin(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .expect("systemd-journal-remote is there (tests/run installs it)");
+        .expect("systemd-journal-remote is there (tests/setup installs it)");
     remote.stdin.take().expect("it is piped").write_all(entries.as_bytes()).expect("written");
     assert!(remote.wait().expect("ended").success());
 }

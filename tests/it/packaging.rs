@@ -12,7 +12,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn run(command: &mut Command) {
     let output = command.current_dir(ROOT).env_remove("DAYTABLE_DATA").output();
-    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}: sh tests/run installs it"));
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}: sh tests/setup installs it"));
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
 }

@@ -363,10 +363,10 @@ fn few(messages: &[String]) -> String {
     shown.join(", ")
 }
 
-/// What `tests/run` installs below `target/`.
+/// What `tests/setup` installs below `target/`.
 pub(crate) fn installed(path: &str) -> PathBuf {
     let found = Path::new(DAYTABLE).ancestors().map(|folder| folder.join(path)).find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("{path} is not there: sh tests/run installs it"))
+    found.unwrap_or_else(|| panic!("{path} is not there: sh tests/setup installs it"))
 }
 
 /// Every file below a folder, in order.

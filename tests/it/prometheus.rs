@@ -25,7 +25,7 @@ fn ops(name: &str) -> PathBuf {
 
 fn promtool(args: &[&str]) {
     let output = Command::new("promtool").args(args).current_dir(ops("prometheus")).output();
-    let output = output.expect("promtool is there: sh tests/run installs it");
+    let output = output.expect("promtool is there: sh tests/setup installs it");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "promtool {args:?}: {}\n{said}", output.status);
 }
@@ -79,7 +79,7 @@ impl Prometheus {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn();
-        let child = child.expect("prometheus is there: sh tests/run installs it");
+        let child = child.expect("prometheus is there: sh tests/setup installs it");
         let prometheus = Prometheus { child, address };
         wait_for("prometheus is ready", PATIENCE, || (prometheus.get("/-/ready").ok()?.status == 200).then_some(()));
         prometheus

@@ -1,6 +1,6 @@
 //! Others read a sealed day: DuckDB, pyarrow and pandas see the records that daytable does.
 //!
-//! `tests/run` installs them into `target/venv`.
+//! `tests/setup` installs them into `target/venv`.
 
 use crate::place::{Place, installed};
 use daytable_model::key::DayTable;

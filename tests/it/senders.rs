@@ -1,6 +1,6 @@
 //! Real senders, those that people have: what each of them sends is in the tables afterwards, all of it, word for word.
 //!
-//! `tests/run` installs them: Debian's packages, and PyPI's in `target/venv`. A test starts each of its senders
+//! `tests/setup` installs them: Debian's packages, and PyPI's in `target/venv`. A test starts each of its senders
 //! once. Nothing here asks the network for anything but this host.
 
 mod logger;
@@ -30,7 +30,7 @@ fn port(daemon: &Daemon, name: &str) -> u16 {
 fn run(command: &mut Command) {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/run installs it"));
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/setup installs it"));
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
 }
@@ -42,7 +42,7 @@ impl Running {
     fn start(command: &mut Command) -> Running {
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-        Running(child.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/run installs it")))
+        Running(child.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/setup installs it")))
     }
 }
 

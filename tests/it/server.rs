@@ -20,7 +20,7 @@ impl Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let program = format!("{command:?}");
         let started = command.spawn();
-        let server = Server(started.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/run installs it")));
+        let server = Server(started.unwrap_or_else(|error| panic!("{program}: {error}: sh tests/setup installs it")));
         wait_for(&program, PATIENCE, || TcpStream::connect(("127.0.0.1", port)).ok());
         server
     }

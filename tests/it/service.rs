@@ -10,7 +10,7 @@ const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/daytable.servic
 
 fn systemd_analyze(args: &[&str]) -> String {
     let output = Command::new("systemd-analyze").args(args).output();
-    let output = output.expect("systemd-analyze is there (tests/run installs it: Debian's package systemd)");
+    let output = output.expect("systemd-analyze is there (tests/setup installs it: Debian's package systemd)");
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     assert!(output.status.success(), "systemd-analyze {args:?}: {}\n{said}", output.status);
     said

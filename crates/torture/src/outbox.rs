@@ -1,7 +1,7 @@
 //! An outbox with a service behind it: the daemon is killed while it sends what it has committed, and what is in the service,
 //! the outbox and the dead letters together has to be every record once.
 //!
-//! The service is Azurite's, as `tests/run` installs it, one a round: it keeps what it has in memory and takes some hundred
+//! The service is Azurite's, as `tests/setup` installs it, one a round: it keeps what it has in memory and takes some hundred
 //! entities a second, so rounds are short.
 
 use crate::found::{Found, Tally};
@@ -77,7 +77,7 @@ impl Azurite {
             }
             if child.try_wait()?.is_some() || Instant::now() >= deadline {
                 run::end(&mut child)?;
-                return Err(io::Error::other("Azurite does not start: sh tests/run installs it"));
+                return Err(io::Error::other("Azurite does not start: sh tests/setup installs it"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

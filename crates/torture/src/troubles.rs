@@ -151,7 +151,7 @@ fn at_another_time(mut command: Command, random: &mut Random) -> Command {
     let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"];
     let library = folders.map(|folder| format!("{folder}/faketime/libfaketime.so.1"));
     let library = library.iter().find(|path| fs::exists(path).is_ok_and(|there| there));
-    // Without the library the program would not start, and the round fails: `tests/run` installs it.
+    // Without the library the program would not start, and the round fails: `tests/setup` installs it.
     command.env("LD_PRELOAD", library.map_or("libfaketime.so.1", String::as_str)).env("FAKETIME", offset);
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("NO_FAKE_STAT", "1");
     command

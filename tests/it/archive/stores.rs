@@ -1,6 +1,6 @@
 //! The stores that archives are kept in: a folder, S3 as moto plays it, Azure Blob Storage as Azurite does.
 //!
-//! Servers are started once a test, on a port of their own, and end with it. Both are installed by `tests/run`.
+//! Servers are started once a test, on a port of their own, and end with it. Both are installed by `tests/setup`.
 
 use crate::place::installed;
 use crate::server::{Server, free_port};

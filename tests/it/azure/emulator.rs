@@ -1,4 +1,4 @@
-//! Azurite's tables, and Microsoft's own client to read what was written to them. `tests/run` installs both.
+//! Azurite's tables, and Microsoft's own client to read what was written to them. `tests/setup` installs both.
 //!
 //! Azurite keeps what it has in memory, and takes a few hundred entities a second: tests are made to its measure.
 
@@ -65,7 +65,7 @@ for entity in client.list_entities():
 "#;
         let mut python = Command::new(installed("venv/bin/python"));
         python.args(["-c", script, &self.connection_string(), table]).stdin(Stdio::null());
-        let output = python.output().expect("Python can be run: sh tests/run installs it");
+        let output = python.output().expect("Python can be run: sh tests/setup installs it");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let said = String::from_utf8(output.stdout).expect("text");
         said.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()

@@ -19,7 +19,7 @@ impl Program {
         let mut python = Command::new(home.join("target/venv/bin/python"));
         python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/src/pushes/program.py")).args([library, url]);
         let mut child = python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|error| {
-            io::Error::new(error.kind(), format!("target/venv/bin/python: {error}: sh tests/run installs it"))
+            io::Error::new(error.kind(), format!("target/venv/bin/python: {error}: sh tests/setup installs it"))
         })?;
         match (child.stdin.take(), child.stdout.take()) {
             (Some(asking), Some(answers)) => Ok(Program { child, asking, answers: BufReader::new(answers) }),

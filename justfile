@@ -1,0 +1,49 @@
+# One word for each task. `just` alone lists them. `sh tests/setup` installs just itself as target/venv/bin/just.
+
+# List the tasks.
+default:
+    @just --list --unsorted
+
+# Install what the tests use besides Rust.
+setup:
+    sh tests/setup
+
+# Check formats and lints, in a minute.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Run everything that a change must pass before it is merged.
+test: setup
+    sh tests/run
+
+# Measure one benchmark: parse, page, seal, end_to_end, syslog or azure.
+bench name="end_to_end" *args:
+    cargo bench --bench {{name}} -- {{args}}
+
+# Run the fuzz targets for a number of executions. Needs a nightly toolchain and cargo-fuzz.
+fuzz executions="1000000" *targets:
+    sh fuzz/run {{executions}} {{targets}}
+
+# Kill, cut and rotate a release build and compare what it kept: sweep, kills, cuts, troubles, rotations …
+torture mode="kills" *args:
+    cargo build --release --locked
+    cargo run --release --locked -p daytable-torture -- {{mode}} --daytable target/release/daytable {{args}}
+
+# Write the reference pages again from the program, and check the documents of the code.
+docs:
+    cargo run --quiet --locked -- config --reference >docs/reference/configuration.md
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Say how long a clean build takes, crate by crate (target/cargo-timings), and which crates it compiles.
+timings:
+    cargo build --release --locked --timings
+
+# Make the packages of a release in dist/.
+package:
+    cargo build --release --locked
+    mkdir -p dist
+    strip -o dist/daytable target/release/daytable
+    sh packaging/deb/build dist/daytable dist
+    sh packaging/rpm/build dist/daytable dist
+    packaging/parts --deny deny.toml --sbom dist/daytable.cdx.json
