@@ -10,7 +10,9 @@
 
 use super::section::Section;
 use daytable_intake::glob::Pattern;
-use daytable_intake::route::condition::{BOUND_MAX, CONDITION_DEPTH_MAX, CONDITIONS_MAX, Condition, Literal, Test};
+use daytable_intake::route::condition::{
+    BOUND_MAX, CONDITION_DEPTH_MAX, CONDITIONS_MAX, Condition, FieldTest, Literal,
+};
 use daytable_model::record::Level;
 
 /// How conditions are called in messages.
@@ -83,11 +85,11 @@ fn field(section: &mut Section<'_>) -> Option<Condition> {
     let range = -BOUND_MAX..=BOUND_MAX;
     let present = section.truth("present");
     let tests = [
-        section.literal("equals").map(|text| Test::Equals(Literal::new(&text))),
-        section.text("matches", Pattern::instance).map(Test::Matches),
-        section.whole("at_least", range.clone()).map(Test::AtLeast),
-        section.whole("at_most", range).map(Test::AtMost),
-        present.map(|_| Test::Present),
+        section.literal("equals").map(|text| FieldTest::Equals(Literal::new(&text))),
+        section.text("matches", Pattern::instance).map(FieldTest::Matches),
+        section.whole("at_least", range.clone()).map(FieldTest::AtLeast),
+        section.whole("at_most", range).map(FieldTest::AtMost),
+        present.map(|_| FieldTest::Present),
     ];
     let given = TESTS.iter().filter(|key| section.has(key)).count();
     if section.has("field") && given != 1 {

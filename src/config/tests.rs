@@ -5,7 +5,7 @@ use super::*;
 use super::{RemoteConfig, SendOrder, WhenFull};
 use daytable_intake::glob::{self, Pattern};
 use daytable_intake::rate_limit::SenderLimits;
-use daytable_intake::route::{Condition, Literal, Test};
+use daytable_intake::route::{Condition, FieldTest, Literal};
 use daytable_intake::source::ReadFrom;
 use daytable_intake::tail::Watch;
 use daytable_model::key::{Period, TableName};
@@ -68,7 +68,7 @@ fn the_example_with_every_key_set() {
     expected.http.per_sender = per_sender;
     let when = Some(Condition::LevelAtMost(Level::Debug));
     let debug = TableConfig { window: Window { keep: 2 * DAY, period: Period::Day }, when, ..table("Debug") };
-    let quick = Condition::Field("took_ms".into(), Test::AtMost(999));
+    let quick = Condition::Field("took_ms".into(), FieldTest::AtMost(999));
     let health = Condition::Source(Pattern::source("**/health.log").expect("a pattern"));
     let when = Some(Condition::All(vec![
         Condition::Instance(Pattern::instance("web-*").expect("a pattern")),
@@ -528,17 +528,20 @@ fn listeners_and_what_is_wrong_with_them() {
 #[test]
 fn conditions_and_what_is_wrong_with_them() {
     let file = |when: &str| format!("[[table]]\nname = \"One\"\nwhen = {when}\n[[table]]\nname = \"Log\"");
-    let field = |name: &str, test: Test| Condition::Field(name.into(), test);
-    let equals = |text: &str| field("a", Test::Equals(Literal::new(text)));
-    let present = field("a", Test::Present);
+    let field = |name: &str, test: FieldTest| Condition::Field(name.into(), test);
+    let equals = |text: &str| field("a", FieldTest::Equals(Literal::new(text)));
+    let present = field("a", FieldTest::Present);
     for (when, expected) in [
         ("{ tenant = \"acme-*\" }", Condition::Tenant(Pattern::instance("acme-*").expect("a pattern"))),
         ("{ field = \"a\", equals = \"x y\" }", equals("x y")),
         ("{ field = \"a\", equals = 0x1f4 }", equals("500")),
         ("{ field = \"a\", equals = true }", equals("true")),
-        ("{ field = \"a\", matches = \"x*\" }", field("a", Test::Matches(Pattern::instance("x*").expect("a pattern")))),
-        ("{ field = \"http.status\", at_least = -5 }", field("http.status", Test::AtLeast(-5))),
-        ("{ field = \"a\", at_most = 5 }", field("a", Test::AtMost(5))),
+        (
+            "{ field = \"a\", matches = \"x*\" }",
+            field("a", FieldTest::Matches(Pattern::instance("x*").expect("a pattern"))),
+        ),
+        ("{ field = \"http.status\", at_least = -5 }", field("http.status", FieldTest::AtLeast(-5))),
+        ("{ field = \"a\", at_most = 5 }", field("a", FieldTest::AtMost(5))),
         ("{ field = \"a\", present = true }", present.clone()),
         ("{ field = \"a\", present = false }", Condition::Not(present.clone().into())),
         ("{ all = [{ field = \"a\", present = true }] }", Condition::All(vec![present.clone()])),

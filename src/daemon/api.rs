@@ -121,8 +121,8 @@ pub(super) fn api(
                 ApiError::parameter("instance", e.to_string())
             })?;
             let (mut reading, mut router) = (Reading::clone(&reading.load()), router.clone());
-            router.renew();
-            if !router.is_settled() {
+            router.refresh();
+            if !router.is_loaded() {
                 let what = "the remote store has not said how instances are spread: files wait";
                 return Err(ApiError::Busy(what.into()));
             }

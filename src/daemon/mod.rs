@@ -132,7 +132,7 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     let metrics = Arc::new(Metrics::new());
     let remote = remote::set_up(&config)?;
     let router = match &remote {
-        Some(remote) => router(&config.tables).spreading(remote.bucket_plan().clone()),
+        Some(remote) => router(&config.tables).with_bucket_plan(remote.bucket_plan().clone()),
         None => router(&config.tables),
     };
     // Before the folder is touched: a configuration that cannot be run with changes nothing.
@@ -236,7 +236,7 @@ async fn serve(
     let held = HeldBytes::new(budget.held_bytes);
     let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone(), held };
     // Before it is decided which sources begin: the answer may come in between, and then they begin twice, which is once.
-    let mut is_settled = router.is_settled();
+    let mut is_settled = router.is_loaded();
     let sources = Arc::new(Mutex::new(Sources::start(ground, &reload::placeable(&config, &router), listeners)?));
     metrics_bridge::fetch(&metrics, counted.clone(), push.clone(), store.intake());
     readiness.listeners_bound();
@@ -402,7 +402,7 @@ fn stops([mut terminate, mut interrupt]: [Signal; 2], drain_timeout: Reloadable<
 
 /// Returns once it is known how instances are spread.
 async fn settled(router: &Router) {
-    while !router.is_settled() {
+    while !router.is_loaded() {
         tokio::time::sleep(LOOK_SETTLED).await;
     }
 }
@@ -443,7 +443,7 @@ pub fn router_of(tables: &[TableConfig], data_dir: &std::path::Path) -> Result<R
     let steps = daytable_store::outbox::steps::read(data_dir)?;
     let spread = steps.map(|steps| Arc::new(BucketPlan::new(Some(steps.planned))));
     Ok(match spread {
-        Some(spread) => router(tables).spreading(spread),
+        Some(spread) => router(tables).with_bucket_plan(spread),
         None => router(tables),
     })
 }

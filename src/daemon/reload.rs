@@ -95,7 +95,7 @@ pub(super) struct Running {
 /// it did.
 pub(super) fn placeable(config: &Config, router: &Router) -> Config {
     let mut config = config.clone();
-    if !router.is_settled() {
+    if !router.is_loaded() {
         config.tails.clear();
         config.journals.clear();
     }
@@ -162,7 +162,7 @@ impl Running {
     }
 
     fn prepare(&self, config: &Config) -> Result<PreparedReload, DaemonError> {
-        let router = self.router.proposing(routes(&config.tables));
+        let router = self.router.propose(routes(&config.tables));
         let front = self.front.prepare(&config.http, &router)?;
         let sources = locked(&self.sources).prepare(&placeable(config, &self.router))?;
         Ok(PreparedReload { router, front, sources })
@@ -178,7 +178,7 @@ impl Running {
         crate::log::set_level(config.log.level);
         crate::log::set_format(config.log.format);
         if config.tables != self.config.tables {
-            prepared.router.replace();
+            prepared.router.publish();
         }
         self.lives.hands.reach(config.archives.clone());
         self.archives.store(Archives::Read(config.archives.clone()));

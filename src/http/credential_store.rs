@@ -62,7 +62,7 @@ impl CredentialStore {
         file_watch::warn_if_exposed(&self.path);
         let keep = |credential: CredentialConfig| {
             let CredentialConfig { name, proof, tables, tenant } = credential;
-            let only = |tables: Vec<TableName>| routes.only(&tables).ok_or(());
+            let only = |tables: Vec<TableName>| routes.restricted_to(&tables).ok_or(());
             let Ok(tables) = tables.map(only).transpose() else {
                 return Err(PushAuthError::Table { path: self.path.clone(), name });
             };

@@ -329,7 +329,7 @@ password = \"correct:horse\"
         let bearer = request(&[("authorization", "Bearer 0123456789abcdef-web")]);
         let web = gate.admit(&bearer, now()).expect("known");
         // Its condition is for what comes from elsewhere: what is bound to a table goes there.
-        let mut lane = web.router(&gate.routes).lane("web", "push");
+        let mut cache = daytable_intake::route::RouteCache::new(web.router(&gate.routes), "web", "push");
         let mut batcher = daytable_intake::batcher::Batcher::default();
         let mut record = daytable_model::record::Record::default();
         record.fields.push(daytable_model::record::Field {
@@ -339,7 +339,7 @@ password = \"correct:horse\"
         web.mark(&mut record);
         assert_eq!(record.text("tenant").as_deref(), Some("acme"));
         let origin = daytable_intake::route::Origin { identity: 1, position: 0, source: "push", tenant: None };
-        lane.push(
+        cache.push(
             web.router(&gate.routes),
             &mut batcher,
             &record,
@@ -347,7 +347,7 @@ password = \"correct:horse\"
             origin,
             daytable_model::time::now(),
         );
-        assert_eq!(lane.table(), "Audit");
+        assert_eq!(cache.table(), "Audit");
         let elsewhere = FILE.replace("audit", "Elsewhere");
         assert!(matches!(try_guarded("", &elsewhere), Err(PushAuthError::Table { name, .. }) if name == "web"));
     }

@@ -4,7 +4,7 @@
 //! as in a file: the one before may be another sender's, or of yesterday.
 
 use crate::batcher::Batcher;
-use crate::route::{Lanes, Origin, Router};
+use crate::route::{Origin, RouteCaches, Router};
 use daytable_model::batch::Batch;
 use daytable_model::record::Record;
 use daytable_model::time::Ticks;
@@ -94,16 +94,16 @@ impl Rows {
     /// Writes a record to the batch it belongs to. `lanes` are those of one source, `now` is the time of arrival.
     pub(crate) fn write(
         &mut self,
-        lanes: &mut Lanes,
+        lanes: &mut RouteCaches,
         instance: &str,
         record: &Record<'_>,
         origin: Origin<'_>,
         now: Ticks,
         tally: &Tally,
     ) {
-        self.router.renew();
+        self.router.refresh();
         let time = record.time.unwrap_or(now);
-        let lane = lanes.of(&self.router, instance, origin.source);
+        let lane = lanes.get(&self.router, instance, origin.source);
         let admission = lane.push(&self.router, &mut self.batcher, record, time, origin, now);
         count(&tally.records, 1);
         if admission != Admission::Own {

@@ -12,7 +12,7 @@ use super::program::{Query, Start};
 use super::record::{EntryReading, EntryRecord};
 use crate::journal::JournalOptions;
 use crate::own_output;
-use crate::route::{Lanes, Origin, Router};
+use crate::route::{Origin, RouteCaches, Router};
 use crate::rows::{Rows, count};
 use crate::source::ReadFrom;
 use daytable_model::path_text::PathText;
@@ -55,7 +55,7 @@ pub(super) struct Follower {
     beginning: Option<String>,
     /// Whether `state` is further than what was handed over.
     is_changed: bool,
-    lanes: Lanes,
+    lanes: RouteCaches,
     rows: Rows,
     /// When the oldest row was read.
     oldest: Option<Instant>,
@@ -110,7 +110,7 @@ impl Follower {
             is_begun: false,
             beginning: None,
             is_changed: false,
-            lanes: Lanes::default(),
+            lanes: RouteCaches::default(),
             oldest: None,
             pause: PAUSES.0,
         };

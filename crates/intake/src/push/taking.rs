@@ -2,7 +2,7 @@
 
 use super::request::hash;
 use super::{Hold, Refusal, Request, Setting};
-use crate::route::{Lanes, Origin};
+use crate::route::{Origin, RouteCaches};
 use crate::rows::{Rows, Tally, count};
 use daytable_model::batch::Batch;
 use daytable_model::key::POSITION_MAX;
@@ -30,7 +30,7 @@ pub(crate) struct Taking<'p> {
     hold: Option<&'p mut Hold>,
     /// Bytes of room that the rows have.
     room: usize,
-    lanes: Lanes,
+    lanes: RouteCaches,
     learned: Learned,
     pub(super) tally: Tally,
     /// Records that were begun.
@@ -88,7 +88,7 @@ impl<'p> Taking<'p> {
             rows,
             hold: None,
             room: 0,
-            lanes: Lanes::default(),
+            lanes: RouteCaches::default(),
             learned: Learned::default(),
             tally: Tally::default(),
             index: 0,
@@ -233,7 +233,7 @@ impl<'p> Taking<'p> {
     /// Identity and position of a record that has a name of its own: the same for the same name, whoever else has it. Sent
     /// again it has to come to lie where it did, so it waits like a file until it is known how instances are spread.
     pub(super) fn key_of_name(&self, name: &[&[u8]]) -> Result<(u64, u64), Refusal> {
-        if !self.setting.router.is_settled() {
+        if !self.setting.router.is_loaded() {
             return Err(Refusal::Busy("the remote store has not said yet how instances are spread"));
         }
         let Request { sender, endpoint, .. } = self.request;

@@ -4,7 +4,7 @@
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
 use super::framing::Message;
 use crate::rate_limit::{Now, RateLimiter, network_of};
-use crate::route::Lanes;
+use crate::route::RouteCaches;
 use crate::rows::count;
 use daytable_net::KernelDrops;
 use daytable_net::SocketFile;
@@ -66,7 +66,7 @@ impl Datagrams {
     pub(super) fn run(self) {
         let Datagrams { socket, file, block, mut desk, host, stop } = self;
         let mut counter = Counter::new();
-        let mut lanes = Lanes::default();
+        let mut lanes = RouteCaches::default();
         let mut peers: HashMap<Option<IpAddr>, Peer, foldhash::quality::RandomState> = HashMap::default();
         let mut accounts = RateLimiter::new(block.config.per_sender);
         let mut take = |desk: &mut Desk, address: Option<IpAddr>, bytes: &[u8], now: Now| {

@@ -4,7 +4,7 @@ use super::counters::ListenerCounters;
 use super::delivery::Delivery;
 use super::framing::Message;
 use crate::own_output;
-use crate::route::{Lanes, Origin, Router};
+use crate::route::{Origin, RouteCaches, Router};
 use crate::rows::{Rows, count, random_identity};
 use crate::syslog::SyslogOptions;
 use daytable_model::record::{Field, Value};
@@ -93,7 +93,7 @@ impl Desk {
     pub(super) fn take(
         &mut self,
         block: &Block,
-        lanes: &mut Lanes,
+        lanes: &mut RouteCaches,
         sender: &mut Sender<'_>,
         message: Message<'_>,
         now: Ticks,

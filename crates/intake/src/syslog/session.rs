@@ -3,7 +3,7 @@
 use super::desk::{Block, Counter, Desk, Sender};
 use super::framing::{Framer, Message};
 use super::relp::{self, Command, Frame, Frames, NoFrame};
-use crate::route::Lanes;
+use crate::route::RouteCaches;
 use crate::rows::count;
 use crate::syslog::Endpoint;
 use daytable_model::time;
@@ -53,7 +53,7 @@ impl Session {
         bytes: &[u8],
         limit: usize,
         block: &Block,
-        lanes: &mut Lanes,
+        lanes: &mut RouteCaches,
         desk: &mut Desk,
     ) -> Result<(), NoFrame> {
         count(&block.counters.bytes, bytes.len() as u64);
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// Takes what is left of an unfinished message, when nothing more comes. RELP's comes again: it was not acknowledged.
-    pub(super) fn finish(&mut self, block: &Block, lanes: &mut Lanes, desk: &mut Desk) {
+    pub(super) fn finish(&mut self, block: &Block, lanes: &mut RouteCaches, desk: &mut Desk) {
         let mut sender = Sender { counter: &mut self.counter, learned: &mut self.learned, peer: &self.peer };
         if let Protocol::Lines(framer) = &mut self.protocol {
             let now = time::now();

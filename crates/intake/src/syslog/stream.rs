@@ -13,7 +13,7 @@ use super::desk::{Block, Desk, HAND_OVER, Open};
 use super::session::Session;
 use super::{HeldBytes, relp};
 use crate::rate_limit::{ConnectionLimiter, ConnectionPermit, Now, RateLimiter};
-use crate::route::Lanes;
+use crate::route::RouteCaches;
 use crate::rows::count;
 use daytable_net::SocketFile;
 use daytable_net::tls::Certificates;
@@ -77,7 +77,7 @@ pub(super) struct Signals {
 /// What the connections of a listener share.
 pub(super) struct Room {
     pub(super) block: Arc<Block>,
-    lanes: RefCell<Lanes>,
+    lanes: RefCell<RouteCaches>,
     accounts: RefCell<RateLimiter<Option<IpAddr>>>,
     pub(super) connections: ConnectionLimiter,
     pub(super) shared: Rc<Shared>,

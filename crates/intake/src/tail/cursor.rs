@@ -16,7 +16,7 @@ use super::options::TailOptions;
 use crate::batcher::Batcher;
 use crate::own_output;
 use crate::path_fields::PathFields;
-use crate::route::{self, Lane, Origin, Router};
+use crate::route::{self, Origin, RouteCache, Router};
 use daytable_model::path_text::PathText;
 use daytable_model::record::{Field, Record, Value};
 use daytable_model::time::Ticks;
@@ -54,7 +54,7 @@ pub(super) struct Cursor {
 /// What makes rows of the records of a source. All of it follows from the state and the configuration.
 struct Reader {
     learned: Learned,
-    lanes: Lanes,
+    lanes: FileRoutes,
     /// The path that its records name.
     source: String,
     /// By what instance and table are named, where that is not `source`: as it was before names were escaped, for the rows
@@ -329,7 +329,7 @@ impl Reader {
         let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
         Reader {
             learned: Learned::restore(&state.learned),
-            lanes: Lanes::default(),
+            lanes: FileRoutes::default(),
             named_by: (text != lossy).then(|| lossy.into()),
             source: text.into_owned(),
             path_fields: None,
@@ -409,18 +409,18 @@ const LINE_BYTES_LIMIT: u64 = 2 << 20;
 
 /// The lanes of a source's instances.
 #[derive(Default)]
-struct Lanes {
+struct FileRoutes {
     /// The one of every record, where no field names the instance.
-    fixed: Option<Lane>,
-    by_name: route::Lanes,
+    fixed: Option<RouteCache>,
+    by_name: route::RouteCaches,
 }
 
-impl Lanes {
-    fn of(&mut self, record: &Record<'_>, source: &str, desk: &Desk<'_>) -> &mut Lane {
+impl FileRoutes {
+    fn of(&mut self, record: &Record<'_>, source: &str, desk: &Desk<'_>) -> &mut RouteCache {
         let instance = || desk.options.instance.render(desk.host, source, |name| record.text(name));
         if desk.options.instance.is_fixed() {
-            return self.fixed.get_or_insert_with(|| desk.router.lane(&instance(), source));
+            return self.fixed.get_or_insert_with(|| RouteCache::new(desk.router, &instance(), source));
         }
-        self.by_name.of(desk.router, &instance(), source)
+        self.by_name.get(desk.router, &instance(), source)
     }
 }

@@ -296,7 +296,7 @@ impl Follower {
     /// Reads a chunk. `unread`: how much there was to read before the file changed, if it did.
     fn turn(&mut self, identity: u64, rest: Rest, unread: u64) {
         let version = self.router.version();
-        self.router.renew();
+        self.router.refresh();
         if self.router.version() != version {
             self.files.iter_mut().for_each(|file| file.cursor.forget_reader());
         }
