@@ -76,7 +76,7 @@ impl Run<'_> {
 
     fn look(&mut self, place: &Archive, expected: &ArchivedDay, name: &str) -> Result<(), ArchiveError> {
         if !self.ask.reads_archives || !self.ask.share.has(name) {
-            return place.look(expected);
+            return place.check(expected);
         }
         let mut done = 0;
         let proven = place.prove(expected, &mut |progress| {
@@ -113,7 +113,7 @@ impl Run<'_> {
                 if look < looks || is_damaged(error) || self.told(0).is_break() {
                     return true;
                 }
-                place.look(expected).map_err(|again| *error = again).is_err()
+                place.check(expected).map_err(|again| *error = again).is_err()
             });
             // What is damaged stays so.
             if doubtful.iter().all(|doubtful| is_damaged(&doubtful.error)) {

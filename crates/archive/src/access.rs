@@ -1,12 +1,12 @@
-//! How an object store is reached: endpoint, credentials, patience.
+//! Access to object stores: endpoints, credentials, timeouts.
 //!
-//! Credentials come from the files that `[archives]` names, and where it names none from the environment, under the
-//! names that the service's own tools use. They are read when an archive is opened, so a file that was replaced counts
-//! from the next run on; they are never logged and never part of an address. Plain HTTP is used only where the
-//! configuration allows it by name.
+//! Credentials come from the files that `[archives]` names, otherwise from the environment, under the names that the
+//! service's own tools use. They are read whenever an archive is opened, so a replaced file takes effect with the
+//! next run. They are never logged and never part of an address. Plain HTTP is used only if the configuration allows
+//! it by name.
 
 use super::error::ArchiveError;
-use super::url::{ArchiveUrl, Place, Service};
+use super::url::{ArchiveUrl, Location, Service};
 use daytable_model::path_text::PathText;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -18,22 +18,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a file with credentials at most.
+/// Maximum bytes of a file with credentials.
 const CREDENTIALS_BYTES_MAX: u64 = 64 << 10;
-/// The first pause before a request is sent again; later ones are drawn from up to twice the one before.
+/// The first pause before a retry; later ones are drawn from up to twice the previous one.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(200);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// A connection that was not used for so long is not used again.
+/// An idle connection is not used again after this time.
 const IDLE_MAX: Duration = Duration::from_secs(15);
 
-/// How object stores are reached, besides what the environment says. `Default` is by the environment alone.
+/// How object stores are reached, in addition to the environment. `Default` uses the environment alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// The address of a server that speaks S3's protocol; none is Amazon's.
+    /// The address of a server that speaks S3's protocol; `None` is Amazon's.
     pub s3_endpoint: Option<String>,
     /// The region of the buckets.
     pub s3_region: Option<String>,
-    /// A file in the form of `~/.aws/credentials`, of which the profile `default` counts.
+    /// A file in the form of `~/.aws/credentials`, of which the profile `default` is used.
     pub s3_credentials_file: Option<PathBuf>,
     /// A file with an Azure Storage connection string.
     pub azure_connection_string_file: Option<PathBuf>,
@@ -43,21 +43,21 @@ pub struct Access {
     pub allow_http: bool,
 }
 
-/// How long a store is waited for.
+/// Timeouts and retries of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// For a connection.
+    /// Timeout of a connection.
     pub connect: Duration,
-    /// For the answer to a request, its body included (8 MiB at most).
+    /// Timeout of a response with its body (8 MiB at most).
     pub request: Duration,
-    /// How often a request is sent again.
+    /// Maximum number of retries of a request.
     pub retries: usize,
-    /// After so long it is not sent again, however often it was.
+    /// The time after which no request is retried.
     pub retry_for: Duration,
 }
 
 impl RetryPolicy {
-    /// Of the lifecycle, which has all night.
+    /// For the lifecycle, which may take all night.
     pub const LIFECYCLE: RetryPolicy = RetryPolicy {
         connect: Duration::from_secs(10),
         request: Duration::from_secs(120),
@@ -65,7 +65,7 @@ impl RetryPolicy {
         retry_for: Duration::from_secs(120),
     };
 
-    /// Of a query, whose user looks on.
+    /// For a query, whose user waits.
     pub const QUERY: RetryPolicy = RetryPolicy {
         connect: Duration::from_secs(3),
         request: Duration::from_secs(15),
@@ -96,33 +96,33 @@ impl RetryPolicy {
     }
 }
 
-/// The store behind an address. Asks nobody yet; a folder has to be there.
+/// The store behind an address. Sends no request yet; a folder must exist.
 pub(super) fn connect(
     url: &ArchiveUrl,
     access: &Access,
     patience: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>, ArchiveError> {
     let setup = |what: String| ArchiveError::Setup { url: url.clone(), what };
-    // The client takes the process's provider of cryptography. Where there is one already this one is not needed.
+    // The client uses the process-wide provider of cryptography. An existing provider stays.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    let built = match url.place() {
-        Place::Folder(folder) => {
+    let built = match url.location() {
+        Location::Folder(folder) => {
             std::fs::metadata(folder).map_err(ArchiveError::io(folder))?;
             LocalFileSystem::new_with_prefix(folder)
                 .map(|store| Arc::new(store.with_fsync(true)) as Arc<dyn ObjectStore>)
         }
-        Place::Bucket { service: Service::S3, bucket, .. } => s3(bucket, access, patience).map_err(setup)?,
-        Place::Bucket { service: Service::Azure, bucket, .. } => azure(bucket, access, patience).map_err(setup)?,
-        Place::Bucket { service: Service::Google, bucket, .. } => google(bucket, access, patience),
+        Location::Bucket { service: Service::S3, bucket, .. } => s3(bucket, access, patience).map_err(setup)?,
+        Location::Bucket { service: Service::Azure, bucket, .. } => azure(bucket, access, patience).map_err(setup)?,
+        Location::Bucket { service: Service::Google, bucket, .. } => google(bucket, access, patience),
     };
     built.map_err(|error| setup(error.to_string()))
 }
 
-type Built = object_store::Result<Arc<dyn ObjectStore>>;
+type BuildResult = object_store::Result<Arc<dyn ObjectStore>>;
 
-fn s3(bucket: &str, access: &Access, patience: &RetryPolicy) -> Result<Built, String> {
+fn s3(bucket: &str, access: &Access, patience: &RetryPolicy) -> Result<BuildResult, String> {
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(patience.retry());
-    // What is dropped is dropped one by one: not all that speak S3's protocol take lists.
+    // Objects are removed one by one: not every server that speaks S3's protocol supports lists.
     builder = builder.with_disable_bulk_delete(true);
     for (key, value) in patience.client(access) {
         builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
@@ -146,7 +146,7 @@ fn s3(bucket: &str, access: &Access, patience: &RetryPolicy) -> Result<Built, St
     Ok(builder.build().map(|store| Arc::new(store) as Arc<dyn ObjectStore>))
 }
 
-fn azure(container: &str, access: &Access, patience: &RetryPolicy) -> Result<Built, String> {
+fn azure(container: &str, access: &Access, patience: &RetryPolicy) -> Result<BuildResult, String> {
     let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container).with_retry(patience.retry());
     for (key, value) in patience.client(access) {
         builder = builder.with_config(AzureConfigKey::Client(key), value);
@@ -171,9 +171,9 @@ fn azure(container: &str, access: &Access, patience: &RetryPolicy) -> Result<Bui
     Ok(builder.build().map(|store| Arc::new(store) as Arc<dyn ObjectStore>))
 }
 
-fn google(bucket: &str, access: &Access, patience: &RetryPolicy) -> Built {
+fn google(bucket: &str, access: &Access, patience: &RetryPolicy) -> BuildResult {
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket).with_retry(patience.retry());
-    // This builder alone allows plain HTTP by itself.
+    // Unlike the others, this builder allows plain HTTP by default.
     builder = builder.with_config(GoogleConfigKey::Client(ClientConfigKey::AllowHttp), access.allow_http.to_string());
     for (key, value) in patience.client(access) {
         builder = builder.with_config(GoogleConfigKey::Client(key), value);
@@ -184,7 +184,7 @@ fn google(bucket: &str, access: &Access, patience: &RetryPolicy) -> Built {
     builder.build().map(|store| Arc::new(store) as Arc<dyn ObjectStore>)
 }
 
-/// The text of a file with a secret. What goes wrong names the file, never what is in it.
+/// Reads a file with a secret. Errors name the file, never its content.
 fn secret(path: &Path) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.escaped());
     let file = std::fs::File::open(path).map_err(failed)?;
@@ -193,7 +193,7 @@ fn secret(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// The profile `default` of a file of credentials.
+/// The profile `default` of a credentials file.
 struct AwsProfile<'a> {
     id: &'a str,
     secret: &'a str,
@@ -220,7 +220,7 @@ impl<'a> AwsProfile<'a> {
     }
 }
 
-/// What a connection string of Azure Storage says of blobs.
+/// The parts of an Azure Storage connection string that concern blobs.
 #[derive(Debug, PartialEq)]
 struct AzureConnection {
     account: String,
@@ -235,11 +235,11 @@ enum AzureSecret {
 }
 
 impl AzureConnection {
-    /// Reads `AccountName=…;AccountKey=…;EndpointSuffix=…`, with `BlobEndpoint` and `SharedAccessSignature` as the
-    /// service's own clients read them. `UseDevelopmentStorage=true` is left to those: its key is everybody's.
+    /// Parses `AccountName=…;AccountKey=…;EndpointSuffix=…`, and `BlobEndpoint` and `SharedAccessSignature` as the
+    /// service's own clients do. `UseDevelopmentStorage=true` is not supported: its key is public.
     fn read(text: &str) -> Result<AzureConnection, &'static str> {
         let pairs = text.trim().split(';').filter(|pair| !pair.trim().is_empty());
-        // Keys and signatures hold `=` themselves.
+        // Keys and signatures contain `=` themselves.
         let pairs: Option<Vec<(&str, &str)>> = pairs.map(|pair| pair.trim().split_once('=')).collect();
         let pairs = pairs.ok_or("is no connection string: pairs of NAME=VALUE with \";\" between them")?;
         let value = |name: &str| {
@@ -328,7 +328,7 @@ mod tests {
     }
 
     proptest! {
-        /// No text in the place of credentials panics.
+        /// No text in the location of credentials panics.
         #[test]
         fn any_text_is_read_or_refused(text in "(\\PC{0,8}|AccountName=|AccountKey=|;|\\[default\\]\n|aws_access_key_id=){0,8}") {
             let _ = (AzureConnection::read(&text), AwsProfile::read(&text).is_some());

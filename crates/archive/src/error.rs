@@ -1,4 +1,4 @@
-//! What goes wrong with archives, by what can be done about it.
+//! Errors of archives, grouped by what the caller can do about them.
 
 use super::url::ArchiveUrl;
 use daytable_model::path_text::PathText;
@@ -6,103 +6,103 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Characters of a store's answer that a message quotes at most: some answer with a page.
+/// Maximum characters of a store's answer in a message: some stores answer with a whole page.
 const ANSWER_CHARS_MAX: usize = 300;
 
-/// Why something was not done with an archive. Nothing that fails here has cost anything: a day that stands still does.
+/// Why a call to an archive failed. Until an archive is proved, the day itself stays.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The store cannot be reached as it is configured.
+    /// The store cannot be used as it is configured.
     #[error("{url} cannot be used: {what}")]
     Setup {
         /// The archive.
         url: ArchiveUrl,
-        /// What is wrong, and what would be right.
+        /// The problem, and how to correct it.
         what: String,
     },
-    /// The store did not answer in time, or with an error, however often it was asked.
+    /// The store did not answer in time, or answered with an error, in every attempt.
     #[error("{object}: the store does not answer as it should: {}", Brief(source))]
     Unreachable {
         /// The address of the object.
         object: String,
-        /// What it said.
+        /// The answer.
         source: Box<object_store::Error>,
     },
-    /// A file of a local archive cannot be read or written.
+    /// A file of a folder cannot be read or written.
     #[error("{}: {source}", .path.escaped())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The store does not let us.
+    /// The store refuses access.
     #[error("{object}: the store refuses access with these credentials: {}", Brief(source))]
     Denied {
         /// The address of the object.
         object: String,
-        /// What it said.
+        /// The answer.
         source: Box<object_store::Error>,
     },
-    /// What should be there is not.
+    /// The object does not exist.
     #[error("{object} is not there")]
     Missing {
         /// The address of the object.
         object: String,
     },
-    /// What is there is not what was archived.
+    /// The object is not what was archived.
     #[error("{object} is damaged: {what}")]
     Damaged {
         /// The address of the object.
         object: String,
-        /// How it differs.
+        /// The difference.
         what: String,
     },
-    /// The store said that it has what it was given, and gave back something else, or nothing.
+    /// The store reported success, but returns something else, or nothing.
     #[error("{object} was uploaded, and what is read back is not what was sent: {what}")]
     Unproven {
         /// The address of the object.
         object: String,
-        /// How it differs.
+        /// The difference.
         what: String,
     },
-    /// Something else has the name already. It is left as it is.
+    /// Another object has the name. It is left untouched.
     #[error("{object} is taken: {what}")]
     Occupied {
         /// The address of the object.
         object: String,
-        /// By what, and what to do.
+        /// The other object, and what to do.
         what: String,
     },
-    /// The sealed file here is not what its manifest says. It was not archived.
+    /// The sealed file differs from its manifest, and was not archived.
     #[error("{} is not what its manifest says: {what}", .path.escaped())]
     Source {
         /// The sealed file.
         path: PathBuf,
-        /// How it differs.
+        /// The difference.
         what: String,
     },
-    /// It was told to stop.
+    /// The caller stopped it.
     #[error("stopped before it was done")]
     Stopped,
 }
 
-/// What is to be done after an [`ArchiveError`].
+/// What to do after an [`ArchiveError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// Later it may work by itself.
+    /// Try again later.
     Retry,
-    /// It will be the same until somebody changes the configuration, the credentials, or what is stored.
+    /// It persists until somebody changes the configuration, the credentials, or what is stored.
     Operator,
-    /// It was stopped; it goes on at the next run.
+    /// It was stopped and continues with the next run.
     Stop,
 }
 
 impl ArchiveError {
-    /// What is to be done.
+    /// What to do.
     pub fn remedy(&self) -> Remedy {
         match self {
-            // A store that lost what it took may keep it the next time, and is read back then as well.
+            // A store that lost an object may keep it next time, and is then read back as well.
             ArchiveError::Unreachable { .. } | ArchiveError::Io { .. } | ArchiveError::Unproven { .. } => Remedy::Retry,
             ArchiveError::Setup { .. }
             | ArchiveError::Denied { .. }
@@ -114,8 +114,8 @@ impl ArchiveError {
         }
     }
 
-    /// Whether it says something of the place and not of one archive in it: others would fail there as well.
-    pub fn is_of_place(&self) -> bool {
+    /// Whether it concerns the whole store, so that other archives in it would fail too.
+    pub fn concerns_store(&self) -> bool {
         matches!(self, ArchiveError::Setup { .. } | ArchiveError::Unreachable { .. } | ArchiveError::Denied { .. })
     }
 
@@ -140,8 +140,8 @@ impl ArchiveError {
         move |source| ArchiveError::Io { path, source }
     }
 
-    /// What a store's error about `object` means.
-    pub(super) fn of(object: String, source: object_store::Error) -> ArchiveError {
+    /// Classifies a store's error about `object`.
+    pub(super) fn from_store(object: String, source: object_store::Error) -> ArchiveError {
         match source {
             object_store::Error::NotFound { .. } => ArchiveError::Missing { object },
             object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
@@ -182,7 +182,7 @@ mod tests {
     fn what_a_store_answers_is_cut_to_one_line() {
         let page = format!("<html>\n{}</html>", "x ".repeat(10_000));
         let source = object_store::Error::Generic { store: "S3", source: page.into() };
-        let error = ArchiveError::of("s3://bucket/a".into(), source);
+        let error = ArchiveError::from_store("s3://bucket/a".into(), source);
         let text = error.to_string();
         assert!(text.chars().count() < 1000 && !text.contains('\n') && text.ends_with('…'), "{text}");
         assert_eq!(error.remedy(), Remedy::Retry);

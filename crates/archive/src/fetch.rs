@@ -1,6 +1,6 @@
-//! An archive comes back as a file, or goes.
+//! Fetches an archive as a file, and removes archives.
 
-use super::names::Part;
+use super::names::ArchiveObject;
 use super::{Archive, ArchiveError, ArchivedDay, folder};
 use daytable_store::{OnProgress, Phase, private};
 use object_store::ObjectStoreExt;
@@ -8,13 +8,13 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 impl Archive {
-    /// Writes an archive's file to `to`, whole and verified, or not at all: it gets its name when its SHA-256 matched
-    /// and it is on the disk. What a call that was killed left beside it is replaced.
+    /// Writes an archive's file to `to`, whole and verified, or not at all: the file gets its name after its SHA-256
+    /// matched and it is on the disk. The partial file of a killed call is replaced.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Missing`], [`ArchiveError::Damaged`], whatever keeps the store from being read, or
-    /// [`ArchiveError::Io`] for the file here.
+    /// [`ArchiveError::Missing`], [`ArchiveError::Damaged`], an error of the store, or [`ArchiveError::Io`] for the
+    /// file here.
     pub fn fetch(&self, archived: &ArchivedDay, to: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
         let mut partial = to.as_os_str().to_owned();
         partial.push(".partial");
@@ -24,7 +24,7 @@ impl Archive {
             to.parent().map_or(Ok(()), folder::sync)
         });
         if fetched.is_err() {
-            // What is left is replaced the next time; that it goes now only frees its space.
+            // The next call would replace the partial file; removing it now frees its space.
             let _ = std::fs::remove_file(&partial);
         }
         fetched
@@ -39,24 +39,24 @@ impl Archive {
         file.sync_all().map_err(ArchiveError::io(to))
     }
 
-    /// Drops an archive: its manifest first, so that nothing is left that looks like one. What is gone already is gone.
+    /// Removes an archive, its manifest first, so that nothing remains that looks like an archive. A missing archive
+    /// is not an error.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Occupied`] where another archive has its name, which is left; whatever keeps the store from
-    /// dropping it.
+    /// [`ArchiveError::Occupied`] if another archive has its name; that one stays. Otherwise an error of the store.
     pub fn drop_archive(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         let name = &archived.name;
         let there = self.wait(self.manifest_bytes(name))?;
         let another = there.and_then(|json| self.manifest_in(name, &json).ok());
         if let Some(there) = another.filter(|there| there.manifest.sha256 != archived.manifest.sha256) {
-            let what = format!("it is an archive with the SHA-256 {}, another one", there.manifest.sha256);
-            return Err(ArchiveError::Occupied { object: self.address(name, Part::Manifest), what });
+            let what = format!("it is another archive, with the SHA-256 {}", there.manifest.sha256);
+            return Err(ArchiveError::Occupied { object: self.address(name, ArchiveObject::Manifest), what });
         }
-        for part in [Part::Manifest, Part::Data] {
+        for part in [ArchiveObject::Manifest, ArchiveObject::Data] {
             match self.wait(self.store().delete(&self.path(name, part))) {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(ArchiveError::of(self.address(name, part), error)),
+                Err(error) => return Err(ArchiveError::from_store(self.address(name, part), error)),
             }
             if let Some(folder) = self.file(name, part).as_deref().and_then(Path::parent) {
                 match folder::sync(folder) {

@@ -1,10 +1,11 @@
-//! What an archive in a folder needs besides what `object_store` does for it: it syncs a file and its folder before it
-//! says that it has it, and gives it its name last. Here: who may read, what a kill left, what is listed.
+//! Archives in a folder. `object_store` syncs a file and its folder before it reports success, and names the file
+//! last. This module adds permissions, the removal of partial uploads, and the listing.
 //!
-//! Folders are made with mode 0700 and files get 0600, for they hold root's logs. A folder that is there keeps its mode.
+//! Folders are created with mode 0700 and files with 0600, because they hold root's logs. An existing folder keeps
+//! its mode.
 
 use super::error::ArchiveError;
-use super::names::{Name, Part};
+use super::names::{ArchiveName, ArchiveObject};
 use super::url::ArchiveUrl;
 use daytable_model::key::TableName;
 use daytable_model::path_text::PathText;
@@ -13,7 +14,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-/// Makes a folder and those above it that are not there, each of them on the disk before it returns.
+/// Creates a folder and its missing parents, each durable before this returns.
 pub(super) fn make(folder: &Path) -> Result<(), ArchiveError> {
     if folder.is_dir() {
         return Ok(());
@@ -28,7 +29,7 @@ pub(super) fn make(folder: &Path) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// Makes the folders of an object; not that of the archive itself, which may be a mount that is not there now.
+/// Creates the folders of an object, but not that of the archive itself, which may be an absent mount.
 pub(super) fn make_parents(url: &ArchiveUrl, file: &Path) -> Result<(), ArchiveError> {
     if let Some(root) = url.folder() {
         fs::metadata(root).map_err(ArchiveError::io(root))?;
@@ -36,8 +37,8 @@ pub(super) fn make_parents(url: &ArchiveUrl, file: &Path) -> Result<(), ArchiveE
     file.parent().map_or(Ok(()), make)
 }
 
-/// Refuses what would be taken away again: a data folder empties its `trash` and clears its `tables` of what it does
-/// not know.
+/// Refuses a folder within a data folder that the daemon clears: it empties `trash` and removes unknown files from
+/// `tables`.
 pub(super) fn refuse_within_data(url: &ArchiveUrl, folder: &Path) -> Result<(), ArchiveError> {
     let is_cleared = |folder: &Path| {
         let is_named = folder.file_name().is_some_and(|name| name == "tables" || name == "trash");
@@ -52,7 +53,7 @@ pub(super) fn refuse_within_data(url: &ArchiveUrl, folder: &Path) -> Result<(), 
     }
 }
 
-/// Lets only the owner read a file, where the file system knows owners.
+/// Lets only the owner read a file, if the file system has owners.
 pub(super) fn restrict(file: &Path) -> Result<(), ArchiveError> {
     match fs::set_permissions(file, Permissions::from_mode(0o600)) {
         Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported) => Ok(()),
@@ -60,9 +61,9 @@ pub(super) fn restrict(file: &Path) -> Result<(), ArchiveError> {
     }
 }
 
-/// Removes what uploads of this file left that were killed: `object_store` writes to the name with `#` and a number
-/// behind it.
-pub(super) fn drop_leftovers(file: &Path) -> Result<(), ArchiveError> {
+/// Removes partial uploads of this file after a kill: `object_store` writes to the name with `#` and a number
+/// appended.
+pub(super) fn remove_partial_uploads(file: &Path) -> Result<(), ArchiveError> {
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
         return Ok(());
     };
@@ -77,19 +78,22 @@ pub(super) fn drop_leftovers(file: &Path) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// Makes sure that what was created or removed in a folder is so after a power cut.
+/// Syncs a folder, so that created and removed entries survive a power failure.
 pub(super) fn sync(folder: &Path) -> Result<(), ArchiveError> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(ArchiveError::io(folder))
 }
 
-/// The objects of a table, with their sizes. Whatever else lies there is passed over, however it is called.
-pub(super) fn objects_of(root: &Path, table: &TableName) -> Result<Vec<(Name, Part, u64)>, ArchiveError> {
+/// The objects of a table, with their sizes. Other files are skipped, whatever their name.
+pub(super) fn objects_of(
+    root: &Path,
+    table: &TableName,
+) -> Result<Vec<(ArchiveName, ArchiveObject, u64)>, ArchiveError> {
     let mut found = Vec::new();
     for year in names_in(&root.join(table.as_str()))? {
         for month in names_in(&root.join(table.as_str()).join(&year))? {
             for file in names_in(&root.join(table.as_str()).join(&year).join(&month))? {
                 let object = format!("{table}/{year}/{month}/{file}");
-                let Some((name, part)) = Name::parse(&object) else { continue };
+                let Some((name, part)) = ArchiveName::parse(&object) else { continue };
                 let path = root.join(&object);
                 match fs::metadata(&path) {
                     Ok(metadata) if metadata.is_file() => found.push((name, part, metadata.len())),
@@ -103,7 +107,7 @@ pub(super) fn objects_of(root: &Path, table: &TableName) -> Result<Vec<(Name, Pa
     Ok(found)
 }
 
-/// The names in a folder that are UTF-8; none where it is no folder, or not there.
+/// The UTF-8 names in a folder; empty if it is missing or not a folder.
 fn names_in(folder: &Path) -> Result<Vec<String>, ArchiveError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),

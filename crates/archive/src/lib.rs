@@ -1,32 +1,35 @@
-//! Archives: verified copies of sealed days elsewhere, and reading them back from there.
+//! Archives: verified copies of sealed days in another place, and reading them back.
 //!
 //! An archive is a sealed day's Parquet file and its manifest in a folder, in Azure Blob Storage, in S3 or in Google
-//! Cloud Storage ([`url`]), under names that say day and generation (`names`). The manifest is written last, after the
-//! file was read back whole from there and matched by length and SHA-256: **what has no manifest is no archive**. So a
-//! kill at any line leaves nothing that could be taken for one, and the next run replaces what it left.
+//! Cloud Storage ([`url`]). The names of both contain the day and the generation (`names`). The manifest is written
+//! last, after the file was read back whole and matched by length and SHA-256: **a file without a manifest is not an
+//! archive**. A kill at any line therefore leaves nothing that looks like an archive, and the next run replaces what
+//! the kill left.
 //!
 //! ```text
 //! put:  manifest there? ──same──► read back ──► Proof            nothing is sent twice
-//!            │ none
+//!            │ no
 //!            ▼
 //!       upload 8 MiB parts ──► read back, length and SHA-256 ──► manifest ──► read back ──► still the same? ──► Proof
 //! ```
 //!
-//! A [`Proof`] is what lets a day go that has to be archived. It is made at the end of [`Archive::put`] or
-//! [`Archive::prove`] and nowhere else. A store that fails, is slow, or lies about what it kept costs a retry, never a day.
+//! A [`Proof`] permits the removal of a day that must be archived first. Only [`Archive::put`] and [`Archive::prove`]
+//! make one. A store that fails, is slow, or misreports what it stored costs a retry, never a day.
 //!
-//! * [`Archive::put`], [`Archive::prove`]: a day is archived; an archive is read again to its last byte.
-//! * [`Archive::list`]: what is there, and what only looks as if it were.
-//! * [`Archive::fetch`], [`Archive::reader`]: a whole file, verified while it is written; a few ranges of it for a query.
-//! * [`Archive::drop_archive`]: an archive goes, its manifest first.
+//! * [`Archive::put`], [`Archive::prove`]: archive a day; read an archive again to its last byte.
+//! * [`Archive::list`]: the archives that exist, and objects that only resemble one.
+//! * [`Archive::fetch`], [`Archive::reader`]: a whole file, verified while it is written; some ranges of it for a
+//!   query.
+//! * [`Archive::drop_archive`]: removes an archive, its manifest first.
+//! * [`access`]: credentials and clients of the stores. [`reader`]: ranges of an archive, for a query. [`error`]: the
+//!   errors.
 //!
-//! * [`access`]: credentials and clients of the stores. [`reader`]: ranges of an archive, for a query. [`error`]: what fails.
+//! Calls block: they run on threads of their own, never in a task of a runtime. Their memory does not depend on the
+//! size of a day. One daytable writes to one address; it detects the archives of another daytable and leaves them
+//! untouched.
 //!
-//! Calls block: they belong to threads of their own, never to a task of a runtime. What they hold in memory does not
-//! depend on the size of a day. One daytable writes under one address; what another one wrote there is noticed and left.
-//!
-//! Not done on purpose: encryption and compression of our own (Parquet is compressed; stores encrypt), and the clearing
-//! of multipart uploads that a kill left unfinished: only the store knows them, and a rule of the bucket ends them
+//! Left out on purpose: encryption and compression (Parquet is compressed; stores encrypt), and the removal of
+//! unfinished multipart uploads. Only the store knows those; a bucket rule ends them
 //! (`AbortIncompleteMultipartUpload`; Azure does so by itself after a week).
 
 pub mod access;
@@ -41,27 +44,29 @@ pub mod url;
 
 pub use access::{Access, RetryPolicy};
 pub use error::{ArchiveError, Remedy};
-pub use list::{Faulty, Listing};
+pub use list::{FaultyArchive, Listing};
 pub use put::Proof;
 pub use reader::ArchiveReader;
 pub use url::{ArchiveUrl, UrlError};
 
 use bytes::Bytes;
 use daytable_model::key::{DayTable, KeyError};
+use daytable_model::property::to_hex;
 use daytable_store::sealed::Manifest;
 use daytable_store::{OnProgress, Phase, Progress};
-use names::{Name, Part};
+use names::{ArchiveName, ArchiveObject};
 use object_store::path::Path as ObjectPath;
 use object_store::{GetOptions, GetResultPayload, ObjectMeta, ObjectStore, ObjectStoreExt};
+use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
-use url::Place;
+use url::Location;
 
-/// Bytes that are sent, read back or fetched at a time.
+/// Bytes per request when a file is sent, read back or fetched.
 const PIECE_BYTES: u64 = 8 << 20;
-/// Bytes of a manifest at most, as it is read from an archive.
+/// Maximum bytes of a manifest that is read from an archive.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Asserts that the name of an archive with this manifest is read back as itself.
@@ -69,87 +74,86 @@ const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 pub fn assert_name(manifest: &Manifest) {
     let Ok(ArchivedDay { name, .. }) = ArchivedDay::new(manifest.clone()) else { return };
     // A generation below 1 has none.
-    for part in [Part::Data, Part::Manifest].into_iter().filter(|_| name.generation > 0) {
-        assert_eq!(Name::parse(&name.object(part)), Some((name.clone(), part)));
+    for part in [ArchiveObject::Data, ArchiveObject::Manifest].into_iter().filter(|_| name.generation > 0) {
+        assert_eq!(ArchiveName::parse(&name.object(part)), Some((name.clone(), part)));
     }
 }
 
-/// A place that archives are kept in. Cheap to clone; all clones share their connections.
+/// A place that holds archives. Cheap to clone; all clones share their connections.
 #[derive(Clone)]
-pub struct Archive(Arc<Opened>);
+pub struct Archive(Arc<Connection>);
 
-struct Opened {
+struct Connection {
     url: ArchiveUrl,
     store: Arc<dyn ObjectStore>,
     prefix: ObjectPath,
-    /// None only while it is dropped.
+    /// `None` only during `drop`.
     runtime: Option<Runtime>,
 }
 
-impl Drop for Opened {
+impl Drop for Connection {
     fn drop(&mut self) {
-        // Does not wait, so that an archive may be let go of anywhere.
+        // Does not block, so an archive may be dropped anywhere.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// A day that is archived, as its manifest describes it: what has to be there. It proves nothing.
+/// A day as an archive should hold it, described by its manifest. It does not prove that the archive exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedDay {
-    name: Name,
+    name: ArchiveName,
     manifest: Manifest,
 }
 
 impl ArchivedDay {
-    /// The archive that a sealed day has, or would have.
+    /// Describes the archive of a sealed day.
     ///
     /// # Errors
     ///
-    /// Where the manifest names no day-table.
+    /// If the manifest names no day-table.
     pub fn new(manifest: Manifest) -> Result<ArchivedDay, KeyError> {
-        let name = Name { table: DayTable::parse(&manifest.table)?, generation: manifest.generation };
+        let name = ArchiveName { table: DayTable::parse(&manifest.table)?, generation: manifest.generation };
         Ok(ArchivedDay { name, manifest })
     }
 
-    /// The day-table that was archived.
+    /// The day-table.
     pub fn table(&self) -> &DayTable {
         &self.name.table
     }
 
-    /// Which sealing of that day it is. The latest has all that the ones before have.
+    /// The number of the sealing of that day. The latest one contains all rows of those before.
     pub fn generation(&self) -> i64 {
         self.name.generation
     }
 
-    /// What is in it.
+    /// The manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 }
 
 impl Archive {
-    /// Opens an archive to read. Asks no remote store yet; a folder has to be there.
+    /// Opens an archive to read. Sends no request yet; a folder must exist.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Setup`] for what is wrong with credentials or endpoint, [`ArchiveError::Io`] for a folder that is
-    /// not there.
+    /// [`ArchiveError::Setup`] for wrong credentials or a wrong endpoint, [`ArchiveError::Io`] for a missing folder.
     pub fn open(url: &ArchiveUrl, access: &Access, patience: &RetryPolicy) -> Result<Archive, ArchiveError> {
         let setup = |what: String| ArchiveError::Setup { url: url.clone(), what };
         let store = access::connect(url, access, patience)?;
-        let prefix = match url.place() {
-            Place::Folder(_) => ObjectPath::default(),
-            Place::Bucket { prefix, .. } => ObjectPath::parse(prefix).map_err(|error| setup(error.to_string()))?,
+        let prefix = match url.location() {
+            Location::Folder(_) => ObjectPath::default(),
+            Location::Bucket { prefix, .. } => ObjectPath::parse(prefix).map_err(|error| setup(error.to_string()))?,
         };
-        // One thread, the caller's, drives all; a second one reads and syncs the files of a folder.
+        // The caller's thread drives everything; a second one reads and syncs the files of a folder.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime = Some(runtime.map_err(|error| setup(error.to_string()))?);
-        Ok(Archive(Arc::new(Opened { url: url.clone(), store, prefix, runtime })))
+        Ok(Archive(Arc::new(Connection { url: url.clone(), store, prefix, runtime })))
     }
 
-    /// Opens an archive to write; makes the folder, readable by its owner alone, where it is one that is not there.
+    /// Opens an archive to write. Creates a missing folder, readable only by its owner.
     ///
     /// # Errors
     ///
@@ -162,12 +166,12 @@ impl Archive {
         Archive::open(url, access, patience)
     }
 
-    /// Where it is.
+    /// The address of the archive.
     pub fn url(&self) -> &ArchiveUrl {
         &self.0.url
     }
 
-    /// Runs to its end, on this thread.
+    /// Runs a future to its end on this thread.
     fn wait<F: Future>(&self, future: F) -> F::Output {
         self.0.runtime.as_ref().expect("it is there until the archive is dropped").block_on(future)
     }
@@ -176,31 +180,31 @@ impl Archive {
         &*self.0.store
     }
 
-    /// The object's name in the store.
-    fn path(&self, name: &Name, part: Part) -> ObjectPath {
+    /// The object's path in the store.
+    fn path(&self, name: &ArchiveName, part: ArchiveObject) -> ObjectPath {
         // Letters, digits, dots and slashes need no encoding.
         let object = name.object(part);
         object.split('/').fold(self.0.prefix.clone(), |path, part| path.join(part))
     }
 
     /// The object's address, for messages.
-    fn address(&self, name: &Name, part: Part) -> String {
+    fn address(&self, name: &ArchiveName, part: ArchiveObject) -> String {
         format!("{}/{}", self.0.url, name.object(part))
     }
 
-    /// The object's file, where the archive is a folder.
-    fn file(&self, name: &Name, part: Part) -> Option<PathBuf> {
+    /// The object's file, if the archive is a folder.
+    fn file(&self, name: &ArchiveName, part: ArchiveObject) -> Option<PathBuf> {
         self.0.url.folder().map(|folder| folder.join(name.object(part)))
     }
 
-    fn failed(&self, name: &Name, part: Part) -> impl FnOnce(object_store::Error) -> ArchiveError {
+    fn failed(&self, name: &ArchiveName, part: ArchiveObject) -> impl FnOnce(object_store::Error) -> ArchiveError {
         let object = self.address(name, part);
-        |error| ArchiveError::of(object, error)
+        |error| ArchiveError::from_store(object, error)
     }
 
-    /// The manifest that an archive has, as it is there; none where there is none.
-    async fn manifest_bytes(&self, name: &Name) -> Result<Option<Bytes>, ArchiveError> {
-        let (part, path) = (Part::Manifest, self.path(name, Part::Manifest));
+    /// The stored manifest of an archive; `None` if there is none.
+    async fn manifest_bytes(&self, name: &ArchiveName) -> Result<Option<Bytes>, ArchiveError> {
+        let (part, path) = (ArchiveObject::Manifest, self.path(name, ArchiveObject::Manifest));
         let result = match self.store().get(&path).await {
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             result => result.map_err(self.failed(name, part))?,
@@ -212,9 +216,10 @@ impl Archive {
         result.bytes().await.map(Some).map_err(self.failed(name, part))
     }
 
-    /// The manifest in these bytes, if it is that of `name`.
-    fn manifest_in(&self, name: &Name, json: &[u8]) -> Result<ArchivedDay, ArchiveError> {
-        let damaged = |what: String| ArchiveError::Damaged { object: self.address(name, Part::Manifest), what };
+    /// Parses a manifest, which must be that of `name`.
+    fn manifest_in(&self, name: &ArchiveName, json: &[u8]) -> Result<ArchivedDay, ArchiveError> {
+        let damaged =
+            |what: String| ArchiveError::Damaged { object: self.address(name, ArchiveObject::Manifest), what };
         let manifest = Manifest::from_json(json).map_err(|error| damaged(error.to_string()))?;
         let archived = ArchivedDay::new(manifest).map_err(|error| damaged(error.to_string()))?;
         if archived.name != *name {
@@ -224,40 +229,40 @@ impl Archive {
         Ok(archived)
     }
 
-    /// What the store says of an archive's file, which has to have the right length.
+    /// Asks the store for the metadata of an archive's file, whose length must be right.
     async fn head(&self, archived: &ArchivedDay) -> Result<ObjectMeta, ArchiveError> {
         let name = &archived.name;
-        let head = self.store().head(&self.path(name, Part::Data)).await;
-        let meta = head.map_err(self.failed(name, Part::Data))?;
+        let head = self.store().head(&self.path(name, ArchiveObject::Data)).await;
+        let meta = head.map_err(self.failed(name, ArchiveObject::Data))?;
         let bytes = archived.manifest.bytes;
         if meta.size != bytes {
             let what = format!("it has {} bytes, its manifest says {bytes}", meta.size);
-            return Err(ArchiveError::Damaged { object: self.address(name, Part::Data), what });
+            return Err(ArchiveError::Damaged { object: self.address(name, ArchiveObject::Data), what });
         }
         Ok(meta)
     }
 
-    /// Bytes of an archive's file as they are in the store now.
-    async fn range(&self, name: &Name, range: Range<u64>) -> Result<(Bytes, ObjectMeta), ArchiveError> {
+    /// Reads bytes of an archive's file from the store.
+    async fn range(&self, name: &ArchiveName, range: Range<u64>) -> Result<(Bytes, ObjectMeta), ArchiveError> {
         let length = range.end - range.start;
         let options = GetOptions::new().with_range(Some(range.clone()));
-        let result = self.store().get_opts(&self.path(name, Part::Data), options).await;
-        let result = result.map_err(self.failed(name, Part::Data))?;
+        let result = self.store().get_opts(&self.path(name, ArchiveObject::Data), options).await;
+        let result = result.map_err(self.failed(name, ArchiveObject::Data))?;
         if let (0, GetResultPayload::File(file, _)) = (range.start, &result.payload) {
-            // What is read is to come from the disk; where the hint is not taken it is read all the same.
+            // The bytes must come from the disk. If the kernel ignores the hint, they are read nevertheless.
             let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
         }
         let meta = result.meta.clone();
-        let bytes = result.bytes().await.map_err(self.failed(name, Part::Data))?;
+        let bytes = result.bytes().await.map_err(self.failed(name, ArchiveObject::Data))?;
         if bytes.len() as u64 != length {
             let what = format!("{} bytes came of the {length} from {} on", bytes.len(), range.start);
-            return Err(ArchiveError::Damaged { object: self.address(name, Part::Data), what });
+            return Err(ArchiveError::Damaged { object: self.address(name, ArchiveObject::Data), what });
         }
         Ok((bytes, meta))
     }
 
-    /// Reads an archive's file whole, piece by piece, and matches length and SHA-256 with its manifest. What the store
-    /// says of the object stays the same from the first piece to the last.
+    /// Reads an archive's file whole, piece by piece, and compares length and SHA-256 with its manifest. The object
+    /// must be the same from the first piece to the last.
     async fn read_whole(
         &self,
         archived: &ArchivedDay,
@@ -266,23 +271,23 @@ impl Archive {
         mut each: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
     ) -> Result<ObjectMeta, ArchiveError> {
         let (name, total) = (&archived.name, archived.manifest.bytes);
-        let damaged = |what: String| ArchiveError::Damaged { object: self.address(name, Part::Data), what };
+        let damaged = |what: String| ArchiveError::Damaged { object: self.address(name, ArchiveObject::Data), what };
         let head = self.head(archived).await?;
-        let mut sum = put::Sum::default();
+        let mut hash = Sha256::new();
         let mut done = 0;
         while done < total {
             let (bytes, meta) = self.range(name, done..total.min(done + PIECE_BYTES)).await?;
             if (meta.size, &meta.e_tag) != (head.size, &head.e_tag) {
                 return Err(damaged("it was replaced while it was read".into()));
             }
-            sum.add(&bytes);
+            hash.update(&bytes);
             each(&bytes)?;
             done += bytes.len() as u64;
             if on(Progress { phase, done, total }).is_break() {
                 return Err(ArchiveError::Stopped);
             }
         }
-        let (found, expected) = (sum.hex(), &archived.manifest.sha256);
+        let (found, expected) = (to_hex(&hash.finalize()), &archived.manifest.sha256);
         if found != *expected {
             return Err(damaged(format!("its SHA-256 is {found}, its manifest says {expected}")));
         }

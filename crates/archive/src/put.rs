@@ -1,9 +1,10 @@
-//! A sealed day goes to its archive, and is proved to be there.
+//! Archives a sealed day and proves that the archive holds it.
 
-use super::names::{Name, Part};
+use super::names::{ArchiveName, ArchiveObject};
 use super::{Archive, ArchiveError, ArchiveUrl, ArchivedDay, PIECE_BYTES, folder};
 use bytes::Bytes;
 use daytable_model::key::DayTable;
+use daytable_model::property::to_hex;
 use daytable_store::sealed::Manifest;
 use daytable_store::{OnProgress, Phase, Progress};
 use object_store::{MultipartUpload, ObjectMeta, ObjectStoreExt, PutPayload};
@@ -12,11 +13,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Parts of one upload at most. S3 takes 10,000.
+/// Maximum number of parts of one upload. S3 permits 10,000.
 const PARTS_MAX: u64 = 9_000;
 
-/// That a day is in an archive: it was read back from there to the last byte, and matched by length and SHA-256. Made
-/// by [`Archive::put`] and [`Archive::prove`] alone.
+/// Proves that a day is in an archive: the archive was read back to the last byte and matched by length and SHA-256.
+/// Only [`Archive::put`] and [`Archive::prove`] make one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     archived: ArchivedDay,
@@ -24,117 +25,119 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// The day-table that is archived.
+    /// The archived day-table.
     pub fn table(&self) -> &DayTable {
         self.archived.table()
     }
 
-    /// What is archived.
+    /// The archived day.
     pub fn archived(&self) -> &ArchivedDay {
         &self.archived
     }
 
-    /// Where.
+    /// The address of the archive.
     pub fn url(&self) -> &ArchiveUrl {
         &self.url
     }
 }
 
 impl Archive {
-    /// Archives a sealed day: see the module's head. Again is the same; what is there already is only read back.
+    /// Archives a sealed day; see the module's head. A repeated call only reads back what exists already.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from being proved: the store ([`ArchiveError::Unreachable`], [`ArchiveError::Denied`],
-    /// [`ArchiveError::Unproven`]), something else under its name ([`ArchiveError::Occupied`]), or a sealed file that is
-    /// not what its manifest says ([`ArchiveError::Source`]), of which nothing is kept.
+    /// Anything that prevents the proof: the store ([`ArchiveError::Unreachable`], [`ArchiveError::Denied`],
+    /// [`ArchiveError::Unproven`]), another object under the name ([`ArchiveError::Occupied`]), or a sealed file that
+    /// differs from its manifest ([`ArchiveError::Source`]), of which nothing is stored.
     pub fn put(&self, manifest: &Manifest, sealed: &Path, on: &mut OnProgress<'_>) -> Result<Proof, ArchiveError> {
         let source = |what: String| ArchiveError::Source { path: sealed.into(), what };
         let archived = ArchivedDay::new(manifest.clone()).map_err(|error| source(error.to_string()))?;
         if archived.generation() < 1 || manifest.bytes == 0 {
             return Err(source("a sealed day has a generation of at least 1, and bytes".into()));
         }
-        self.wait(self.put_now(archived, sealed, on))
+        self.wait(self.put_async(archived, sealed, on))
     }
 
-    /// Reads an archive again as a whole, and its manifest.
+    /// Reads a whole archive again, and its manifest.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Missing`] and [`ArchiveError::Damaged`] for what is not there or not as it should be, or whatever
-    /// keeps the store from being read.
+    /// [`ArchiveError::Missing`] and [`ArchiveError::Damaged`] for a missing or wrong archive, or an error of the
+    /// store.
     pub fn prove(&self, archived: &ArchivedDay, on: &mut OnProgress<'_>) -> Result<Proof, ArchiveError> {
         self.wait(async {
-            let name = &archived.name;
-            let json = self.manifest_bytes(name).await?;
-            let json = json.ok_or_else(|| ArchiveError::Missing { object: self.address(name, Part::Manifest) })?;
-            let there = self.manifest_in(name, &json)?;
-            if !same_content(&there, archived) {
-                let what = format!("its SHA-256 is {}, not {}", there.manifest.sha256, archived.manifest.sha256);
-                return Err(ArchiveError::Damaged { object: self.address(name, Part::Manifest), what });
-            }
+            let there = self.same_manifest(archived).await?;
             self.read_whole(archived, Phase::ReadBack, on, |_| Ok(())).await?;
             Ok(self.proof(there))
         })
     }
 
-    /// Looks whether an archive is there, with its manifest and the length that this one says. It proves nothing.
+    /// Checks that the store has the archive, with its manifest and the right length. This proves nothing about its
+    /// bytes.
     ///
     /// # Errors
     ///
     /// As for [`Archive::prove`].
-    pub fn look(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
+    pub fn check(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         self.wait(async {
-            let name = &archived.name;
-            let json = self.manifest_bytes(name).await?;
-            let json = json.ok_or_else(|| ArchiveError::Missing { object: self.address(name, Part::Manifest) })?;
-            if !same_content(&self.manifest_in(name, &json)?, archived) {
-                let what = "it describes another file than the one that was archived".to_owned();
-                return Err(ArchiveError::Damaged { object: self.address(name, Part::Manifest), what });
-            }
+            self.same_manifest(archived).await?;
             self.head(archived).await.map(drop)
         })
+    }
+
+    /// The stored manifest, which must describe this archive.
+    async fn same_manifest(&self, archived: &ArchivedDay) -> Result<ArchivedDay, ArchiveError> {
+        let name = &archived.name;
+        let object = || self.address(name, ArchiveObject::Manifest);
+        let json = self.manifest_bytes(name).await?.ok_or_else(|| ArchiveError::Missing { object: object() })?;
+        let there = self.manifest_in(name, &json)?;
+        if !same_content(&there, archived) {
+            let what = format!("its SHA-256 is {}, not {}", there.manifest.sha256, archived.manifest.sha256);
+            return Err(ArchiveError::Damaged { object: object(), what });
+        }
+        Ok(there)
     }
 
     fn proof(&self, archived: ArchivedDay) -> Proof {
         Proof { archived, url: self.url().clone() }
     }
 
-    async fn put_now(
+    async fn put_async(
         &self,
         archived: ArchivedDay,
         sealed: &Path,
         on: &mut OnProgress<'_>,
     ) -> Result<Proof, ArchiveError> {
-        if let Some(there) = self.same_that_stands(&archived).await? {
+        if let Some(there) = self.existing(&archived).await? {
             match self.read_whole(&archived, Phase::ReadBack, on, |_| Ok(())).await {
                 Ok(_) => return Ok(self.proof(there)),
-                // Its manifest is this day's, so what is wrong beside it is this day's as well, and can be mended.
+                // The manifest is this day's, so the wrong file beside it belongs to this day too and can be
+                // replaced.
                 Err(error @ (ArchiveError::Missing { .. } | ArchiveError::Damaged { .. })) => {
-                    tracing::warn!(%error, "an archive is archived anew from the sealed day");
+                    tracing::warn!(%error, "an archive is wrong and is replaced from the sealed day");
                 }
                 Err(error) => return Err(error),
             }
         }
         let name = &archived.name;
-        if let Some(file) = self.file(name, Part::Data) {
+        if let Some(file) = self.file(name, ArchiveObject::Data) {
             folder::make_parents(self.url(), &file)?;
-            folder::drop_leftovers(&file)?;
+            folder::remove_partial_uploads(&file)?;
         }
         daytable_platform::failpoint!("archive-before");
         self.upload(&archived, sealed, on).await?;
         daytable_platform::failpoint!("archive-uploaded");
         let read = self.read_whole(&archived, Phase::ReadBack, on, |_| Ok(())).await;
-        let read = read.map_err(|error| unproven(error, self.address(name, Part::Data)))?;
+        let read = read.map_err(|error| unproven(error, self.address(name, ArchiveObject::Data)))?;
         daytable_platform::failpoint!("archive-read-back");
         self.put_manifest(&archived).await?;
         daytable_platform::failpoint!("archive-manifest");
-        self.still(&archived, &read).await?;
+        self.check_unchanged(&archived, &read).await?;
         Ok(self.proof(archived))
     }
 
-    /// The archive of this very content, if its manifest stands already; an error where another's does.
-    async fn same_that_stands(&self, archived: &ArchivedDay) -> Result<Option<ArchivedDay>, ArchiveError> {
+    /// The archive with this content, if its manifest exists; an error if another manifest does.
+    async fn existing(&self, archived: &ArchivedDay) -> Result<Option<ArchivedDay>, ArchiveError> {
         let name = &archived.name;
         let Some(json) = self.manifest_bytes(name).await? else { return Ok(None) };
         let what = match self.manifest_in(name, &json) {
@@ -144,34 +147,38 @@ impl Archive {
                  one a prefix of its own",
                 name.table, there.manifest.sha256
             ),
-            Err(error) => format!("{error}. Look at what it is, then move it away"),
+            Err(error) => format!("{error}. Inspect the object, then move it away"),
         };
-        Err(ArchiveError::Occupied { object: self.address(name, Part::Manifest), what })
+        Err(ArchiveError::Occupied { object: self.address(name, ArchiveObject::Manifest), what })
     }
 
-    /// Sends the sealed file. It gets its name only when all of it was sent and is what its manifest says.
+    /// Sends the sealed file. The object gets its name only after all bytes were sent and match the manifest.
     async fn upload(&self, archived: &ArchivedDay, sealed: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
         let (name, total) = (&archived.name, archived.manifest.bytes);
         let mut file = File::open(sealed).map_err(ArchiveError::io(sealed))?;
-        let mut piece = Pieces { file: &mut file, sum: Sum::default(), sealed, archived };
-        let (path, size) = (self.path(name, Part::Data), part_bytes(total));
+        let mut piece = SealedReader { file: &mut file, hash: Sha256::new(), sealed, archived };
+        let (path, size) = (self.path(name, ArchiveObject::Data), part_bytes(total));
         if total <= size {
             let bytes = piece.next(total)?;
             piece.end()?;
-            self.store().put(&path, bytes.into()).await.map_err(self.not_put(name, Part::Data))?;
-            return self.settle(name, Part::Data);
+            self.store().put(&path, bytes.into()).await.map_err(self.put_failed(name, ArchiveObject::Data))?;
+            return self.restrict_access(name, ArchiveObject::Data);
         }
-        let mut upload = self.store().put_multipart(&path).await.map_err(self.not_put(name, Part::Data))?;
+        let mut upload = self.store().put_multipart(&path).await.map_err(self.put_failed(name, ArchiveObject::Data))?;
         let sent = async {
             let mut done = 0;
             while done < total {
                 let bytes = piece.next(size.min(total - done))?;
                 let (is_first, length) = (done == 0, bytes.len() as u64);
                 let put = upload.put_part(bytes.into()).await;
-                // Azure is asked nothing before the first part.
-                put.map_err(
-                    |error| if is_first { self.not_put(name, Part::Data)(error) } else { self.not_sent(name)(error) },
-                )?;
+                // Azure receives no request before the first part.
+                put.map_err(|error| {
+                    if is_first {
+                        self.put_failed(name, ArchiveObject::Data)(error)
+                    } else {
+                        self.part_failed(name)(error)
+                    }
+                })?;
                 done += length;
                 daytable_platform::failpoint!("archive-part");
                 if on(Progress { phase: Phase::Upload, done, total }).is_break() {
@@ -180,13 +187,13 @@ impl Archive {
             }
             piece.end()?;
             match upload.complete().await {
-                // It may have been completed by a request whose answer was lost: what is read back says it.
+                // A request whose answer was lost may have completed the upload. Reading back decides.
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(self.not_sent(name)(error)),
+                Err(error) => Err(self.part_failed(name)(error)),
             }
         };
         match sent.await {
-            Ok(()) => self.settle(name, Part::Data),
+            Ok(()) => self.restrict_access(name, ArchiveObject::Data),
             Err(error) => {
                 abort(&mut *upload).await;
                 Err(error)
@@ -194,14 +201,14 @@ impl Archive {
         }
     }
 
-    /// Writes the manifest and reads it back. One that was not kept as it was sent is dropped again: it would be taken for
-    /// another one's the next time.
+    /// Writes the manifest and reads it back. A manifest that the store changed is removed, because the next run
+    /// would take it for that of another archive.
     async fn put_manifest(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         let written = self.write_manifest(archived).await;
         if let Err(ArchiveError::Unproven { .. } | ArchiveError::Damaged { .. }) = &written {
-            let dropped = self.store().delete(&self.path(&archived.name, Part::Manifest)).await;
+            let dropped = self.store().delete(&self.path(&archived.name, ArchiveObject::Manifest)).await;
             if let Err(error) = dropped {
-                tracing::debug!(%error, "failed to drop a manifest that was not kept as it was sent");
+                tracing::debug!(%error, "failed to remove a manifest that the store changed");
             }
         }
         written
@@ -210,11 +217,13 @@ impl Archive {
     async fn write_manifest(&self, archived: &ArchivedDay) -> Result<(), ArchiveError> {
         let name = &archived.name;
         let json = Bytes::from(archived.manifest.to_json());
-        let (path, payload) = (self.path(name, Part::Manifest), PutPayload::from(json.clone()));
-        self.store().put(&path, payload).await.map_err(self.not_put(name, Part::Manifest))?;
-        self.settle(name, Part::Manifest)?;
-        let unproven =
-            |what: &str| ArchiveError::Unproven { object: self.address(name, Part::Manifest), what: what.to_owned() };
+        let (path, payload) = (self.path(name, ArchiveObject::Manifest), PutPayload::from(json.clone()));
+        self.store().put(&path, payload).await.map_err(self.put_failed(name, ArchiveObject::Manifest))?;
+        self.restrict_access(name, ArchiveObject::Manifest)?;
+        let unproven = |what: &str| ArchiveError::Unproven {
+            object: self.address(name, ArchiveObject::Manifest),
+            what: what.to_owned(),
+        };
         match self.manifest_bytes(name).await? {
             Some(there) if there == json => Ok(()),
             Some(_) => Err(unproven("it differs")),
@@ -222,9 +231,10 @@ impl Archive {
         }
     }
 
-    /// Whether the file is still the object that was read back: another daytable could have written in between.
-    async fn still(&self, archived: &ArchivedDay, read: &ObjectMeta) -> Result<(), ArchiveError> {
-        let unproven = |what: String| ArchiveError::Unproven { object: self.address(&archived.name, Part::Data), what };
+    /// Checks that the object is still the one that was read back: another daytable could have replaced it.
+    async fn check_unchanged(&self, archived: &ArchivedDay, read: &ObjectMeta) -> Result<(), ArchiveError> {
+        let unproven =
+            |what: String| ArchiveError::Unproven { object: self.address(&archived.name, ArchiveObject::Data), what };
         let now = self.head(archived).await.map_err(|error| unproven(error.to_string()))?;
         if now.e_tag != read.e_tag {
             return Err(unproven("it was replaced after it was read back".into()));
@@ -232,15 +242,15 @@ impl Archive {
         Ok(())
     }
 
-    /// What a folder's file needs besides its bytes.
-    fn settle(&self, name: &Name, part: Part) -> Result<(), ArchiveError> {
+    /// Restricts access to the file, if the archive is a folder.
+    fn restrict_access(&self, name: &ArchiveName, part: ArchiveObject) -> Result<(), ArchiveError> {
         self.file(name, part).map_or(Ok(()), |file| folder::restrict(&file))
     }
 
-    /// What is not found while parts are sent is the upload, which the store has let go of.
-    fn not_sent(&self, name: &Name) -> impl FnOnce(object_store::Error) -> ArchiveError {
-        let object = self.address(name, Part::Data);
-        |error| match ArchiveError::of(object.clone(), error) {
+    /// Maps an error of a part. "Not found" means that the store discarded the upload.
+    fn part_failed(&self, name: &ArchiveName) -> impl FnOnce(object_store::Error) -> ArchiveError {
+        let object = self.address(name, ArchiveObject::Data);
+        |error| match ArchiveError::from_store(object.clone(), error) {
             ArchiveError::Missing { .. } => {
                 let source = object_store::Error::Generic { store: "archive", source: "the upload is gone".into() };
                 ArchiveError::Unreachable { object, source: Box::new(source) }
@@ -249,20 +259,20 @@ impl Archive {
         }
     }
 
-    /// What is not found when something is put is the bucket.
-    fn not_put(&self, name: &Name, part: Part) -> impl FnOnce(object_store::Error) -> ArchiveError {
+    /// Maps an error of a write. "Not found" means the bucket.
+    fn put_failed(&self, name: &ArchiveName, part: ArchiveObject) -> impl FnOnce(object_store::Error) -> ArchiveError {
         let (object, url) = (self.address(name, part), self.url().clone());
         |error| match error {
             object_store::Error::NotFound { .. } => {
                 let what = "the bucket, container or folder is not there: make it, or correct its name".into();
                 ArchiveError::Setup { url, what }
             }
-            error => ArchiveError::of(object, error),
+            error => ArchiveError::from_store(object, error),
         }
     }
 }
 
-/// What was read back after an upload and is not right was not kept as it was sent.
+/// An object that is wrong after an upload was not stored as it was sent.
 fn unproven(error: ArchiveError, object: String) -> ArchiveError {
     match error {
         ArchiveError::Missing { .. } => ArchiveError::Unproven { object, what: "it is not there".into() },
@@ -273,29 +283,29 @@ fn unproven(error: ArchiveError, object: String) -> ArchiveError {
 
 async fn abort(upload: &mut dyn MultipartUpload) {
     if let Err(error) = upload.abort().await {
-        tracing::debug!(%error, "failed to abort an upload: the store clears it by its own rules");
+        tracing::debug!(%error, "failed to abort an upload; the store removes it by its own rules");
     }
 }
 
-/// Whether two archives hold the same file. Their manifests may differ in what does not matter.
+/// Whether two archives hold the same file. Other parts of their manifests may differ.
 fn same_content(a: &ArchivedDay, b: &ArchivedDay) -> bool {
     (a.manifest.bytes, &a.manifest.sha256) == (b.manifest.bytes, &b.manifest.sha256)
 }
 
-/// Bytes of a part: [`PIECE_BYTES`], or more where there would be more than [`PARTS_MAX`].
+/// Bytes of a part: [`PIECE_BYTES`], or more if there would be more than [`PARTS_MAX`] parts.
 fn part_bytes(total: u64) -> u64 {
     total.div_ceil(PARTS_MAX).next_multiple_of(1 << 20).max(PIECE_BYTES)
 }
 
-/// The sealed file, piece by piece, held against its manifest.
-struct Pieces<'a> {
+/// Reads the sealed file piece by piece and compares it with its manifest.
+struct SealedReader<'a> {
     file: &'a mut File,
-    sum: Sum,
+    hash: Sha256,
     sealed: &'a Path,
     archived: &'a ArchivedDay,
 }
 
-impl Pieces<'_> {
+impl SealedReader<'_> {
     fn wrong(&self, what: String) -> ArchiveError {
         ArchiveError::Source { path: self.sealed.into(), what }
     }
@@ -304,35 +314,24 @@ impl Pieces<'_> {
         let mut bytes = Vec::new();
         let read = self.file.take(length).read_to_end(&mut bytes).map_err(ArchiveError::io(self.sealed))?;
         if read as u64 != length {
-            return Err(self.wrong(format!("it is shorter than the {} bytes there", self.archived.manifest.bytes)));
+            return Err(
+                self.wrong(format!("it is shorter than the {} bytes of the manifest", self.archived.manifest.bytes))
+            );
         }
-        self.sum.add(&bytes);
+        self.hash.update(&bytes);
         Ok(bytes.into())
     }
 
-    /// To be called behind the last piece.
-    fn end(&mut self) -> Result<(), ArchiveError> {
+    /// Compares the whole file; called after the last piece.
+    fn end(mut self) -> Result<(), ArchiveError> {
         let more = self.file.read(&mut [0]).map_err(ArchiveError::io(self.sealed))?;
         if more > 0 {
-            return Err(self.wrong(format!("it is longer than the {} bytes there", self.archived.manifest.bytes)));
+            return Err(
+                self.wrong(format!("it is longer than the {} bytes of the manifest", self.archived.manifest.bytes))
+            );
         }
-        let (found, expected) = (self.sum.hex(), &self.archived.manifest.sha256);
+        let (found, expected) = (to_hex(&std::mem::take(&mut self.hash).finalize()), &self.archived.manifest.sha256);
         if found == *expected { Ok(()) } else { Err(self.wrong(format!("its SHA-256 is {found}, not {expected}"))) }
-    }
-}
-
-/// A SHA-256 that grows.
-#[derive(Clone, Default)]
-pub(super) struct Sum(Sha256);
-
-impl Sum {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// In lower-case hexadecimal, as manifests have it.
-    pub(super) fn hex(&self) -> String {
-        self.0.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -348,13 +347,5 @@ mod tests {
         for total in [1u64 << 30, 1 << 40, 5 << 40] {
             assert!(total.div_ceil(part_bytes(total)) <= PARTS_MAX, "{total}");
         }
-    }
-
-    #[test]
-    fn sums_are_written_as_others_write_them() {
-        let mut sum = Sum::default();
-        sum.add(b"a");
-        sum.add(b"bc");
-        assert_eq!(sum.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 }

@@ -1,15 +1,15 @@
-//! Ranges of an archive's file, for a query that needs a few row groups of it.
+//! Reads ranges of an archive's file, for a query that needs a few row groups.
 //!
 //! ```text
 //! │ block 0 │ block 1 │ block 2 │ block 3 │ …        1 MiB each
-//!            └ read ──────┘                          whole blocks are asked for, those beside each other in one request
+//!            └ read ──────┘                          whole blocks are requested, adjacent ones in one request
 //! ```
 //!
-//! A Parquet reader asks for a page here and a few bytes there, and often for the ones behind: so whole blocks are
-//! fetched, and the last few are kept. A folder's file is read as it is, the kernel keeps what was read of it. Each
-//! byte is held against a checksum by whoever reads a sealed day; here only lengths are.
+//! A Parquet reader requests pages and small pieces, often adjacent ones. So whole blocks are fetched and the last
+//! few are cached. A folder's file is read directly, because the kernel caches it. Only lengths are checked here; the
+//! reader of a sealed file checks every byte.
 
-use super::names::Part;
+use super::names::ArchiveObject;
 use super::{Archive, ArchiveError, ArchivedDay};
 use bytes::{Bytes, BytesMut};
 use daytable_store::sealed::Ranged;
@@ -19,40 +19,39 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes that are asked for at least.
+/// Bytes of a block, the least that is requested.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// Blocks that are asked for in one request at most.
+/// Maximum number of blocks in one request.
 const RUN_BLOCKS_MAX: u64 = 8;
-/// Blocks that are kept.
+/// Maximum number of cached blocks.
 const KEPT_BLOCKS_MAX: usize = 16;
 
-/// The bytes of an archive's file, where they are.
+/// The bytes of an archive's file.
 pub struct ArchiveReader {
     archive: Archive,
     archived: ArchivedDay,
-    /// Where the archive is a folder.
+    /// The file, if the archive is a folder.
     file: Option<File>,
     /// The blocks that were read last, the latest at the end.
     kept: Mutex<VecDeque<(u64, Bytes)>>,
 }
 
 impl Archive {
-    /// The file of an archive, to be read in parts.
+    /// Opens an archive's file to read it in parts.
     ///
     /// # Errors
     ///
-    /// [`ArchiveError::Missing`], or [`ArchiveError::Damaged`] where its length is another, or whatever keeps the store
-    /// from being asked.
+    /// [`ArchiveError::Missing`], [`ArchiveError::Damaged`] for a wrong length, or an error of the store.
     pub fn reader(&self, archived: &ArchivedDay) -> Result<ArchiveReader, ArchiveError> {
         self.wait(self.head(archived))?;
         let open = |path| File::open(&path).map_err(ArchiveError::io(path));
-        let file = self.file(&archived.name, Part::Data).map(open).transpose()?;
+        let file = self.file(&archived.name, ArchiveObject::Data).map(open).transpose()?;
         Ok(ArchiveReader { archive: self.clone(), archived: archived.clone(), file, kept: Mutex::default() })
     }
 }
 
 impl ArchiveReader {
-    /// Which archive it reads.
+    /// The archive that it reads.
     pub fn archived(&self) -> &ArchivedDay {
         &self.archived
     }
@@ -61,7 +60,7 @@ impl ArchiveReader {
         self.archived.manifest().bytes
     }
 
-    /// Whole blocks from `first` on, up to `end`: what is kept of them, or the next ones that are not, in one request.
+    /// Whole blocks from `first` on, at most up to `end`: cached ones, or missing ones from one request.
     fn blocks(&self, first: u64, end: u64) -> Result<Vec<(u64, Bytes)>, ArchiveError> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = kept.iter().position(|(block, _)| *block == first) {
@@ -71,7 +70,7 @@ impl ArchiveReader {
         }
         let is_kept = |block: u64| kept.iter().any(|(other, _)| *other == block);
         let run = (first..end.min(first + RUN_BLOCKS_MAX)).take_while(|block| !is_kept(*block)).count() as u64;
-        // Nobody waits for a request that is not his.
+        // Released, so that no other thread waits for this request.
         drop(kept);
         let range = first * BLOCK_BYTES..((first + run) * BLOCK_BYTES).min(self.bytes());
         let (mut bytes, _) = self.archive.wait(self.archive.range(&self.archived.name, range))?;
@@ -106,8 +105,8 @@ impl Ranged for ArchiveReader {
         let mut at = start;
         while at < end {
             for (block, bytes) in self.blocks(at / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES)).map_err(io::Error::other)? {
-                // Both are within the block.
-                let within = |place: u64| usize::try_from(place - block * BLOCK_BYTES).unwrap_or(usize::MAX);
+                // Both positions are within the block.
+                let within = |location: u64| usize::try_from(location - block * BLOCK_BYTES).unwrap_or(usize::MAX);
                 let piece = bytes.slice(within(at)..within(end).min(bytes.len()));
                 at += piece.len() as u64;
                 if at == end && out.is_empty() {

@@ -1,43 +1,43 @@
-//! Where a table's archives go, as the configuration writes it.
+//! The address of a table's archives, as the configuration writes it.
 //!
 //! ```text
 //! file:///var/lib/daytable/archive     a folder
-//! az://container/prefix                Azure Blob Storage; the account is the connection string's
-//! s3://bucket/prefix                   S3, or what speaks its protocol
+//! az://container/prefix                Azure Blob Storage; the connection string names the account
+//! s3://bucket/prefix                   S3, or a server that speaks its protocol
 //! gs://bucket/prefix                   Google Cloud Storage
 //! ```
 //!
-//! An address names a place and nothing else: no user, no key, no query. It is shown in logs, listings and errors as
-//! it is, so what could hold a secret is refused, and not quoted. Nothing in it is percent-encoded.
+//! An address names only a place: no user, key or query. Logs, listings and errors show it, so parts that could hold
+//! a secret are refused and not quoted. Nothing in it is percent-encoded.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Bytes of an address at most.
+/// Maximum bytes of an address.
 const URL_BYTES_MAX: usize = 1024;
 
-/// An address that archives can be kept under. Equal addresses are written the same way.
+/// An address of archives. Equal addresses have the same text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ArchiveUrl(Place);
+pub struct ArchiveUrl(Location);
 
-/// What an [`ArchiveUrl`] names.
+/// The place that an [`ArchiveUrl`] names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// A folder of this host, absolute.
+pub(super) enum Location {
+    /// An absolute folder of this host.
     Folder(PathBuf),
     /// A part of a bucket.
     Bucket {
-        /// Whose.
+        /// The service.
         service: Service,
-        /// The bucket's, or the container's, name.
+        /// The name of the bucket or container.
         bucket: String,
-        /// What the names of objects begin with: parts with `/` between them, or nothing.
+        /// The prefix of all object names: parts with `/` between them, or empty.
         prefix: String,
     },
 }
 
-/// Who keeps a bucket.
+/// The service that holds a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Service {
     /// Azure Blob Storage.
@@ -60,15 +60,15 @@ impl Service {
     }
 }
 
-/// Why an address was refused; each says what it would look like. None quotes it.
+/// Why an address is invalid; each message shows a valid one and quotes nothing.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UrlError {
     /// Another scheme, or none.
     #[error("must be \"file:///path\", \"az://container/prefix\", \"s3://bucket/prefix\" or \"gs://bucket/prefix\"")]
     Scheme,
-    /// There is a `?`, `#`, `@` or `;` where a key could be.
+    /// A `?`, `#`, `@` or `;`, which could precede a secret.
     #[error(
-        "must name a place only, without user, key or query: secrets come from the files that [archives] names, or from \
+        "must name a location only, without user, key or query: secrets come from the files that [archives] names, or from \
          the environment"
     )]
     Secret,
@@ -78,10 +78,10 @@ pub enum UrlError {
     /// The root of a file system.
     #[error("must be a folder of its own, not \"/\"")]
     Root,
-    /// An empty part, `.`, `..`, or a character that stores do not take alike.
+    /// An empty part, `.`, `..`, or a character that stores treat differently.
     #[error("must have parts of letters, digits and \"-_.=+,\" between its \"/\", none of them empty, \".\" or \"..\"")]
-    Part,
-    /// Not a name that services allow.
+    ArchiveObject,
+    /// Not a valid bucket name.
     #[error("must name a bucket: 3 to 63 lower-case letters, digits, \"-\", \".\" and \"_\"")]
     Bucket,
     /// Longer than 1,024 bytes.
@@ -113,50 +113,50 @@ impl FromStr for ArchiveUrl {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.=+,".contains(c);
         let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.chars().all(is_plain);
         if !prefix.is_empty() && !prefix.split('/').all(is_part) {
-            return Err(UrlError::Part);
+            return Err(UrlError::ArchiveObject);
         }
-        Ok(ArchiveUrl(Place::Bucket { service, bucket: bucket.into(), prefix: prefix.into() }))
+        Ok(ArchiveUrl(Location::Bucket { service, bucket: bucket.into(), prefix: prefix.into() }))
     }
 }
 
-fn folder(path: &str) -> Result<Place, UrlError> {
+fn folder(path: &str) -> Result<Location, UrlError> {
     let parts = path.strip_prefix('/').ok_or(UrlError::Relative)?;
     let parts = parts.strip_suffix('/').unwrap_or(parts);
     if parts.is_empty() {
         return Err(UrlError::Root);
     }
-    // A path is taken as it is, so what an address would have encoded is refused.
+    // The path is used literally, so percent-encoding and backslashes are refused.
     let is_plain = |c: char| !c.is_control() && !matches!(c, '%' | '\\');
     let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.chars().all(is_plain);
     if !parts.split('/').all(is_part) {
-        return Err(UrlError::Part);
+        return Err(UrlError::ArchiveObject);
     }
-    Ok(Place::Folder(format!("/{parts}").into()))
+    Ok(Location::Folder(format!("/{parts}").into()))
 }
 
 impl ArchiveUrl {
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn location(&self) -> &Location {
         &self.0
     }
 
-    /// The folder, where it is one of this host.
+    /// The folder, if the address names one of this host.
     pub fn folder(&self) -> Option<&Path> {
         match &self.0 {
-            Place::Folder(folder) => Some(folder),
-            Place::Bucket { .. } => None,
+            Location::Folder(folder) => Some(folder),
+            Location::Bucket { .. } => None,
         }
     }
 }
 
-/// As it is read again.
+/// The text that parses to the same address.
 impl fmt::Display for ArchiveUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Folder(folder) => write!(f, "file://{}", folder.display()),
-            Place::Bucket { service, bucket, prefix } if prefix.is_empty() => {
+            Location::Folder(folder) => write!(f, "file://{}", folder.display()),
+            Location::Bucket { service, bucket, prefix } if prefix.is_empty() => {
                 write!(f, "{}://{bucket}", service.scheme())
             }
-            Place::Bucket { service, bucket, prefix } => write!(f, "{}://{bucket}/{prefix}", service.scheme()),
+            Location::Bucket { service, bucket, prefix } => write!(f, "{}://{bucket}/{prefix}", service.scheme()),
         }
     }
 }
@@ -194,12 +194,12 @@ mod tests {
             ("file://host/srv", UrlError::Relative),
             ("file://srv", UrlError::Relative),
             ("file:///", UrlError::Root),
-            ("file:///srv/../etc", UrlError::Part),
-            ("file:///srv//a", UrlError::Part),
-            ("file:///srv/a%20b", UrlError::Part),
-            ("s3://bucket//a", UrlError::Part),
-            ("s3://bucket/a/./b", UrlError::Part),
-            ("s3://bucket/a b", UrlError::Part),
+            ("file:///srv/../etc", UrlError::ArchiveObject),
+            ("file:///srv//a", UrlError::ArchiveObject),
+            ("file:///srv/a%20b", UrlError::ArchiveObject),
+            ("s3://bucket//a", UrlError::ArchiveObject),
+            ("s3://bucket/a/./b", UrlError::ArchiveObject),
+            ("s3://bucket/a b", UrlError::ArchiveObject),
             ("s3://", UrlError::Bucket),
             ("s3://B/a", UrlError::Bucket),
             ("az://$logs/a", UrlError::Bucket),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text is an address or is refused, and an address is read back as itself.
+        /// Every text is an address or is refused, and an address parses back to itself.
         #[test]
         fn shown_and_read_back(text in "(file://|az://|s3://)?[a-z/.%é ]{0,12}|\\PC{0,16}") {
             if let Ok(url) = text.parse::<ArchiveUrl>() {

@@ -331,7 +331,7 @@ impl Lifecycle {
             }
             Err(StepError::Stopped | StepError::Store(StoreError::Closed)) => {}
             Err(error) => {
-                let is_away = matches!(&error, StepError::Archive(error) if error.is_of_place());
+                let is_away = matches!(&error, StepError::Archive(error) if error.concerns_store());
                 let again = state.retries.failed(step, error.to_string(), Instant::now());
                 tracing::error!(%table, step = name, %error, again_in = ?again, "failed to take a step");
                 run.failed.push(name);

@@ -117,10 +117,7 @@ fn an_upload_that_did_not_end_is_no_archive_and_is_replaced() {
             store.put(DATA, left);
             let (archives, faulty) = listed(&archive);
             assert_eq!(archives, []);
-            assert_eq!(
-                faulty,
-                [format!("{}/{DATA}: it has no manifest: its upload did not come to an end", store.url)]
-            );
+            assert_eq!(faulty, [format!("{}/{DATA}: it has no manifest: its upload did not complete", store.url)]);
             assert!(matches!(proved(&archive, &sealed), Err(ArchiveError::Missing { .. })));
             sealed.put(&archive).expect("archived");
             assert_eq!(listed(&archive), (vec![("Log20261120".into(), 1)], vec![]));
@@ -156,7 +153,7 @@ fn what_is_damaged_is_refused_and_archived_anew_from_the_day() {
         store.remove(DATA);
         assert_eq!(
             listed(&archive),
-            (vec![], vec![format!("{}/{DATA}: it is not there, and its manifest is", store.url)])
+            (vec![], vec![format!("{}/{DATA}: it is missing, but its manifest exists", store.url)])
         );
         assert!(matches!(proved(&archive, &sealed), Err(ArchiveError::Missing { .. })));
         sealed.put(&archive).expect("archived");
