@@ -1,6 +1,5 @@
 //! What can go wrong with a data folder, by what the caller can do about it.
 
-use crate::format::catalog::{Unread, unread_in};
 use daytable_model::path_text::PathText;
 use std::path::PathBuf;
 
@@ -149,5 +148,45 @@ impl StoreError {
                 Err(source) => StoreError::Sqlite { path, source },
             },
         }
+    }
+}
+
+/// Why a row cannot be read.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum Unread {
+    /// It is not what was written.
+    #[error("what sources moved in {which} is damaged: {what}")]
+    Damaged {
+        /// The commit.
+        which: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A newer program wrote it.
+    #[error("what sources moved in {which} is of version {version}, this daytable knows {known}: use a newer daytable")]
+    Newer {
+        /// The commit.
+        which: String,
+        /// Its version.
+        version: u8,
+        /// The version that this program knows.
+        known: u8,
+    },
+}
+
+impl From<Unread> for rusqlite::Error {
+    fn from(unread: Unread) -> rusqlite::Error {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(unread))
+    }
+}
+
+/// What an error says of a row, or the error where it says nothing of one.
+pub(crate) fn unread_in(error: rusqlite::Error) -> Result<Unread, rusqlite::Error> {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(column, kind, error) => match error.downcast() {
+            Ok(unread) => Ok(*unread),
+            Err(error) => Err(rusqlite::Error::FromSqlConversionFailure(column, kind, error)),
+        },
+        error => Err(error),
     }
 }

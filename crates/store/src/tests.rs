@@ -8,6 +8,7 @@ use daytable_model::record::{Level, Record};
 use daytable_model::time::{self, Ticks};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 mod homes;
 mod lives;
@@ -274,10 +275,7 @@ fn a_commit_that_stops_half_way_never_happened() {
     write(&store, day(1), 20, 21);
     assert_eq!(folder.messages(day(1)), newest_first(10, 21));
     let aside: Vec<_> = std::fs::read_dir(folder.path().join("trash")).expect("a folder").flatten().collect();
-    assert!(
-        aside.iter().any(|e| e.file_name().to_string_lossy().starts_with(crate::write::recovery::SET_ASIDE)),
-        "{aside:?}"
-    );
+    assert!(aside.iter().any(|e| e.file_name().to_string_lossy().starts_with(crate::layout::SET_ASIDE)), "{aside:?}");
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use daytable_store::intake::Sink;
+    use daytable_store::Sink;
     use std::time::Duration;
 
     #[test]

@@ -324,7 +324,7 @@ mod tests {
     use crate::syslog::SyslogOptions;
     use daytable_model::key::{Period, TableName};
     use daytable_model::window::Window;
-    use daytable_store::intake::Sink;
+    use daytable_store::Sink;
     use std::io::Write;
     use std::net::{SocketAddr, TcpStream};
     use std::num::NonZeroU16;

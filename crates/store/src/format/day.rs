@@ -9,7 +9,7 @@
 
 use crate::StoreError;
 use crate::format::pack::{self, PackRow, Packer, PageRow, Place};
-use crate::format::page::{Encoded, Header, Home, Homes};
+use crate::format::page::{Encoded, Header, Home, Homes, Page};
 use crate::lock::Seen;
 use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, RowKey};
@@ -492,6 +492,40 @@ pub(crate) fn read_total(connection: &Connection) -> rusqlite::Result<Total> {
             entities_before: row.get(4)?,
         })
     })
+}
+
+/// Reads and checks a page, of which `home` says whose it is to be.
+pub(crate) fn read_page(connection: &Connection, path: &Path, home: Home, page: &PageRow) -> Result<Page, StoreError> {
+    decode(path, home, page, &read_body(connection, path, page)?)
+}
+
+/// Reads the body of a page.
+pub(crate) fn read_body(connection: &Connection, path: &Path, page: &PageRow) -> Result<Vec<u8>, StoreError> {
+    let mut body = Vec::new();
+    if !pack::read_body(connection, page.place, &mut body).map_err(StoreError::sqlite(path))? {
+        return Err(damaged(path, page, "its body is missing".into()));
+    }
+    Ok(body)
+}
+
+/// Checks the body of a page.
+pub(crate) fn decode(path: &Path, home: Home, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
+    Page::decode_of(home, page.seq, &page.header, body).map_err(|error| damaged(path, page, error.to_string()))
+}
+
+/// What a page is whose partition has no name.
+pub(crate) fn unnamed_partition(path: &Path, page: &PageRow) -> StoreError {
+    damaged(path, page, "its partition has no name".into())
+}
+
+/// What is wrong with a page.
+pub(crate) fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
+    StoreError::Damaged { path: path.into(), page: page.place.to_string(), what }
+}
+
+/// Whether a file is one of an outbox, whatever a catalogue says: it has the indexes that only these have.
+pub(crate) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'page_unsent'")?.exists([])
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@
 use crate::StoreError;
 use crate::format::catalog::{Catalogue, LiveFile};
 use crate::format::day::read_total;
+use crate::layout::{Layout, manifest_of};
 use crate::private;
 use crate::sqlite;
-use crate::write::recovery::{Layout, check_sealed, manifest_of};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use std::fs::File;
@@ -138,7 +138,7 @@ fn try_hold(layout: &Layout) -> Result<Held, StoreError> {
                 let manifest = manifest_of(&live.name).map_or_else(|| path.clone(), |name| layout.table_file(&name));
                 let opened = |path: &Path| File::open(path).map_err(StoreError::io(path));
                 let kind = Kind::Sealed { bytes: opened(&path)?, manifest: (manifest.clone(), opened(&manifest)?) };
-                check_sealed(layout, &path, seal)?;
+                seal.check_length(layout, &path)?;
                 kind
             }
         };

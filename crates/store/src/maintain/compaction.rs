@@ -19,14 +19,15 @@
 //! rows that they are merged with again.
 
 use crate::StoreError;
-use crate::format::day::{DayFile, HEADER_COLUMNS, Merge, TINY_BYTES, Written, read_header};
+use crate::format::day::{self, DayFile, HEADER_COLUMNS, Merge, TINY_BYTES, Written, read_header};
 use crate::format::pack::{self, PackRow, PageRow, Place};
-use crate::format::page::{Builder, Encoded, Header, Home, PAGE_BYTES, PAGE_SPAN, Page};
+use crate::format::page::{Builder, Encoded, Header, PAGE_BYTES, PAGE_SPAN};
 use crate::outbox::Removed;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque, btree_map};
+#[cfg(feature = "testing")]
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -647,23 +648,23 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
     pages.sort_by_key(|page| (page.seq, page.place));
     let Some(newest) = pages.last() else { return Ok(None) };
     let (partition, seq) = (newest.partition, newest.seq);
-    let home = file.home_of(partition)?.ok_or_else(|| unnamed(file.path(), newest))?;
+    let home = file.home_of(partition)?.ok_or_else(|| day::unnamed_partition(file.path(), newest))?;
     let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
     // Read as well where it stays as it is: only what is whole is written anew.
     for page in &pages {
         decoded.push(match page.place {
             Place::Row(id) => {
                 old.push(id);
-                read_page(file.connection(), file.path(), home, page)?
+                day::read_page(file.connection(), file.path(), home, page)?
             }
             Place::Packed { pack, offset, length } => {
                 let bodies = unpacked.get(&pack).map_or(&[][..], Vec::as_slice);
                 let packed = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
-                let packed = packed.ok_or_else(|| damaged(file.path(), page, "its body is missing".into()))?;
+                let packed = packed.ok_or_else(|| day::damaged(file.path(), page, "its body is missing".into()))?;
                 if pages.len() == 1 {
                     body.extend_from_slice(packed);
                 }
-                decode(file.path(), home, page, packed)?
+                day::decode(file.path(), home, page, packed)?
             }
         });
     }
@@ -678,35 +679,6 @@ fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Resu
     }
     let built = builder.build();
     Ok(Some(Merge { partition, home, old, new: built.pages, seq, duplicates: built.duplicates }))
-}
-
-/// Reads and checks a page, of which `home` says whose it is to be.
-pub(crate) fn read_page(connection: &Connection, path: &Path, home: Home, page: &PageRow) -> Result<Page, StoreError> {
-    decode(path, home, page, &read_body(connection, path, page)?)
-}
-
-/// Reads the body of a page.
-pub(crate) fn read_body(connection: &Connection, path: &Path, page: &PageRow) -> Result<Vec<u8>, StoreError> {
-    let mut body = Vec::new();
-    if !pack::read_body(connection, page.place, &mut body).map_err(StoreError::sqlite(path))? {
-        return Err(damaged(path, page, "its body is missing".into()));
-    }
-    Ok(body)
-}
-
-/// Checks the body of a page.
-pub(crate) fn decode(path: &Path, home: Home, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
-    Page::decode_of(home, page.seq, &page.header, body).map_err(|error| damaged(path, page, error.to_string()))
-}
-
-/// What a page is whose partition has no name.
-pub(crate) fn unnamed(path: &Path, page: &PageRow) -> StoreError {
-    damaged(path, page, "its partition has no name".into())
-}
-
-/// What is wrong with a page.
-pub(crate) fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
-    StoreError::Damaged { path: path.into(), page: page.place.to_string(), what }
 }
 
 #[cfg(test)]
@@ -763,8 +735,9 @@ mod tests {
         let pages: Vec<_> =
             statement.query_map([], read_header).expect("read").map(|page| page.expect("a row")).collect();
         let home = file.home_of(pages[0].partition).expect("read").expect("a name");
-        let rows =
-            pages.iter().map(|row| (row.seq, read_page(file.connection(), file.path(), home, row).expect("whole")));
+        let rows = pages
+            .iter()
+            .map(|row| (row.seq, day::read_page(file.connection(), file.path(), home, row).expect("whole")));
         let texts = rows.map(|(seq, page)| {
             let text = |at| {
                 page.properties(at).find_map(|(name, value)| match value {

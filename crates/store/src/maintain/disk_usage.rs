@@ -1,8 +1,8 @@
 //! How many bytes there are in a data folder.
 
 use crate::format::catalog::LiveFile;
+use crate::layout::{Layout, manifest_of};
 use crate::sqlite::journal_of;
-use crate::write::recovery::{Layout, manifest_of};
 use std::path::Path;
 
 /// Bytes of the days and of the catalogue. What else lies in the folder (archives may) is not counted, nor what is being

@@ -8,13 +8,19 @@
 use crate::StoreError;
 use crate::format::catalog::Catalogue;
 use crate::format::sealed::is_sealed;
+use crate::layout::{Layout, discard, parts_of};
 use crate::maintain::unnamed::{Unnamed, What};
 use crate::private::sync;
-use crate::write::recovery::{Layout, Opening, discard, manifest_of};
 use daytable_model::path_text::PathText;
 
-/// What the name of a file ends in that is still being written.
-pub(crate) const PARTIAL: &str = ".partial";
+/// Whether a process opens its folder for the first time, or again because a commit failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Nothing of this process is under way in it.
+    First,
+    /// A step of the lifecycle may be.
+    Again,
+}
 
 /// Clears what a kill left in `tables/`, of which `unnamed` is what has no name.
 pub(crate) fn sweep(
@@ -53,17 +59,6 @@ pub(crate) fn forget(layout: &Layout, catalogue: &mut Catalogue, names: &[String
     }
     [layout.trash(), layout.tables()].iter().try_for_each(|folder| sync(folder))?;
     names.iter().try_for_each(|name| catalogue.forget_making(name))
-}
-
-/// A file of `tables/` and whatever lies beside it while it is made, the file itself last: a journal goes before its database,
-/// as in [`discard`].
-pub(crate) fn parts_of(output: &str) -> Vec<String> {
-    match manifest_of(output) {
-        Some(manifest) => {
-            vec![format!("{output}{PARTIAL}"), format!("{manifest}{PARTIAL}"), manifest, output.to_owned()]
-        }
-        None => vec![format!("{output}-shm"), format!("{output}-wal"), output.to_owned()],
-    }
 }
 
 /// Removes what was written of `output`, which never was data, or is none any more.

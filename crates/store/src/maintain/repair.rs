@@ -12,13 +12,13 @@
 
 use crate::StoreError;
 use crate::format::catalog::{Catalogue, DayState, LiveFile, Role, Seal};
+use crate::format::day::is_outbox;
 use crate::format::day::{DayFile, Recounted};
 use crate::format::sealed::{EXTENSION, Manifest, SealedFile};
+use crate::layout::{Layout, manifest_of, parse_file_name};
 use crate::lock;
 use crate::maintain::unnamed;
-use crate::outbox::is_outbox;
 use crate::private;
-use crate::write::recovery::{Layout, manifest_of, parse_file_name};
 use daytable_model::key::DayTable;
 use daytable_model::path_text::PathText;
 use daytable_model::time;

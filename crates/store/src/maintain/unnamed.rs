@@ -14,8 +14,7 @@
 use crate::StoreError;
 use crate::format::catalog::{Catalogue, Named};
 use crate::format::sealed::{self, EXTENSION, Manifest, SealedFile};
-use crate::maintain::orphans::parts_of;
-use crate::write::recovery::{manifest_of, parse_file_name};
+use crate::layout::{manifest_of, parse_file_name, parts_of};
 use daytable_model::key::DayTable;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -28,8 +28,8 @@ pub mod steps;
 mod unsent;
 
 pub use level::{Dropped, Level};
-pub use removal::{Departure, Departures, Sent};
-pub(super) use removal::{Removed, Waiting, is_outbox, waiting};
+pub use removal::{Departure, Sent};
+pub(super) use removal::{Removed, Waiting, waiting};
 pub use unsent::{Head, News, Seen, Unsent};
 
 use daytable_model::key::TableName;

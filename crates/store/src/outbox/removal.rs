@@ -1,11 +1,8 @@
 //! What was sent goes from its file: pages by their id, commit and checksum, packed ones out of their pack.
 
 use crate::StoreError;
-use crate::format::catalog::accounting::Taken;
 use crate::format::day::{DayFile, HEADER_COLUMNS, read_header};
 use crate::format::pack::{self, Packer, PageRow, Place};
-use crate::write::queue::{Done, Intake, Submission};
-use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, HashSet};
@@ -69,40 +66,6 @@ pub(crate) struct Removed {
     pub(crate) pages: HashSet<i64>,
     /// Packs by id, with the raw bytes that are left in them; none where the pack went.
     pub(crate) packs: Vec<(i64, Option<u64>)>,
-}
-
-/// What a sender asks the committer for. Cheap to clone.
-#[derive(Clone)]
-pub struct Departures {
-    pub(crate) intake: Intake,
-}
-
-impl Departures {
-    /// Removes pages that were sent; `told` hears from the committer's thread when they are gone, or why not. What is not
-    /// found is gone already, or was merged with other pages and is still to be sent.
-    pub fn remove(
-        &self,
-        departures: Vec<Departure>,
-        told: impl FnOnce(Result<(), StoreError>) + Send + 'static,
-    ) -> Result<(), StoreError> {
-        let step = Box::new(move |committer: &mut crate::write::commit::Committer| told(committer.depart(&departures)));
-        self.intake.aside(step).map_err(|_| StoreError::Closed)
-    }
-
-    /// Commits rows of a table that stays here, however full the outbox is. `done` hears what became of them.
-    pub fn keep(&self, batches: Vec<Batch>, done: Done) -> Result<(), StoreError> {
-        let step = Box::new(move |committer: &mut crate::write::commit::Committer| {
-            let records = batches.iter().map(Batch::records).sum();
-            let taken = vec![Taken::records("daytable", "dead_letters", records)];
-            committer.keep(Submission { batches, done, taken, ..Submission::default() });
-        });
-        self.intake.aside(step).map_err(|_| StoreError::Closed)
-    }
-}
-
-/// Whether a file is one of an outbox, whatever a catalogue says: it has the indexes that only these have.
-pub(crate) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'page_unsent'")?.exists([])
 }
 
 /// How much of a file waits, without reading more of it than a few of its pages.

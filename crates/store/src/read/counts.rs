@@ -12,7 +12,6 @@ use crate::format::catalog::LiveFile;
 use crate::format::day::{HEADER_COLUMNS, read_header};
 use crate::format::pack::{self, PageRow};
 use crate::format::page::level_minutes;
-use crate::maintain::compaction as tidy;
 use crate::read::open_scan::{OpenScan, Resume};
 use crate::read::{MinuteCount, Opened, Range, Reader, begin, look_back, partition_names};
 use daytable_model::key::{DayTable, RowKey};
@@ -96,7 +95,8 @@ impl Reader {
         let mut pages = pages.into_iter().filter(|page| committed.includes(page.seq)).peekable();
         while let Some(page) = pages.next() {
             // Names of this snapshot: those that are wanted, and the pages are of these.
-            let name = names.get(&page.partition).ok_or_else(|| tidy::unnamed(&opened.path, &page))?;
+            let name =
+                names.get(&page.partition).ok_or_else(|| crate::format::day::unnamed_partition(&opened.path, &page))?;
             let mut cluster = vec![page];
             let mut end = cluster[0].header.last;
             while let Some(next) =

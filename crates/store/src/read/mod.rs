@@ -11,6 +11,7 @@
 pub(crate) mod counts;
 pub(crate) mod open_scan;
 pub(crate) mod scan;
+pub(crate) mod sealed_scan;
 mod superseded_keys;
 
 use crate::StoreError;
@@ -19,7 +20,6 @@ use crate::format::day::{self, HEADER_COLUMNS, Total, read_header, read_total};
 use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::{Homes, PAGE_SPAN, Page, Sought};
 use crate::format::sealed::{self, Block, SealedFile};
-use crate::maintain::compaction::{self, read_page};
 use crate::read::scan::{CHANGES_MAX, Scan};
 use crate::source::SourceState;
 use crate::sqlite;
@@ -626,12 +626,12 @@ impl Opened {
     /// The name of a page's partition.
     pub(crate) fn name_of(&self, page: &PageRow) -> Result<Arc<str>, StoreError> {
         let name = day::partition_name(&self.connection, page.partition).map_err(StoreError::sqlite(&self.path))?;
-        name.ok_or_else(|| compaction::unnamed(&self.path, page))
+        name.ok_or_else(|| day::unnamed_partition(&self.path, page))
     }
 
     /// Reads and checks a page whose rows are those of `partition`.
     pub(crate) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
-        read_page(&self.connection, &self.path, self.homes.at(partition), page)
+        day::read_page(&self.connection, &self.path, self.homes.at(partition), page)
     }
 
     /// Reads and checks a page whose rows are those of `partition`; none where no row can have what is sought.
@@ -641,14 +641,14 @@ impl Opened {
         page: &PageRow,
         sought: &Sought,
     ) -> Result<Option<Page>, StoreError> {
-        let body = compaction::read_body(&self.connection, &self.path, page)?;
+        let body = day::read_body(&self.connection, &self.path, page)?;
         let found = Page::decode_sought(self.homes.at(partition), page.seq, &page.header, &body, sought);
-        found.map_err(|error| compaction::damaged(&self.path, page, error.to_string()))
+        found.map_err(|error| day::damaged(&self.path, page, error.to_string()))
     }
 
     /// Checks a page that was read before.
     pub(crate) fn decode(&self, partition: &str, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
-        compaction::decode(&self.path, self.homes.at(partition), page, body)
+        day::decode(&self.path, self.homes.at(partition), page, body)
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {

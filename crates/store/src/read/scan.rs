@@ -7,8 +7,8 @@
 //! catalogue behind opening them, every [`SNAPSHOT_MAX`], and when it cannot go on: are these the live files? If others
 //! are, it opens those and continues by key, so no row is lost or given twice. If none are, the table was dropped.
 
+use super::sealed_scan::SealedScan;
 use crate::StoreError;
-use crate::format::sealed::SealedScan;
 use crate::read::open_scan::{OpenScan, Resume};
 use crate::read::{Range, Reader, Row, SNAPSHOT_MAX};
 use daytable_model::key::{DayTable, RowKey};

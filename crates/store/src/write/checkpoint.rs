@@ -4,8 +4,8 @@
 
 use crate::StoreError;
 use crate::format::day::DayFile;
+use crate::layout::SET_ASIDE;
 use crate::sqlite;
-use crate::write::recovery::SET_ASIDE;
 use daytable_model::path_text::PathText;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::HashSet;

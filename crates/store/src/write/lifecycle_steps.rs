@@ -5,8 +5,7 @@
 
 use crate::StoreError;
 use crate::format::catalog::{Archived, Committed, Day, DayState, Permit, Role, Rule, Seal, Watch};
-use crate::write::commit::{Committer, Restoring, Sealing};
-use crate::write::queue::Intake;
+use crate::write::commit::{Committer, Intake, Restoring, Sealing};
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use std::time::Duration;

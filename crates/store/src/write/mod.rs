@@ -2,6 +2,12 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod commit;
+pub(crate) mod idempotency;
 pub(crate) mod lifecycle_steps;
+pub(crate) mod options;
+pub(crate) mod outbox_removal;
 pub mod queue;
 pub(crate) mod recovery;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod sink;
+pub(crate) mod store;

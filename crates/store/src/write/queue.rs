@@ -1,12 +1,12 @@
 //! The queue between sources and the committer: bounded in bytes, and it pushes back.
 //!
 //! A [`Submission`] is committed whole or not at all: its rows together with the positions they were read up to. When
-//! a commit fails, everything that waits is refused, the [epoch](Intake::epoch) goes up, and each source starts again
-//! at what [`Intake::sources`] says is committed. A submission that was built in an older epoch is refused, so
+//! a commit fails, everything that waits is refused, the [epoch](WorkQueue::epoch) goes up, and each source starts again
+//! at what [`WorkQueue::sources`] says is committed. A submission that was built in an older epoch is refused, so
 //! nothing that was read before the failure can slip in behind it.
 
 use crate::format::catalog::accounting::Taken;
-use crate::format::catalog::idempotency::{Answer, Once};
+use crate::format::catalog::idempotency::{Answer, Once, Repeat};
 use crate::source::SourceState;
 use daytable_model::batch::Batch;
 use daytable_model::time::Ticks;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Bytes of submissions that may wait before [`Intake::submit`] does.
+/// Bytes of submissions that may wait before [`WorkQueue::submit`] does.
 pub const WAITING_BYTES_MAX: usize = 12 << 20;
 
 /// Rows, and how far their sources were read for them.
@@ -49,6 +49,15 @@ pub enum Outcome {
     /// None of it is on disk. Where a commit failed at its very end this may turn out wrong when the store is opened again;
     /// whoever repeats it with its key is told which it was.
     NotCommitted,
+}
+
+impl From<Repeat> for Outcome {
+    fn from(repeat: Repeat) -> Outcome {
+        match repeat {
+            Repeat::SameBody(answer) => Outcome::Repeated(answer),
+            Repeat::OtherBody => Outcome::OtherBody,
+        }
+    }
 }
 
 /// Called once, when it is known what became of a submission.
@@ -120,33 +129,35 @@ pub enum Refused {
 }
 
 /// What the committer is asked for.
-pub(crate) enum Work {
+pub(crate) enum Work<S> {
     Rows(Submission),
     /// A step of the lifecycle, or another change of what is live: it runs between two commits.
-    Step(Step),
+    Step(S),
     /// The same, for what does not concern rows that wait: they are not committed for it.
-    Aside(Step),
+    Aside(S),
 }
 
-pub(crate) type Step = Box<dyn FnOnce(&mut crate::write::commit::Committer) + Send>;
-
-/// A handle to the committer; cheap to clone.
-#[derive(Clone)]
-pub struct Intake {
-    queue: Arc<Queue>,
+/// The queue in front of the committer, whose steps are of type `S`. A handle, cheap to clone.
+pub struct WorkQueue<S> {
+    queue: Arc<Queue<S>>,
 }
 
-struct Queue {
+impl<S> Clone for WorkQueue<S> {
+    fn clone(&self) -> WorkQueue<S> {
+        WorkQueue { queue: self.queue.clone() }
+    }
+}
+
+struct Queue<S> {
     waiting_bytes_max: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<State<S>>,
     changed: Condvar,
     beats: AtomicU64,
     ended: AtomicBool,
 }
 
-#[derive(Default)]
-struct State {
-    work: VecDeque<Work>,
+struct State<S> {
+    work: VecDeque<Work<S>>,
     bytes: usize,
     epoch: u64,
     /// Submissions that were taken out and are not committed yet count as well.
@@ -172,18 +183,25 @@ impl Submission {
     }
 }
 
-impl Intake {
-    pub(crate) fn new(sources: Vec<SourceState>) -> Intake {
-        let state =
-            State { sources: sources.into_iter().map(|s| (s.identity, Arc::new(s))).collect(), ..State::default() };
+impl<S> WorkQueue<S> {
+    pub(crate) fn new(sources: Vec<SourceState>) -> WorkQueue<S> {
+        let state = State {
+            work: VecDeque::new(),
+            bytes: 0,
+            epoch: 0,
+            closed: false,
+            full: false,
+            draining: false,
+            sources: sources.into_iter().map(|s| (s.identity, Arc::new(s))).collect(),
+        };
         let beats = AtomicU64::new(0);
         let ended = AtomicBool::new(false);
         let waiting_bytes_max = AtomicUsize::new(WAITING_BYTES_MAX);
         let state = Mutex::new(state);
-        Intake { queue: Arc::new(Queue { waiting_bytes_max, state, changed: Condvar::new(), beats, ended }) }
+        WorkQueue { queue: Arc::new(Queue { waiting_bytes_max, state, changed: Condvar::new(), beats, ended }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
         // What a panicking thread left behind is whole: every change below is made in one go.
         self.queue.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -197,7 +215,7 @@ impl Intake {
     pub fn submit(&self, submission: Submission) -> Result<(), Refused> {
         let bytes = submission.bytes();
         let mut state = self.lock();
-        let has_room = |state: &State| {
+        let has_room = |state: &State<S>| {
             let bytes_max = self.queue.waiting_bytes_max.load(Ordering::Relaxed);
             (!state.full || state.draining) && (state.bytes == 0 || state.bytes + bytes <= bytes_max)
         };
@@ -218,12 +236,12 @@ impl Intake {
     }
 
     /// Has `step` run by the committer, between two commits.
-    pub(crate) fn step(&self, step: Step) -> Result<(), Refused> {
+    pub(crate) fn step(&self, step: S) -> Result<(), Refused> {
         self.push(Work::Step(step))
     }
 
     /// The same for what does not concern rows that wait to be committed.
-    pub(crate) fn aside(&self, step: Step) -> Result<(), Refused> {
+    pub(crate) fn aside(&self, step: S) -> Result<(), Refused> {
         self.push(Work::Aside(step))
     }
 
@@ -248,7 +266,7 @@ impl Intake {
         self.queue.changed.notify_all();
     }
 
-    fn push(&self, work: Work) -> Result<(), Refused> {
+    fn push(&self, work: Work<S>) -> Result<(), Refused> {
         let mut state = self.lock();
         if state.closed {
             return Err(Refused::Closed);
@@ -302,7 +320,7 @@ impl Intake {
         drop(work);
     }
 
-    /// Whether [`Intake::close`] was called.
+    /// Whether [`WorkQueue::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
@@ -320,7 +338,7 @@ impl Intake {
     }
 
     /// The next piece of work, or none after `timeout`. `Err` when the intake is closed and empty.
-    pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Work>, Refused> {
+    pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Work<S>>, Refused> {
         self.beat();
         let until = Instant::now() + timeout;
         let mut state = self.lock();
@@ -368,95 +386,12 @@ impl Intake {
     pub(crate) fn fail(&self) {
         let mut state = self.lock();
         state.epoch += 1;
-        let (refused, kept): (VecDeque<Work>, VecDeque<Work>) =
+        let (refused, kept): (VecDeque<Work<S>>, VecDeque<Work<S>>) =
             std::mem::take(&mut state.work).into_iter().partition(|work| matches!(work, Work::Rows(_)));
         state.work = kept;
         state.bytes = 0;
         drop(state);
         self.queue.changed.notify_all();
         drop(refused);
-    }
-}
-
-/// The other end of an [`Intake`], for tests of sources: takes what they submit without a store behind it.
-#[cfg(any(test, feature = "testing"))]
-pub struct Sink(pub(crate) Intake);
-
-#[cfg(any(test, feature = "testing"))]
-impl Sink {
-    /// An intake with nothing known, and its other end.
-    pub fn new(sources: Vec<SourceState>) -> (Intake, Sink) {
-        let intake = Intake::new(sources);
-        (intake.clone(), Sink(intake))
-    }
-
-    /// Takes the next submission, as if it were committed at once.
-    pub fn take(&self, timeout: Duration) -> Option<Submission> {
-        match self.0.next(timeout) {
-            Ok(Some(Work::Rows(mut submission))) => {
-                self.0.release(submission.bytes());
-                self.0.committed(submission.advances.clone());
-                std::mem::take(&mut submission.done).tell(Outcome::Committed);
-                Some(submission)
-            }
-            _ => None,
-        }
-    }
-
-    /// Fails a commit: everything that waits is refused.
-    pub fn fail(&self) {
-        self.0.fail();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows(epoch: u64, bytes: usize) -> Submission {
-        // An advance counts 512 bytes.
-        let state = crate::source::tests_state(1);
-        Submission { advances: vec![state.into(); bytes / 512], epoch, ..Submission::default() }
-    }
-
-    #[test]
-    fn a_full_queue_pushes_back_until_there_is_room() {
-        let (intake, sink) = Sink::new(vec![]);
-        intake.submit(rows(0, WAITING_BYTES_MAX)).expect("room");
-        let waiting = std::thread::spawn({
-            let intake = intake.clone();
-            move || intake.submit(rows(0, 1024))
-        });
-        while !waiting.is_finished() && sink.0.lock().work.is_empty() {
-            std::thread::yield_now();
-        }
-        assert!(intake.waiting_bytes() <= WAITING_BYTES_MAX);
-        assert!(sink.take(Duration::from_secs(10)).is_some());
-        waiting.join().expect("no panic").expect("taken once there is room");
-        assert!(sink.take(Duration::from_secs(10)).is_some());
-        assert_eq!(intake.waiting_bytes(), 0);
-    }
-
-    #[test]
-    fn after_a_failure_what_was_read_before_is_refused() {
-        let (intake, sink) = Sink::new(vec![]);
-        let (told, hears) = std::sync::mpsc::channel();
-        let mut submission = rows(0, 512);
-        submission.done = Done::new(move |committed| told.send(committed).expect("heard"));
-        intake.submit(submission).expect("room");
-        sink.fail();
-        assert_eq!(hears.recv(), Ok(false));
-        assert_eq!(intake.submit(rows(0, 512)), Err(Refused::Stale));
-        intake.submit(rows(intake.epoch(), 512)).expect("read anew");
-    }
-
-    #[test]
-    fn closing_refuses_more_and_keeps_what_waits() {
-        let (intake, sink) = Sink::new(vec![]);
-        intake.submit(rows(0, 512)).expect("room");
-        intake.close();
-        assert_eq!(intake.submit(rows(0, 512)), Err(Refused::Closed));
-        assert!(sink.take(Duration::ZERO).is_some());
-        assert!(matches!(intake.next(Duration::ZERO), Err(Refused::Closed)));
     }
 }

@@ -6,49 +6,17 @@
 //! past their number before anything else is written, so that no number is used twice.
 
 use crate::StoreError;
-use crate::format::catalog::{Catalogue, LiveFile, Seal};
-use crate::format::day::{DayFile, Insert, Total, partition_name};
+use crate::format::catalog::{Catalogue, LiveFile};
+use crate::format::day::{self, DayFile, Insert, Total, partition_name};
 use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::{Encoded, Header, Homes};
 use crate::format::sealed;
-use crate::lock::Lock;
-use crate::maintain::compaction as tidy;
-use crate::maintain::orphans as leftovers;
+use crate::layout::{Layout, SET_ASIDE, parse_file_name};
+use crate::maintain::orphans::{self, Opening};
 use crate::maintain::unnamed;
-use crate::private;
 use crate::sqlite;
 use daytable_model::key::DayTable;
-use std::path::{Path, PathBuf};
-
-/// Folders within a data folder.
-#[derive(Clone, Debug)]
-pub(crate) struct Layout {
-    pub(crate) data: PathBuf,
-}
-
-impl Layout {
-    pub(crate) fn tables(&self) -> PathBuf {
-        self.data.join("tables")
-    }
-
-    pub(crate) fn trash(&self) -> PathBuf {
-        self.data.join("trash")
-    }
-
-    pub(crate) fn table_file(&self, name: &str) -> PathBuf {
-        self.tables().join(name)
-    }
-
-    /// Makes the folders, readable by their owner only.
-    pub(crate) fn create(&self) -> Result<(), StoreError> {
-        [self.data.clone(), self.tables(), self.trash()].iter().try_for_each(|folder| private::create_folder(folder))
-    }
-
-    /// Takes the lock, or says who has it. Makes the folder where there is none, and changes nothing where it is in use.
-    pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
-        Lock::acquire(&self.data)
-    }
-}
+use std::path::Path;
 
 /// A file whose last pages never happened.
 struct Torn {
@@ -69,15 +37,6 @@ pub(crate) struct Whole {
 /// take the longer the more days there are.
 const CLOSED_CHECKED: usize = 8;
 
-/// Whether a process opens its folder for the first time, or again because a commit failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opening {
-    /// Nothing of this process is under way in it.
-    First,
-    /// A step of the lifecycle may be.
-    Again,
-}
-
 /// Opens catalogue and writable files, and sets aside what a crash or a failed commit left.
 pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreError> {
     layout.create()?;
@@ -93,10 +52,10 @@ pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreErro
     for live in files {
         let path = layout.table_file(&live.name);
         if !path.exists() {
-            return Err(mismatch(layout, &path, "it is missing".into()));
+            return Err(layout.mismatch(&path, "it is missing".into()));
         }
         if let Some(seal) = &live.seal {
-            check_sealed(layout, &path, seal)?;
+            seal.check_length(layout, &path)?;
             continue;
         }
         if !live.writable {
@@ -116,7 +75,7 @@ pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreErro
     let unnamed = unnamed::look(&layout.tables(), &catalogue)?;
     if let Some((name, rows)) = unnamed.iter().find_map(|file| Some((&file.name, file.rows()?))) {
         let what = format!("it has {rows} rows and the catalogue does not name it, which may have lost its journal");
-        return Err(mismatch(layout, &layout.table_file(name), what));
+        return Err(layout.mismatch(&layout.table_file(name), what));
     }
 
     let lost = !torn.is_empty();
@@ -133,7 +92,7 @@ pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreErro
     for (_, file) in &days {
         checkpoint(file.connection(), file.path())?;
     }
-    leftovers::sweep(layout, &mut catalogue, &unnamed, opening)?;
+    orphans::sweep(layout, &mut catalogue, &unnamed, opening)?;
     Ok(Whole { catalogue, days })
 }
 
@@ -150,7 +109,7 @@ fn refuse_without_catalogue(layout: &Layout) -> Result<(), StoreError> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_day = parse_file_name(&name).is_some() || sealed::is_sealed(&name);
         if is_day && entry.metadata().is_ok_and(|file| file.len() > 0) {
-            return Err(mismatch(layout, &path, format!("it is missing or empty, and tables/ has {name}")));
+            return Err(layout.mismatch(&path, format!("it is missing or empty, and tables/ has {name}")));
         }
     }
     Ok(())
@@ -158,17 +117,10 @@ fn refuse_without_catalogue(layout: &Layout) -> Result<(), StoreError> {
 
 /// A file without a journal has no unfinished commit: it is exactly as far as the catalogue says, or does not belong.
 fn check_closed(layout: &Layout, path: &Path, live: &LiveFile, committed: i64) -> Result<(), StoreError> {
-    let (connection, _) = crate::format::day::open_to_read(path)?;
-    let total = crate::format::day::read_total(&connection).map_err(StoreError::sqlite(path))?;
+    let (connection, _) = day::open_to_read(path)?;
+    let total = day::read_total(&connection).map_err(StoreError::sqlite(path))?;
     let is_whole = (total.last_seq, total.entities) == (live.last_seq, live.entities);
-    if is_whole { Ok(()) } else { Err(mismatch(layout, path, disagreement(&total, live, committed))) }
-}
-
-/// A sealed file never changes; its length is that which it had. Its bytes are checked where they are read.
-pub(crate) fn check_sealed(layout: &Layout, path: &Path, seal: &Seal) -> Result<(), StoreError> {
-    let bytes = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
-    let what = || format!("it has {bytes} bytes, the catalogue says {}", seal.bytes);
-    if bytes == seal.bytes { Ok(()) } else { Err(mismatch(layout, path, what())) }
+    if is_whole { Ok(()) } else { Err(layout.mismatch(path, disagreement(&total, live, committed))) }
 }
 
 fn disagreement(total: &Total, live: &LiveFile, committed: i64) -> String {
@@ -182,23 +134,19 @@ fn disagreement(total: &Total, live: &LiveFile, committed: i64) -> String {
 pub(crate) fn open_day(layout: &Layout, live: &LiveFile, committed: i64) -> Result<DayFile, StoreError> {
     let path = layout.table_file(&live.name);
     if !path.exists() {
-        return Err(mismatch(layout, &path, "it is missing".into()));
+        return Err(layout.mismatch(&path, "it is missing".into()));
     }
     let file = DayFile::open(&path, &live.day)?;
     match check(layout, &file, live, committed)? {
         None => Ok(file),
         Some(_) => {
-            Err(mismatch(layout, &path, "it was not writable and has a commit that the catalogue has not".into()))
+            Err(layout.mismatch(&path, "it was not writable and has a commit that the catalogue has not".into()))
         }
     }
 }
 
 fn checkpoint(connection: &rusqlite::Connection, path: &Path) -> Result<(), StoreError> {
     sqlite::checkpoint(connection, true).map(drop).map_err(StoreError::sqlite(path))
-}
-
-fn mismatch(layout: &Layout, path: &Path, what: String) -> StoreError {
-    StoreError::Mismatch { path: path.into(), what, data: layout.data.clone() }
 }
 
 /// None where the file is exactly as far as the catalogue says; the pages of the one commit that may be torn; or an
@@ -216,7 +164,7 @@ fn check(layout: &Layout, file: &DayFile, live: &LiveFile, committed: i64) -> Re
             return Ok(Some(pages));
         }
     }
-    Err(mismatch(layout, file.path(), disagreement(&total, live, committed)))
+    Err(layout.mismatch(file.path(), disagreement(&total, live, committed)))
 }
 
 /// Copies pages that never happened into `trash/`, where they can be looked at for a week. On a full disk they are
@@ -231,7 +179,7 @@ fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow],
         let mut inserts = Vec::with_capacity(pages.len());
         for page in pages {
             let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
-            let partition = partition.ok_or_else(|| tidy::unnamed(file.path(), page))?;
+            let partition = partition.ok_or_else(|| day::unnamed_partition(file.path(), page))?;
             let mut body = Vec::new();
             pack::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
             let is_alone = matches!(page.place, Place::Packed { .. });
@@ -247,46 +195,3 @@ fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow],
         tracing::warn!(%error, "failed to keep a copy of it in trash/");
     }
 }
-
-/// What files in `trash/` begin with that are kept for a week instead of being removed at once.
-pub(crate) const SET_ASIDE: &str = "set-aside-";
-
-/// The name of a day's file below `tables/`.
-pub(crate) fn file_name(day: &DayTable, generation: i64) -> String {
-    format!("{day}.{generation}.db")
-}
-
-/// The inverse of [`file_name`].
-pub(crate) fn parse_file_name(name: &str) -> Option<(DayTable, i64)> {
-    let (day, generation) = name.strip_suffix(".db")?.rsplit_once('.')?;
-    Some((DayTable::parse(day).ok()?, generation.parse().ok()?))
-}
-
-/// The name of a sealed day's file below `tables/`.
-pub(crate) fn sealed_name(day: &DayTable, generation: i64) -> String {
-    format!("{day}.{generation}.parquet")
-}
-
-/// The name of the manifest beside a sealed file; none for another file.
-pub(crate) fn manifest_of(name: &str) -> Option<String> {
-    Some(format!("{}.manifest.json", name.strip_suffix(".parquet")?))
-}
-
-/// Moves a file of `tables/` with what belongs to it into `trash/`. A journal goes first: a database without its journal
-/// could be taken for whole, a journal without its database for nothing. So does a manifest.
-pub(crate) fn discard(layout: &Layout, name: &str) -> Result<(), StoreError> {
-    let beside = match manifest_of(name) {
-        Some(manifest) => vec![manifest],
-        None => vec![format!("{name}-shm"), format!("{name}-wal")],
-    };
-    for name in beside.iter().map(String::as_str).chain([name]) {
-        let (from, to) = (layout.table_file(name), layout.trash().join(name));
-        match std::fs::rename(&from, &to) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-pub(crate) use leftovers::{forget, remove_made};

@@ -18,7 +18,7 @@ use daytable_model::key::{Period, TableName};
 use daytable_model::property::Property;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_store::intake::Sink;
+use daytable_store::Sink;
 use daytable_store::{Refused, SourceState, SourceStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};

@@ -8,18 +8,16 @@
 //! | the key is | with this body | with another |
 //! |---|---|---|
 //! | not known | written with the rows | |
-//! | in the commit that is gathered | [`Outcome::Repeated`] once that is on disk | [`Outcome::OtherBody`] once it is |
-//! | on disk | [`Outcome::Repeated`] | [`Outcome::OtherBody`] |
+//! | in the commit that is gathered | repeated once that is on disk | refused: other body once it is |
+//! | on disk | repeated | refused: other body |
 //!
 //! **How long.** Keys are kept for [`KEPT`], and [`KEYS_MAX`] of them at most; the oldest go first. Rows are numbered in
 //! the order of their commits and removed from the lowest number up, so there is no gap between two numbers: how many
 //! there are is the last less the first, and which one is the oldest needs no index. A commit with keys removes twice as
 //! many as it brings and `REMOVED_MIN` more at most, so that no commit pays for a week of them.
 
-use crate::write::queue::{Done, Outcome};
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::HashMap;
 use std::time::Duration;
 
 /// How long a key is known after its commit.
@@ -65,42 +63,19 @@ pub struct Answer {
 }
 
 impl Once {
-    /// What becomes of `other`, which has the same key, once this one is on disk.
-    fn outcome_of(&self, other: &Once) -> Outcome {
-        if self.body == other.body { Outcome::Repeated(self.answer) } else { Outcome::OtherBody }
+    /// Compares `other`, which has the same key, with this one, which was committed first.
+    pub(crate) fn compare(&self, other: &Once) -> Repeat {
+        if self.body == other.body { Repeat::SameBody(self.answer) } else { Repeat::OtherBody }
     }
 }
 
-/// Keys of the commit that is gathered, and those that came with one of them again.
-#[derive(Default)]
-pub(crate) struct Gathered {
-    keys: HashMap<Hash, Once, foldhash::quality::RandomState>,
-    repeats: Vec<(Done, Outcome)>,
-}
-
-impl Gathered {
-    /// What becomes of `once` when this commit is on disk, where its key is in it.
-    pub(crate) fn outcome_of(&self, once: &Once) -> Option<Outcome> {
-        self.keys.get(&once.key).map(|first| first.outcome_of(once))
-    }
-
-    pub(crate) fn add(&mut self, once: Once) {
-        self.keys.insert(once.key, once);
-    }
-
-    /// Has `done` told `outcome` when this commit is on disk; that it is not committed, if it never is.
-    pub(crate) fn add_repeat(&mut self, done: Done, outcome: Outcome) {
-        self.repeats.push((done, outcome));
-    }
-
-    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &Once> {
-        self.keys.values()
-    }
-
-    /// The commit is on disk.
-    pub(crate) fn committed(self) {
-        self.repeats.into_iter().for_each(|(done, outcome)| done.tell(outcome));
-    }
+/// A submission whose key is known, compared with the first submission that had the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// The bodies are equal; the first submission got this answer.
+    SameBody(Answer),
+    /// The bodies differ.
+    OtherBody,
 }
 
 /// How many keys there are after a commit, and how many went before their time.
@@ -111,13 +86,13 @@ pub(crate) struct Kept {
 }
 
 /// What becomes of `once` by what is on disk.
-pub(crate) fn outcome_of(connection: &Connection, once: &Once) -> rusqlite::Result<Option<Outcome>> {
+pub(crate) fn repeat_of(connection: &Connection, once: &Once) -> rusqlite::Result<Option<Repeat>> {
     let mut statement = connection.prepare_cached("SELECT body, records, refused FROM once WHERE key = ?1")?;
     let found = statement.query_row([once.key], |row| {
         let answer = Answer { records: row.get(1)?, refused: row.get(2)? };
         Ok(Once { key: once.key, body: row.get(0)?, answer })
     });
-    Ok(found.optional()?.map(|first| first.outcome_of(once)))
+    Ok(found.optional()?.map(|first| first.compare(once)))
 }
 
 /// Writes the keys of a commit and removes those that are older than [`KEPT`], or more than `keys_max`.
@@ -185,13 +160,13 @@ mod tests {
     fn a_key_is_known_with_its_body_and_what_was_answered() {
         let connection = opened();
         let first = once(7, 1);
-        assert_eq!(outcome_of(&connection, &first), Ok(None));
+        assert_eq!(repeat_of(&connection, &first), Ok(None));
         keep(&connection, [first].iter(), at(0), KEYS_MAX).expect("kept");
         let told = Answer { records: 99, ..Answer::default() };
         let again = Once { answer: told, ..first };
-        assert_eq!(outcome_of(&connection, &again), Ok(Some(Outcome::Repeated(first.answer))));
-        assert_eq!(outcome_of(&connection, &once(7, 2)), Ok(Some(Outcome::OtherBody)));
-        assert_eq!(outcome_of(&connection, &once(8, 1)), Ok(None));
+        assert_eq!(repeat_of(&connection, &again), Ok(Some(Repeat::SameBody(first.answer))));
+        assert_eq!(repeat_of(&connection, &once(7, 2)), Ok(Some(Repeat::OtherBody)));
+        assert_eq!(repeat_of(&connection, &once(8, 1)), Ok(None));
     }
 
     #[test]
@@ -205,7 +180,7 @@ mod tests {
         assert_eq!(keep(&connection, all[200..201].iter(), later, 1000), Ok(Kept { keys: 135, dropped: 0 }));
         assert_eq!(keep(&connection, all[201..202].iter(), later, 1000), Ok(Kept { keys: 102, dropped: 0 }));
         assert_eq!(keep(&connection, all[202..203].iter(), later, 50), Ok(Kept { keys: 50, dropped: 53 }));
-        let known = |key: u16| outcome_of(&connection, &once(key, 0)).expect("read").is_some();
+        let known = |key: u16| repeat_of(&connection, &once(key, 0)).expect("read").is_some();
         assert_eq!((known(99), known(152), known(153), known(202)), (false, false, true, true));
     }
 
@@ -236,7 +211,7 @@ mod tests {
                 prop_assert_eq!(kept, Kept { keys: model.len() as u64, dropped });
                 for key in 0..next {
                     let is_there = model.iter().any(|(kept, _)| *kept == once(key, 0));
-                    prop_assert_eq!(outcome_of(&connection, &once(key, 0)).expect("read").is_some(), is_there);
+                    prop_assert_eq!(repeat_of(&connection, &once(key, 0)).expect("read").is_some(), is_there);
                 }
             }
         }

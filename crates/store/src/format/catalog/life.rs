@@ -18,10 +18,12 @@
 
 use super::{Catalogue, LiveFile, from_sql, seconds};
 use crate::StoreError;
+use crate::layout::Layout;
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,6 +125,15 @@ pub struct Seal {
     pub times: Option<(Ticks, Ticks)>,
     /// When it was made.
     pub at: Ticks,
+}
+
+impl Seal {
+    /// A sealed file never changes; its length is that which it had. Its bytes are checked where they are read.
+    pub(crate) fn check_length(&self, layout: &Layout, path: &Path) -> Result<(), StoreError> {
+        let bytes = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
+        let what = || format!("it has {bytes} bytes, the catalogue says {}", self.bytes);
+        if bytes == self.bytes { Ok(()) } else { Err(layout.mismatch(path, what())) }
+    }
 }
 
 /// A day-table: every one that there is or was.

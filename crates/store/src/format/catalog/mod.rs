@@ -11,16 +11,16 @@ mod moved;
 
 pub(crate) use life::Named;
 pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
-pub(crate) use moved::{Unread, latest as latest_moves, unread_in};
+pub(crate) use moved::latest as latest_moves;
 
 use crate::StoreError;
+use crate::error::Unread;
 use crate::format::catalog::accounting::Entry;
 use crate::format::catalog::commit_clock as clock;
 use crate::format::catalog::idempotency::Once;
 use crate::lock::Seen;
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
 use crate::sqlite::{self, Schema};
-use crate::write::queue::Outcome;
 use daytable_model::key::{DayTable, Period};
 use daytable_model::time::{self, Ticks};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -406,13 +406,13 @@ impl Catalogue {
     }
 
     /// What becomes of a submission with this key, where the key is known.
-    pub(crate) fn outcome_of(&self, once: &Once) -> Result<Option<Outcome>, StoreError> {
-        self.sql(idempotency::outcome_of(&self.connection, once))
+    pub(crate) fn repeat_of(&self, once: &Once) -> Result<Option<idempotency::Repeat>, StoreError> {
+        self.sql(idempotency::repeat_of(&self.connection, once))
     }
 
     /// Whether a submission with this key was committed.
     pub fn knows(&self, once: &Once) -> Result<bool, StoreError> {
-        Ok(self.outcome_of(once)?.is_some())
+        Ok(self.repeat_of(once)?.is_some())
     }
 
     /// The commit point of commit `seq`. Says how many idempotency keys are left, where it brought some.
@@ -974,11 +974,11 @@ mod tests {
         assert_eq!(sqlite::format(&reader.connection), Ok(2));
         let once = Once { key: [7; 32], body: [1; 32], answer: idempotency::Answer::default() };
         let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
-        assert_eq!(writer.outcome_of(&once).expect("read"), None);
+        assert_eq!(writer.repeat_of(&once).expect("read"), None);
         writer.commit(2, &[], std::iter::empty(), [once].iter(), None, Entry::default()).expect("committed");
         drop(writer);
         let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
-        assert_eq!(writer.outcome_of(&once).expect("read"), Some(Outcome::Repeated(once.answer)));
+        assert_eq!(writer.repeat_of(&once).expect("read"), Some(idempotency::Repeat::SameBody(once.answer)));
         assert_eq!(reader.committed().expect("read").seq, 2);
     }
 

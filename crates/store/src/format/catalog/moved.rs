@@ -25,12 +25,12 @@
 //! in memory: its moves are let go, and whoever reads its file begins it anew.
 
 use super::{begin_source, move_on};
+use crate::error::{Unread, unread_in};
 use crate::format::page::{Bytes, PageError, put_varint};
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceState, SourceStatus};
 use crate::sqlite;
 use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
-use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, params};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -304,35 +304,6 @@ fn text(bytes: &mut Bytes<'_>) -> Result<String, PageError> {
 /// By identity.
 pub(crate) type Latest = ByIdentity<Moved>;
 
-/// Why a row cannot be read.
-#[derive(Debug, PartialEq, thiserror::Error)]
-pub(crate) enum Unread {
-    /// It is not what was written.
-    #[error("what sources moved in {which} is damaged: {what}")]
-    Damaged {
-        /// The commit.
-        which: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// A newer program wrote it.
-    #[error(
-        "what sources moved in {which} is of version {version}, this daytable knows {VERSION}: use a newer daytable"
-    )]
-    Newer {
-        /// The commit.
-        which: String,
-        /// Its version.
-        version: u8,
-    },
-}
-
-impl From<Unread> for rusqlite::Error {
-    fn from(unread: Unread) -> rusqlite::Error {
-        rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, Box::new(unread))
-    }
-}
-
 /// Why the bytes of a row are none.
 #[derive(Debug, PartialEq)]
 enum MovesError {
@@ -406,17 +377,6 @@ pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(Latest, Vec
     Ok((latest, damaged))
 }
 
-/// What an error says of a row, or the error where it says nothing of one.
-pub(crate) fn unread_in(error: rusqlite::Error) -> Result<Unread, rusqlite::Error> {
-    match error {
-        rusqlite::Error::FromSqlConversionFailure(column, kind, error) => match error.downcast() {
-            Ok(unread) => Ok(*unread),
-            Err(error) => Err(rusqlite::Error::FromSqlConversionFailure(column, kind, error)),
-        },
-        error => Err(error),
-    }
-}
-
 /// The commits that have a row, the last one first where `order` is DESC.
 fn read_commits(connection: &Connection, order: &str, commits: &mut Vec<i64>) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(&format!("SELECT seq FROM moved ORDER BY seq {order}"))?;
@@ -437,7 +397,7 @@ fn read_row(connection: &Connection, seq: i64, latest: &mut Latest) -> rusqlite:
     match read.map_err(|error| damage(which(), error))? {
         Ok(()) => Ok(()),
         Err(MovesError::Damaged(what)) => Err(Unread::Damaged { which: which(), what }.into()),
-        Err(MovesError::Newer(version)) => Err(Unread::Newer { which: which(), version }.into()),
+        Err(MovesError::Newer(version)) => Err(Unread::Newer { which: which(), version, known: VERSION }.into()),
     }
 }
 

@@ -19,15 +19,15 @@ const NONE: u32 = u32::MAX;
 /// Rows of a sealed file.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
-    pub(super) keys: Vec<RowKey>,
+    pub(crate) keys: Vec<RowKey>,
     /// Codes; 0 for none.
-    pub(super) levels: Vec<u8>,
-    pub(super) columns: Vec<Values>,
+    pub(crate) levels: Vec<u8>,
+    pub(crate) columns: Vec<Values>,
 }
 
 /// The values of one property and type.
 #[derive(Debug)]
-pub(super) struct Values {
+pub(crate) struct Values {
     name: Arc<str>,
     kind: PropertyKind,
     /// For each row which of the values is its own; none where every row has one.
@@ -37,7 +37,7 @@ pub(super) struct Values {
 }
 
 #[derive(Debug)]
-pub(super) enum Stored {
+pub(crate) enum Stored {
     /// String and Binary: one behind the other, and where each ends.
     Strings(String, Vec<u32>),
     Binaries(Vec<u8>, Vec<u32>),
@@ -48,7 +48,7 @@ pub(super) enum Stored {
 }
 
 impl Stored {
-    pub(super) fn new(kind: PropertyKind) -> Stored {
+    pub(crate) fn new(kind: PropertyKind) -> Stored {
         match kind {
             PropertyKind::String => Stored::Strings(String::new(), Vec::new()),
             PropertyKind::Binary => Stored::Binaries(Vec::new(), Vec::new()),
@@ -61,7 +61,7 @@ impl Stored {
     }
 
     /// Adds a value of the type that it was made for; false for another type, or more bytes than 32 bits count.
-    pub(super) fn push(&mut self, value: Property<'_>) -> bool {
+    pub(crate) fn push(&mut self, value: Property<'_>) -> bool {
         let ends_at = |length: usize, ends: &mut Vec<u32>| {
             let end = u32::try_from(length);
             ends.push(end.unwrap_or(NONE));
@@ -87,7 +87,7 @@ impl Stored {
         true
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Stored::Strings(_, ends) | Stored::Binaries(_, ends) => ends.len(),
             Stored::Ints(all) => all.len(),
@@ -122,7 +122,7 @@ impl Stored {
 impl Values {
     /// For rows of which those have a value that `levels` says (1 or 0); all where it says nothing. The values are those of
     /// `stored` that `which` says; all in their order where it says nothing.
-    pub(super) fn new(
+    pub(crate) fn new(
         name: Arc<str>,
         kind: PropertyKind,
         levels: Option<&[i16]>,
@@ -149,7 +149,7 @@ impl Values {
     }
 
     /// Marks the rows whose value `holds`, which is asked once for a value that many rows share.
-    pub(super) fn mark<'f>(
+    pub(crate) fn mark<'f>(
         &self,
         found: impl Iterator<Item = &'f mut bool>,
         mut holds: impl FnMut(Property<'_>) -> bool,
@@ -171,11 +171,11 @@ impl Values {
 }
 
 impl Block {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    pub(super) fn keys(&self) -> &[RowKey] {
+    pub(crate) fn keys(&self) -> &[RowKey] {
         &self.keys
     }
 
@@ -201,7 +201,7 @@ impl Block {
         self.columns.len()
     }
 
-    pub(super) fn name(&self, column: usize) -> (&str, PropertyKind) {
+    pub(crate) fn name(&self, column: usize) -> (&str, PropertyKind) {
         self.columns.get(column).map_or(("", PropertyKind::String), |column| (&column.name, column.kind))
     }
 
@@ -210,13 +210,13 @@ impl Block {
     }
 
     #[inline]
-    pub(super) fn value(&self, column: usize, row: usize) -> Option<Property<'_>> {
+    pub(crate) fn value(&self, column: usize, row: usize) -> Option<Property<'_>> {
         let column = self.columns.get(column)?;
         column.stored.value(column.kind, column.index(row)?)
     }
 
     /// Gives what `read` makes of a column's values to `each`, row by row. A text that many rows share is read once.
-    pub(super) fn each_value<T: Copy>(
+    pub(crate) fn each_value<T: Copy>(
         &self,
         column: usize,
         mut read: impl FnMut(Property<'_>) -> T,
@@ -233,7 +233,7 @@ impl Block {
     }
 
     /// Bytes of its values and keys, about; of a text that many rows share, as often as they do.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let of = |column: &Values| match &column.stored {
             Stored::Strings(_, ends) | Stored::Binaries(_, ends) => {
                 let length = |row| {
@@ -250,7 +250,7 @@ impl Block {
     }
 
     /// Marks the rows of which a property contains the needle, or may contain it.
-    pub(super) fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
+    pub(crate) fn mark_containing(&self, needle: &Needle, found: &mut [bool]) {
         for column in &self.columns {
             let spread = MULTI_ROW_PROPERTIES.contains(&(&*column.name, column.kind));
             if spread || needle.may_be_in(column.kind) {
@@ -262,14 +262,14 @@ impl Block {
 
 /// Columns out of the map of the rest, row by row.
 #[derive(Default)]
-pub(super) struct Rest {
+pub(crate) struct Rest {
     columns: Vec<(Arc<str>, PropertyKind, Vec<i16>, Stored)>,
     numbers: HashMap<String, usize>,
 }
 
 impl Rest {
     /// Adds the entry of a row; false where it is none that was written by us.
-    pub(super) fn push(&mut self, row: usize, key: &str, value: &str) -> bool {
+    pub(crate) fn push(&mut self, row: usize, key: &str, value: &str) -> bool {
         let number = match self.numbers.get(key) {
             Some(number) => *number,
             None => {
@@ -290,7 +290,7 @@ impl Rest {
     }
 
     /// The columns for a block of `rows`.
-    pub(super) fn finish(self, rows: usize) -> impl Iterator<Item = Values> {
+    pub(crate) fn finish(self, rows: usize) -> impl Iterator<Item = Values> {
         self.columns.into_iter().map(move |(name, kind, mut levels, stored)| {
             levels.resize(rows, 0);
             Values::new(name, kind, Some(&levels), None, stored)

@@ -27,7 +27,7 @@ type Read<T> = (Vec<T>, Vec<i16>, Vec<i16>);
 
 /// Which columns of a block are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// Keys alone.
     Keys,
     /// Keys and levels.
@@ -38,7 +38,7 @@ pub(super) enum Wanted {
 
 impl SealedFile {
     /// Whether a column surely has no value in a group.
-    pub(super) fn is_absent(&self, group: usize, leaf: usize) -> bool {
+    pub(crate) fn is_absent(&self, group: usize, leaf: usize) -> bool {
         let column = self.opened.metadata.row_group(group).column(leaf);
         let nulls = column.statistics().and_then(Statistics::null_count_opt);
         self.trusts_statistics && nulls.is_some_and(|nulls| Ok(nulls) == u64::try_from(column.num_values()))
@@ -107,7 +107,7 @@ impl SealedFile {
     }
 
     /// A required INT32 column.
-    pub(super) fn small_numbers(
+    pub(crate) fn small_numbers(
         &self,
         group: usize,
         leaf: usize,
@@ -125,7 +125,7 @@ impl SealedFile {
     }
 
     /// The times of some rows.
-    pub(super) fn times_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<Ticks>, StoreError> {
+    pub(crate) fn times_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<Ticks>, StoreError> {
         let (micros, _, _) = self.read::<Int64Type>(group, TIME, ranges)?;
         let ticks = self.small_numbers(group, TICKS, ranges)?;
         let time = |(micros, ticks): (i64, i32)| {
@@ -158,7 +158,7 @@ impl SealedFile {
     }
 
     /// The keys of some rows.
-    pub(super) fn keys_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<RowKey>, StoreError> {
+    pub(crate) fn keys_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<RowKey>, StoreError> {
         let times = self.times_of(group, ranges)?;
         let sources = self.sources(group, ranges)?;
         let (positions, _, _) = self.read::<Int64Type>(group, POSITION, ranges)?;
@@ -176,7 +176,7 @@ impl SealedFile {
     }
 
     /// The levels of some rows, as codes.
-    pub(super) fn levels_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn levels_of(&self, group: usize, ranges: &[Range<usize>]) -> Result<Vec<u8>, StoreError> {
         let (names, defined, _) = self.texts(group, LEVEL, ranges)?;
         let code = |name: &[u8]| {
             let level = Level::ALL.into_iter().find(|level| level.name().as_bytes() == name);
@@ -189,7 +189,7 @@ impl SealedFile {
     }
 
     /// An error unless the rows of a group belong to the partitions that the index says.
-    pub(super) fn check_partitions(&self, group: usize) -> Result<(), StoreError> {
+    pub(crate) fn check_partitions(&self, group: usize) -> Result<(), StoreError> {
         let all = 0..self.opened.index.groups[group];
         let (names, _, _) = self.texts(group, PARTITION, &[all])?;
         let mut numbers = names.numbers();
@@ -210,7 +210,7 @@ impl SealedFile {
     }
 
     /// Some rows of a group, in their order: `ranges` are in order and apart.
-    pub(super) fn block(&self, group: usize, ranges: &[Range<usize>], wanted: Wanted) -> Result<Block, StoreError> {
+    pub(crate) fn block(&self, group: usize, ranges: &[Range<usize>], wanted: Wanted) -> Result<Block, StoreError> {
         let keys = self.keys_of(group, ranges)?;
         let levels = if wanted == Wanted::Keys { vec![0; keys.len()] } else { self.levels_of(group, ranges)? };
         let mut columns = Vec::new();
@@ -233,7 +233,7 @@ impl SealedFile {
 
     /// The values of some rows of a property's column, its levels, and which value is whose where not each is its own.
     #[allow(clippy::type_complexity)]
-    pub(super) fn values(
+    pub(crate) fn values(
         &self,
         group: usize,
         leaf: usize,
@@ -297,7 +297,7 @@ impl SealedFile {
     }
 
     /// The columns of properties that have none in the file.
-    pub(super) fn rest(&self, group: usize, ranges: &[Range<usize>], rows: usize) -> Result<Vec<Values>, StoreError> {
+    pub(crate) fn rest(&self, group: usize, ranges: &[Range<usize>], rows: usize) -> Result<Vec<Values>, StoreError> {
         let leaf = self.opened.layout.rest();
         if self.is_absent(group, leaf) {
             return Ok(Vec::new());

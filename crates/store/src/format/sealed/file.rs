@@ -21,35 +21,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The footer's key for [`Header`].
-pub(super) const HEADER_KEY: &str = "daytable";
+pub(crate) const HEADER_KEY: &str = "daytable";
 /// What the footer says of the day.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Header {
-    pub(super) format: u32,
-    pub(super) table: String,
-    pub(super) generation: i64,
-    pub(super) rows: u64,
-    pub(super) records: u64,
-    pub(super) content: String,
-    pub(super) columns: Vec<Column>,
+pub(crate) struct Header {
+    pub(crate) format: u32,
+    pub(crate) table: String,
+    pub(crate) generation: i64,
+    pub(crate) rows: u64,
+    pub(crate) records: u64,
+    pub(crate) content: String,
+    pub(crate) columns: Vec<Column>,
 }
 
 /// A sealed file, opened to read. Cheap to clone.
 #[derive(Clone)]
 pub struct SealedFile {
-    pub(super) opened: Arc<Opened>,
+    pub(crate) opened: Arc<Opened>,
     /// Whether the footer's statistics may stand for values: not while the file is compared with what it was made of.
-    pub(super) trusts_statistics: bool,
+    pub(crate) trusts_statistics: bool,
 }
 
-pub(super) struct Opened {
-    pub(super) path: PathBuf,
+pub(crate) struct Opened {
+    pub(crate) path: PathBuf,
     pub(super) bytes: Arc<Checked>,
-    pub(super) metadata: ParquetMetaData,
+    pub(crate) metadata: ParquetMetaData,
     header: Header,
     table: DayTable,
     pub(super) layout: Layout,
-    pub(super) index: Index,
+    pub(crate) index: Index,
 }
 
 impl std::fmt::Debug for SealedFile {
@@ -107,7 +107,7 @@ impl SealedFile {
     }
 
     /// The same file, read without believing what the footer says of values.
-    pub(super) fn doubting(&self) -> SealedFile {
+    pub(crate) fn doubting(&self) -> SealedFile {
         SealedFile { opened: self.opened.clone(), trusts_statistics: false }
     }
 
@@ -152,16 +152,16 @@ impl SealedFile {
         Some((runs.iter().map(|run| run.oldest).min()?, runs.iter().map(|run| run.newest).max()?))
     }
 
-    pub(super) fn index(&self) -> &Index {
+    pub(crate) fn index(&self) -> &Index {
         &self.opened.index
     }
 
-    pub(super) fn runs(&self) -> &[Run] {
+    pub(crate) fn runs(&self) -> &[Run] {
         &self.opened.index.runs
     }
 
     /// The runs of one partition, newest first.
-    pub(super) fn runs_of(&self, partition: &str) -> &[Run] {
+    pub(crate) fn runs_of(&self, partition: &str) -> &[Run] {
         let runs = self.runs();
         let start = runs.partition_point(|run| &*run.partition < partition);
         let length = runs[start..].iter().take_while(|run| &*run.partition == partition).count();
@@ -194,21 +194,21 @@ impl SealedFile {
     }
 
     /// The runs of one row group.
-    pub(super) fn runs_in(&self, group: usize) -> &[Run] {
+    pub(crate) fn runs_in(&self, group: usize) -> &[Run] {
         let runs = self.runs();
         let start = runs.partition_point(|run| run.group < group);
         &runs[start..start + runs[start..].partition_point(|run| run.group == group)]
     }
 
     /// Bytes of a row of a group, on average: encoded, but not compressed.
-    pub(super) fn row_bytes(&self, group: usize) -> usize {
+    pub(crate) fn row_bytes(&self, group: usize) -> usize {
         let bytes = usize::try_from(self.opened.metadata.row_group(group).total_byte_size()).unwrap_or(0);
         bytes / self.opened.index.groups[group].max(1) + 1
     }
 }
 
 /// Runs the Parquet reader over bytes of `path`: an error where it fails, and where it panics.
-pub(super) fn guard<T>(
+pub(crate) fn guard<T>(
     path: &Path,
     place: &str,
     read: impl FnOnce() -> Result<T, ParquetError>,
@@ -225,6 +225,6 @@ pub(super) fn guard<T>(
     }
 }
 
-pub(super) fn damaged(path: &Path, place: &str, what: String) -> StoreError {
+pub(crate) fn damaged(path: &Path, place: &str, what: String) -> StoreError {
     StoreError::SealedDamaged { path: path.into(), place: place.into(), what }
 }

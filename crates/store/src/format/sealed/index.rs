@@ -29,35 +29,35 @@ const RATIO_MAX: usize = 1 << 14;
 
 /// The rows of one partition in one row group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) partition: Arc<str>,
-    pub(super) group: usize,
+pub(crate) struct Run {
+    pub(crate) partition: Arc<str>,
+    pub(crate) group: usize,
     /// Its rows within the group.
-    pub(super) rows: Range<usize>,
-    pub(super) newest: Ticks,
-    pub(super) oldest: Ticks,
+    pub(crate) rows: Range<usize>,
+    pub(crate) newest: Ticks,
+    pub(crate) oldest: Ticks,
 }
 
 /// See the module's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Index {
+pub(crate) struct Index {
     /// Rows of each row group.
-    pub(super) groups: Vec<usize>,
-    pub(super) runs: Vec<Run>,
+    pub(crate) groups: Vec<usize>,
+    pub(crate) runs: Vec<Run>,
     /// Records by minute and level; none where there were too many.
-    pub(super) minutes: Option<Vec<LevelMinute>>,
-    pub(super) sums: Arc<[u64]>,
+    pub(crate) minutes: Option<Vec<LevelMinute>>,
+    pub(crate) sums: Arc<[u64]>,
 }
 
 /// Records by minute and level while a file is written.
 #[derive(Default)]
-pub(super) struct Minutes {
+pub(crate) struct Minutes {
     counts: BTreeMap<(i64, Option<Level>), u64>,
     last: Option<((i64, Option<Level>), u64)>,
 }
 
 impl Minutes {
-    pub(super) fn add(&mut self, time: Ticks, level: Option<Level>) {
+    pub(crate) fn add(&mut self, time: Ticks, level: Option<Level>) {
         let key = (time.unix_seconds().div_euclid(60), level);
         match &mut self.last {
             Some((last, count)) if *last == key => *count += 1,
@@ -77,7 +77,7 @@ impl Minutes {
     }
 
     /// Newest first; none where there are too many.
-    pub(super) fn finish(mut self) -> Option<Vec<LevelMinute>> {
+    pub(crate) fn finish(mut self) -> Option<Vec<LevelMinute>> {
         self.flush();
         let count = |((minute, level), records): (&(i64, Option<Level>), &u64)| {
             Some(LevelMinute { minute: *minute, level: *level, records: u32::try_from(*records).ok()? })
@@ -89,7 +89,7 @@ impl Minutes {
 
 impl Index {
     /// The bytes of it.
-    pub(super) fn encode(&self) -> std::io::Result<Vec<u8>> {
+    pub(crate) fn encode(&self) -> std::io::Result<Vec<u8>> {
         let mut out = Vec::new();
         put_varint(&mut out, self.groups.len() as u64);
         self.groups.iter().for_each(|rows| put_varint(&mut out, *rows as u64));
@@ -125,7 +125,7 @@ impl Index {
     }
 
     /// The inverse of [`Index::encode`], for a file whose row groups end at `data_end`.
-    pub(super) fn decode(bytes: &[u8], data_end: u64) -> Result<Index, PageError> {
+    pub(crate) fn decode(bytes: &[u8], data_end: u64) -> Result<Index, PageError> {
         let mut framed = Bytes::new(bytes);
         let length = usize::try_from(framed.varint()?).ok();
         // What is claimed is allocated, so it must be in some proportion to what is there.

@@ -17,7 +17,6 @@ use crate::format::catalog::Committed;
 use crate::format::day::{self, HEADER_COLUMNS, read_header};
 use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::{Home, Homes, Page};
-use crate::maintain::compaction::{self, read_page};
 use daytable_model::key::{DayTable, RowKey};
 use rusqlite::{Connection, params};
 use std::cmp::Reverse;
@@ -185,7 +184,7 @@ impl OpenDay {
     }
 
     fn read_page(&self, home: Home, page: &PageRow) -> Result<Page, StoreError> {
-        read_page(&self.connection, &self.path, home, page)
+        day::read_page(&self.connection, &self.path, home, page)
     }
 
     fn each_part(&self, each: &mut dyn FnMut(&Part) -> Result<(), StoreError>) -> Result<(), StoreError> {
@@ -194,7 +193,7 @@ impl OpenDay {
             if !self.committed.includes(page.seq) {
                 return Ok(());
             }
-            let home = homes.get(&page.partition).ok_or_else(|| compaction::unnamed(&self.path, page))?;
+            let home = homes.get(&page.partition).ok_or_else(|| day::unnamed_partition(&self.path, page))?;
             each(&Part::Page(self.read_page(*home, page)?))
         };
         self.packed.values().flatten().try_for_each(&mut look)?;

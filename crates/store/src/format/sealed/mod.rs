@@ -37,18 +37,17 @@
 //! What is not done: bloom filters. Files are sorted by partition, so statistics say exactly where one is; and text is
 //! looked for by a part of it, where a filter of whole values says nothing.
 
-mod block;
+pub(crate) mod block;
 mod bytes;
-mod columns;
-mod file;
+pub(crate) mod columns;
+pub(crate) mod file;
 mod group;
-mod index;
+pub(crate) mod index;
 mod layout;
 mod manifest;
 mod merge;
 mod numbered;
 mod part;
-mod scan;
 mod seal;
 mod sought;
 mod sum;
@@ -65,10 +64,10 @@ pub use bytes::{LocalFile, Ranged};
 pub use file::SealedFile;
 pub use layout::Column;
 pub use manifest::{Manifest, ManifestError};
-pub use scan::SealedScan;
 pub use seal::{SealJob, seal};
 pub use sum::Content as Sum;
 pub use tail::with_sums;
+pub use through::OnBytes;
 
 /// Properties that have a column of their own, at most.
 pub const COLUMNS_MAX: usize = 512;
@@ -80,7 +79,7 @@ const GROUP_ROWS: usize = if cfg!(test) { 128 } else { 1 << 16 };
 /// Bytes of a row group's entities at most, before they are encoded. One that is larger alone is a group alone.
 const GROUP_BYTES: usize = 24 << 20;
 /// Rows of a page of a column at most: what is decoded to read one row.
-const PAGE_ROWS: usize = if cfg!(test) { 32 } else { 1 << 13 };
+pub(crate) const PAGE_ROWS: usize = if cfg!(test) { 32 } else { 1 << 13 };
 
 /// The name's end of a sealed file.
 pub const EXTENSION: &str = ".parquet";

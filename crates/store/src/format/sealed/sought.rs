@@ -22,7 +22,7 @@ use std::ops::Range;
 impl SealedFile {
     /// For each of some rows whether any of its properties may contain the needle. Of a record that was written as several
     /// rows its master says so, whatever it has: the text may be in another row, or over the border of two.
-    pub(super) fn may_contain(
+    pub(crate) fn may_contain(
         &self,
         group: usize,
         ranges: &[Range<usize>],
@@ -128,7 +128,7 @@ impl SealedFile {
     }
 
     /// For each of some rows whether it is of a record of this level or a worse one. Items have none.
-    pub(super) fn may_be_of_level(
+    pub(crate) fn may_be_of_level(
         &self,
         group: usize,
         ranges: &[Range<usize>],
@@ -140,7 +140,7 @@ impl SealedFile {
 
     /// Marks items as their master is: it comes right before them, as they are of one partition and key. Where it is not
     /// among these rows (another row group begins between them) they may belong to a record that is sought.
-    pub(super) fn mark_items(
+    pub(crate) fn mark_items(
         &self,
         group: usize,
         ranges: &[Range<usize>],

@@ -3,9 +3,12 @@
 use super::bytes::BLOCK_BYTES;
 use super::file::SealedFile;
 use crate::StoreError;
-use crate::maintain::check::OnBytes;
 use parquet::file::reader::ChunkReader;
 use sha2::{Digest, Sha256};
+use std::ops::ControlFlow;
+
+/// Told how many bytes were read since it was told last; a break ends the check.
+pub type OnBytes<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
 /// Blocks that are read at once.
 const BLOCKS: usize = 16;

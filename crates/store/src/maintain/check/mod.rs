@@ -18,7 +18,7 @@ pub use crate::maintain::unnamed::{Unnamed, What, look as unnamed_files};
 
 use crate::StoreError;
 use crate::format::catalog::{Catalogue, LiveFile};
-use std::ops::ControlFlow;
+pub use crate::format::sealed::OnBytes;
 
 /// Faults of one kind that are told of one file; of more there is only the number.
 const TOLD_MAX: usize = 8;
@@ -69,9 +69,6 @@ impl Checked {
         }
     }
 }
-
-/// Told how many bytes were read since it was told last; a break ends the check.
-pub type OnBytes<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
 /// What the catalogue says of a file now, asked as often as it is needed.
 pub enum Noted {

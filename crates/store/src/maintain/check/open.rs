@@ -10,8 +10,7 @@ use crate::StoreError;
 use crate::format::day::{self, HEADER_COLUMNS, Total, partition_name, read_header, read_total};
 use crate::format::pack::{self, PageRow};
 use crate::format::page::Homes;
-use crate::maintain::compaction as tidy;
-use crate::write::recovery::parse_file_name;
+use crate::layout::parse_file_name;
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, params};
 use std::path::Path;
@@ -214,8 +213,8 @@ fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut 
                 let mut bad = Vec::new();
                 for page in &pages {
                     let read = match partition_name(connection, page.partition) {
-                        Ok(Some(name)) => tidy::read_page(connection, path, homes.at(&name), page).map(drop),
-                        Ok(None) => Err(tidy::unnamed(path, page)),
+                        Ok(Some(name)) => day::read_page(connection, path, homes.at(&name), page).map(drop),
+                        Ok(None) => Err(day::unnamed_partition(path, page)),
                         Err(error) => Err(StoreError::sqlite(path)(error)),
                     };
                     bad.extend(read.err().map(|error| told(&error)));

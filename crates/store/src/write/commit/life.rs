@@ -8,7 +8,8 @@ use super::Committer;
 use crate::StoreError;
 use crate::format::catalog::{Archived, Committed, LiveFile, Permit, Role, Seal};
 use crate::format::sealed;
-use crate::write::recovery as open;
+use crate::layout;
+use crate::maintain::orphans;
 use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
 use std::path::PathBuf;
@@ -81,7 +82,7 @@ impl Committer {
             return Err(StoreError::Refused(format!("{day} has nothing to seal")));
         }
         let generation = self.next_generation(day)?;
-        let output = open::sealed_name(day, generation);
+        let output = layout::sealed_name(day, generation);
         let inputs = self.catalogue.begin_seal(day, generation, &output)?;
         daytable_platform::failpoint!("seal-begun");
         self.tidy.forget(day);
@@ -96,7 +97,7 @@ impl Committer {
     /// Makes the sealed file the table, and lets go of what it was made of.
     pub(crate) fn end_seal(&mut self, sealing: &Sealing, seal: &Seal) -> Result<(), StoreError> {
         daytable_platform::failpoint!("seal-before-live");
-        open::check_sealed(&self.layout, &sealing.path, seal)?;
+        seal.check_length(&self.layout, &sealing.path)?;
         self.catalogue.end_seal(&sealing.table, &sealing.inputs, &sealing.output, seal)?;
         daytable_platform::failpoint!("seal-live");
         let inputs: Vec<String> = sealing.inputs.iter().map(|input| input.name.clone()).collect();
@@ -106,16 +107,16 @@ impl Committer {
     /// Removes what was written of a file that was to be, and forgets it.
     pub(crate) fn give_up(&mut self, output: &str) -> Result<(), StoreError> {
         if !self.catalogue.is_live(output)? {
-            open::remove_made(&self.layout, output)?;
-            open::forget(&self.layout, &mut self.catalogue, &[output.to_owned()])?;
+            orphans::remove_made(&self.layout, output)?;
+            orphans::forget(&self.layout, &mut self.catalogue, &[output.to_owned()])?;
         }
         Ok(())
     }
 
     /// Has files go that are live no more, and that the catalogue knows as such.
     pub(super) fn discard(&mut self, names: &[String]) -> Result<(), StoreError> {
-        names.iter().try_for_each(|name| open::discard(&self.layout, name))?;
-        open::forget(&self.layout, &mut self.catalogue, names)?;
+        names.iter().try_for_each(|name| layout::discard(&self.layout, name))?;
+        orphans::forget(&self.layout, &mut self.catalogue, names)?;
         self.checkpoints.sweep(self.layout.trash());
         Ok(())
     }
@@ -134,7 +135,7 @@ impl Committer {
             return Err(StoreError::Refused(format!("{day} stands")));
         }
         let generation = self.next_generation(day)?;
-        let output = open::sealed_name(day, generation);
+        let output = layout::sealed_name(day, generation);
         self.catalogue.begin_making(day, generation, &output)?;
         // Until it is there, and after it, records for it go to today's.
         self.closed.insert(day.clone());
@@ -147,7 +148,7 @@ impl Committer {
     pub(crate) fn end_restore(&mut self, restoring: &Restoring, seal: &Seal, expires: Ticks) -> Result<(), StoreError> {
         let Restoring { table, origin, output, .. } = restoring;
         daytable_platform::failpoint!("restore-before-live");
-        open::check_sealed(&self.layout, &restoring.path, seal)?;
+        seal.check_length(&self.layout, &restoring.path)?;
         if !self.catalogue.files_of(table)?.is_empty() {
             return Err(StoreError::Refused(format!("{table} came to stand while it was being restored")));
         }
@@ -191,7 +192,7 @@ impl Committer {
     pub(super) fn next_generation(&self, day: &DayTable) -> Result<i64, StoreError> {
         let mut generation = self.catalogue.generation(day)? + 1;
         let is_taken = |generation| {
-            let names = [open::file_name(day, generation), open::sealed_name(day, generation)];
+            let names = [layout::file_name(day, generation), layout::sealed_name(day, generation)];
             names.iter().any(|name| self.layout.table_file(name).symlink_metadata().is_ok())
         };
         while is_taken(generation) {

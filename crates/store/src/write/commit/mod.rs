@@ -8,22 +8,23 @@
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
 //! aside what was written of it, see `open`), and only then is more accepted.
 
-use crate::CommitReport;
-use crate::Options;
 use crate::StoreError;
 use crate::format::catalog::accounting::{Entry, Taken};
-use crate::format::catalog::idempotency::Gathered;
 use crate::format::catalog::{Catalogue, LiveFile, Touched};
 use crate::format::day::{DayFile, Insert};
 use crate::format::page::{self, Builder, Encoded, PAGE_BYTES};
+use crate::layout::{self, Layout};
 use crate::lock::{self, Lock};
 use crate::maintain::compaction::Tidy;
+use crate::maintain::orphans::Opening;
 use crate::outbox::{Onward, TIDIED_AFTER};
 use crate::source::SourceState;
 use crate::sqlite;
 use crate::write::checkpoint;
-use crate::write::queue::{Done, Intake, Outcome, Step, Submission, Work};
-use crate::write::recovery::{self, Layout, Opening};
+use crate::write::idempotency::Gathered;
+use crate::write::options::{CommitReport, Options};
+use crate::write::queue::{Done, Outcome, Submission, Work, WorkQueue};
+use crate::write::recovery;
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
@@ -62,8 +63,14 @@ const MEMORY_KEPT: Duration = Duration::from_secs(10);
 /// How long the committer waits for work before it looks after idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
+/// A step that runs between two commits.
+pub(crate) type Step = Box<dyn FnOnce(&mut Committer) + Send>;
+
+/// The queue in front of the committer.
+pub type Intake = WorkQueue<Step>;
+
 /// The one writer of a data folder.
-pub(crate) struct Committer {
+pub struct Committer {
     layout: Layout,
     lock: Arc<Lock>,
     intake: Intake,
@@ -380,10 +387,10 @@ impl Committer {
             self.pending.keys.add_repeat(std::mem::take(&mut submission.done), outcome);
             return true;
         }
-        match self.catalogue.outcome_of(once) {
+        match self.catalogue.repeat_of(once) {
             Ok(None) => false,
             Ok(Some(outcome)) => {
-                std::mem::take(&mut submission.done).tell(outcome);
+                std::mem::take(&mut submission.done).tell(outcome.into());
                 true
             }
             Err(error) => {
@@ -501,7 +508,7 @@ impl Committer {
 
     fn create(&mut self, day: &DayTable) -> Result<OpenDay, StoreError> {
         let generation = self.next_generation(day)?;
-        let name = recovery::file_name(day, generation);
+        let name = layout::file_name(day, generation);
         // Named before it is there: a kill before it is live leaves no file that nobody knows.
         self.catalogue.begin_creating(day, &name)?;
         let file = DayFile::open(&self.layout.table_file(&name), day)?;

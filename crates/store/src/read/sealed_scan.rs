@@ -8,17 +8,17 @@
 //! The rows of one instance and hour are one or two stretches of one or two row groups: their times are read, cut by
 //! bisection, and only the pages of that stretch are decoded.
 
-use super::PAGE_ROWS;
-use super::block::Block;
-use super::columns::Wanted;
-use super::file::SealedFile;
-use super::index::Run;
+use super::open_scan::Resume;
+use super::{Range, Row};
 use crate::CountBy;
 use crate::MinuteCount;
 use crate::StoreError;
 use crate::format::page::LevelMinute;
-use crate::read::open_scan::Resume;
-use crate::read::{Range, Row};
+use crate::format::sealed::PAGE_ROWS;
+use crate::format::sealed::block::Block;
+use crate::format::sealed::columns::Wanted;
+use crate::format::sealed::file::SealedFile;
+use crate::format::sealed::index::Run;
 use daytable_model::key::RowKey;
 use daytable_model::needle::Needle;
 use daytable_model::record::Level;

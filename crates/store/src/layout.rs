@@ -1,0 +1,102 @@
+//! The layout of a data folder: its folders, and the names of the files in them.
+
+use crate::StoreError;
+use crate::lock::Lock;
+use crate::private;
+use daytable_model::key::DayTable;
+use std::path::{Path, PathBuf};
+
+/// Folders within a data folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) data: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn tables(&self) -> PathBuf {
+        self.data.join("tables")
+    }
+
+    pub(crate) fn trash(&self) -> PathBuf {
+        self.data.join("trash")
+    }
+
+    pub(crate) fn table_file(&self, name: &str) -> PathBuf {
+        self.tables().join(name)
+    }
+
+    /// Makes the folders, readable by their owner only.
+    pub(crate) fn create(&self) -> Result<(), StoreError> {
+        [self.data.clone(), self.tables(), self.trash()].iter().try_for_each(|folder| private::create_folder(folder))
+    }
+
+    /// Takes the lock, or says who has it. Makes the folder where there is none, and changes nothing where it is in use.
+    pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
+        Lock::acquire(&self.data)
+    }
+
+    /// The error that a file does not belong to the catalog of this folder.
+    pub(crate) fn mismatch(&self, path: &Path, what: String) -> StoreError {
+        StoreError::Mismatch { path: path.into(), what, data: self.data.clone() }
+    }
+}
+
+/// What files in `trash/` begin with that are kept for a week instead of being removed at once.
+pub(crate) const SET_ASIDE: &str = "set-aside-";
+
+/// The name of a day's file below `tables/`.
+pub(crate) fn file_name(day: &DayTable, generation: i64) -> String {
+    format!("{day}.{generation}.db")
+}
+
+/// The inverse of [`file_name`].
+pub(crate) fn parse_file_name(name: &str) -> Option<(DayTable, i64)> {
+    let (day, generation) = name.strip_suffix(".db")?.rsplit_once('.')?;
+    Some((DayTable::parse(day).ok()?, generation.parse().ok()?))
+}
+
+/// The name of a sealed day's file below `tables/`.
+pub(crate) fn sealed_name(day: &DayTable, generation: i64) -> String {
+    format!("{day}.{generation}.parquet")
+}
+
+/// The name of the manifest beside a sealed file; none for another file.
+pub(crate) fn manifest_of(name: &str) -> Option<String> {
+    Some(format!("{}.manifest.json", name.strip_suffix(".parquet")?))
+}
+
+/// Moves a file of `tables/` with what belongs to it into `trash/`. A journal goes first: a database without its journal
+/// could be taken for whole, a journal without its database for nothing. So does a manifest.
+pub(crate) fn discard(layout: &Layout, name: &str) -> Result<(), StoreError> {
+    let beside = match manifest_of(name) {
+        Some(manifest) => vec![manifest],
+        None => vec![format!("{name}-shm"), format!("{name}-wal")],
+    };
+    for name in beside.iter().map(String::as_str).chain([name]) {
+        let (from, to) = (layout.table_file(name), layout.trash().join(name));
+        match std::fs::rename(&from, &to) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(from)(e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What the name of a file ends in that is still being written.
+pub(crate) const PARTIAL: &str = ".partial";
+
+/// A file of `tables/` and whatever lies beside it while it is made, the file itself last: a journal goes before its database,
+/// as in [`discard`].
+pub(crate) fn parts_of(output: &str) -> Vec<String> {
+    match manifest_of(output) {
+        Some(manifest) => {
+            vec![format!("{output}{PARTIAL}"), format!("{manifest}{PARTIAL}"), manifest, output.to_owned()]
+        }
+        None => vec![format!("{output}-shm"), format!("{output}-wal"), output.to_owned()],
+    }
+}
+
+/// Where a daemon's control socket is.
+pub fn control_socket(data_dir: &Path) -> PathBuf {
+    data_dir.join("control.sock")
+}

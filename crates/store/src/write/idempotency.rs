@@ -1,0 +1,37 @@
+//! Idempotency keys of the commit that is being collected.
+
+use super::queue::{Done, Outcome};
+use crate::format::catalog::idempotency::{Hash, Once};
+use std::collections::HashMap;
+
+/// Keys of the commit that is gathered, and those that came with one of them again.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    keys: HashMap<Hash, Once, foldhash::quality::RandomState>,
+    repeats: Vec<(Done, Outcome)>,
+}
+
+impl Gathered {
+    /// What becomes of `once` when this commit is on disk, where its key is in it.
+    pub(crate) fn outcome_of(&self, once: &Once) -> Option<Outcome> {
+        self.keys.get(&once.key).map(|first| first.compare(once).into())
+    }
+
+    pub(crate) fn add(&mut self, once: Once) {
+        self.keys.insert(once.key, once);
+    }
+
+    /// Has `done` told `outcome` when this commit is on disk; that it is not committed, if it never is.
+    pub(crate) fn add_repeat(&mut self, done: Done, outcome: Outcome) {
+        self.repeats.push((done, outcome));
+    }
+
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &Once> {
+        self.keys.values()
+    }
+
+    /// The commit is on disk.
+    pub(crate) fn committed(self) {
+        self.repeats.into_iter().for_each(|(done, outcome)| done.tell(outcome));
+    }
+}

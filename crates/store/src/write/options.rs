@@ -1,0 +1,54 @@
+//! How a store is run, and the report of each commit.
+
+use crate::StoreError;
+use crate::outbox::Onward;
+use std::time::Duration;
+
+/// How a store is run.
+pub struct Options {
+    /// How long a row waits for others before it is committed.
+    pub commit_interval: Duration,
+    /// Told of every commit, from the committer's thread.
+    pub on_commit: Box<dyn Fn(&CommitReport) + Send>,
+    /// Told of every failure, from the committer's thread: nothing is accepted until `on_reopened` is called.
+    pub on_failure: Box<dyn Fn(&StoreError) + Send>,
+    /// Told when the folder was opened again after a failure.
+    pub on_reopened: Box<dyn Fn() + Send>,
+    /// Where what is committed goes on to.
+    pub onward: Onward,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            commit_interval: Duration::from_millis(250),
+            on_commit: Box::new(|_| {}),
+            on_failure: Box::new(|_| {}),
+            on_reopened: Box::new(|| {}),
+            onward: Onward::AsBefore,
+        }
+    }
+}
+
+/// What a commit did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommitReport {
+    /// Records in it.
+    pub records: u64,
+    /// Rows in it, items included.
+    pub rows: u64,
+    /// Batches it was made of.
+    pub batches: u64,
+    /// Pages that were made of them.
+    pub pages: u64,
+    /// Bytes of those pages.
+    pub page_bytes: u64,
+    /// Small pages that were merged away since the commit before.
+    pub pages_merged: u64,
+    /// From its begin to the commit point.
+    pub took: Duration,
+    /// The part of it in which the days' files were written and synced.
+    pub days_written: Duration,
+    /// Idempotency keys that went before their time, because there were too many.
+    pub keys_dropped: u64,
+}

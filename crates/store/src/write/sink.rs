@@ -1,0 +1,88 @@
+//! A committer without a store behind it, for tests of sources.
+
+use crate::source::SourceState;
+use crate::write::commit::Intake;
+use crate::write::queue::{Outcome, Submission, Work};
+use std::time::Duration;
+
+/// The other end of an [`Intake`], for tests of sources: takes what they submit without a store behind it.
+pub struct Sink(pub(crate) Intake);
+
+impl Sink {
+    /// An intake with nothing known, and its other end.
+    pub fn new(sources: Vec<SourceState>) -> (Intake, Sink) {
+        let intake = Intake::new(sources);
+        (intake.clone(), Sink(intake))
+    }
+
+    /// Takes the next submission, as if it were committed at once.
+    pub fn take(&self, timeout: Duration) -> Option<Submission> {
+        match self.0.next(timeout) {
+            Ok(Some(Work::Rows(mut submission))) => {
+                self.0.release(submission.bytes());
+                self.0.committed(submission.advances.clone());
+                std::mem::take(&mut submission.done).tell(Outcome::Committed);
+                Some(submission)
+            }
+            _ => None,
+        }
+    }
+
+    /// Fails a commit: everything that waits is refused.
+    pub fn fail(&self) {
+        self.0.fail();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::queue::{Done, Refused, WAITING_BYTES_MAX};
+
+    fn rows(epoch: u64, bytes: usize) -> Submission {
+        // An advance counts 512 bytes.
+        let state = crate::source::tests_state(1);
+        Submission { advances: vec![state.into(); bytes / 512], epoch, ..Submission::default() }
+    }
+
+    #[test]
+    fn a_full_queue_pushes_back_until_there_is_room() {
+        let (intake, sink) = Sink::new(vec![]);
+        intake.submit(rows(0, WAITING_BYTES_MAX)).expect("room");
+        let waiting = std::thread::spawn({
+            let intake = intake.clone();
+            move || intake.submit(rows(0, 1024))
+        });
+        while !waiting.is_finished() && !sink.0.has_work() {
+            std::thread::yield_now();
+        }
+        assert!(intake.waiting_bytes() <= WAITING_BYTES_MAX);
+        assert!(sink.take(Duration::from_secs(10)).is_some());
+        waiting.join().expect("no panic").expect("taken once there is room");
+        assert!(sink.take(Duration::from_secs(10)).is_some());
+        assert_eq!(intake.waiting_bytes(), 0);
+    }
+
+    #[test]
+    fn after_a_failure_what_was_read_before_is_refused() {
+        let (intake, sink) = Sink::new(vec![]);
+        let (told, hears) = std::sync::mpsc::channel();
+        let mut submission = rows(0, 512);
+        submission.done = Done::new(move |committed| told.send(committed).expect("heard"));
+        intake.submit(submission).expect("room");
+        sink.fail();
+        assert_eq!(hears.recv(), Ok(false));
+        assert_eq!(intake.submit(rows(0, 512)), Err(Refused::Stale));
+        intake.submit(rows(intake.epoch(), 512)).expect("read anew");
+    }
+
+    #[test]
+    fn closing_refuses_more_and_keeps_what_waits() {
+        let (intake, sink) = Sink::new(vec![]);
+        intake.submit(rows(0, 512)).expect("room");
+        intake.close();
+        assert_eq!(intake.submit(rows(0, 512)), Err(Refused::Closed));
+        assert!(sink.take(Duration::ZERO).is_some());
+        assert!(matches!(intake.next(Duration::ZERO), Err(Refused::Closed)));
+    }
+}
