@@ -4,7 +4,7 @@ use super::exit::CliError;
 use crate::config::{Config, ConfigError, TableConfig, environment};
 use crate::remote::{self, QUERY_PATIENCE, RemoteError, RemoteStore};
 use clap::Args;
-use daytable_lifecycle::{Limits, TableRule};
+use daytable_lifecycle::{LifecycleLimits, TableRule};
 use daytable_model::record::Level;
 use daytable_model::safe_text::SafeLines;
 use daytable_model::time::Ticks;
@@ -75,7 +75,7 @@ impl Opened {
     }
 
     /// The rules of the configuration that was named.
-    pub(super) fn rules(&self) -> Option<(Vec<TableRule>, Limits)> {
+    pub(super) fn rules(&self) -> Option<(Vec<TableRule>, LifecycleLimits)> {
         let config = self.config.as_ref()?;
         Some((config.tables.iter().map(TableConfig::rule).collect(), config.lifecycle.limits))
     }

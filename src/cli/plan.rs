@@ -5,7 +5,7 @@ use super::control::{Control, ControlError};
 use super::exit::CliError;
 use super::output::{Columns, Output};
 use super::working::{Rules, rules_of};
-use daytable_lifecycle::{Told, View, forecast};
+use daytable_lifecycle::{PlanLine, View, forecast};
 use daytable_model::time;
 use daytable_store::LifecycleState;
 
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     output.flush()
 }
 
-fn ask_daemon(control: Control) -> Result<Vec<Told>, CliError> {
+fn ask_daemon(control: Control) -> Result<Vec<PlanLine>, CliError> {
     let mut answer = control.post("/-/plan", "")?;
     let mut told = Vec::new();
     while let Some(line) = answer.next_line()? {
@@ -46,7 +46,7 @@ fn ask_daemon(control: Control) -> Result<Vec<Told>, CliError> {
 }
 
 /// Plans beside whoever writes: a plan only reads.
-fn plan_here(args: &Args) -> Result<Vec<Told>, CliError> {
+fn plan_here(args: &Args) -> Result<Vec<PlanLine>, CliError> {
     let config = args.rules.config()?;
     let state = LifecycleState::of(args.data.open()?.catalogue())?;
     let (rules, limits) = rules_of(config.as_ref(), &state);
@@ -54,7 +54,7 @@ fn plan_here(args: &Args) -> Result<Vec<Told>, CliError> {
     Ok(forecast(&view).told())
 }
 
-fn columns(told: Vec<Told>) -> Columns<'static, 3> {
+fn columns(told: Vec<PlanLine>) -> Columns<'static, 3> {
     let rows = told.into_iter().map(|told| [told.step.replace('_', " "), told.table, told.why]);
     Columns { heads: ["step", "table", "why"], right: &[], rows: rows.collect() }
 }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_line_a_step_and_its_reason() {
         let (step, table, why) = ("remove_archive".to_owned(), "Log20261121".to_owned(), "it is old".to_owned());
-        let told = Told { step, table, archive: Some("file:///a".into()), why };
+        let told = PlanLine { step, table, archive: Some("file:///a".into()), why };
         assert_eq!(
             columns(vec![told]).to_string(),
             "step            table        why\nremove archive  Log20261121  it is old"

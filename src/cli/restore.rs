@@ -6,7 +6,7 @@ use super::exit::CliError;
 use super::output::Output;
 use super::working::{Bar, Here, Rules, ask, rules_of};
 use crate::http::RestoreRequest;
-use daytable_lifecycle::{Archive, Restored, Wanted};
+use daytable_lifecycle::{ArchiveRequirement, RestoreOutcome, RestoreSpec};
 use daytable_model::key::{DayTable, KeyError, TableName};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let restored: Restored = match Control::connect(&args.data.dir)? {
+    let restored: RestoreOutcome = match Control::connect(&args.data.dir)? {
         Some(control) => {
             let (table, name) = (args.table.to_string(), args.name.as_ref().map(TableName::to_string));
             let body = serde_json::to_string(&RestoreRequest { table, name, keep_seconds: args.keep.as_secs() });
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         }
         None => restore_here(args)?,
     };
-    let Restored { table, rows, expires, stood } = restored;
+    let RestoreOutcome { table, rows, expires, stood } = restored;
     let what = if stood { "stands already" } else { "restored" };
     let mut output = Output::new();
     output.line(format_args!("{what}: {table} with {rows} rows, until {expires}"))?;
@@ -44,19 +44,19 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 }
 
 /// Restores it where no daemon runs, under the folder's lock.
-fn restore_here(args: &Args) -> Result<Restored, CliError> {
+fn restore_here(args: &Args) -> Result<RestoreOutcome, CliError> {
     let config = args.rules.config()?;
-    let Here { store, hands } = Here::open(&args.data.dir, config.as_ref())?;
+    let Here { store, executor } = Here::open(&args.data.dir, config.as_ref())?;
     let restored = store.steps().lifecycle_state().map_err(CliError::from).and_then(|state| {
         let (rules, _) = rules_of(config.as_ref(), &state);
         let places = rules.into_iter().filter_map(|rule| match rule.archive {
-            Archive::At(place) => Some(place.to_string()),
-            Archive::None => None,
+            ArchiveRequirement::At(place) => Some(place.to_string()),
+            ArchiveRequirement::None => None,
         });
         let (origin, name, keep) = (args.table.clone(), args.name.clone(), args.keep);
-        let wanted = Wanted { origin, name, keep, places: places.collect() };
+        let wanted = RestoreSpec { origin, name, keep, places: places.collect() };
         let bar = Bar::new();
-        Ok(hands.restore(&wanted, &mut |working| bar.show(working))?)
+        Ok(executor.restore(&wanted, &mut |working| bar.show(working))?)
     });
     store.close()?;
     restored

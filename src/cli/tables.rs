@@ -3,9 +3,9 @@
 use super::args::{Behind, Data};
 use super::exit::CliError;
 use super::output::{Columns, Output, bytes, cell};
-use daytable_lifecycle::board::Shown;
-use daytable_lifecycle::listing::lives;
-use daytable_lifecycle::{View, plan, remembered};
+use daytable_lifecycle::listing::table_list;
+use daytable_lifecycle::progress::ProgressSnapshot;
+use daytable_lifecycle::{View, plan, rules_of_last_run};
 use daytable_model::time;
 use daytable_query::ShownTable;
 use daytable_store::LifecycleState;
@@ -41,11 +41,11 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
     let opened = args.behind.open(&args.data)?;
     let state = LifecycleState::of(opened.reader.catalogue())?;
-    let (rules, limits) = remembered(&state);
+    let (rules, limits) = rules_of_last_run(&state);
     let view = View::of(&args.data.dir, state.clone(), &rules, limits, time::now());
     let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));
-    let shown = Shown { held_back: held_back.collect(), ..Shown::default() };
-    let here = lives(&opened.reader.tables()?, &view, &shown);
+    let shown = ProgressSnapshot { held_back: held_back.collect(), ..ProgressSnapshot::default() };
+    let here = table_list(&opened.reader.tables()?, &view, &shown);
     let Some(remote) = opened.remote() else { return Ok(here) };
     let (rules, limits) = opened.rules().unwrap_or((rules, limits));
     Ok(remote.list_tables(here, state, &rules, limits)?)

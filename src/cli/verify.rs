@@ -22,7 +22,7 @@ use super::exit::CliError;
 use super::output::Output;
 use super::working::Bar;
 use crate::verify::{Ask, Share, verify};
-use daytable_lifecycle::board::Working;
+use daytable_lifecycle::progress::StepProgress;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let bar = Bar::new();
     let report = verify(&ask, &mut |progress| {
         let (done, total) = (progress.done, progress.total);
-        bar.show(&Working { table: progress.at.clone(), act: progress.at.clone().into(), done, total });
+        bar.show(&StepProgress { table: progress.at.clone(), act: progress.at.clone().into(), done, total });
         ControlFlow::Continue(())
     })?;
     drop(bar);

@@ -1,14 +1,14 @@
 //! What commands share that have a day sealed, archived or restored: a bar on a terminal, and who does it.
 //!
-//! With a daemon on the data folder, the daemon does it and tells how far it is, a line a [`Working`], the last line
+//! With a daemon on the data folder, the daemon does it and tells how far it is, a line a [`StepProgress`], the last line
 //! being what became of it. Without one it is done here, under the folder's lock.
 
 use super::args::named;
 use super::control::{Control, ControlError};
 use super::exit::CliError;
 use crate::config::{Config, TableConfig};
-use daytable_lifecycle::board::Working;
-use daytable_lifecycle::{Board, Hands, Limits, TableRule, remembered};
+use daytable_lifecycle::progress::StepProgress;
+use daytable_lifecycle::{Executor, LifecycleLimits, LifecycleProgress, TableRule, rules_of_last_run};
 use daytable_store::{LifecycleState, Options, Reader, Store};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::de::DeserializeOwned;
@@ -31,17 +31,17 @@ impl Rules {
 }
 
 /// The rules of a configuration, or those that the catalogue remembers.
-pub(super) fn rules_of(config: Option<&Config>, state: &LifecycleState) -> (Vec<TableRule>, Limits) {
+pub(super) fn rules_of(config: Option<&Config>, state: &LifecycleState) -> (Vec<TableRule>, LifecycleLimits) {
     match config {
         Some(config) => (config.tables.iter().map(TableConfig::rule).collect(), config.lifecycle.limits),
-        None => remembered(state),
+        None => rules_of_last_run(state),
     }
 }
 
 /// What takes steps on a folder that no daemon runs on.
 pub(super) struct Here {
     pub(super) store: Store,
-    pub(super) hands: Hands,
+    pub(super) executor: Executor,
 }
 
 impl Here {
@@ -51,8 +51,8 @@ impl Here {
         drop(Reader::open(data_dir)?);
         let store = Store::open(data_dir, Options::default())?;
         let access = config.map(|config| config.archives.clone()).unwrap_or_default();
-        let hands = Hands::new(store.steps(), data_dir.into(), access, Arc::new(Board::default()));
-        Ok(Here { store, hands })
+        let executor = Executor::new(store.steps(), data_dir.into(), access, Arc::new(LifecycleProgress::default()));
+        Ok(Here { store, executor })
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn ask<T: DeserializeOwned>(control: Control, target: &str, body: &st
     let bar = Bar::new();
     let mut last = None;
     while let Some(line) = answer.next_line()? {
-        match serde_json::from_str::<Working>(&line) {
+        match serde_json::from_str::<StepProgress>(&line) {
             Ok(working) => bar.show(&working),
             Err(_) => last = Some(line),
         }
@@ -85,7 +85,7 @@ impl Bar {
         })
     }
 
-    pub(super) fn show(&self, working: &Working) {
+    pub(super) fn show(&self, working: &StepProgress) {
         self.0.set_message(working.act.clone());
         self.0.set_length(working.total);
         self.0.set_position(working.done);

@@ -7,7 +7,7 @@ use super::{
 };
 use daytable_archive::Access;
 use daytable_intake::push;
-use daytable_lifecycle::Limits;
+use daytable_lifecycle::LifecycleLimits;
 use daytable_model::window::Window;
 use daytable_parse::Reading;
 
@@ -165,7 +165,7 @@ fn lifecycle(before: &LifecycleConfig, now: &LifecycleConfig) -> Vec<&'static st
         differing!(LifecycleConfig { schedule, verify, verify_bytes_per_s, verify_sequence, limits }, before, now);
     in_place_of("limits", keys, || {
         differing!(
-            Limits { grace, drops_per_run_max, min_tables, seal_after, max_bytes, drop_unarchived },
+            LifecycleLimits { grace, drops_per_run_max, min_tables, seal_after, max_bytes, drop_unarchived },
             before.limits,
             &now.limits
         )

@@ -51,7 +51,7 @@ use crate::log::LogFormat;
 use daytable_archive::Access;
 use daytable_intake::journal::JournalOptions;
 use daytable_intake::syslog::SyslogOptions;
-use daytable_lifecycle::{Limits, Schedule, ScheduleError};
+use daytable_lifecycle::{LifecycleLimits, Schedule, ScheduleError};
 use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
 use daytable_parse::Reading;
@@ -116,7 +116,7 @@ pub struct LifecycleConfig {
     /// The field that carries a number which goes up by one a record of an instance and source.
     pub verify_sequence: Option<String>,
     /// What bounds one run.
-    pub limits: Limits,
+    pub limits: LifecycleLimits,
 }
 
 /// What the program says of itself.
@@ -155,7 +155,7 @@ impl Default for LifecycleConfig {
             verify: Schedule::parse(VERIFIED).ok(),
             verify_bytes_per_s: ByteSize::new(32 << 20),
             verify_sequence: None,
-            limits: Limits::default(),
+            limits: LifecycleLimits::default(),
         }
     }
 }
@@ -282,7 +282,7 @@ impl LifecycleConfig {
                 ByteSize::new(1 << 20)..=ByteSize::new(64 << 30),
             ),
             verify_sequence: section.text("verify_sequence", field_name),
-            limits: Limits {
+            limits: LifecycleLimits {
                 grace: section.duration("grace", limits.grace, grace.clone()),
                 drops_per_run_max: section.count("drops_per_run_max", limits.drops_per_run_max, u16::MAX),
                 min_tables: section.whole("min_tables", 0..=u16::MAX).unwrap_or(limits.min_tables),

@@ -4,7 +4,7 @@ use super::condition;
 use super::section::{Report, Section};
 use daytable_archive::ArchiveUrl;
 use daytable_intake::route::Condition;
-use daytable_lifecycle::{Archive, TableRule};
+use daytable_lifecycle::{ArchiveRequirement, TableRule};
 use daytable_model::key::{Period, TableName};
 use daytable_model::units::parse_duration;
 use daytable_model::window::Window;
@@ -52,7 +52,7 @@ impl TableConfig {
         TableRule {
             name: self.name.clone(),
             window: self.window,
-            archive: place.map_or(Archive::None, Archive::At),
+            archive: place.map_or(ArchiveRequirement::None, ArchiveRequirement::At),
             keep_archives: self.keep_archives,
             shortened: None,
             archive_before: None,

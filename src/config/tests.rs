@@ -234,7 +234,7 @@ fn every_key_is_read() {
     assert_eq!(config.tables, tables);
     let s3_endpoint = Some("http://127.0.0.1:9000".into());
     assert_eq!(config.archives, Access { s3_endpoint, allow_http: true, ..Access::default() });
-    let limits = Limits { drops_per_run_max: count(1), grace: Duration::ZERO, ..Limits::default() };
+    let limits = LifecycleLimits { drops_per_run_max: count(1), grace: Duration::ZERO, ..LifecycleLimits::default() };
     assert_eq!(
         config.lifecycle,
         LifecycleConfig { schedule: "@hourly".parse().expect("a schedule"), limits, ..LifecycleConfig::default() }

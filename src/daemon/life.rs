@@ -5,9 +5,9 @@ use crate::config::{Config, StoreKind};
 use crate::http::{ApiError, ResponseWriter, RestoreRequest};
 use crate::metrics::{Metrics, raise_to, size};
 use crate::remote::{RemoteLifecycle, configured_rules, local_limits, local_rules};
-use daytable_lifecycle::board::Working;
-use daytable_lifecycle::listing::lives;
-use daytable_lifecycle::{Archive, Hands, Settings, StepError, TableRule, View, Wanted, forecast};
+use daytable_lifecycle::listing;
+use daytable_lifecycle::progress::StepProgress;
+use daytable_lifecycle::{ArchiveRequirement, Executor, RestoreSpec, Settings, StepError, TableRule, View, forecast};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
 use daytable_platform::reloadable::Reloadable;
@@ -25,7 +25,7 @@ const TELL_AGAIN: Duration = Duration::from_secs(15);
 /// What api for the lives of days.
 #[derive(Clone)]
 pub(super) struct Lives {
-    pub(super) hands: Arc<Hands>,
+    pub(super) executor: Arc<Executor>,
     readers: Arc<ReaderPool>,
     data_dir: PathBuf,
     settings: Reloadable<Settings>,
@@ -36,11 +36,17 @@ pub(super) struct Lives {
 impl Lives {
     pub(super) fn new(
         config: &Config,
-        hands: Arc<Hands>,
+        executor: Arc<Executor>,
         readers: Arc<ReaderPool>,
         remote: Option<Arc<dyn RemoteLifecycle>>,
     ) -> Lives {
-        Lives { hands, readers, data_dir: config.data_dir.clone(), settings: Reloadable::new(settings(config)), remote }
+        Lives {
+            executor,
+            readers,
+            data_dir: config.data_dir.clone(),
+            settings: Reloadable::new(settings(config)),
+            remote,
+        }
     }
 
     /// Goes by other settings from now on.
@@ -61,7 +67,7 @@ impl Lives {
 
     pub(super) fn tables(&self, reader: &Reader, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let view = self.view(LifecycleState::of(reader.catalogue())?);
-        let mut tables = lives(&reader.tables()?, &view, &self.hands.board().read());
+        let mut tables = listing::table_list(&reader.tables()?, &view, &self.executor.progress().read());
         if let Some(remote) = &self.remote {
             tables = remote.list_tables(tables, self.settings.load().limits)?;
         }
@@ -69,7 +75,7 @@ impl Lives {
     }
 
     pub(super) fn plan(&self, out: &mut ResponseWriter) -> Result<(), ApiError> {
-        let view = self.view(self.hands.steps().lifecycle_state()?);
+        let view = self.view(self.executor.steps().lifecycle_state()?);
         let mut told = forecast(&view).told();
         if let Some(remote) = &self.remote {
             told.extend(remote.plan(self.settings.load().limits)?);
@@ -83,7 +89,7 @@ impl Lives {
         without_archive: bool,
         out: &mut ResponseWriter,
     ) -> Result<(), ApiError> {
-        let (table, steps) = (day_table(name)?, self.hands.steps());
+        let (table, steps) = (day_table(name)?, self.executor.steps());
         match (self.remote_of(&table), without_archive) {
             (Some(remote), _) => remote.drop_table(&table, self.settings.load().limits, without_archive)?,
             (None, true) => steps.drop_without_archive(&table)?,
@@ -101,13 +107,13 @@ impl Lives {
         let rules = remote.map_or(&settings.rules[..], |remote| remote.rules());
         let rule = rules.iter().find(|rule| rule.name == *table.table());
         let place = rule.and_then(|rule| match &rule.archive {
-            Archive::At(place) => Some(place.clone()),
-            Archive::None => None,
+            ArchiveRequirement::At(place) => Some(place.clone()),
+            ArchiveRequirement::None => None,
         });
         let done = worked(&table, out, |on| match (remote, place.as_deref()) {
             (Some(remote), Some(place)) => remote.archive(&table, place, on),
             (Some(_), None) => Err(StoreError::Refused(format!("the table of {table} asks for no archive")).into()),
-            (None, place) => self.hands.archive_now(&table, place, on),
+            (None, place) => self.executor.archive_now(&table, place, on),
         })?;
         self.readers.let_go();
         out.line(&done);
@@ -116,7 +122,7 @@ impl Lives {
 
     pub(super) fn restore(&self, restore: &RestoreRequest, out: &mut ResponseWriter) -> Result<(), ApiError> {
         let name = restore.name.as_deref().map(TableName::new).transpose();
-        let wanted = Wanted {
+        let wanted = RestoreSpec {
             origin: day_table(&restore.table)?,
             name: name.map_err(|error| ApiError::parameter("name", error.to_string()))?,
             keep: Duration::from_secs(restore.keep_seconds),
@@ -127,7 +133,7 @@ impl Lives {
         };
         let restored = worked(&wanted.origin, out, |on| match self.remote_of(&wanted.origin) {
             Some(remote) => remote.restore(&wanted, on),
-            None => self.hands.restore(&wanted, on),
+            None => self.executor.restore(&wanted, on),
         })?;
         out.line(&restored);
         Ok(())
@@ -164,8 +170,8 @@ pub(super) fn fetch(metrics: &Metrics, lives: &Lives) {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             metrics.store_free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));
         }
-        let board = lives.hands.board();
-        let shown = board.read();
+        let progress = lives.executor.progress();
+        let shown = progress.read();
         metrics.tables_held_back.reset();
         for reason in shown.held_back.values() {
             metrics.tables_held_back.with_label_values(&[reason.name()]).inc();
@@ -174,7 +180,7 @@ pub(super) fn fetch(metrics: &Metrics, lives: &Lives) {
         for failed in shown.failed.values() {
             metrics.lifecycle_waiting.with_label_values(&[failed.step]).inc();
         }
-        for (step, bytes) in board.bytes.read() {
+        for (step, bytes) in progress.bytes.read() {
             raise_to(&metrics.lifecycle_bytes.with_label_values(&[step]), bytes);
         }
     }));
@@ -185,8 +191,8 @@ fn places(rules: &[TableRule]) -> Vec<String> {
     let mut places: Vec<String> = rules
         .iter()
         .filter_map(|rule| match &rule.archive {
-            Archive::At(place) => Some(place.to_string()),
-            Archive::None => None,
+            ArchiveRequirement::At(place) => Some(place.to_string()),
+            ArchiveRequirement::None => None,
         })
         .collect();
     places.sort();
@@ -203,9 +209,9 @@ fn day_table(name: &str) -> Result<DayTable, ApiError> {
 fn worked<T: Send>(
     table: &DayTable,
     out: &mut ResponseWriter,
-    work: impl FnOnce(&mut dyn FnMut(&Working)) -> Result<T, StepError> + Send,
+    work: impl FnOnce(&mut dyn FnMut(&StepProgress)) -> Result<T, StepError> + Send,
 ) -> Result<T, ApiError> {
-    let (tell, told) = mpsc::sync_channel::<Working>(1);
+    let (tell, told) = mpsc::sync_channel::<StepProgress>(1);
     std::thread::scope(|scope| {
         let worker = std::thread::Builder::new().name("by-hand".into()).spawn_scoped(scope, move || {
             // Where the last word was not heard yet, the next one is left out.
@@ -213,7 +219,7 @@ fn worked<T: Send>(
         });
         let worker = worker.map_err(|error| ApiError::Failed(error.to_string()))?;
         // Another step may be under way.
-        let mut last = Working { table: table.to_string(), act: "wait".into(), done: 0, total: 0 };
+        let mut last = StepProgress { table: table.to_string(), act: "wait".into(), done: 0, total: 0 };
         loop {
             match told.recv_timeout(TELL_AGAIN) {
                 Ok(working) => last = working,

@@ -9,7 +9,7 @@ use daytable_intake::push::{EndpointCounters, Push};
 use daytable_intake::rate_limit::LimitKind;
 use daytable_intake::syslog::{self, ListenerCounters};
 use daytable_intake::tail::{BlockCounters, TailCounters};
-use daytable_lifecycle::Run;
+use daytable_lifecycle::RunSummary;
 use daytable_model::time::Ticks;
 use daytable_net::tls;
 use daytable_parse::Format;
@@ -54,7 +54,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
 }
 
 /// Counts the lifecycle's runs, and has readers let go of what was dropped.
-pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<ReaderPool>) -> Box<dyn Fn(&Run) + Send> {
+pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<ReaderPool>) -> Box<dyn Fn(&RunSummary) + Send> {
     let metrics = metrics.clone();
     Box::new(move |run| {
         metrics.lifecycle_runs.inc();

@@ -39,7 +39,7 @@ use daytable_intake::push::Push;
 use daytable_intake::rate_limit::ConnectionLimiter;
 use daytable_intake::route::{Condition, Route, Router};
 use daytable_intake::syslog::{HeldBytes, ListenError};
-use daytable_lifecycle::{Board, Hands, Lifecycle};
+use daytable_lifecycle::{Executor, Lifecycle, LifecycleProgress};
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::path_text::PathText;
 use daytable_model::units::ByteSize;
@@ -194,12 +194,12 @@ async fn serve(
     store.intake().bound(budget.waiting_bytes);
 
     let readers = ReaderPool::new(config.data_dir.clone(), budget.scans);
-    let board = Arc::new(Board::default());
-    let hands = Hands::new(store.steps(), config.data_dir.clone(), config.archives.clone(), board.clone());
-    let hands = Arc::new(hands);
-    let open = remote.as_ref().map(|remote| remote.open(&hands)).transpose()?;
+    let progress = Arc::new(LifecycleProgress::default());
+    let executor = Executor::new(store.steps(), config.data_dir.clone(), config.archives.clone(), progress.clone());
+    let executor = Arc::new(executor);
+    let open = remote.as_ref().map(|remote| remote.open(&executor)).transpose()?;
     let (remote_store, remote_lifecycle) = open.map(|open| (open.store, open.lifecycle)).unzip();
-    let lives = Lives::new(&config, hands.clone(), readers.clone(), remote_lifecycle.clone());
+    let lives = Lives::new(&config, executor.clone(), readers.clone(), remote_lifecycle.clone());
     life::fetch(&metrics, &lives);
     let outbox = remote.map(|remote| remote.start(store, &metrics, &readiness)).transpose()?;
     let (reading, archives) =
@@ -242,7 +242,7 @@ async fn serve(
     readiness.listeners_bound();
     let (lifecycle_orders, settings) = mpsc::channel();
     let lifecycle = Lifecycle {
-        hands: hands.clone(),
+        executor: executor.clone(),
         data_dir: config.data_dir.clone(),
         settings: life::settings(&config),
         on_run: metrics_bridge::on_run(&metrics, readers.clone()),
@@ -273,7 +273,7 @@ async fn serve(
         std::thread::Builder::new().name("shared".into()).spawn(move || lifecycle.work(on_run, remote_stopped))?;
     }
     tokio::spawn(stay_small());
-    let watched = WatchdogContext { intake: store.intake(), counted, metrics: metrics.clone(), board };
+    let watched = WatchdogContext { intake: store.intake(), counted, metrics: metrics.clone(), progress };
     let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.escaped(), "ready");
 
@@ -341,7 +341,7 @@ async fn serve(
     store.drain();
     // With it goes what the lifecycle waits for, and all but one hold of the sources.
     drop((ordered, running, remote_stop, verify_stop));
-    hands.stop();
+    executor.stop();
     if let Some(outbox) = &outbox {
         outbox.release_waiters();
     }

@@ -180,7 +180,7 @@ impl Running {
         if config.tables != self.config.tables {
             prepared.router.publish();
         }
-        self.lives.hands.reach(config.archives.clone());
+        self.lives.executor.reach(config.archives.clone());
         self.archives.store(Archives::Read(config.archives.clone()));
         if (&config.tables, &config.lifecycle) != (&self.config.tables, &self.config.lifecycle) {
             self.lives.change(settings(&config));

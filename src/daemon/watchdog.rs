@@ -10,7 +10,7 @@
 
 use super::metrics_bridge::CounterRegistry;
 use crate::metrics::Metrics;
-use daytable_lifecycle::Board;
+use daytable_lifecycle::LifecycleProgress;
 use daytable_model::time;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::Intake;
@@ -41,7 +41,7 @@ pub(super) struct WatchdogContext {
     pub(super) intake: Intake,
     pub(super) counted: Reloadable<CounterRegistry>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) board: Arc<Board>,
+    pub(super) progress: Arc<LifecycleProgress>,
 }
 
 /// Tells the service manager that the daemon is ready, and begins to watch.
@@ -157,7 +157,7 @@ impl CommitterWatch {
         if let Some(oldest) = oldest.and_then(|ticks| time::Ticks::new(i64::try_from(ticks).ok()?)) {
             status.push_str(&format!(", {} s behind", time::now().since(oldest).as_secs()));
         }
-        if let Some(next) = watched.board.read().next {
+        if let Some(next) = watched.progress.read().next {
             status.push_str(&format!(", next: {next}"));
         }
         status

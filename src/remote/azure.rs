@@ -8,8 +8,10 @@ use crate::config::{Config, SendOrder, TableConfig, WhenFull};
 use crate::http::Readiness;
 use crate::metrics::{Metrics, raise_to};
 use crate::remote::OutboxStatus;
-use daytable_lifecycle::hands::{Kept, OnWork};
-use daytable_lifecycle::{Hands, Limits, Restored, Run, StepError, TableRule, Told, Wanted};
+use daytable_lifecycle::executor::{ArchiveOutcome, OnStepProgress};
+use daytable_lifecycle::{
+    Executor, LifecycleLimits, PlanLine, RestoreOutcome, RestoreSpec, RunSummary, StepError, TableRule,
+};
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
@@ -17,8 +19,8 @@ use daytable_query::ShownTable;
 use daytable_query::tables::TableError;
 use daytable_remote::outbox;
 use daytable_remote::outbox::{Bell, Counters, Inbox, OutboxError, SetAside, TableOptions, bell, waiting};
-use daytable_remote::shared::listing::lives_afar;
-use daytable_remote::shared::{self, Shared, SharedHands};
+use daytable_remote::shared::listing::remote_table_list;
+use daytable_remote::shared::{self, Shared, SharedExecutor};
 use daytable_remote::tables::connect::{ConnectError, account};
 use daytable_remote::tables::{AzureTables, client_of};
 use daytable_store::outbox::steps::{self, Steps};
@@ -67,9 +69,9 @@ impl RemoteStore for AzureTables {
         local: Vec<ShownTable>,
         state: LifecycleState,
         rules: &[TableRule],
-        limits: Limits,
+        limits: LifecycleLimits,
     ) -> Result<Vec<ShownTable>, TableError> {
-        Ok(lives_afar(local, &shared::run::view(self, state, rules, limits)?))
+        Ok(remote_table_list(local, &shared::run::view(self, state, rules, limits)?))
     }
 }
 
@@ -134,15 +136,15 @@ impl RemoteSetup for Setup {
         self.plan.load(steps.planned);
     }
 
-    fn open(&self, local: &Arc<Hands>) -> Result<OpenRemote, RemoteError> {
+    fn open(&self, local: &Arc<Executor>) -> Result<OpenRemote, RemoteError> {
         let (account, config) = (self.client.account(), &self.config);
         let is_owner = config.store.azure.owner;
         let patient = Arc::new(AzureTables::new(account.clone(), WORK_PATIENCE)?);
-        let hands = Arc::new(SharedHands::new(patient, local.clone(), config.data_dir.clone(), is_owner));
+        let executor = Arc::new(SharedExecutor::new(patient, local.clone(), config.data_dir.clone(), is_owner));
         let rules = configured_rules(config);
         Ok(OpenRemote {
             store: Arc::new(AzureTables::new(account.clone(), QUERY_PATIENCE)?),
-            lifecycle: Arc::new(Tables { hands, rules, config: config.clone() }),
+            lifecycle: Arc::new(Tables { executor, rules, config: config.clone() }),
         })
     }
 
@@ -185,14 +187,14 @@ impl RemoteSetup for Setup {
 
 /// The tables of the remote store, for the lifecycle.
 struct Tables {
-    hands: Arc<SharedHands>,
+    executor: Arc<SharedExecutor>,
     rules: Vec<TableRule>,
     config: Config,
 }
 
 impl Tables {
-    fn view(&self, limits: Limits) -> Result<shared::SharedView, StepError> {
-        self.hands.view(&self.rules, limits)
+    fn view(&self, limits: LifecycleLimits) -> Result<shared::SharedView, StepError> {
+        self.executor.view(&self.rules, limits)
     }
 }
 
@@ -201,30 +203,30 @@ impl RemoteLifecycle for Tables {
         &self.rules
     }
 
-    fn list_tables(&self, local: Vec<ShownTable>, limits: Limits) -> Result<Vec<ShownTable>, StepError> {
-        Ok(lives_afar(local, &self.view(limits)?))
+    fn list_tables(&self, local: Vec<ShownTable>, limits: LifecycleLimits) -> Result<Vec<ShownTable>, StepError> {
+        Ok(remote_table_list(local, &self.view(limits)?))
     }
 
-    fn plan(&self, limits: Limits) -> Result<Vec<Told>, StepError> {
+    fn plan(&self, limits: LifecycleLimits) -> Result<Vec<PlanLine>, StepError> {
         Ok(shared::plan(&self.view(limits)?).told())
     }
 
-    fn drop_table(&self, table: &DayTable, limits: Limits, without_archive: bool) -> Result<(), StepError> {
-        self.hands.drop_now(table, self.view(limits)?, without_archive)
+    fn drop_table(&self, table: &DayTable, limits: LifecycleLimits, without_archive: bool) -> Result<(), StepError> {
+        self.executor.drop_now(table, self.view(limits)?, without_archive)
     }
 
-    fn archive(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError> {
-        self.hands.archive_now(table, place, on)
+    fn archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<ArchiveOutcome, StepError> {
+        self.executor.archive_now(table, place, on)
     }
 
-    fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError> {
-        self.hands.restore(wanted, on)
+    fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError> {
+        self.executor.restore(wanted, on)
     }
 
-    fn work(&self, on_run: Box<dyn Fn(&Run) + Send>, stop: Receiver<()>) {
+    fn work(&self, on_run: Box<dyn Fn(&RunSummary) + Send>, stop: Receiver<()>) {
         let config = &self.config;
         let shared = Shared {
-            hands: self.hands.clone(),
+            executor: self.executor.clone(),
             data_dir: config.data_dir.clone(),
             id: host_id(config),
             is_owner: config.store.azure.owner,

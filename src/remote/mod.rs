@@ -21,8 +21,11 @@ pub use status::{BucketStatus, OutboxStatus};
 use crate::config::{Config, StoreKind, TableConfig};
 use crate::http::Readiness;
 use crate::metrics::Metrics;
-use daytable_lifecycle::hands::{Kept, OnWork};
-use daytable_lifecycle::{Archive, Hands, Limits, Restored, Run, StepError, TableRule, Told, Wanted};
+use daytable_lifecycle::executor::{ArchiveOutcome, OnStepProgress};
+use daytable_lifecycle::{
+    ArchiveRequirement, Executor, LifecycleLimits, PlanLine, RestoreOutcome, RestoreSpec, RunSummary, StepError,
+    TableRule,
+};
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::{DayTable, KeyError, Period, TableName};
 use daytable_model::path_text::PathText;
@@ -95,7 +98,7 @@ pub trait RemoteStore: TableStore + Send + Sync {
         local: Vec<ShownTable>,
         state: LifecycleState,
         rules: &[TableRule],
-        limits: Limits,
+        limits: LifecycleLimits,
     ) -> Result<Vec<ShownTable>, TableError>;
 }
 
@@ -120,7 +123,7 @@ pub trait RemoteSetup: Send {
     /// # Errors
     ///
     /// Where the system gives no sockets or threads.
-    fn open(&self, local: &Arc<Hands>) -> Result<OpenRemote, RemoteError>;
+    fn open(&self, local: &Arc<Executor>) -> Result<OpenRemote, RemoteError>;
 
     /// Begins to send.
     ///
@@ -153,39 +156,39 @@ pub trait RemoteLifecycle: Send + Sync {
     /// # Errors
     ///
     /// Where the remote store cannot be read.
-    fn list_tables(&self, local: Vec<ShownTable>, limits: Limits) -> Result<Vec<ShownTable>, StepError>;
+    fn list_tables(&self, local: Vec<ShownTable>, limits: LifecycleLimits) -> Result<Vec<ShownTable>, StepError>;
 
     /// What the next run would do.
     ///
     /// # Errors
     ///
     /// Where the remote store cannot be read.
-    fn plan(&self, limits: Limits) -> Result<Vec<Told>, StepError>;
+    fn plan(&self, limits: LifecycleLimits) -> Result<Vec<PlanLine>, StepError>;
 
     /// Drops a table now, if no outbox may hold rows for it and, unless `without_archive`, its archive is proven.
     ///
     /// # Errors
     ///
     /// Why the table stays.
-    fn drop_table(&self, table: &DayTable, limits: Limits, without_archive: bool) -> Result<(), StepError>;
+    fn drop_table(&self, table: &DayTable, limits: LifecycleLimits, without_archive: bool) -> Result<(), StepError>;
 
     /// Archives a table at `place` now.
     ///
     /// # Errors
     ///
     /// Where the table cannot be read, or the archive cannot be written and read back.
-    fn archive(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError>;
+    fn archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<ArchiveOutcome, StepError>;
 
     /// Writes an archived day to the remote store again.
     ///
     /// # Errors
     ///
     /// Where there is no archive, or the table cannot be written.
-    fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError>;
+    fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError>;
 
     /// Tells the other daytables what this outbox holds, and runs the lifecycle where this daytable is the owner. Returns
     /// when the other end of `stop` is dropped.
-    fn work(&self, on_run: Box<dyn Fn(&Run) + Send>, stop: Receiver<()>);
+    fn work(&self, on_run: Box<dyn Fn(&RunSummary) + Send>, stop: Receiver<()>);
 }
 
 /// Reads the state of the outbox.
@@ -254,7 +257,7 @@ pub fn local_rules(config: &Config) -> Vec<TableRule> {
     let rule = |name| TableRule {
         name,
         window: Window { keep: config.store.azure.dead_letters_keep, period: Period::Day },
-        archive: Archive::None,
+        archive: ArchiveRequirement::None,
         keep_archives: None,
         shortened: None,
         archive_before: None,
@@ -264,11 +267,11 @@ pub fn local_rules(config: &Config) -> Vec<TableRule> {
 }
 
 /// What bounds the lifecycle of the data folder: an outbox has bounds of its own.
-pub fn local_limits(config: &Config) -> Limits {
+pub fn local_limits(config: &Config) -> LifecycleLimits {
     let limits = config.lifecycle.limits;
     match config.store.kind {
         StoreKind::Embedded => limits,
-        StoreKind::Azure => Limits { max_bytes: None, ..limits },
+        StoreKind::Azure => LifecycleLimits { max_bytes: None, ..limits },
     }
 }
 

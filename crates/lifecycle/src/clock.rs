@@ -17,7 +17,7 @@
 //! clock would have dropped it too. What was not watched does not count, so a wrong clock, or a daemon that was down,
 //! delays a drop and never causes one.
 
-use super::reason::Reason;
+use super::reason::HoldReason;
 use daytable_model::key::Period;
 use daytable_model::time::Ticks;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct Clock {
 impl Clock {
     /// Why the clock is not believed about something of `period` that was left alone for `watched`, and would have to
     /// be for `patience`; none where it is.
-    pub fn doubt(&self, period: Period, watched: Duration, patience: Duration) -> Option<Reason> {
+    pub fn doubt(&self, period: Period, watched: Duration, patience: Duration) -> Option<HoldReason> {
         let confirmed = |newest: Ticks| self.now <= newest.plus(length(period, newest));
         if self.newest_record.is_some_and(confirmed) {
             return None;
@@ -45,14 +45,17 @@ impl Clock {
         if watched >= patience && self.newest_watched >= patience {
             return None;
         }
-        Some(self.newest_record.map_or(Reason::NoRecordTime, |newest_record| Reason::ClockAhead { newest_record }))
+        Some(
+            self.newest_record
+                .map_or(HoldReason::NoRecordTime, |newest_record| HoldReason::ClockAhead { newest_record }),
+        )
     }
 }
 
 /// Why a day that was made while the clock was behind may not go: it was not left alone for long enough.
-pub(super) fn behind(period: Period, now: Ticks, watched: Duration, patience: Duration) -> Option<Reason> {
+pub(super) fn behind(period: Period, now: Ticks, watched: Duration, patience: Duration) -> Option<HoldReason> {
     let patience = patience.saturating_add(length(period, now));
-    (watched < patience).then_some(Reason::ClockWasBehind)
+    (watched < patience).then_some(HoldReason::ClockWasBehind)
 }
 
 /// How long the period is that `time` lies in.

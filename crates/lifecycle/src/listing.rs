@@ -1,16 +1,16 @@
 //! The list of day-tables with what becomes of each: where it is in its life, what is next and when, and what is in
 //! the way. Days of which there is only an archive are in it, too.
 
-use crate::board::Shown;
-use crate::plan::{State, TableState, View, next};
+use crate::plan::{TableState, View, next};
+use crate::progress::ProgressSnapshot;
 use daytable_model::time::Ticks;
 use daytable_query::ShownTable;
 use daytable_store::TableSummary;
-use daytable_store::catalogue::Archived;
+use daytable_store::catalogue::{Archived, DayState};
 
 /// Day-tables, the oldest first, and those that were dropped and are archived. `shown` is what a running daemon knows
 /// besides the catalogue.
-pub fn lives(summaries: &[TableSummary], view: &View, shown: &Shown) -> Vec<ShownTable> {
+pub fn table_list(summaries: &[TableSummary], view: &View, shown: &ProgressSnapshot) -> Vec<ShownTable> {
     let mut tables: Vec<(Ticks, ShownTable)> = Vec::with_capacity(summaries.len());
     for summary in summaries {
         let mut table = ShownTable::from(summary);
@@ -32,7 +32,7 @@ fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
     table.archive = archive.map(|archived| archived.url.clone());
     table.state = view.state_name(state);
     table.expires = match &state.state {
-        State::Restored { expires, .. } => Some(expires.to_string()),
+        DayState::Restored { expires, .. } => Some(expires.to_string()),
         // What is configured no more stays.
         _ => table.expires.take().filter(|_| view.rule_of(&state.table).is_some()),
     };
@@ -42,7 +42,7 @@ fn add_life(table: &mut ShownTable, view: &View, state: &TableState) {
     }
 }
 
-fn add_trouble(table: &mut ShownTable, shown: &Shown) {
+fn add_trouble(table: &mut ShownTable, shown: &ProgressSnapshot) {
     table.stays = shown.held_back.get(&table.table).map(|reason| reason.to_string());
     if let Some(failed) = shown.failed.get(&table.table) {
         table.error = Some(format!("failed to {}: {}", failed.step.replace('_', " "), failed.reason));
@@ -50,7 +50,7 @@ fn add_trouble(table: &mut ShownTable, shown: &Shown) {
     }
 }
 
-fn only_archived(view: &View, archived: &Archived, shown: &Shown) -> ShownTable {
+fn only_archived(view: &View, archived: &Archived, shown: &ProgressSnapshot) -> ShownTable {
     let keep = view.rule_of(&archived.table).and_then(|rule| rule.keep_archives);
     let expires = keep.map(|keep| archived.table.end().plus(keep).to_string());
     let mut table = ShownTable {
@@ -74,8 +74,8 @@ fn only_archived(view: &View, archived: &Archived, shown: &Shown) -> ShownTable 
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::plan::Sealed;
-    use crate::{Archive, Limits, Reason, TableRule};
+    use crate::plan::SealedGeneration;
+    use crate::{ArchiveRequirement, HoldReason, LifecycleLimits, TableRule};
     use daytable_model::key::{DayTable, Period, TableName};
     use daytable_model::window::Window;
     use daytable_store::catalogue::Seal;
@@ -105,15 +105,15 @@ mod tests {
     #[test]
     fn each_table_says_where_it_is_and_what_is_next() {
         let sealed = |name: &str| TableState {
-            sealed: Some(Sealed { generation: 2, seal: archived(name).seal }),
+            sealed: Some(SealedGeneration { generation: 2, seal: archived(name).seal }),
             ..TableState::empty(day(name))
         };
         let open = TableState { unsealed_rows: 7, ..TableState::empty(day("Log20261120")) };
-        let copy = State::Restored { expires: at(25), origin: day("Log20261110") };
+        let copy = DayState::Restored { expires: at(25), origin: day("Log20261110") };
         let rule = TableRule {
             name: TableName::new("Log").expect("a name"),
             window: Window { keep: 10 * DAY, period: Period::Day },
-            archive: Archive::At("file:///a".into()),
+            archive: ArchiveRequirement::At("file:///a".into()),
             keep_archives: Some(100 * DAY),
             shortened: None,
             archive_before: None,
@@ -125,15 +125,15 @@ mod tests {
             tables,
             archives: ["Log20261110", "Log20261117"].map(archived).to_vec(),
             rules: vec![rule],
-            limits: Limits::default(),
+            limits: LifecycleLimits::default(),
             clock: Clock { now: at(21), ..Clock::default() },
             bytes: 0,
             pressure_since: Ticks::MIN,
             dropped: 0,
         };
-        let mut shown = Shown::default();
-        shown.held_back.insert(names[1].into(), Reason::NoPermit);
-        let found = lives(&names.map(summary), &view, &shown);
+        let mut shown = ProgressSnapshot::default();
+        shown.held_back.insert(names[1].into(), HoldReason::NoPermit);
+        let found = table_list(&names.map(summary), &view, &shown);
         let found: Vec<_> =
             found.iter().map(|t| (&*t.table, t.state, t.next, t.next_at.as_deref(), t.stays.is_some())).collect();
         assert_eq!(

@@ -14,18 +14,18 @@
 //! A drop is planned only where everything says so: the day belongs to a configured table and has that table's
 //! period, its window is over, the [clock](super::clock) is believed, nothing remembered from an earlier configuration
 //! still keeps it, an archive of all that it holds was read back where its table asks for one, enough other days of
-//! its table stay, and the run has not dropped its fill. Each "no" is a [`Reason`](super::Reason) that the plan carries beside
+//! its table stay, and the run has not dropped its fill. Each "no" is a [`HoldReason`](super::HoldReason) that the plan carries beside
 //! its steps, so that a day that stays can be explained.
 //!
 //! Under pressure (the folder has more bytes than `max_bytes`) the oldest days go before their time, under the same
 //! conditions but for the window; their period has to be over.
 
 use super::clock::Clock;
-use super::reason::{HeldBack, Why};
+use super::reason::{HeldTable, StepReason};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_store::catalogue::{Archived, Seal};
+use daytable_store::catalogue::{Archived, DayState, Seal};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -33,12 +33,14 @@ use std::time::Duration;
 
 mod archives;
 mod day;
+mod drop_budget;
 mod forecast;
 mod next;
 mod pressure;
 
+pub use drop_budget::DropBudget;
 pub use forecast::forecast;
-pub use next::{Next, next};
+pub use next::{NextStep, next};
 
 /// A day-table that the catalogue knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,13 +48,13 @@ pub struct TableState {
     /// Which.
     pub table: DayTable,
     /// What has become of it.
-    pub state: State,
+    pub state: DayState,
     /// Rows that no sealed file of it holds.
     pub unsealed_rows: u64,
     /// Whether its sealing was begun, and not finished.
     pub is_closed: bool,
     /// Its sealed file.
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<SealedGeneration>,
     /// Bytes of its files.
     pub bytes: u64,
     /// How long a daemon has watched since something was last written to it.
@@ -61,25 +63,9 @@ pub struct TableState {
     pub is_behind: bool,
 }
 
-/// What has become of a day-table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It stands.
-    Open,
-    /// It was brought back from an archive.
-    Restored {
-        /// When it goes again.
-        expires: Ticks,
-        /// The day-table whose archive it came from.
-        origin: DayTable,
-    },
-    /// It was dropped; its name is remembered, so that nothing brings it back by accident.
-    Dropped,
-}
-
 /// A sealed file of a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedGeneration {
     /// The generation that it is.
     pub generation: i64,
     /// By what it is known.
@@ -94,11 +80,11 @@ pub struct TableRule {
     /// Its `keep` and `period`.
     pub window: Window,
     /// What a day needs before it may go.
-    pub archive: Archive,
+    pub archive: ArchiveRequirement,
     /// How long an archive is kept after the end of its day; none is for ever.
     pub keep_archives: Option<Duration>,
     /// The longer `keep` of an earlier configuration, if the catalogue remembers one.
-    pub shortened: Option<Shortened>,
+    pub shortened: Option<ShorterKeep>,
     /// Where days were archived until lately, and until when a drop asks for an archive there.
     pub archive_before: Option<(Arc<str>, Ticks)>,
     /// Until when no archive is removed, because they were kept longer until lately.
@@ -107,7 +93,7 @@ pub struct TableRule {
 
 /// What a day needs before it may be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Archive {
+pub enum ArchiveRequirement {
     /// Nothing.
     #[default]
     None,
@@ -117,7 +103,7 @@ pub enum Archive {
 
 /// A `keep` that was made shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortened {
+pub struct ShorterKeep {
     /// The `keep` before the change.
     pub keep_before: Duration,
     /// When the shorter one was first seen.
@@ -126,7 +112,7 @@ pub struct Shortened {
 
 /// What bounds one run, and the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct LifecycleLimits {
     /// Tables that one run drops at most.
     pub drops_per_run_max: NonZeroU16,
     /// How long what is configured to go earlier than before waits.
@@ -142,9 +128,9 @@ pub struct Limits {
 }
 
 /// What an empty configuration says.
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for LifecycleLimits {
+    fn default() -> LifecycleLimits {
+        LifecycleLimits {
             drops_per_run_max: NonZeroU16::MIN.saturating_add(99),
             grace: Duration::from_secs(86_400),
             min_tables: 1,
@@ -165,7 +151,7 @@ pub struct View {
     /// The configured tables.
     pub rules: Vec<TableRule>,
     /// What bounds a run.
-    pub limits: Limits,
+    pub limits: LifecycleLimits,
     /// The time, and what it is held against.
     pub clock: Clock,
     /// Bytes of the data folder.
@@ -178,25 +164,25 @@ pub struct View {
 
 /// What to do now, in order, and what is left although it has expired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct LifecyclePlan {
     /// Tables to create; then the next step of each day, the oldest first; then archives that go.
-    pub steps: Vec<Planned>,
+    pub steps: Vec<PlannedStep>,
     /// Tables that stay although they have expired, or that no rule covers, and why.
-    pub held_back: Vec<HeldBack>,
+    pub held_back: Vec<HeldTable>,
 }
 
 /// A step, and why it is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedStep {
     /// What to do.
-    pub step: Step,
+    pub step: LifecycleStep,
     /// Why.
-    pub why: Why,
+    pub why: StepReason,
 }
 
 /// One step; each is the same taken twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum LifecycleStep {
     /// Create a table that does not stand yet.
     Create(DayTable),
     /// Make one sealed file of all that a day has.
@@ -211,19 +197,22 @@ pub enum Step {
     RemoveArchive(DayTable, i64, Arc<str>),
 }
 
-impl Step {
+impl LifecycleStep {
     /// The day it is about.
     pub fn table(&self) -> &DayTable {
         match self {
-            Step::Create(table) | Step::Seal(table) | Step::Drop(table) | Step::DropUnarchived(table) => table,
-            Step::Archive(table, _) | Step::RemoveArchive(table, ..) => table,
+            LifecycleStep::Create(table)
+            | LifecycleStep::Seal(table)
+            | LifecycleStep::Drop(table)
+            | LifecycleStep::DropUnarchived(table) => table,
+            LifecycleStep::Archive(table, _) | LifecycleStep::RemoveArchive(table, ..) => table,
         }
     }
 
     /// The archive that it needs.
     pub fn place(&self) -> Option<&Arc<str>> {
         match self {
-            Step::Archive(_, place) | Step::RemoveArchive(_, _, place) => Some(place),
+            LifecycleStep::Archive(_, place) | LifecycleStep::RemoveArchive(_, _, place) => Some(place),
             _ => None,
         }
     }
@@ -231,12 +220,12 @@ impl Step {
     /// A short name, for a metric's label.
     pub const fn name(&self) -> &'static str {
         match self {
-            Step::Create(_) => "create",
-            Step::Seal(_) => "seal",
-            Step::Archive(..) => "archive",
-            Step::Drop(_) => "drop",
-            Step::DropUnarchived(_) => "drop_unarchived",
-            Step::RemoveArchive(..) => "remove_archive",
+            LifecycleStep::Create(_) => "create",
+            LifecycleStep::Seal(_) => "seal",
+            LifecycleStep::Archive(..) => "archive",
+            LifecycleStep::Drop(_) => "drop",
+            LifecycleStep::DropUnarchived(_) => "drop_unarchived",
+            LifecycleStep::RemoveArchive(..) => "remove_archive",
         }
     }
 }
@@ -249,7 +238,7 @@ impl TableState {
 
     /// Whether it stands.
     pub fn stands(&self) -> bool {
-        self.state != State::Dropped
+        self.state != DayState::Dropped
     }
 }
 
@@ -262,11 +251,11 @@ impl View {
     /// Where `state` is in its life: `open`, `sealed`, `archived`, `restored` or `dropped`.
     pub fn state_name(&self, state: &TableState) -> &'static str {
         match &state.state {
-            State::Dropped => "dropped",
-            State::Restored { .. } => "restored",
-            State::Open if state.sealed.is_none() => "open",
-            State::Open if self.is_proven(state, None) => "archived",
-            State::Open => "sealed",
+            DayState::Dropped => "dropped",
+            DayState::Restored { .. } => "restored",
+            DayState::Open if state.sealed.is_none() => "open",
+            DayState::Open if self.is_proven(state, None) => "archived",
+            DayState::Open => "sealed",
         }
     }
 
@@ -284,7 +273,7 @@ impl View {
             return state.rows() == 0;
         };
         let origin = match &state.state {
-            State::Restored { origin, .. } => origin,
+            DayState::Restored { origin, .. } => origin,
             _ => &state.table,
         };
         let Seal { bytes, sha256, rows, .. } = &sealed.seal;
@@ -298,12 +287,13 @@ impl View {
 }
 
 /// What to do now. Pure; see the module's head for what it promises.
-pub fn plan(view: &View) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(view: &View) -> LifecyclePlan {
+    let mut plan = LifecyclePlan::default();
     let known: BTreeSet<&DayTable> = view.tables.iter().map(|state| &state.table).collect();
     for rule in &view.rules {
         let wanted = ahead(rule, view.clock.now).into_iter().filter(|table| !known.contains(table));
-        plan.steps.extend(wanted.map(|table| Planned { step: Step::Create(table), why: Why::Ahead }));
+        plan.steps
+            .extend(wanted.map(|table| PlannedStep { step: LifecycleStep::Create(table), why: StepReason::Ahead }));
     }
     let dropped: BTreeSet<&DayTable> =
         view.tables.iter().filter(|state| !state.stands()).map(|state| &state.table).collect();
@@ -311,11 +301,12 @@ pub fn plan(view: &View) -> Plan {
         view.tables.iter().filter(|state| state.stands() && !dropped.contains(&state.table)).collect();
     standing.sort_by(|a, b| (a.table.end(), &a.table).cmp(&(b.table.end(), &b.table)));
     standing.dedup_by_key(|state| &state.table);
-    let mut drops = day::Drops::new(view, &standing);
+    let counted = standing.iter().filter_map(|state| day::counted(state));
+    let mut drops = DropBudget::new(&view.limits, view.dropped, counted);
     for state in &standing {
-        let day::Outlook { next, stays } = day::look(view, state, &mut drops);
+        let day::Outlook { next, stays } = day::decide(view, state, &mut drops);
         plan.steps.extend(next);
-        plan.held_back.extend(stays.map(|reason| HeldBack { table: state.table.clone(), reason }));
+        plan.held_back.extend(stays.map(|reason| HeldTable { table: state.table.clone(), reason }));
     }
     pressure::relieve(view, &standing, &mut drops, &mut plan);
     archives::remove(view, &standing, &mut plan);

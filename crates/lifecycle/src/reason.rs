@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 /// A day-table that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldBack {
+pub struct HeldTable {
     /// Which.
     pub table: DayTable,
     /// Why.
-    pub reason: Reason,
+    pub reason: HoldReason,
 }
 
 /// Why a day-table stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum HoldReason {
     /// No configured table has its name.
     NotConfigured,
     /// Its table is configured with another period than it was made with.
@@ -65,31 +65,31 @@ pub enum Reason {
     },
 }
 
-impl Reason {
+impl HoldReason {
     /// A short name, for a metric's label.
     pub const fn name(&self) -> &'static str {
         match self {
-            Reason::NotConfigured => "not_configured",
-            Reason::OtherPeriod(_) => "other_period",
-            Reason::ClockAhead { .. } => "clock_ahead",
-            Reason::NoRecordTime => "no_record_time",
-            Reason::ClockWasBehind => "clock_was_behind",
-            Reason::Grace { .. } => "grace",
-            Reason::NoPermit => "no_permit",
-            Reason::OverLimit(_) => "over_limit",
-            Reason::Floor(_) => "floor",
-            Reason::HostHolds { .. } => "host_holds",
-            Reason::HostSilent { .. } => "host_silent",
-            Reason::Landing { .. } => "landing",
+            HoldReason::NotConfigured => "not_configured",
+            HoldReason::OtherPeriod(_) => "other_period",
+            HoldReason::ClockAhead { .. } => "clock_ahead",
+            HoldReason::NoRecordTime => "no_record_time",
+            HoldReason::ClockWasBehind => "clock_was_behind",
+            HoldReason::Grace { .. } => "grace",
+            HoldReason::NoPermit => "no_permit",
+            HoldReason::OverLimit(_) => "over_limit",
+            HoldReason::Floor(_) => "floor",
+            HoldReason::HostHolds { .. } => "host_holds",
+            HoldReason::HostSilent { .. } => "host_silent",
+            HoldReason::Landing { .. } => "landing",
         }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for HoldReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NotConfigured => f.write_str("no configured table has its name, so no `keep` applies to it"),
-            Reason::OtherPeriod(period) => {
+            HoldReason::NotConfigured => f.write_str("no configured table has its name, so no `keep` applies to it"),
+            HoldReason::OtherPeriod(period) => {
                 let period = match period {
                     Period::Hour => "hour",
                     Period::Day => "day",
@@ -97,36 +97,36 @@ impl fmt::Display for Reason {
                 };
                 write!(f, "its table is now kept by the {period}, and it was made under another period")
             }
-            Reason::ClockAhead { newest_record } => {
+            HoldReason::ClockAhead { newest_record } => {
                 write!(f, "the clock is more than one period ahead of the newest record, which is of {newest_record}")
             }
-            Reason::NoRecordTime => {
+            HoldReason::NoRecordTime => {
                 f.write_str("no record has given a time of its own yet, so nothing confirms the clock")
             }
-            Reason::ClockWasBehind => f.write_str(
+            HoldReason::ClockWasBehind => f.write_str(
                 "it was made while the clock was behind, so it stays until nothing came for it for as long as it is kept",
             ),
-            Reason::Grace { until } => {
+            HoldReason::Grace { until } => {
                 write!(f, "it was configured to stay until lately; what is new counts from {until}")
             }
-            Reason::NoPermit => f.write_str("it has no archive that was read back, and its table asks for one"),
-            Reason::OverLimit(max) => write!(f, "one run drops at most {max} tables; it goes with a later one"),
-            Reason::Floor(min) => write!(f, "{min} of its table's days with records stay in any case (`min_tables`)"),
-            Reason::HostHolds { host, oldest } => {
+            HoldReason::NoPermit => f.write_str("it has no archive that was read back, and its table asks for one"),
+            HoldReason::OverLimit(max) => write!(f, "one run drops at most {max} tables; it goes with a later one"),
+            HoldReason::Floor(min) => write!(f, "{min} of its table's days with records stay in any case (`min_tables`)"),
+            HoldReason::HostHolds { host, oldest } => {
                 write!(f, "the outbox of {host} holds rows from {oldest} on, which are sent first")
             }
-            Reason::HostSilent { host, seen, until } => {
+            HoldReason::HostSilent { host, seen, until } => {
                 let or = "or until `daytable hosts --forget` says that it is gone";
                 write!(f, "{host} was last heard of at {seen}; what its outbox holds is waited for until {until}, {or}")
             }
-            Reason::Landing { until } => write!(f, "a request that timed out may still be carried out until {until}"),
+            HoldReason::Landing { until } => write!(f, "a request that timed out may still be carried out until {until}"),
         }
     }
 }
 
 /// Why a step is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum StepReason {
     /// It is needed now, or in the next period.
     Ahead,
     /// The day is over, and late records had their time, since then.
@@ -154,21 +154,21 @@ pub enum Why {
     ArchiveExpired(Ticks),
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for StepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Ahead => f.write_str("records may come for it"),
-            Why::Over(since) => write!(f, "it is over, and late records had their time until {since}"),
-            Why::Late(rows) => write!(f, "{rows} rows came after it was sealed"),
-            Why::Begun => f.write_str("its sealing was begun and not finished"),
-            Why::Asked(place) => write!(f, "its table asks for an archive at {place}"),
-            Why::Expired(at) => write!(f, "it expired at {at}"),
-            Why::RestoredUntil(at) => write!(f, "it was restored until {at}"),
-            Why::Pressure { bytes, bytes_max } => {
+            StepReason::Ahead => f.write_str("records may come for it"),
+            StepReason::Over(since) => write!(f, "it is over, and late records had their time until {since}"),
+            StepReason::Late(rows) => write!(f, "{rows} rows came after it was sealed"),
+            StepReason::Begun => f.write_str("its sealing was begun and not finished"),
+            StepReason::Asked(place) => write!(f, "its table asks for an archive at {place}"),
+            StepReason::Expired(at) => write!(f, "it expired at {at}"),
+            StepReason::RestoredUntil(at) => write!(f, "it was restored until {at}"),
+            StepReason::Pressure { bytes, bytes_max } => {
                 write!(f, "the data folder has {bytes} bytes, {bytes_max} is its most")
             }
-            Why::Superseded => f.write_str("a later archive of the day has all that it has"),
-            Why::ArchiveExpired(at) => write!(f, "archives of its day are kept until {at}"),
+            StepReason::Superseded => f.write_str("a later archive of the day has all that it has"),
+            StepReason::ArchiveExpired(at) => write!(f, "archives of its day are kept until {at}"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Waiting goes by a clock that nobody can set. Where a whole service fails (an object store is away), each of its
 //! days waits for itself, so that the first that gets through is soon followed by the others.
 
-use super::plan::Step;
+use super::plan::LifecycleStep;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -19,16 +19,16 @@ pub(super) struct Failure {
 }
 
 #[derive(Default)]
-pub(super) struct Retries(HashMap<Step, Failure>);
+pub(super) struct Retries(HashMap<LifecycleStep, Failure>);
 
 impl Retries {
     /// Whether `step` may be taken: it did not fail, or has waited.
-    pub(super) fn allows(&self, step: &Step, now: Instant) -> bool {
+    pub(super) fn allows(&self, step: &LifecycleStep, now: Instant) -> bool {
         self.0.get(step).is_none_or(|failure| failure.again <= now)
     }
 
     /// Notes that `step` failed. Says how long it waits.
-    pub(super) fn failed(&mut self, step: &Step, reason: String, now: Instant) -> Duration {
+    pub(super) fn failed(&mut self, step: &LifecycleStep, reason: String, now: Instant) -> Duration {
         let attempts = self.0.get(step).map_or(1, |failure| failure.attempts.saturating_add(1));
         let wait = FIRST.saturating_mul(1 << (attempts - 1).min(16)).min(LAST);
         self.0.insert(step.clone(), Failure { attempts, reason, again: now + wait });
@@ -36,16 +36,16 @@ impl Retries {
     }
 
     /// Notes that `step` was taken.
-    pub(super) fn taken(&mut self, step: &Step) {
+    pub(super) fn taken(&mut self, step: &LifecycleStep) {
         self.0.remove(step);
     }
 
     /// Forgets steps that are not planned any more.
-    pub(super) fn keep(&mut self, is_planned: impl Fn(&Step) -> bool) {
+    pub(super) fn keep(&mut self, is_planned: impl Fn(&LifecycleStep) -> bool) {
         self.0.retain(|step, _| is_planned(step));
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Step, &Failure)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&LifecycleStep, &Failure)> {
         self.0.iter()
     }
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_step_that_fails_waits_twice_as_long_each_time() {
-        let step = Step::Seal(DayTable::parse("Log20261121").expect("a name"));
+        let step = LifecycleStep::Seal(DayTable::parse("Log20261121").expect("a name"));
         let (mut retries, start) = (Retries::default(), Instant::now());
         assert!(retries.allows(&step, start));
         let waits: Vec<u64> = (0..10).map(|_| retries.failed(&step, "no".into(), start).as_secs()).collect();

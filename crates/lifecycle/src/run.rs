@@ -6,10 +6,10 @@
 //! for tables of an hour alone: whatever the schedule, these are there ahead and gone in time. One thread runs, so no
 //! two runs overlap.
 
-use super::board::Failed;
-use super::hands::{Hands, StepError};
-use super::plan::{Limits, Next, Plan, Planned, Step, TableRule, View, next, plan};
-use super::remember::{remember, remember_pressure};
+use super::executor::{Executor, StepError};
+use super::plan::{LifecycleLimits, LifecyclePlan, LifecycleStep, NextStep, PlannedStep, TableRule, View, next, plan};
+use super::progress::FailedStep;
+use super::retained_rules::{retain_bytes_max, retain_rules};
 use super::retry::Retries;
 use super::schedule::Schedule;
 use daytable_model::key::Period;
@@ -34,13 +34,13 @@ const WATCH_NOTED: Duration = Duration::from_secs(300);
 /// What the runs go by.
 pub struct Lifecycle {
     /// What takes the steps.
-    pub hands: Arc<Hands>,
+    pub executor: Arc<Executor>,
     /// The folder that holds the days.
     pub data_dir: PathBuf,
     /// What is configured; a reload sends other settings.
     pub settings: Settings,
     /// Told of every run: how many steps failed, by name.
-    pub on_run: Box<dyn Fn(&Run) + Send>,
+    pub on_run: Box<dyn Fn(&RunSummary) + Send>,
 }
 
 /// What the configuration says of the lives of days.
@@ -53,12 +53,12 @@ pub struct Settings {
     /// When to run.
     pub schedule: Schedule,
     /// What bounds a run.
-    pub limits: Limits,
+    pub limits: LifecycleLimits,
 }
 
 /// What a run did.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct RunSummary {
     /// Tables that were created.
     pub created: u64,
     /// Days that were sealed.
@@ -83,14 +83,14 @@ enum Round {
 }
 
 impl Round {
-    fn covers(self, step: &Step) -> bool {
-        self == Round::Whole || matches!(step, Step::Create(_)) || step.table().period() == Period::Hour
+    fn covers(self, step: &LifecycleStep) -> bool {
+        self == Round::Whole || matches!(step, LifecycleStep::Create(_)) || step.table().period() == Period::Hour
     }
 }
 
 /// What became of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
+enum StepOutcome {
     /// It was taken, or failed for itself.
     Done,
     /// The place of the archive cannot be used now, whatever the day.
@@ -192,11 +192,11 @@ impl Lifecycle {
     }
 
     fn remember(&self) -> Result<(), StoreError> {
-        let (steps, now) = (self.hands.steps(), time::now());
+        let (steps, now) = (self.executor.steps(), time::now());
         let state = steps.lifecycle_state()?;
         let configured = [&self.settings.rules[..], &self.settings.also].concat();
-        let remembered = remember(&state.rules, &configured, &self.settings.limits, now);
-        for rule in &remembered {
+        let retained = retain_rules(&state.rules, &configured, &self.settings.limits, now);
+        for rule in &retained {
             let waits = rule.shortened.is_some() || rule.archive_before.is_some() || rule.archives_since.is_some();
             if waits && !rule.is_removed {
                 let hours = self.settings.limits.grace.as_secs() / 3600;
@@ -206,10 +206,10 @@ impl Lifecycle {
                 tracing::warn!(table = %rule.name, "is configured no more: its days stay, and are not archived");
             }
         }
-        if remembered != state.rules {
-            steps.set_rules(remembered)?;
+        if retained != state.rules {
+            steps.set_rules(retained)?;
         }
-        let pressure = remember_pressure(state.pressure, self.settings.limits.max_bytes, now);
+        let pressure = retain_bytes_max(state.pressure, self.settings.limits.max_bytes, now);
         if pressure != state.pressure {
             steps.set_pressure(pressure)?;
         }
@@ -222,20 +222,20 @@ impl Lifecycle {
             return;
         }
         let whole = Duration::from_secs(watched.as_secs());
-        match self.hands.steps().note_watch(whole) {
+        match self.executor.steps().note_watch(whole) {
             Ok(()) => state.watched += whole,
             Err(error) => tracing::warn!(%error, "failed to note how long the folder was watched"),
         }
     }
 
     fn view(&self) -> Result<View, StoreError> {
-        let state = self.hands.steps().lifecycle_state()?;
+        let state = self.executor.steps().lifecycle_state()?;
         Ok(View::of(&self.data_dir, state, &self.settings.rules, self.settings.limits, time::now()))
     }
 
     /// One run. A step that fails does not keep the others from being taken.
     fn run(&self, state: &mut State, round: Round) {
-        let mut run = Run { at: time::now(), ..Run::default() };
+        let mut run = RunSummary { at: time::now(), ..RunSummary::default() };
         let (mut taken, mut away) = (HashSet::new(), HashSet::new());
         loop {
             let plan = match self.view() {
@@ -250,26 +250,26 @@ impl Lifecycle {
                     break;
                 }
             };
-            self.tell(&plan, state);
-            let may = |planned: &&Planned| {
+            self.report_plan(&plan, state);
+            let may = |planned: &&PlannedStep| {
                 round.covers(&planned.step)
                     && state.retries.allows(&planned.step, Instant::now())
                     && !taken.contains(&planned.step)
                     && planned.step.place().is_none_or(|place| !away.contains(place))
             };
             let Some(planned) = plan.steps.iter().find(may) else { break };
-            if state.is_over() || self.hands.is_stopped() {
+            if state.is_over() || self.executor.is_stopped() {
                 return;
             }
             taken.insert(planned.step.clone());
-            if self.take(planned, state, &mut run) == Taken::NotReached {
+            if self.take(planned, state, &mut run) == StepOutcome::NotReached {
                 // The other days need not wait for it, one after the other.
                 away.extend(planned.step.place().cloned());
             }
         }
         if run.failed.is_empty()
             && round == Round::Whole
-            && let Err(error) = self.hands.steps().ran(run.at, run.at.minus(SOURCES_KEPT))
+            && let Err(error) = self.executor.steps().ran(run.at, run.at.minus(SOURCES_KEPT))
         {
             tracing::error!(%error, "failed to note that the lifecycle ran");
             run.failed.push("note");
@@ -283,50 +283,50 @@ impl Lifecycle {
         let Ok(view) = self.view() else { return };
         let at_run = self.settings.schedule.next_after(now);
         let due = |state| {
-            let Next { step, at } = next(&view, state)?;
+            let NextStep { step, at } = next(&view, state)?;
             Some((at.or(at_run)?, step, &state.table))
         };
         let first = view.tables.iter().filter_map(due).min_by_key(|(at, ..)| *at);
-        self.hands.board().next(first.map(|(at, step, table)| format!("{step} {table} at {at}")));
+        self.executor.progress().next(first.map(|(at, step, table)| format!("{step} {table} at {at}")));
     }
 
     /// Says, once a reason and not once a run, why days stay; forgets failures of steps that are planned no more.
-    fn tell(&self, plan: &Plan, state: &mut State) {
+    fn report_plan(&self, plan: &LifecyclePlan, state: &mut State) {
         for held in &plan.held_back {
             if state.told.insert(held.table.to_string(), held.reason.name()) != Some(held.reason.name()) {
                 tracing::info!(table = %held.table, "stays: {}", held.reason);
             }
         }
         state.retries.keep(|step| plan.steps.iter().any(|planned| planned.step == *step));
-        let board = self.hands.board();
-        board.held_back(plan.held_back.iter().map(|held| (held.table.to_string(), &held.reason)));
+        let progress = self.executor.progress();
+        progress.held_back(plan.held_back.iter().map(|held| (held.table.to_string(), &held.reason)));
         self.show_failures(state);
     }
 
     fn show_failures(&self, state: &State) {
         let (now, clock) = (Instant::now(), time::now());
-        self.hands.board().failed(state.retries.iter().map(|(step, failure)| {
+        self.executor.progress().failed(state.retries.iter().map(|(step, failure)| {
             let again = clock.plus(failure.again.saturating_duration_since(now));
             let (reason, attempts) = (failure.reason.clone(), failure.attempts);
-            (step.clone(), Failed { step: step.name(), reason, attempts, again })
+            (step.clone(), FailedStep { step: step.name(), reason, attempts, again })
         }));
     }
 
-    fn take(&self, Planned { step, why }: &Planned, state: &mut State, run: &mut Run) -> Taken {
+    fn take(&self, PlannedStep { step, why }: &PlannedStep, state: &mut State, run: &mut RunSummary) -> StepOutcome {
         let (table, name) = (step.table(), step.name());
         tracing::debug!(%table, step = name, %why, "next step");
-        match self.hands.take(step, &mut |_| {}) {
+        match self.executor.take(step, &mut |_| {}) {
             Ok(()) => {
                 state.retries.taken(step);
                 match step {
-                    Step::Create(_) => run.created += 1,
-                    Step::Seal(_) => run.sealed += 1,
-                    Step::Archive(..) => run.archived += 1,
-                    Step::Drop(_) | Step::DropUnarchived(_) => {
+                    LifecycleStep::Create(_) => run.created += 1,
+                    LifecycleStep::Seal(_) => run.sealed += 1,
+                    LifecycleStep::Archive(..) => run.archived += 1,
+                    LifecycleStep::Drop(_) | LifecycleStep::DropUnarchived(_) => {
                         tracing::info!(%table, "dropped: {why}");
                         run.dropped += 1;
                     }
-                    Step::RemoveArchive(..) => {}
+                    LifecycleStep::RemoveArchive(..) => {}
                 }
             }
             Err(StepError::Stopped | StepError::Store(StoreError::Closed)) => {}
@@ -337,10 +337,10 @@ impl Lifecycle {
                 run.failed.push(name);
                 self.show_failures(state);
                 if is_away {
-                    return Taken::NotReached;
+                    return StepOutcome::NotReached;
                 }
             }
         }
-        Taken::Done
+        StepOutcome::Done
     }
 }

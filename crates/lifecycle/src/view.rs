@@ -1,23 +1,29 @@
 //! From what the catalogue says to what a plan is made from.
 
 use super::clock::Clock;
-use super::plan::{Archive, Limits, Sealed, State, TableRule, TableState, View};
-use super::remember::recall;
+use super::plan::{ArchiveRequirement, LifecycleLimits, SealedGeneration, TableRule, TableState, View};
+use super::retained_rules::apply_retained;
 use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
 use daytable_store::LifecycleState;
 use daytable_store::bytes::{file_bytes, folder_bytes};
-use daytable_store::catalogue::{Day, DayState, Role, Watch};
+use daytable_store::catalogue::{Day, Role, Watch};
 use std::path::Path;
 use std::time::Duration;
 
 impl View {
     /// The folder at `data_dir` as `state` says it is, under these rules, at `now`.
-    pub fn of(data_dir: &Path, state: LifecycleState, rules: &[TableRule], limits: Limits, now: Ticks) -> View {
+    pub fn of(
+        data_dir: &Path,
+        state: LifecycleState,
+        rules: &[TableRule],
+        limits: LifecycleLimits,
+        now: Ticks,
+    ) -> View {
         let mut rules = rules.to_vec();
         for rule in &mut rules {
-            recall(rule, &state.rules, limits.grace);
+            apply_retained(rule, &state.rules, limits.grace);
         }
         let watch = state.watch;
         let newest_watched = match watch.newest == state.newest {
@@ -38,13 +44,13 @@ impl View {
 }
 
 /// The rules and the limits of the last daemon, as the catalogue remembers them, for whoever has no configuration.
-pub fn remembered(state: &LifecycleState) -> (Vec<TableRule>, Limits) {
+pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLimits) {
     let rules = state.rules.iter().filter(|rule| !rule.is_removed).filter_map(|rule| {
         let place = rule.archive.as_deref().map(Into::into);
         Some(TableRule {
             name: TableName::new(&rule.name).ok()?,
             window: Window { keep: rule.keep, period: rule.period },
-            archive: place.map_or(Archive::None, Archive::At),
+            archive: place.map_or(ArchiveRequirement::None, ArchiveRequirement::At),
             keep_archives: rule.keep_archives,
             shortened: None,
             archive_before: None,
@@ -52,8 +58,8 @@ pub fn remembered(state: &LifecycleState) -> (Vec<TableRule>, Limits) {
         })
     });
     let seal_after = state.rules.first().map(|rule| rule.seal_after);
-    let default = Limits::default();
-    let limits = Limits {
+    let default = LifecycleLimits::default();
+    let limits = LifecycleLimits {
         seal_after: seal_after.unwrap_or(default.seal_after),
         max_bytes: state.pressure.map(|(bytes_max, _)| bytes_max),
         ..default
@@ -68,15 +74,11 @@ fn table_of(data_dir: &Path, day: &Day, watch: &Watch) -> TableState {
     let quiet = day.quiet.filter(|(mark, _)| Some(*mark) == last_commit);
     TableState {
         table: day.table.clone(),
-        state: match &day.state {
-            DayState::Open => State::Open,
-            DayState::Restored { expires, origin } => State::Restored { expires: *expires, origin: origin.clone() },
-            DayState::Dropped => State::Dropped,
-        },
+        state: day.state.clone(),
         unsealed_rows: of_role(false).map(|file| u64::try_from(file.entities).unwrap_or(0)).sum(),
         is_closed: day.files.iter().any(|file| file.role == Role::Closed && file.entities > 0),
         sealed: of_role(true)
-            .filter_map(|file| Some(Sealed { generation: file.generation(), seal: file.seal.clone()? }))
+            .filter_map(|file| Some(SealedGeneration { generation: file.generation(), seal: file.seal.clone()? }))
             .max_by_key(|sealed| sealed.generation),
         is_behind: day.is_behind,
         bytes: day.files.iter().map(|file| file_bytes(data_dir, file)).sum(),

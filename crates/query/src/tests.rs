@@ -5,7 +5,7 @@ use super::record::Record;
 use super::{Filter, Follower, Grouping, Stores, count, one, select};
 use crate::tables::Embedded;
 use daytable_archive::Access;
-use daytable_lifecycle::Hands;
+use daytable_lifecycle::Executor;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName, instance_of};
 use daytable_model::record::{Field, Level, Value};
@@ -267,8 +267,8 @@ fn a_table_that_is_archived_and_dropped_meanwhile_is_read_from_its_archive() {
         let each = |record: Record| {
             if seen.is_empty() {
                 let steps = folder.store.steps();
-                let hands = Hands::new(steps, folder.dir.path().into(), Access::default(), Arc::default());
-                hands.archive_now(&oldest, Some(&url), &mut |_| {}).expect("archived");
+                let executor = Executor::new(steps, folder.dir.path().into(), Access::default(), Arc::default());
+                executor.archive_now(&oldest, Some(&url), &mut |_| {}).expect("archived");
                 folder.store.steps().drop_table(&oldest).expect("dropped");
             }
             seen.push(record.row_key.position());

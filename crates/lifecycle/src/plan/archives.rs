@@ -1,33 +1,34 @@
 //! Archives that go: those that a later one supersedes, and those that have outlived `keep_archives`.
 
-use super::{Plan, Planned, State, Step, TableState, View};
-use crate::reason::Why;
+use super::{LifecyclePlan, LifecycleStep, PlannedStep, TableState, View};
+use crate::reason::StepReason;
 use daytable_model::time::Ticks;
-use daytable_store::catalogue::Archived;
+use daytable_store::catalogue::{Archived, DayState};
 use std::time::Duration;
 
-pub(super) fn remove(view: &View, standing: &[&TableState], plan: &mut Plan) {
+pub(super) fn remove(view: &View, standing: &[&TableState], plan: &mut LifecyclePlan) {
     for archived in &view.archives {
         let Some(why) = superseded(view, archived).or_else(|| expired(view, standing, archived)) else { continue };
-        let step = Step::RemoveArchive(archived.table.clone(), archived.generation, archived.url.as_str().into());
-        plan.steps.push(Planned { step, why });
+        let step =
+            LifecycleStep::RemoveArchive(archived.table.clone(), archived.generation, archived.url.as_str().into());
+        plan.steps.push(PlannedStep { step, why });
     }
 }
 
 /// Only one at the same place is: what lies elsewhere may be out of reach, and was paid for by somebody.
-fn superseded(view: &View, archived: &Archived) -> Option<Why> {
+fn superseded(view: &View, archived: &Archived) -> Option<StepReason> {
     let has_all = |other: &Archived| {
         other.table == archived.table && other.url == archived.url && other.generation > archived.generation
     };
-    (archived.is_superseded && view.archives.iter().any(has_all)).then_some(Why::Superseded)
+    (archived.is_superseded && view.archives.iter().any(has_all)).then_some(StepReason::Superseded)
 }
 
 /// An archive is what is left of a day: it goes only by a record's word, and while no table stands that it is of.
-fn expired(view: &View, standing: &[&TableState], archived: &Archived) -> Option<Why> {
+fn expired(view: &View, standing: &[&TableState], archived: &Archived) -> Option<StepReason> {
     let rule = view.rule_of(&archived.table)?;
     let until: Ticks = archived.table.end().plus(rule.keep_archives?);
     let is_of = |state: &&TableState| match &state.state {
-        State::Restored { origin, .. } => *origin == archived.table,
+        DayState::Restored { origin, .. } => *origin == archived.table,
         _ => state.table == archived.table,
     };
     let now = view.clock.now;
@@ -36,5 +37,5 @@ fn expired(view: &View, standing: &[&TableState], archived: &Archived) -> Option
         return None;
     }
     let doubt = view.clock.doubt(archived.table.period(), Duration::ZERO, Duration::MAX);
-    doubt.is_none().then_some(Why::ArchiveExpired(until))
+    doubt.is_none().then_some(StepReason::ArchiveExpired(until))
 }

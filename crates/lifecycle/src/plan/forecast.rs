@@ -1,16 +1,16 @@
 //! All the steps that a run would take, were none to fail: plan after plan, each step taken in thought.
 
-use super::{Plan, Sealed, State, Step, TableState, View, plan};
-use daytable_store::catalogue::{Archived, Seal};
+use super::{LifecyclePlan, LifecycleStep, SealedGeneration, TableState, View, plan};
+use daytable_store::catalogue::{Archived, DayState, Seal};
 use std::time::Duration;
 
 /// Plans in a row that are looked at; a day needs four at most.
 const PLANS_MAX: usize = 8;
 
 /// The steps of one run, in their order, and what stays after it. Changes nothing.
-pub fn forecast(view: &View) -> Plan {
+pub fn forecast(view: &View) -> LifecyclePlan {
     let mut view = view.clone();
-    let mut told = Plan::default();
+    let mut told = LifecyclePlan::default();
     for _ in 0..PLANS_MAX {
         let planned = plan(&view);
         told.held_back = planned.held_back;
@@ -27,21 +27,22 @@ pub fn forecast(view: &View) -> Plan {
 
 impl View {
     /// Has `step` taken, in thought.
-    pub(super) fn take(&mut self, step: &Step) {
+    pub(super) fn take(&mut self, step: &LifecycleStep) {
         let now = self.clock.now;
         let known = self.tables.iter_mut().find(|state| state.table == *step.table());
         match (step, known) {
-            (Step::Create(table), _) => self.tables.push(TableState::empty(table.clone())),
-            (Step::Seal(_), Some(state)) => {
+            (LifecycleStep::Create(table), _) => self.tables.push(TableState::empty(table.clone())),
+            (LifecycleStep::Seal(_), Some(state)) => {
                 let (rows, generation) =
                     (state.rows(), state.sealed.as_ref().map_or(2, |sealed| sealed.generation + 2));
                 let bytes = state.bytes;
                 let sha256 = format!("of generation {generation}");
-                state.sealed = Some(Sealed { generation, seal: Seal { bytes, sha256, rows, times: None, at: now } });
+                state.sealed =
+                    Some(SealedGeneration { generation, seal: Seal { bytes, sha256, rows, times: None, at: now } });
                 (state.unsealed_rows, state.is_closed) = (0, false);
             }
-            (Step::Archive(table, place), Some(state)) => {
-                let Some(Sealed { generation, seal }) = state.sealed.clone() else { return };
+            (LifecycleStep::Archive(table, place), Some(state)) => {
+                let Some(SealedGeneration { generation, seal }) = state.sealed.clone() else { return };
                 let url = place.to_string();
                 for archived in self.archives.iter_mut().filter(|archived| archived.table == *table) {
                     archived.is_superseded |= archived.generation < generation;
@@ -58,13 +59,13 @@ impl View {
                     manifest,
                 });
             }
-            (Step::Drop(_) | Step::DropUnarchived(_), Some(state)) => {
+            (LifecycleStep::Drop(_) | LifecycleStep::DropUnarchived(_), Some(state)) => {
                 let table = state.table.clone();
                 self.bytes = self.bytes.saturating_sub(state.bytes);
-                *state = TableState { state: State::Dropped, ..TableState::empty(table) };
+                *state = TableState { state: DayState::Dropped, ..TableState::empty(table) };
                 self.dropped = self.dropped.saturating_add(1);
             }
-            (Step::RemoveArchive(table, generation, place), _) => {
+            (LifecycleStep::RemoveArchive(table, generation, place), _) => {
                 let is_it = |archived: &Archived| {
                     archived.table == *table && archived.generation == *generation && *archived.url == **place
                 };
@@ -80,7 +81,7 @@ impl TableState {
     pub fn empty(table: daytable_model::key::DayTable) -> TableState {
         TableState {
             table,
-            state: State::Open,
+            state: DayState::Open,
             unsealed_rows: 0,
             is_closed: false,
             sealed: None,

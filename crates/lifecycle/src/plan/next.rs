@@ -1,12 +1,13 @@
 //! What happens next to a day, and when it is due: what `daytable tables` shows.
 
 use super::day::SEALED_AGAIN_AFTER;
-use super::{Archive, State, TableState, View};
+use super::{ArchiveRequirement, TableState, View};
 use daytable_model::time::Ticks;
+use daytable_store::catalogue::DayState;
 
 /// What happens next to a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct NextStep {
     /// What: `seal`, `archive` or `drop`.
     pub step: &'static str,
     /// When it is due; the run after that does it. None where it is due now.
@@ -14,13 +15,13 @@ pub struct Next {
 }
 
 /// What is due next for `state`; none where nothing ever is.
-pub fn next(view: &View, state: &TableState) -> Option<Next> {
+pub fn next(view: &View, state: &TableState) -> Option<NextStep> {
     let now = view.clock.now;
-    let due = |step, at: Ticks| Some(Next { step, at: Some(at).filter(|at| *at > now) });
+    let due = |step, at: Ticks| Some(NextStep { step, at: Some(at).filter(|at| *at > now) });
     match &state.state {
-        State::Dropped => None,
-        State::Restored { expires, .. } => due("drop", *expires),
-        State::Open => {
+        DayState::Dropped => None,
+        DayState::Restored { expires, .. } => due("drop", *expires),
+        DayState::Open => {
             let rule = view.rule_of(&state.table).filter(|rule| rule.window.period == state.table.period())?;
             let expires = rule.window.expires(&state.table);
             if state.unsealed_rows > 0 || state.is_closed {
@@ -29,13 +30,13 @@ pub fn next(view: &View, state: &TableState) -> Option<Next> {
                 let sealed = again.map_or(settled, |again| again.max(settled));
                 match (&rule.archive, expires) {
                     // It may go before it was sealed.
-                    (Archive::None, Some(expires)) if expires <= sealed => return due("drop", expires),
-                    (Archive::At(_), Some(expires)) => return due("seal", sealed.min(expires)),
+                    (ArchiveRequirement::None, Some(expires)) if expires <= sealed => return due("drop", expires),
+                    (ArchiveRequirement::At(_), Some(expires)) => return due("seal", sealed.min(expires)),
                     _ => return due("seal", sealed),
                 }
             }
             match &rule.archive {
-                Archive::At(place) if !view.is_proven(state, Some(place)) => due("archive", now),
+                ArchiveRequirement::At(place) if !view.is_proven(state, Some(place)) => due("archive", now),
                 _ => due("drop", expires?),
             }
         }

@@ -1,68 +1,74 @@
 //! What goes before its time because the folder has more bytes than it may.
 
-use super::day::{Drops, Ripe, is_over, ripen};
-use super::{Archive, Plan, Planned, State, Step, TableState, View};
-use crate::reason::{HeldBack, Reason, Why};
+use super::DropBudget;
+use super::day::{Urgency, counted, is_over, ripen};
+use super::{ArchiveRequirement, LifecyclePlan, LifecycleStep, PlannedStep, TableState, View};
+use crate::reason::{HeldTable, HoldReason, StepReason};
+use daytable_model::key::DayTable;
+use daytable_store::catalogue::DayState;
+use std::collections::BTreeSet;
 
 /// Adds the drops that bring the folder below its bound: restored days first, which are copies, then the oldest. Stops
 /// at the first day that may not go: a younger one does not go in its place.
-pub(super) fn relieve<'v>(view: &'v View, standing: &[&'v TableState], drops: &mut Drops<'v>, plan: &mut Plan) {
+pub(super) fn relieve(view: &View, standing: &[&TableState], drops: &mut DropBudget, plan: &mut LifecyclePlan) {
     let Some(bytes_max) = view.limits.max_bytes else { return };
-    let planned: u64 = standing.iter().filter(|state| drops.has(state)).map(|state| state.bytes).sum();
+    let dropped = plan.steps.iter().filter(|planned| matches!(planned.step, LifecycleStep::Drop(_)));
+    let dropped: BTreeSet<DayTable> = dropped.map(|planned| planned.step.table().clone()).collect();
+    let planned: u64 = standing.iter().filter(|state| dropped.contains(&state.table)).map(|state| state.bytes).sum();
     let mut bytes = view.bytes.saturating_sub(planned);
     if bytes <= bytes_max || view.clock.now < view.pressure_since.plus(view.limits.grace) {
         return;
     }
-    let why = Why::Pressure { bytes: view.bytes, bytes_max };
-    let is_copy = |state: &&TableState| matches!(state.state, State::Restored { .. });
+    let why = StepReason::Pressure { bytes: view.bytes, bytes_max };
+    let is_copy = |state: &&TableState| matches!(state.state, DayState::Restored { .. });
     let (copies, days): (Vec<&TableState>, Vec<&TableState>) = standing.iter().partition(|state| is_copy(state));
     for state in copies.into_iter().chain(days) {
         if bytes <= bytes_max {
             return;
         }
-        if drops.has(state) || state.rows() == 0 {
+        if dropped.contains(&state.table) || state.rows() == 0 {
             continue;
         }
         let rule = view.rule_of(&state.table).filter(|rule| rule.window.period == state.table.period());
         let place = match (&state.state, rule) {
-            (State::Restored { .. }, _) => None,
+            (DayState::Restored { .. }, _) => None,
             (_, Some(rule)) if is_over(view, state) => match &rule.archive {
-                Archive::At(place) => Some(place),
-                Archive::None => {
+                ArchiveRequirement::At(place) => Some(place),
+                ArchiveRequirement::None => {
                     let before = rule.archive_before.as_ref().filter(|(_, until)| view.clock.now < *until);
                     before.map(|(place, _)| place)
                 }
             },
             _ => continue,
         };
-        let needs_proof = place.is_some() || matches!(state.state, State::Restored { .. });
+        let needs_proof = place.is_some() || matches!(state.state, DayState::Restored { .. });
         let is_proven = !needs_proof || view.is_proven(state, place.map(|place| &**place));
         if !is_proven && !view.limits.drop_unarchived {
             // The permit is what it waits for.
-            let ripening = rule.and_then(|rule| ripen(view, rule, state, Ripe::Now));
+            let ripening = rule.and_then(|rule| ripen(view, rule, state, Urgency::Now));
             let is_planned = plan.steps.iter().any(|planned| planned.step.table() == &state.table);
             plan.steps.extend(ripening.filter(|_| !is_planned));
-            hold(plan, state, Reason::NoPermit);
+            hold(plan, state, HoldReason::NoPermit);
             return;
         }
-        match drops.take(state) {
+        match drops.charge(counted(state)) {
             Ok(()) => {
                 // It need not be sealed or copied for its own sake any more.
                 plan.steps.retain(|planned| planned.step.table() != &state.table);
                 plan.held_back.retain(|held| held.table != state.table);
                 let table = state.table.clone();
-                let step = if is_proven { Step::Drop(table) } else { Step::DropUnarchived(table) };
-                plan.steps.push(Planned { step, why: why.clone() });
+                let step = if is_proven { LifecycleStep::Drop(table) } else { LifecycleStep::DropUnarchived(table) };
+                plan.steps.push(PlannedStep { step, why: why.clone() });
                 bytes = bytes.saturating_sub(state.bytes);
             }
-            Err(reason @ Reason::OverLimit(_)) => return hold(plan, state, reason),
+            Err(reason @ HoldReason::OverLimit(_)) => return hold(plan, state, reason),
             Err(reason) => hold(plan, state, reason),
         }
     }
 }
 
-fn hold(plan: &mut Plan, state: &TableState, reason: Reason) {
+fn hold(plan: &mut LifecyclePlan, state: &TableState, reason: HoldReason) {
     if plan.held_back.iter().all(|held| held.table != state.table) {
-        plan.held_back.push(HeldBack { table: state.table.clone(), reason });
+        plan.held_back.push(HeldTable { table: state.table.clone(), reason });
     }
 }

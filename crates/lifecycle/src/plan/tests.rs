@@ -1,7 +1,7 @@
 //! Plans for every state that a table can be in.
 
 use super::*;
-use crate::Reason;
+use crate::HoldReason;
 use crate::clock::length;
 use daytable_model::key::Period;
 use daytable_model::window::Admission;
@@ -21,7 +21,7 @@ fn open(name: &str) -> TableState {
 }
 
 fn gone(name: &str) -> TableState {
-    TableState { state: State::Dropped, ..TableState::empty(day(name)) }
+    TableState { state: DayState::Dropped, ..TableState::empty(day(name)) }
 }
 
 fn seal(rows: u64) -> Seal {
@@ -30,7 +30,7 @@ fn seal(rows: u64) -> Seal {
 
 /// A day that is sealed, as generation 2, long ago.
 fn sealed(name: &str) -> TableState {
-    let sealed = Some(Sealed { generation: 2, seal: seal(7) });
+    let sealed = Some(SealedGeneration { generation: 2, seal: seal(7) });
     TableState { sealed, bytes: 350, ..TableState::empty(day(name)) }
 }
 
@@ -42,12 +42,18 @@ fn archived(name: &str) -> Archived {
     Archived { table, generation: 2, url: PLACE.into(), seal, verified: at(2, 1), is_superseded: false, manifest }
 }
 
-fn required() -> Archive {
-    Archive::At(PLACE.into())
+fn required() -> ArchiveRequirement {
+    ArchiveRequirement::At(PLACE.into())
 }
 
 /// All but `min_tables`, which has tests of its own.
-fn view(tables: &[TableState], rules: &[TableRule], now: Ticks, newest: Option<Ticks>, limits: &Limits) -> View {
+fn view(
+    tables: &[TableState],
+    rules: &[TableRule],
+    now: Ticks,
+    newest: Option<Ticks>,
+    limits: &LifecycleLimits,
+) -> View {
     View {
         tables: tables.to_vec(),
         archives: Vec::new(),
@@ -61,7 +67,13 @@ fn view(tables: &[TableState], rules: &[TableRule], now: Ticks, newest: Option<T
 }
 
 /// What is planned without archives.
-fn plan(tables: &[TableState], rules: &[TableRule], now: Ticks, newest: Option<Ticks>, limits: &Limits) -> Plan {
+fn plan(
+    tables: &[TableState],
+    rules: &[TableRule],
+    now: Ticks,
+    newest: Option<Ticks>,
+    limits: &LifecycleLimits,
+) -> LifecyclePlan {
     super::plan(&view(tables, rules, now, newest, limits))
 }
 
@@ -69,7 +81,7 @@ fn rule(name: &str, keep: Duration) -> TableRule {
     TableRule {
         name: TableName::new(name).expect("a name"),
         window: Window { keep, period: Period::Day },
-        archive: Archive::None,
+        archive: ArchiveRequirement::None,
         keep_archives: None,
         shortened: None,
         archive_before: None,
@@ -81,26 +93,36 @@ fn at(day: u32, hour: u64) -> Ticks {
     Ticks::from_date(2026, 11, day).expect("a date").plus(Duration::from_secs(3600 * hour))
 }
 
-fn limits(drops: u16) -> Limits {
+fn limits(drops: u16) -> LifecycleLimits {
     let drops_per_run_max = NonZeroU16::new(drops).expect("not zero");
-    Limits { drops_per_run_max, grace: DAY, min_tables: 0, seal_after: 100 * DAY, ..Limits::default() }
+    LifecycleLimits {
+        drops_per_run_max,
+        grace: DAY,
+        min_tables: 0,
+        seal_after: 100 * DAY,
+        ..LifecycleLimits::default()
+    }
 }
 
-fn drops(plan: &Plan) -> Vec<String> {
+fn drops(plan: &LifecyclePlan) -> Vec<String> {
     plan.steps
         .iter()
-        .filter_map(|planned| if let Step::Drop(table) = &planned.step { Some(table.to_string()) } else { None })
+        .filter_map(
+            |planned| if let LifecycleStep::Drop(table) = &planned.step { Some(table.to_string()) } else { None },
+        )
         .collect()
 }
 
-fn creates(plan: &Plan) -> Vec<String> {
+fn creates(plan: &LifecyclePlan) -> Vec<String> {
     plan.steps
         .iter()
-        .filter_map(|planned| if let Step::Create(table) = &planned.step { Some(table.to_string()) } else { None })
+        .filter_map(
+            |planned| if let LifecycleStep::Create(table) = &planned.step { Some(table.to_string()) } else { None },
+        )
         .collect()
 }
 
-fn reasons(plan: &Plan) -> Vec<(String, Reason)> {
+fn reasons(plan: &LifecyclePlan) -> Vec<(String, HoldReason)> {
     plan.held_back.iter().map(|held| (held.table.to_string(), held.reason.clone())).collect()
 }
 
@@ -115,7 +137,7 @@ fn an_empty_store_gets_today_and_tomorrow() {
 fn what_was_dropped_is_neither_created_nor_dropped_again() {
     let tables = [gone("Log20261101"), gone("Log20261121"), open("Log20261122")];
     let plan = plan(&tables, &[rule("Log", DAY)], at(21, 12), Some(at(21, 12)), &limits(9));
-    assert_eq!(plan, Plan::default());
+    assert_eq!(plan, LifecyclePlan::default());
 }
 
 #[test]
@@ -126,7 +148,7 @@ fn days_go_when_their_end_and_keep_have_passed_the_oldest_first() {
     assert_eq!(drops(&planned), ["Log20261117", "Log20261118"]);
     let planned = plan(&tables, &rules, at(21, 0), Some(at(20, 23)), &limits(1));
     assert_eq!(drops(&planned), ["Log20261117"]);
-    assert_eq!(reasons(&planned), [("Log20261118".into(), Reason::OverLimit(NonZeroU16::MIN))]);
+    assert_eq!(reasons(&planned), [("Log20261118".into(), HoldReason::OverLimit(NonZeroU16::MIN))]);
 }
 
 #[test]
@@ -135,7 +157,7 @@ fn a_clock_ahead_of_the_records_drops_nothing() {
     let rules = [rule("Log", DAY)];
     let newest_record = at(10, 6);
     let planned = plan(&tables, &rules, at(11, 7), Some(newest_record), &limits(9));
-    assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::ClockAhead { newest_record })]);
+    assert_eq!(reasons(&planned), [("Log20261101".into(), HoldReason::ClockAhead { newest_record })]);
     assert_eq!(drops(&planned), [""; 0]);
     assert_eq!(drops(&plan(&tables, &rules, at(11, 6), Some(newest_record), &limits(9))), ["Log20261101"]);
 }
@@ -143,7 +165,7 @@ fn a_clock_ahead_of_the_records_drops_nothing() {
 #[test]
 fn without_a_record_time_nothing_confirms_the_clock() {
     let planned = plan(&[open("Log20261101")], &[rule("Log", DAY)], at(21, 0), None, &limits(9));
-    assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::NoRecordTime)]);
+    assert_eq!(reasons(&planned), [("Log20261101".into(), HoldReason::NoRecordTime)]);
     assert_eq!(drops(&planned), [""; 0]);
 }
 
@@ -151,11 +173,11 @@ fn without_a_record_time_nothing_confirms_the_clock() {
 fn a_shorter_keep_waits_for_its_grace() {
     let tables = [open("Log20261105"), open("Log20261115")];
     let mut short = rule("Log", 2 * DAY);
-    short.shortened = Some(Shortened { keep_before: 10 * DAY, since: at(20, 12) });
+    short.shortened = Some(ShorterKeep { keep_before: 10 * DAY, since: at(20, 12) });
     let planned = plan(&tables, std::slice::from_ref(&short), at(21, 0), Some(at(21, 0)), &limits(9));
     // The first had outlived the longer keep, too.
     assert_eq!(drops(&planned), ["Log20261105"]);
-    assert_eq!(reasons(&planned), [("Log20261115".into(), Reason::Grace { until: at(21, 12) })]);
+    assert_eq!(reasons(&planned), [("Log20261115".into(), HoldReason::Grace { until: at(21, 12) })]);
     let planned = plan(&tables, &[short], at(21, 12), Some(at(21, 12)), &limits(9));
     assert_eq!(drops(&planned), ["Log20261105", "Log20261115"]);
 }
@@ -164,7 +186,7 @@ fn a_shorter_keep_waits_for_its_grace() {
 fn an_archive_that_cannot_be_shown_keeps_the_day() {
     let archived = TableRule { archive: required(), ..rule("Log", DAY) };
     let planned = plan(&[open("Log20261101")], &[archived], at(21, 0), Some(at(21, 0)), &limits(9));
-    assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::NoPermit)]);
+    assert_eq!(reasons(&planned), [("Log20261101".into(), HoldReason::NoPermit)]);
 }
 
 #[test]
@@ -201,8 +223,8 @@ prop_compose! {
         TableRule {
             name: TableName::new(name).expect("a name"),
             window: Window { keep: Duration::from_secs(3600 * keep), period },
-            archive: if archived { required() } else { Archive::None },
-            shortened: shortened.map(|(hours, since)| Shortened { keep_before: Duration::from_secs(3600 * hours), since }),
+            archive: if archived { required() } else { ArchiveRequirement::None },
+            shortened: shortened.map(|(hours, since)| ShorterKeep { keep_before: Duration::from_secs(3600 * hours), since }),
             ..rule(name, Duration::ZERO)
         }
     }
@@ -233,19 +255,19 @@ proptest! {
         let planned = plan(&tables, &rules, now, newest, &limits(max));
         let mut seen = BTreeSet::new();
         let mut last_end = Ticks::MIN;
-        for Planned { step, .. } in &planned.steps {
+        for PlannedStep { step, .. } in &planned.steps {
             match step {
-                Step::Create(table) => {
+                LifecycleStep::Create(table) => {
                     prop_assert!(tables.iter().all(|state| state.table != *table));
                     let rule = rules.iter().find(|rule| rule.name == *table.table()).expect("a rule");
                     prop_assert_eq!(rule.window.admits(table, now), Admission::Own);
                 }
-                Step::Drop(table) => {
-                    prop_assert!(tables.iter().any(|state| state.table == *table && state.state == State::Open));
-                    prop_assert!(tables.iter().all(|state| state.table != *table || state.state == State::Open));
+                LifecycleStep::Drop(table) => {
+                    prop_assert!(tables.iter().any(|state| state.table == *table && state.state == DayState::Open));
+                    prop_assert!(tables.iter().all(|state| state.table != *table || state.state == DayState::Open));
                     let rule = rules.iter().find(|rule| rule.name == *table.table()).expect("a rule");
                     prop_assert_eq!(rule.window.period, table.period());
-                    prop_assert_eq!(&rule.archive, &Archive::None);
+                    prop_assert_eq!(&rule.archive, &ArchiveRequirement::None);
                     prop_assert_eq!(rule.window.admits(table, now), Admission::Late);
                     let newest = newest.expect("nothing is dropped without a record's time");
                     let believed = newest.plus(length(table.period(), newest));
@@ -253,17 +275,17 @@ proptest! {
                     prop_assert!(last_end <= table.end(), "the oldest goes first");
                     last_end = table.end();
                 }
-                Step::Seal(table) => prop_assert!(rules.iter().any(|rule| rule.name == *table.table())),
-                Step::Archive(..) | Step::RemoveArchive(..) | Step::DropUnarchived(_) => prop_assert!(false, "nothing is sealed, and nothing presses: {:?}", step),
+                LifecycleStep::Seal(table) => prop_assert!(rules.iter().any(|rule| rule.name == *table.table())),
+                LifecycleStep::Archive(..) | LifecycleStep::RemoveArchive(..) | LifecycleStep::DropUnarchived(_) => prop_assert!(false, "nothing is sealed, and nothing presses: {:?}", step),
             }
             prop_assert!(seen.insert(format!("{step:?}")), "one step twice: {:?}", step);
         }
         prop_assert!(drops(&planned).len() <= usize::from(max));
-        for state in tables.iter().filter(|state| state.state == State::Open) {
+        for state in tables.iter().filter(|state| state.state == DayState::Open) {
             let Some(rule) = rules.iter().find(|rule| rule.name == *state.table.table()) else { continue };
-            let told = planned.steps.iter().any(|planned| planned.step == Step::Drop(state.table.clone()))
+            let told = planned.steps.iter().any(|planned| planned.step == LifecycleStep::Drop(state.table.clone()))
                 || planned.held_back.iter().any(|held| held.table == state.table)
-                || tables.iter().any(|other| other.table == state.table && other.state == State::Dropped);
+                || tables.iter().any(|other| other.table == state.table && other.state == DayState::Dropped);
             prop_assert!(told || !rule.window.expired(&state.table, now));
         }
     }
@@ -276,20 +298,20 @@ proptest! {
         let rules = [log];
         let planned = plan(&tables, &rules, now, Some(newest), &limits(1000));
         let mut after = tables.clone();
-        for Planned { step, .. } in planned.steps {
+        for PlannedStep { step, .. } in planned.steps {
             match step {
-                Step::Create(table) => after.push(TableState::empty(table)),
-                Step::Drop(table) => after.push(gone(&table.to_string())),
-                Step::Seal(table) => {
+                LifecycleStep::Create(table) => after.push(TableState::empty(table)),
+                LifecycleStep::Drop(table) => after.push(gone(&table.to_string())),
+                LifecycleStep::Seal(table) => {
                     for state in after.iter_mut().filter(|state| state.table == table) {
                         *state = sealed(&table.to_string());
                     }
                 }
-                Step::Archive(..) | Step::RemoveArchive(..) | Step::DropUnarchived(_) => prop_assert!(false, "nothing is sealed, and nothing presses: {:?}", step),
+                LifecycleStep::Archive(..) | LifecycleStep::RemoveArchive(..) | LifecycleStep::DropUnarchived(_) => prop_assert!(false, "nothing is sealed, and nothing presses: {:?}", step),
             }
         }
         let again = plan(&after, &rules, now, Some(newest), &limits(1000)).steps;
-        let of_archives = |planned: &Planned| matches!(planned.step, Step::Archive(..));
-        prop_assert_eq!(again.iter().filter(|planned| !of_archives(planned)).collect::<Vec<_>>(), [] as [&Planned; 0]);
+        let of_archives = |planned: &PlannedStep| matches!(planned.step, LifecycleStep::Archive(..));
+        prop_assert_eq!(again.iter().filter(|planned| !of_archives(planned)).collect::<Vec<_>>(), [] as [&PlannedStep; 0]);
     }
 }

@@ -5,7 +5,7 @@ use super::plain::{Plain, Read};
 use super::questions::{ask, compare, filter, followed};
 use super::records::{Written, batches, commit, table};
 use daytable_archive::Access;
-use daytable_lifecycle::{Hands, Wanted};
+use daytable_lifecycle::{Executor, RestoreSpec};
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use daytable_query::tables::{self, Continuation, Embedded, Page, TableError, TableStore, wanted_rows};
@@ -52,8 +52,8 @@ impl Day {
         Reader::open(&self.data()).expect("opened")
     }
 
-    fn hands(&self) -> Hands {
-        Hands::new(self.store().steps(), self.data(), Access::default(), Arc::default())
+    fn executor(&self) -> Executor {
+        Executor::new(self.store().steps(), self.data(), Access::default(), Arc::default())
     }
 
     fn put(&mut self, written: Vec<Written>) {
@@ -116,17 +116,17 @@ pub(super) fn live_through(dice: &mut Dice) {
     day.ask(dice, "compacted, with later pages");
 
     let archive = format!("file://{}", day.dir.path().join("archive").display());
-    let hands = day.hands();
-    hands.archive_now(&table(), None, &mut |_| {}).expect("sealed");
+    let executor = day.executor();
+    executor.archive_now(&table(), None, &mut |_| {}).expect("sealed");
     day.ask(dice, "sealed");
     day.write(dice);
     day.ask(dice, "sealed, with late rows");
-    hands.archive_now(&table(), Some(&archive), &mut |_| {}).expect("sealed again, and archived");
+    executor.archive_now(&table(), Some(&archive), &mut |_| {}).expect("sealed again, and archived");
     day.ask(dice, "sealed again");
-    hands.steps().drop_table(&table()).expect("dropped");
+    executor.steps().drop_table(&table()).expect("dropped");
     day.ask(dice, "archived and dropped");
     let (origin, keep) = (table(), Duration::from_secs(86_400));
-    hands.restore(&Wanted { origin, name: None, keep, places: Vec::new() }, &mut |_| {}).expect("restored");
+    executor.restore(&RestoreSpec { origin, name: None, keep, places: Vec::new() }, &mut |_| {}).expect("restored");
     day.ask(dice, "restored");
     day.store.take().expect("it is open").close().expect("closed");
 }

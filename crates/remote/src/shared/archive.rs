@@ -11,10 +11,10 @@
 //! The folder takes the rows in any order and merges equal keys, so nothing depends on the service's order; what is in
 //! memory is a page, a commit and a row group. A kill leaves the folder, and the next step that needs it begins it anew.
 
-use super::hands::{SharedHands, latest};
+use super::executor::{SharedExecutor, latest};
 use super::merge;
 use daytable_archive::{Archive, RetryPolicy};
-use daytable_lifecycle::hands::{Kept, OnWork, StepError, address, described, seal_of};
+use daytable_lifecycle::executor::{ArchiveOutcome, OnStepProgress, StepError, address, described, seal_of};
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_query::tables::gather::Gather;
@@ -64,13 +64,18 @@ pub(super) fn clear(data_dir: &Path) {
     drop(Staging(data_dir.join(STAGING)));
 }
 
-impl SharedHands {
+impl SharedExecutor {
     /// Archives a table now, because somebody asks for it.
-    pub fn archive_now(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<Kept, StepError> {
+    pub fn archive_now(
+        &self,
+        table: &DayTable,
+        place: &str,
+        on: &mut OnStepProgress<'_>,
+    ) -> Result<ArchiveOutcome, StepError> {
         self.owner()?;
         let archived = self.archive(table, place, on)?.map(|(archived, _)| archived);
         let (rows, bytes) = archived.as_ref().map_or((0, 0), |archived| (archived.seal.rows, archived.seal.bytes));
-        Ok(Kept { table: table.to_string(), rows, bytes, archive: archived.map(|archived| archived.url) })
+        Ok(ArchiveOutcome { table: table.to_string(), rows, bytes, archive: archived.map(|archived| archived.url) })
     }
 
     /// Archives a table and notes it, with what the table held; none where it has no rows. What is archived already is only
@@ -79,7 +84,7 @@ impl SharedHands {
         &self,
         table: &DayTable,
         place: &str,
-        on: &mut OnWork<'_>,
+        on: &mut OnStepProgress<'_>,
     ) -> Result<Option<(Archived, Content)>, StepError> {
         let _one = self.here.alone()?;
         let staging = Staging::new(&self.data_dir)?;
@@ -111,9 +116,9 @@ impl SharedHands {
                 continue;
             }
             let old = staging.path(&format!("before{nth}{}", sealed::EXTENSION));
-            let mut teller = self.here.teller(table, on);
-            archive.fetch(before, &old, &mut |progress| teller.report(progress))?;
-            drop(teller);
+            let mut reporter = self.here.reporter(table, on);
+            archive.fetch(before, &old, &mut |progress| reporter.report(progress))?;
+            drop(reporter);
             // A name of its own: what is merged is read still.
             let folder = staging.path(&format!("merged{nth}"));
             let merged = self.merge(table, generation, &folder, [&path, &old], &whole, on)?;
@@ -124,12 +129,12 @@ impl SharedHands {
         }
         daytable_platform::failpoint!("shared-archive-staged");
         let is_same = |there: &Manifest| (there.rows, &there.content) == (manifest.rows, &manifest.content);
-        let mut teller = self.here.teller(table, on);
+        let mut reporter = self.here.reporter(table, on);
         let proof = match listed.iter().rev().find(|archived| is_same(archived.manifest())) {
-            Some(there) => archive.prove(there, &mut |progress| teller.report(progress))?,
-            None => archive.put(&manifest, &path, &mut |progress| teller.report(progress))?,
+            Some(there) => archive.prove(there, &mut |progress| reporter.report(progress))?,
+            None => archive.put(&manifest, &path, &mut |progress| reporter.report(progress))?,
         };
-        drop(teller);
+        drop(reporter);
         let manifest = proof.archived().manifest();
         let archived = Archived {
             table: table.clone(),
@@ -155,7 +160,7 @@ impl SharedHands {
         folder: &Path,
         [first, other]: [&Path; 2],
         held: &Content,
-        on: &mut OnWork<'_>,
+        on: &mut OnStepProgress<'_>,
     ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
         let (first, other) = (SealedFile::open_local(first)?, SealedFile::open_local(other)?);
         let mut content = Content::default();
@@ -175,7 +180,7 @@ impl SharedHands {
         table: &DayTable,
         generation: i64,
         staging: &Staging,
-        on: &mut OnWork<'_>,
+        on: &mut OnStepProgress<'_>,
     ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
         let rows = whole_table(&*self.tables, table).map(|row| row.map_err(StepError::from));
         self.seal_rows(table, generation, &staging.path("rows"), rows, on)
@@ -188,7 +193,7 @@ impl SharedHands {
         generation: i64,
         folder: &Path,
         rows: impl Iterator<Item = Result<Entity, StepError>>,
-        on: &mut OnWork<'_>,
+        on: &mut OnStepProgress<'_>,
     ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
         let store = Store::open(folder, Options { commit_interval: Duration::from_secs(1), ..Options::default() })?;
         let sealed = self.fill(table, rows, &store, on).and_then(|content| {
@@ -199,8 +204,8 @@ impl SharedHands {
             let path = folder.join(format!("{table}.{generation}{}", sealed::EXTENSION));
             let sealing = steps.begin_seal(table)?;
             let what = sealed::SealJob { generation, out: path.clone(), ..sealing.to_write(steps.committed()?) };
-            let mut teller = self.here.teller(table, on);
-            let manifest = sealed::seal(&what, &mut |progress| teller.report(progress))?;
+            let mut reporter = self.here.reporter(table, on);
+            let manifest = sealed::seal(&what, &mut |progress| reporter.report(progress))?;
             if !content.is_that_of(&manifest) {
                 let what = format!("{} of {} rows that were read of {table} were sealed", manifest.rows, content.rows);
                 return Err(StoreError::Refused(what).into());
@@ -217,7 +222,7 @@ impl SharedHands {
         table: &DayTable,
         rows: impl Iterator<Item = Result<Entity, StepError>>,
         store: &Store,
-        on: &mut OnWork<'_>,
+        on: &mut OnStepProgress<'_>,
     ) -> Result<Content, StepError> {
         store.steps().create_table(table)?;
         let (intake, lost) = (store.intake(), Arc::new(AtomicBool::new(false)));
@@ -230,14 +235,14 @@ impl SharedHands {
             intake.submit(submission).map_err(|error| StoreError::Refused(error.to_string()))
         };
         let (mut content, mut gather) = (Content::default(), Gather::new(table.clone()));
-        let mut teller = self.here.teller(table, on);
+        let mut reporter = self.here.reporter(table, on);
         for row in rows {
             let row = row?;
             content.add(&row);
             if let Some(batch) = gather.push(row) {
                 submit(batch)?;
             }
-            if content.rows.is_multiple_of(TELL_ROWS) && teller.tell("read", content.rows, 0).is_break() {
+            if content.rows.is_multiple_of(TELL_ROWS) && reporter.report_step("read", content.rows, 0).is_break() {
                 return Err(StepError::Stopped);
             }
         }

@@ -6,7 +6,7 @@ use daytable_query::ShownTable;
 use std::collections::BTreeMap;
 
 /// The list of a data folder that is an outbox, `here`, with the tables of the remote store.
-pub fn lives_afar(here: Vec<ShownTable>, view: &SharedView) -> Vec<ShownTable> {
+pub fn remote_table_list(here: Vec<ShownTable>, view: &SharedView) -> Vec<ShownTable> {
     let planned = super::plan(view);
     let mut tables: BTreeMap<String, ShownTable> = here.into_iter().map(|table| (table.table.clone(), table)).collect();
     for day in &view.tables {

@@ -28,7 +28,7 @@
 pub mod listing;
 mod archive;
 mod buckets;
-mod hands;
+mod executor;
 mod merge;
 mod notes;
 pub mod plan;
@@ -36,7 +36,7 @@ mod restore;
 pub mod run;
 
 pub use buckets::{BUCKETS, Spreading};
-pub use hands::SharedHands;
+pub use executor::SharedExecutor;
 pub use notes::{Host, Notes, RestoredTable};
 pub use plan::{SharedView, plan};
 pub use run::Shared;

@@ -6,13 +6,15 @@
 
 use super::notes::{Host, RestoredTable};
 use daytable_lifecycle::clock::Clock;
-use daytable_lifecycle::plan::{Archive, Limits, Plan, Planned, Shortened, Step, TableRule};
-use daytable_lifecycle::reason::{HeldBack, Reason, Why};
+use daytable_lifecycle::plan::{
+    ArchiveRequirement, DropBudget, LifecycleLimits, LifecyclePlan, LifecycleStep, PlannedStep, ShorterKeep, TableRule,
+};
+use daytable_lifecycle::reason::{HeldTable, HoldReason, StepReason};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
 use daytable_store::catalogue::Archived;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long after it was sent a request may still be carried out. The service ends a request after 30 s; the rest is for
@@ -37,7 +39,7 @@ pub struct SharedView {
     /// The configured tables.
     pub rules: Vec<TableRule>,
     /// What bounds a run.
-    pub limits: Limits,
+    pub limits: LifecycleLimits,
     /// The time, and what it is held against.
     pub clock: Clock,
     /// Tables that this run has dropped.
@@ -66,17 +68,18 @@ impl SharedView {
 }
 
 /// What to do now. Pure.
-pub fn plan(view: &SharedView) -> Plan {
-    let mut plan = Plan::default();
-    let mut drops = Drops::new(view);
+pub fn plan(view: &SharedView) -> LifecyclePlan {
+    let mut plan = LifecyclePlan::default();
+    let standing = view.tables.iter().filter_map(|table| counted(view, table));
+    let mut drops = DropBudget::new(&view.limits, view.dropped, standing);
     let mut tables: Vec<&DayTable> = view.tables.iter().collect();
     tables.sort_by_key(|table| (table.end(), table.table().clone()));
     tables.dedup();
     for table in tables {
-        match look(view, table, &mut drops) {
+        match decide(view, table, &mut drops) {
             Ok(None) => {}
             Ok(Some(planned)) => plan.steps.push(planned),
-            Err(reason) => plan.held_back.push(HeldBack { table: table.clone(), reason }),
+            Err(reason) => plan.held_back.push(HeldTable { table: table.clone(), reason }),
         }
     }
     for archived in &view.archives {
@@ -84,17 +87,18 @@ pub fn plan(view: &SharedView) -> Plan {
             other.table == archived.table && other.url == archived.url && other.generation > archived.generation
         };
         let is_superseded = archived.is_superseded && view.archives.iter().any(is_better);
-        let why = if is_superseded { Some(Why::Superseded) } else { outlived(view, archived) };
+        let why = if is_superseded { Some(StepReason::Superseded) } else { outlived(view, archived) };
         if let Some(why) = why {
-            let step = Step::RemoveArchive(archived.table.clone(), archived.generation, archived.url.as_str().into());
-            plan.steps.push(Planned { step, why });
+            let step =
+                LifecycleStep::RemoveArchive(archived.table.clone(), archived.generation, archived.url.as_str().into());
+            plan.steps.push(PlannedStep { step, why });
         }
     }
     plan
 }
 
 /// Whether an archive has outlived `keep_archives`, by a record's word, and no table stands that it is of.
-fn outlived(view: &SharedView, archived: &Archived) -> Option<Why> {
+fn outlived(view: &SharedView, archived: &Archived) -> Option<StepReason> {
     let rule = view.rules.iter().find(|rule| rule.name == *archived.table.table())?;
     let until = archived.table.end().plus(rule.keep_archives?);
     let now = view.clock.now;
@@ -105,11 +109,11 @@ fn outlived(view: &SharedView, archived: &Archived) -> Option<Why> {
         return None;
     }
     let doubt = view.clock.doubt(archived.table.period(), Duration::ZERO, Duration::MAX);
-    doubt.is_none().then_some(Why::ArchiveExpired(until))
+    doubt.is_none().then_some(StepReason::ArchiveExpired(until))
 }
 
 /// The next step of a table, if there is one; or why it stays although it has expired.
-fn look(view: &SharedView, table: &DayTable, drops: &mut Drops<'_>) -> Result<Option<Planned>, Reason> {
+fn decide(view: &SharedView, table: &DayTable, drops: &mut DropBudget) -> Result<Option<PlannedStep>, HoldReason> {
     let now = view.clock.now;
     // No daytable watches how long a table is left alone, so only a record's word confirms the clock.
     let doubt = |period, patience| view.clock.doubt(period, Duration::ZERO, patience).map_or(Ok(()), Err);
@@ -118,43 +122,43 @@ fn look(view: &SharedView, table: &DayTable, drops: &mut Drops<'_>) -> Result<Op
             return Ok(None);
         }
         doubt(table.period(), Duration::MAX)?;
-        drops.take(None)?;
-        let step = Step::Drop(table.clone());
-        return Ok(Some(Planned { step, why: Why::RestoredUntil(restored.expires) }));
+        drops.charge(None)?;
+        let step = LifecycleStep::Drop(table.clone());
+        return Ok(Some(PlannedStep { step, why: StepReason::RestoredUntil(restored.expires) }));
     }
-    let rule = view.rules.iter().find(|rule| rule.name == *table.table()).ok_or(Reason::NotConfigured)?;
+    let rule = view.rules.iter().find(|rule| rule.name == *table.table()).ok_or(HoldReason::NotConfigured)?;
     if table.period() != rule.window.period {
-        return Err(Reason::OtherPeriod(rule.window.period));
+        return Err(HoldReason::OtherPeriod(rule.window.period));
     }
     let Some(expires) = rule.window.expires(table).filter(|expires| *expires <= now) else { return Ok(None) };
     doubt(rule.window.period, Duration::MAX)?;
-    if let Some(Shortened { keep_before, since }) = rule.shortened {
+    if let Some(ShorterKeep { keep_before, since }) = rule.shortened {
         let until = since.plus(view.limits.grace);
         if now < until && !(Window { keep: keep_before, ..rule.window }).expired(table, now) {
-            return Err(Reason::Grace { until });
+            return Err(HoldReason::Grace { until });
         }
     }
     heard(view, table, expires)?;
     let place = match (&rule.archive, &rule.archive_before) {
-        (Archive::At(place), _) => Some(place.clone()),
-        (Archive::None, Some((_, until))) if now < *until && !view.empty.contains(table) => {
-            return Err(Reason::Grace { until: *until });
+        (ArchiveRequirement::At(place), _) => Some(place.clone()),
+        (ArchiveRequirement::None, Some((_, until))) if now < *until && !view.empty.contains(table) => {
+            return Err(HoldReason::Grace { until: *until });
         }
-        (Archive::None, _) => None,
+        (ArchiveRequirement::None, _) => None,
     };
     if let Some(place) = place
         && view.archive_of(table, Some(&place)).is_none()
         && !view.empty.contains(table)
     {
-        let step = Step::Archive(table.clone(), place.clone());
-        return Ok(Some(Planned { step, why: Why::Asked(place) }));
+        let step = LifecycleStep::Archive(table.clone(), place.clone());
+        return Ok(Some(PlannedStep { step, why: StepReason::Asked(place) }));
     }
-    drops.take(Some(table))?;
-    Ok(Some(Planned { step: Step::Drop(table.clone()), why: Why::Expired(expires) }))
+    drops.charge(counted(view, table))?;
+    Ok(Some(PlannedStep { step: LifecycleStep::Drop(table.clone()), why: StepReason::Expired(expires) }))
 }
 
 /// Whether every daytable has told, since nothing is admitted for `table` any more, that it holds nothing for it.
-fn heard(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<(), Reason> {
+fn heard(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<(), HoldReason> {
     let now = view.clock.now;
     for host in &view.hosts {
         let silent_until = host.seen.plus(SILENT_MAX);
@@ -164,56 +168,22 @@ fn heard(view: &SharedView, table: &DayTable, expires: Ticks) -> Result<(), Reas
         // Names that differ by case only are one table to the service.
         let of_table = host.holds.iter().filter(|(name, _)| name.same(table.table()));
         if let Some(oldest) = of_table.map(|(_, oldest)| *oldest).min().filter(|oldest| *oldest <= table.start()) {
-            return Err(Reason::HostHolds { host: host.id.clone(), oldest });
+            return Err(HoldReason::HostHolds { host: host.id.clone(), oldest });
         }
         // A clock that is ahead of ours told of what has not been.
         if host.seen < expires || host.seen > now.plus(LANDS_WITHIN) {
-            return Err(Reason::HostSilent { host: host.id.clone(), seen: host.seen, until: silent_until });
+            return Err(HoldReason::HostSilent { host: host.id.clone(), seen: host.seen, until: silent_until });
         }
     }
     let lands_until = expires.plus(LANDS_WITHIN);
-    if now < lands_until { Err(Reason::Landing { until: lands_until }) } else { Ok(()) }
+    if now < lands_until { Err(HoldReason::Landing { until: lands_until }) } else { Ok(()) }
 }
 
-/// What the run may still drop.
-struct Drops<'v> {
-    view: &'v SharedView,
-    left: u16,
-    /// Days that stand and have begun, by table; restored ones are copies and do not count.
-    standing: BTreeMap<&'v TableName, u16>,
-}
-
-impl<'v> Drops<'v> {
-    fn new(view: &'v SharedView) -> Drops<'v> {
-        let mut standing: BTreeMap<&TableName, u16> = BTreeMap::new();
-        let is_restored = |table: &DayTable| view.restored.iter().any(|restored| restored.table == *table);
-        let counts =
-            |table: &&DayTable| table.start() <= view.clock.now && !view.empty.contains(*table) && !is_restored(table);
-        for table in view.tables.iter().filter(counts) {
-            let of_table = standing.entry(table.table()).or_default();
-            *of_table = of_table.saturating_add(1);
-        }
-        let left = view.limits.drops_per_run_max.get().saturating_sub(view.dropped);
-        Drops { view, left, standing }
-    }
-
-    /// Takes one drop: of a day, or of a copy.
-    fn take(&mut self, day: Option<&DayTable>) -> Result<(), Reason> {
-        let limits = &self.view.limits;
-        let day = day.filter(|day| !self.view.empty.contains(*day));
-        let standing = day.and_then(|day| self.standing.get_mut(day.table()));
-        if standing.as_ref().is_some_and(|standing| **standing <= limits.min_tables) {
-            return Err(Reason::Floor(limits.min_tables));
-        }
-        if self.left == 0 {
-            return Err(Reason::OverLimit(limits.drops_per_run_max));
-        }
-        self.left -= 1;
-        if let Some(standing) = standing {
-            *standing -= 1;
-        }
-        Ok(())
-    }
+/// The configured table of a day that counts for `min_tables`: one that has begun, with rows, and is no copy.
+fn counted<'t>(view: &SharedView, table: &'t DayTable) -> Option<&'t TableName> {
+    let is_copy = view.restored.iter().any(|restored| restored.table == *table);
+    let counts = table.start() <= view.clock.now && !view.empty.contains(table) && !is_copy;
+    counts.then(|| table.table())
 }
 
 #[cfg(test)]
@@ -243,7 +213,7 @@ mod tests {
         let rule = TableRule {
             name: TableName::new("Log").expect("a name"),
             window: Window { keep: 5 * DAY, period: Period::Day },
-            archive: Archive::At("file:///a".into()),
+            archive: ArchiveRequirement::At("file:///a".into()),
             keep_archives: None,
             shortened: None,
             archive_before: None,
@@ -256,7 +226,7 @@ mod tests {
             archives: vec![],
             hosts: vec![host(at(21), Some(at(21)))],
             rules: vec![rule],
-            limits: Limits::default(),
+            limits: LifecycleLimits::default(),
             clock: Clock {
                 now: at(21).plus(Duration::from_secs(3600)),
                 newest_record: Some(at(21)),
@@ -298,7 +268,7 @@ mod tests {
         assert_eq!(stays(&view), []);
         view.empty.insert(table(10));
         assert_eq!(steps(&view)[0], "drop Log20261110");
-        view.rules[0].archive = Archive::None;
+        view.rules[0].archive = ArchiveRequirement::None;
         assert!(steps(&view).iter().all(|step| step.starts_with("drop ")));
     }
 

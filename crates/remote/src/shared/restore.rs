@@ -4,10 +4,10 @@
 //! is killed. It is written by its keys, so twice is the same as once, and compared with the archive before it is said to stand.
 
 use super::archive::Staging;
-use super::hands::{SharedHands, manifest};
+use super::executor::{SharedExecutor, manifest};
 use super::notes::RestoredTable;
 use daytable_archive::{Archive, RetryPolicy};
-use daytable_lifecycle::hands::{OnWork, Restored, StepError, Wanted, address, described};
+use daytable_lifecycle::executor::{OnStepProgress, RestoreOutcome, RestoreSpec, StepError, address, described};
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_query::tables::gather::Gather;
@@ -21,13 +21,13 @@ const NAME_PATIENCE: Duration = Duration::from_secs(240);
 /// How often it is asked for.
 const NAME_EVERY: Duration = Duration::from_secs(5);
 
-impl SharedHands {
+impl SharedExecutor {
     /// Brings a day back, complete and once: asked for twice it is there once, until the later of the two times.
     ///
     /// # Errors
     ///
     /// [`StepError::NoArchive`] where there is none; where it fails half-way, the table goes when its time is over.
-    pub fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError> {
+    pub fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError> {
         self.owner()?;
         let _one = self.here.alone()?;
         let origin = &wanted.origin;
@@ -59,9 +59,9 @@ impl SharedHands {
             let staging = Staging::new(&self.data_dir)?;
             let path = staging.path(&format!("{origin}{EXTENSION}"));
             let archive = Archive::open(&address(&archived.url)?, &self.here.access(), &RetryPolicy::LIFECYCLE)?;
-            let mut teller = self.here.teller(&table, on);
-            archive.fetch(&described(&archived)?, &path, &mut |progress| teller.report(progress))?;
-            drop(teller);
+            let mut reporter = self.here.reporter(&table, on);
+            archive.fetch(&described(&archived)?, &path, &mut |progress| reporter.report(progress))?;
+            drop(reporter);
             self.create(&table)?;
             self.write(&table, &SealedFile::open_local(&path)?, on)?;
             daytable_platform::failpoint!("shared-restore-written");
@@ -72,7 +72,7 @@ impl SharedHands {
             }
         }
         tracing::info!(%table, %origin, rows, %expires, "restored");
-        Ok(Restored { table: table.to_string(), rows, expires: expires.to_string(), stood })
+        Ok(RestoreOutcome { table: table.to_string(), rows, expires: expires.to_string(), stood })
     }
 
     /// Creates the table; waits for its name where the service clears an earlier one away.
@@ -91,9 +91,9 @@ impl SharedHands {
         }
     }
 
-    fn write(&self, table: &DayTable, file: &SealedFile, on: &mut OnWork<'_>) -> Result<(), StepError> {
+    fn write(&self, table: &DayTable, file: &SealedFile, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let (mut gather, mut done) = (Gather::new(table.clone()), 0);
-        let mut teller = self.here.teller(table, on);
+        let mut reporter = self.here.reporter(table, on);
         for partition in file.partitions() {
             let partitions = Some(vec![partition.to_string()]);
             let range = Range { partitions, ..Range::all() };
@@ -101,7 +101,7 @@ impl SharedHands {
                 if let Some(batch) = gather.push(Entity::of(&row?)) {
                     done += batch.len() as u64;
                     self.tables.write(batch)?;
-                    if teller.tell("write", done, file.rows()).is_break() {
+                    if reporter.report_step("write", done, file.rows()).is_break() {
                         return Err(StepError::Stopped);
                     }
                 }

@@ -1,15 +1,15 @@
 //! The thread of a daytable with a remote store: it tells the others what its outbox holds, and where it is the owner, plans
 //! and takes steps when the schedule says so.
 
-use super::hands::SharedHands;
+use super::executor::SharedExecutor;
 use super::notes::{Host, Notes};
 use super::plan::{SharedView, plan};
 use crate::tables::AzureTables;
 use daytable_lifecycle::clock::Clock;
-use daytable_lifecycle::hands::StepError;
-use daytable_lifecycle::plan::{Limits, Plan, Planned, Step, TableRule};
-use daytable_lifecycle::remember::recall;
-use daytable_lifecycle::run::Run;
+use daytable_lifecycle::executor::StepError;
+use daytable_lifecycle::plan::{LifecycleLimits, LifecyclePlan, LifecycleStep, PlannedStep, TableRule};
+use daytable_lifecycle::retained_rules::apply_retained;
+use daytable_lifecycle::run::RunSummary;
 use daytable_lifecycle::schedule::Schedule;
 use daytable_model::key::TableName;
 use daytable_model::time::{self, Ticks};
@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_secs(600);
 /// What the thread goes by.
 pub struct Shared {
     /// What takes the steps.
-    pub hands: Arc<SharedHands>,
+    pub executor: Arc<SharedExecutor>,
     /// The folder of the outbox.
     pub data_dir: PathBuf,
     /// What it is called among the others.
@@ -44,9 +44,9 @@ pub struct Shared {
     /// When to run.
     pub schedule: Schedule,
     /// What bounds a run.
-    pub limits: Limits,
+    pub limits: LifecycleLimits,
     /// Told of every run.
-    pub on_run: Box<dyn Fn(&Run) + Send>,
+    pub on_run: Box<dyn Fn(&RunSummary) + Send>,
 }
 
 impl Shared {
@@ -84,7 +84,7 @@ impl Shared {
     fn tell(&self, now: Ticks) -> bool {
         let told = holds(&self.data_dir).map_err(StepError::from).and_then(|holds| {
             let host = Host { id: self.id.clone(), seen: now, holds };
-            Ok(self.hands.notes().put_host(&host)?)
+            Ok(self.executor.notes().put_host(&host)?)
         });
         match told {
             Ok(()) => true,
@@ -95,11 +95,11 @@ impl Shared {
         }
     }
 
-    fn run(&self, stop: &Receiver<()>, reasons: &mut HashMap<String, &'static str>) -> Run {
-        let mut run = Run { at: time::now(), ..Run::default() };
-        let mut taken: HashSet<Step> = HashSet::new();
+    fn run(&self, stop: &Receiver<()>, reasons: &mut HashMap<String, &'static str>) -> RunSummary {
+        let mut run = RunSummary { at: time::now(), ..RunSummary::default() };
+        let mut taken: HashSet<LifecycleStep> = HashSet::new();
         loop {
-            let Plan { steps, held_back } = match self.hands.view(&self.rules, self.limits) {
+            let LifecyclePlan { steps, held_back } = match self.executor.view(&self.rules, self.limits) {
                 Ok(mut view) => {
                     view.dropped = u16::try_from(run.dropped).unwrap_or(u16::MAX);
                     plan(&view)
@@ -116,7 +116,8 @@ impl Shared {
                     tracing::info!(table = %held.table, "stays: {}", held.reason);
                 }
             }
-            let Some(Planned { step, why }) = steps.into_iter().find(|planned| !taken.contains(&planned.step)) else {
+            let Some(PlannedStep { step, why }) = steps.into_iter().find(|planned| !taken.contains(&planned.step))
+            else {
                 return run;
             };
             if stop.try_recv() == Err(TryRecvError::Disconnected) {
@@ -124,10 +125,10 @@ impl Shared {
             }
             taken.insert(step.clone());
             let (table, name) = (step.table().clone(), step.name());
-            match self.hands.take(&step, &mut |_| {}) {
+            match self.executor.take(&step, &mut |_| {}) {
                 Ok(()) => match step {
-                    Step::Archive(..) => run.archived += 1,
-                    Step::Drop(_) => {
+                    LifecycleStep::Archive(..) => run.archived += 1,
+                    LifecycleStep::Drop(_) => {
                         tracing::info!(%table, "dropped from the remote store: {why}");
                         run.dropped += 1;
                     }
@@ -152,11 +153,11 @@ pub fn view(
     tables: &AzureTables,
     state: LifecycleState,
     rules: &[TableRule],
-    limits: Limits,
+    limits: LifecycleLimits,
 ) -> Result<SharedView, TableError> {
     let mut rules = rules.to_vec();
     for rule in &mut rules {
-        recall(rule, &state.rules, limits.grace);
+        apply_retained(rule, &state.rules, limits.grace);
     }
     // What daytables tell is read first: whoever admits something after that tells of a time that is too early.
     let notes = Notes(tables);

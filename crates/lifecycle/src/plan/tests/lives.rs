@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn steps(plan: &Plan) -> Vec<String> {
-    let others = plan.steps.iter().filter(|planned| !matches!(planned.step, Step::Create(_)));
+fn steps(plan: &LifecyclePlan) -> Vec<String> {
+    let others = plan.steps.iter().filter(|planned| !matches!(planned.step, LifecycleStep::Create(_)));
     others.map(|planned| format!("{} {}", planned.step.name(), planned.step.table())).collect()
 }
 
 /// A folder at noon of the 21st, with a record of that time, whose days wait six hours for late records.
 fn noon(tables: &[TableState], rule: TableRule) -> View {
-    let limits = Limits { seal_after: Duration::from_secs(6 * 3600), ..limits(9) };
+    let limits = LifecycleLimits { seal_after: Duration::from_secs(6 * 3600), ..limits(9) };
     view(tables, &[rule], at(21, 12), Some(at(21, 11)), &limits)
 }
 
@@ -21,7 +21,9 @@ fn with_archive() -> TableRule {
 fn a_day_goes_from_step_to_step() {
     let mut view = noon(&[open("Log20261110"), open("Log20261120"), open("Log20261121")], with_archive());
     let mut told = Vec::new();
-    while let Some(planned) = super::super::plan(&view).steps.into_iter().find(|p| !matches!(p.step, Step::Create(_))) {
+    while let Some(planned) =
+        super::super::plan(&view).steps.into_iter().find(|p| !matches!(p.step, LifecycleStep::Create(_)))
+    {
         told.push(format!("{} {}", planned.step.name(), planned.step.table()));
         view.take(&planned.step);
     }
@@ -72,7 +74,7 @@ fn late_records_are_sealed_again_once_a_day_and_before_the_day_goes() {
     view.archives = vec![archived("Log20261118")];
     let planned = super::super::plan(&view);
     assert_eq!(steps(&planned), ["seal Log20261118"], "it has expired: what came late is to be archived now");
-    assert_eq!(reasons(&planned), [("Log20261118".into(), Reason::NoPermit)]);
+    assert_eq!(reasons(&planned), [("Log20261118".into(), HoldReason::NoPermit)]);
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn an_archive_elsewhere_or_of_something_else_is_no_permit() {
         view.archives = vec![wrong.clone()];
         let planned = super::super::plan(&view);
         assert_eq!(steps(&planned), ["archive Log20261101"], "{wrong:?}");
-        assert_eq!(reasons(&planned), [("Log20261101".into(), Reason::NoPermit)]);
+        assert_eq!(reasons(&planned), [("Log20261101".into(), HoldReason::NoPermit)]);
     }
     let mut view = noon(&[state], with_archive());
     view.archives = vec![archived("Log20261101")];
@@ -105,7 +107,7 @@ fn an_archive_that_is_asked_for_no_more_is_waited_for() {
     let before = Some(("file:///archive".into(), at(22, 0)));
     let rule = TableRule { archive_before: before, ..rule("Log", DAY) };
     let mut view = noon(&[sealed("Log20261101")], rule);
-    assert_eq!(reasons(&super::super::plan(&view)), [("Log20261101".into(), Reason::Grace { until: at(22, 0) })]);
+    assert_eq!(reasons(&super::super::plan(&view)), [("Log20261101".into(), HoldReason::Grace { until: at(22, 0) })]);
     view.archives = vec![archived("Log20261101")];
     assert_eq!(drops(&super::super::plan(&view)), ["Log20261101"]);
     view.archives.clear();
@@ -116,7 +118,7 @@ fn an_archive_that_is_asked_for_no_more_is_waited_for() {
 #[test]
 fn a_restored_day_goes_after_its_time_and_with_its_archive_only() {
     let restored = |expires| {
-        let state = State::Restored { expires, origin: day("Log20261001") };
+        let state = DayState::Restored { expires, origin: day("Log20261001") };
         TableState { state, ..sealed("Incident20261001") }
     };
     let mut view = noon(&[restored(at(22, 0))], with_archive());
@@ -125,7 +127,7 @@ fn a_restored_day_goes_after_its_time_and_with_its_archive_only() {
     view.tables = vec![restored(at(21, 12))];
     assert_eq!(drops(&super::super::plan(&view)), ["Incident20261001"]);
     view.archives.clear();
-    assert_eq!(reasons(&super::super::plan(&view)), [("Incident20261001".into(), Reason::NoPermit)]);
+    assert_eq!(reasons(&super::super::plan(&view)), [("Incident20261001".into(), HoldReason::NoPermit)]);
 }
 
 #[test]
@@ -133,7 +135,7 @@ fn a_day_that_was_made_while_the_clock_was_behind_goes_by_patience() {
     let behind = TableState { is_behind: true, ..open("Log20261001") };
     let mut view = noon(&[behind], rule("Log", 5 * DAY));
     view.limits.seal_after = 100 * DAY;
-    assert_eq!(reasons(&super::super::plan(&view)), [("Log20261001".into(), Reason::ClockWasBehind)]);
+    assert_eq!(reasons(&super::super::plan(&view)), [("Log20261001".into(), HoldReason::ClockWasBehind)]);
     view.tables[0].watched = 6 * DAY;
     assert_eq!(drops(&super::super::plan(&view)), ["Log20261001"]);
 }
@@ -145,7 +147,7 @@ fn so_many_days_stay_however_old() {
     view.limits.min_tables = 1;
     let planned = super::super::plan(&view);
     assert_eq!(drops(&planned), ["Log20261101", "Log20261103"], "an empty day is not one of them");
-    assert_eq!(reasons(&planned), [("Log20261102".into(), Reason::Floor(1))]);
+    assert_eq!(reasons(&planned), [("Log20261102".into(), HoldReason::Floor(1))]);
 }
 
 #[test]
@@ -172,7 +174,7 @@ fn under_pressure_a_day_is_archived_before_it_goes() {
     view.archives = vec![archived("Log20261118")];
     let planned = super::super::plan(&view);
     assert_eq!(steps(&planned), ["seal Log20261117"], "a younger one does not go in its place");
-    assert_eq!(reasons(&planned), [("Log20261117".into(), Reason::NoPermit)]);
+    assert_eq!(reasons(&planned), [("Log20261117".into(), HoldReason::NoPermit)]);
     view.limits.drop_unarchived = true;
     assert_eq!(steps(&super::super::plan(&view)), ["drop_unarchived Log20261117", "drop Log20261118"]);
 }
@@ -181,23 +183,25 @@ fn under_pressure_a_day_is_archived_before_it_goes() {
 fn archives_go_when_a_later_one_is_there_or_their_time_is_over() {
     let newer = Archived { generation: 4, ..archived("Log20261101") };
     let old = Archived { is_superseded: true, ..archived("Log20261101") };
-    let removed = |view: &View| -> Vec<(i64, Why)> {
+    let removed = |view: &View| -> Vec<(i64, StepReason)> {
         let steps = super::super::plan(view).steps.into_iter();
-        steps.filter_map(|p| if let Step::RemoveArchive(_, n, _) = p.step { Some((n, p.why)) } else { None }).collect()
+        steps
+            .filter_map(|p| if let LifecycleStep::RemoveArchive(_, n, _) = p.step { Some((n, p.why)) } else { None })
+            .collect()
     };
     let mut view = noon(&[gone("Log20261101")], with_archive());
     view.archives = vec![old.clone()];
     assert_eq!(removed(&view), [], "the later one is not there");
     view.archives = vec![old, newer.clone()];
-    assert_eq!(removed(&view), [(2, Why::Superseded)]);
+    assert_eq!(removed(&view), [(2, StepReason::Superseded)]);
     view.archives = vec![newer];
     view.rules[0].keep_archives = Some(10 * DAY);
-    assert_eq!(removed(&view), [(4, Why::ArchiveExpired(at(12, 0)))]);
+    assert_eq!(removed(&view), [(4, StepReason::ArchiveExpired(at(12, 0)))]);
     view.rules[0].archives_until = Some(at(22, 0));
     assert_eq!(removed(&view), [], "they were kept longer until lately");
     view.rules[0].archives_until = None;
     view.tables.push(TableState {
-        state: State::Restored { expires: at(29, 0), origin: day("Log20261101") },
+        state: DayState::Restored { expires: at(29, 0), origin: day("Log20261101") },
         ..sealed("Incident20261101")
     });
     assert_eq!(removed(&view), [], "a copy of it stands");
@@ -215,14 +219,14 @@ prop_compose! {
     ) -> TableState {
         let table = DayTable::at(&TableName::new(name).expect("a name"), Period::Day, time);
         let state = match state {
-            0 => State::Dropped,
-            1 => State::Restored { expires, origin: table.clone() },
-            _ => State::Open,
+            0 => DayState::Dropped,
+            1 => DayState::Restored { expires, origin: table.clone() },
+            _ => DayState::Open,
         };
-        if state == State::Dropped {
+        if state == DayState::Dropped {
             return gone(&table.to_string());
         }
-        let sealed = is_sealed.then(|| Sealed { generation: 2, seal: seal(7) });
+        let sealed = is_sealed.then(|| SealedGeneration { generation: 2, seal: seal(7) });
         TableState {
             is_closed: is_closed && unsealed_rows > 0,
             is_behind: watched % 7 == 3, unsealed_rows, sealed, bytes: 100, watched: DAY * watched as u32, state, table,
@@ -239,7 +243,7 @@ prop_compose! {
     ) -> View {
         let mut known = BTreeSet::new();
         let tables: Vec<TableState> = tables.into_iter().filter(|state| known.insert(state.table.clone())).collect();
-        let limits = Limits { seal_after: DAY / 4, min_tables, max_bytes, drop_unarchived, ..limits(max) };
+        let limits = LifecycleLimits { seal_after: DAY / 4, min_tables, max_bytes, drop_unarchived, ..limits(max) };
         let with_archive = archived_days.iter().filter_map(|&n| tables.get(n));
         let archives = with_archive.map(|state| archived(&state.table.to_string())).collect();
         let mut view = view(&tables, &[log, debug], now, newest, &limits);
@@ -248,9 +252,9 @@ prop_compose! {
     }
 }
 
-fn dropped_states<'v>(view: &'v View, plan: &Plan) -> Vec<&'v TableState> {
+fn dropped_states<'v>(view: &'v View, plan: &LifecyclePlan) -> Vec<&'v TableState> {
     let tables = plan.steps.iter().filter_map(|planned| match &planned.step {
-        Step::Drop(table) | Step::DropUnarchived(table) => Some(table),
+        LifecycleStep::Drop(table) | LifecycleStep::DropUnarchived(table) => Some(table),
         _ => None,
     });
     tables.map(|table| view.tables.iter().find(|state| state.table == *table).expect("it is in the view")).collect()
@@ -264,14 +268,14 @@ proptest! {
         let planned = super::super::plan(&view);
         for state in dropped_states(&view, &planned) {
             let place = match (&state.state, view.rule_of(&state.table).map(|rule| &rule.archive)) {
-                (State::Restored { .. }, _) => None,
-                (_, Some(Archive::At(place))) => Some(&**place),
+                (DayState::Restored { .. }, _) => None,
+                (_, Some(ArchiveRequirement::At(place))) => Some(&**place),
                 _ => continue,
             };
             let may_do_without = view.limits.drop_unarchived && view.limits.max_bytes.is_some();
             let is_proven = view.is_proven(state, place);
             prop_assert!(is_proven || may_do_without, "{:?}", state);
-            let by_permit = planned.steps.iter().any(|planned| planned.step == Step::Drop(state.table.clone()));
+            let by_permit = planned.steps.iter().any(|planned| planned.step == LifecycleStep::Drop(state.table.clone()));
             prop_assert_eq!(by_permit, is_proven, "{:?}", state);
         }
     }
@@ -280,7 +284,7 @@ proptest! {
     #[test]
     fn today_is_never_dropped(view in any_view()) {
         for state in dropped_states(&view, &super::super::plan(&view)) {
-            if state.state != State::Open {
+            if state.state != DayState::Open {
                 continue;
             }
             prop_assert!(state.table.end() <= view.clock.now, "{} is not over", state.table);
@@ -317,10 +321,10 @@ proptest! {
         view.clock.newest_record = Some(newest);
         view.clock.newest_watched = Duration::from_secs(3600);
         let planned = super::super::plan(&view);
-        let is_copy = |state: &TableState| matches!(state.state, State::Restored { .. });
+        let is_copy = |state: &TableState| matches!(state.state, DayState::Restored { .. });
         let dropped = dropped_states(&view, &planned);
         prop_assert!(dropped.iter().all(|state| is_copy(state) && view.limits.max_bytes.is_some()), "{:?}", dropped);
-        let is_removal = |p: &&Planned| matches!(p.step, Step::RemoveArchive(..)) && p.why != Why::Superseded;
+        let is_removal = |p: &&PlannedStep| matches!(p.step, LifecycleStep::RemoveArchive(..)) && p.why != StepReason::Superseded;
         prop_assert_eq!(planned.steps.iter().filter(is_removal).count(), 0);
     }
 
@@ -332,7 +336,7 @@ proptest! {
         prop_assert!(dropped.len() <= usize::from(view.limits.drops_per_run_max.get()));
         for rule in &view.rules {
             let counts = |state: &&TableState| {
-                state.state == State::Open && state.rows() > 0 && *state.table.table() == rule.name
+                state.state == DayState::Open && state.rows() > 0 && *state.table.table() == rule.name
             };
             let stood = view.tables.iter().filter(counts).count();
             let went = dropped.iter().copied().filter(|state| counts(state)).count();
@@ -348,7 +352,7 @@ proptest! {
         let planned = super::super::plan(&view);
         let mut seen = BTreeSet::new();
         for planned in &planned.steps {
-            let is_of_archive = matches!(planned.step, Step::RemoveArchive(..));
+            let is_of_archive = matches!(planned.step, LifecycleStep::RemoveArchive(..));
             prop_assert!(is_of_archive || seen.insert(planned.step.table()), "two steps of {}", planned.step.table());
         }
         let told = forecast(&view);
@@ -356,6 +360,6 @@ proptest! {
             view.take(&planned.step);
         }
         let left = super::super::plan(&view);
-        prop_assert_eq!(&left.steps, &[] as &[Planned]);
+        prop_assert_eq!(&left.steps, &[] as &[PlannedStep]);
     }
 }

@@ -1,6 +1,6 @@
 //! A day comes back from its archive as a table.
 
-use super::{Hands, OnWork, StepError, address, described, seal_of};
+use super::{Executor, OnStepProgress, StepError, address, described, seal_of};
 use daytable_archive as archive;
 use daytable_archive::{Archive, RetryPolicy};
 use daytable_model::key::{DayTable, TableName};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What is to be brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RestoreSpec {
     /// The day-table that was archived.
     pub origin: DayTable,
     /// Under what name, if not its own.
@@ -26,7 +26,7 @@ pub struct Wanted {
 
 /// What was brought back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restored {
+pub struct RestoreOutcome {
     /// The table that it is now.
     pub table: String,
     /// Rows in it.
@@ -37,14 +37,14 @@ pub struct Restored {
     pub stood: bool,
 }
 
-impl Hands {
+impl Executor {
     /// Brings a day back, complete and once: asked for twice it is there once, until the later of the two times.
     ///
     /// # Errors
     ///
     /// [`StepError::NoArchive`] where there is none, [`StepError::Archive`] where it is not what it was when it was
     /// archived, with what is wrong; nothing is changed then.
-    pub fn restore(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Restored, StepError> {
+    pub fn restore(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<RestoreOutcome, StepError> {
         let _one = self.alone()?;
         let origin = &wanted.origin;
         let name = wanted.name.as_ref().unwrap_or(origin.table());
@@ -66,7 +66,12 @@ impl Hands {
         match ended {
             Ok(((), seal)) => {
                 tracing::info!(%table, %origin, rows = seal.rows, %expires, "restored");
-                Ok(Restored { table: table.to_string(), rows: seal.rows, expires: expires.to_string(), stood: false })
+                Ok(RestoreOutcome {
+                    table: table.to_string(),
+                    rows: seal.rows,
+                    expires: expires.to_string(),
+                    stood: false,
+                })
             }
             Err(error) => {
                 if let Err(error) = self.steps.give_up(&restoring.output) {
@@ -77,14 +82,14 @@ impl Hands {
         }
     }
 
-    fn stands(&self, day: &Day, archived: &Archived, expires: Ticks) -> Result<Restored, StepError> {
+    fn stands(&self, day: &Day, archived: &Archived, expires: Ticks) -> Result<RestoreOutcome, StepError> {
         let table = &day.table;
         let is_same = day.files.iter().any(|f| f.seal.as_ref().is_some_and(|s| s.sha256 == archived.seal.sha256));
         match &day.state {
             DayState::Restored { expires: before, .. } if is_same => {
                 self.steps.prolong(table, expires)?;
                 let (table, expires) = (table.to_string(), expires.max(*before).to_string());
-                Ok(Restored { table, rows: archived.seal.rows, expires, stood: true })
+                Ok(RestoreOutcome { table, rows: archived.seal.rows, expires, stood: true })
             }
             DayState::Restored { .. } => {
                 Err(StoreError::Refused(format!("{table} stands, restored from another archive: drop it first")).into())
@@ -102,7 +107,7 @@ impl Hands {
 
     /// The latest archive of a day at one of the places, of which the catalogue knows nothing: another folder's, or it
     /// was lost. It is read as a whole, and noted.
-    pub fn found_archive(&self, wanted: &Wanted, on: &mut OnWork<'_>) -> Result<Archived, StepError> {
+    pub fn found_archive(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<Archived, StepError> {
         let origin = &wanted.origin;
         let mut faulty = String::new();
         for place in &wanted.places {
@@ -115,9 +120,9 @@ impl Hands {
                 faulty.extend(of_day.map(|faulty| format!("; {faulty}")));
                 continue;
             };
-            let mut teller = self.teller(origin, on);
-            let proof = archive.prove(&found, &mut |progress| teller.report(progress))?;
-            drop(teller);
+            let mut reporter = self.reporter(origin, on);
+            let proof = archive.prove(&found, &mut |progress| reporter.report(progress))?;
+            drop(reporter);
             let archived = noted(proof.archived(), place);
             self.steps.put_archive(archived.clone())?;
             return Ok(archived);
@@ -131,7 +136,7 @@ impl Hands {
         archived: &Archived,
         path: &std::path::Path,
         table: &DayTable,
-        on: &mut OnWork<'_>,
+        on: &mut OnStepProgress<'_>,
     ) -> Result<Seal, StepError> {
         let described = described(archived)?;
         let Manifest { bytes, sha256, rows, .. } = described.manifest();
@@ -140,8 +145,8 @@ impl Hands {
             return Err(StepError::Manifest(archived.table.clone(), "it is that of another archive".into()));
         }
         let archive = Archive::open(&address(&archived.url)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
-        let mut teller = self.teller(table, on);
-        archive.fetch(&described, path, &mut |progress| teller.report(progress))?;
+        let mut reporter = self.reporter(table, on);
+        archive.fetch(&described, path, &mut |progress| reporter.report(progress))?;
         daytable_platform::failpoint!("restore-fetched");
         described.manifest().write_beside(path)?;
         Ok(Seal { at: time::now(), ..archived.seal.clone() })

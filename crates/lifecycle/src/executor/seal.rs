@@ -1,15 +1,15 @@
 //! A day is sealed: one file of all that it has.
 
-use super::{Bytes, Hands, OnWork, StepError, seal_of};
+use super::{Executor, OnStepProgress, StepBytes, StepError, seal_of};
 use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_store::catalogue::Seal;
 use daytable_store::sealed;
 use daytable_store::{Sealing, StoreError};
 
-impl Hands {
+impl Executor {
     /// Makes one sealed file of all that `table` has. What comes for it meanwhile goes to the next generation.
-    pub(super) fn seal(&self, table: &DayTable, on: &mut OnWork<'_>) -> Result<(), StepError> {
+    pub(super) fn seal(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let _one = self.alone()?;
         let sealing = self.steps.begin_seal(table)?;
         let ended = self.write(&sealing, on).and_then(|seal| Ok((self.steps.end_seal(&sealing, &seal)?, seal)));
@@ -29,16 +29,16 @@ impl Hands {
     }
 
     /// Writes the sealed file, and compares it with what it was made of.
-    fn write(&self, sealing: &Sealing, on: &mut OnWork<'_>) -> Result<Seal, StepError> {
+    fn write(&self, sealing: &Sealing, on: &mut OnStepProgress<'_>) -> Result<Seal, StepError> {
         let what = sealing.to_write(self.steps.committed()?);
-        let mut teller = self.teller(&sealing.table, on);
-        let manifest = sealed::seal(&what, &mut |progress| teller.report(progress));
-        drop(teller);
+        let mut reporter = self.reporter(&sealing.table, on);
+        let manifest = sealed::seal(&what, &mut |progress| reporter.report(progress));
+        drop(reporter);
         let manifest = match manifest {
             Err(StoreError::Closed) if self.is_stopped() => return Err(StepError::Stopped),
             manifest => manifest?,
         };
-        Bytes::add(&self.board.bytes.sealed, manifest.bytes);
+        StepBytes::add(&self.progress.bytes.sealed, manifest.bytes);
         Ok(seal_of(&manifest, time::now()))
     }
 }

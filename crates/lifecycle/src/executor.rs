@@ -7,8 +7,8 @@
 //! A step that fails has changed nothing but for what it says it did; taken again it begins anew, and what lies in the
 //! archive already is only read back.
 
-use super::board::{Board, Bytes, Working};
-use super::plan::Step;
+use super::plan::LifecycleStep;
+use super::progress::{LifecycleProgress, StepBytes, StepProgress};
 use daytable_archive as archive;
 use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, RetryPolicy};
 use daytable_model::key::DayTable;
@@ -25,12 +25,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-mod now;
+mod archive_now;
 mod restore;
 mod seal;
 
-pub use now::Kept;
-pub use restore::{Restored, Wanted};
+pub use archive_now::ArchiveOutcome;
+pub use restore::{RestoreOutcome, RestoreSpec};
 
 /// How often a long step says in the log how far it is.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -62,27 +62,27 @@ pub enum StepError {
 }
 
 /// Told how far a long step is.
-pub type OnWork<'a> = dyn FnMut(&Working) + 'a;
+pub type OnStepProgress<'a> = dyn FnMut(&StepProgress) + 'a;
 
 /// What takes steps. Shared by the scheduler and the commands.
-pub struct Hands {
+pub struct Executor {
     steps: Steps,
     data_dir: PathBuf,
     access: Reloadable<Access>,
-    board: Arc<Board>,
+    progress: Arc<LifecycleProgress>,
     /// Held while a step that takes long is under way.
     one: Mutex<()>,
     stopped: AtomicBool,
 }
 
-impl Hands {
+impl Executor {
     /// Steps on the folder at `data_dir`; archives are reached as `access` says.
-    pub fn new(steps: Steps, data_dir: PathBuf, access: Access, board: Arc<Board>) -> Hands {
-        Hands {
+    pub fn new(steps: Steps, data_dir: PathBuf, access: Access, progress: Arc<LifecycleProgress>) -> Executor {
+        Executor {
             steps,
             data_dir,
             access: Reloadable::new(access),
-            board,
+            progress,
             one: Mutex::default(),
             stopped: AtomicBool::new(false),
         }
@@ -104,8 +104,8 @@ impl Hands {
     }
 
     /// What it is doing.
-    pub fn board(&self) -> &Arc<Board> {
-        &self.board
+    pub fn progress(&self) -> &Arc<LifecycleProgress> {
+        &self.progress
     }
 
     /// Has a long step end soon, and no other begin.
@@ -134,14 +134,14 @@ impl Hands {
     /// # Errors
     ///
     /// Whatever kept it from being taken, as a whole or in part; taken again it goes on.
-    pub fn take(&self, step: &Step, on: &mut OnWork<'_>) -> Result<(), StepError> {
+    pub fn take(&self, step: &LifecycleStep, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         match step {
-            Step::Create(table) => self.steps.create_table(table).map(drop)?,
-            Step::Drop(table) => self.steps.drop_table(table)?,
-            Step::DropUnarchived(table) => self.steps.drop_without_archive(table)?,
-            Step::Seal(table) => self.seal(table, on)?,
-            Step::Archive(table, place) => self.archive(table, place, on)?,
-            Step::RemoveArchive(table, generation, place) => {
+            LifecycleStep::Create(table) => self.steps.create_table(table).map(drop)?,
+            LifecycleStep::Drop(table) => self.steps.drop_table(table)?,
+            LifecycleStep::DropUnarchived(table) => self.steps.drop_without_archive(table)?,
+            LifecycleStep::Seal(table) => self.seal(table, on)?,
+            LifecycleStep::Archive(table, place) => self.archive(table, place, on)?,
+            LifecycleStep::RemoveArchive(table, generation, place) => {
                 self.remove_archive(table, *generation, place, |_| Ok(()))?;
             }
         }
@@ -149,7 +149,7 @@ impl Hands {
     }
 
     /// Copies the sealed file of `table` to `place`, reads the copy back, and notes it.
-    fn archive(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<(), StepError> {
+    fn archive(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let _one = self.alone()?;
         let (path, seal) = self.sealed_file(table)?;
         let manifest = Manifest::read_beside(&path)?;
@@ -158,9 +158,9 @@ impl Hands {
             return Err(StepError::Manifest(table.clone(), what));
         }
         let archive = Archive::open_to_write(&address(place)?, &self.access.load(), &RetryPolicy::LIFECYCLE)?;
-        let mut teller = self.teller(table, on);
-        let proof = archive.put(&manifest, &path, &mut |progress| teller.report(progress))?;
-        drop(teller);
+        let mut reporter = self.reporter(table, on);
+        let proof = archive.put(&manifest, &path, &mut |progress| reporter.report(progress))?;
+        drop(reporter);
         let generation = proof.archived().generation();
         tracing::info!(%table, generation, place, bytes = seal.bytes, rows = seal.rows, "archived, and read back");
         self.steps.put_archive(Archived {
@@ -214,8 +214,8 @@ impl Hands {
     }
 
     /// Reports how far a step on `table` is.
-    pub fn teller<'a>(&'a self, table: &DayTable, on: &'a mut OnWork<'a>) -> Teller<'a> {
-        Teller { hands: self, table: table.to_string(), on, said: Instant::now(), counted: (None, 0) }
+    pub fn reporter<'a>(&'a self, table: &DayTable, on: &'a mut OnStepProgress<'a>) -> ProgressReporter<'a> {
+        ProgressReporter { executor: self, table: table.to_string(), on, said: Instant::now(), counted: (None, 0) }
     }
 }
 
@@ -240,16 +240,16 @@ pub fn described(archived: &Archived) -> Result<archive::ArchivedDay, StepError>
 }
 
 /// Tells how far a long step is: the board each time, the log now and then.
-pub struct Teller<'a> {
-    hands: &'a Hands,
+pub struct ProgressReporter<'a> {
+    executor: &'a Executor,
     table: String,
-    on: &'a mut OnWork<'a>,
+    on: &'a mut OnStepProgress<'a>,
     said: Instant,
     /// What is being done, and the bytes of it that were counted.
     counted: (Option<&'static str>, u64),
 }
 
-impl Teller<'_> {
+impl ProgressReporter<'_> {
     /// Reports the progress of sealing, or of a copy.
     pub fn report(&mut self, progress: Progress) -> ControlFlow<()> {
         let act = match progress.phase {
@@ -260,15 +260,15 @@ impl Teller<'_> {
             Phase::ReadBack => "verify",
             Phase::Fetch => "restore",
         };
-        self.tell(act, progress.done, progress.total)
+        self.report_step(act, progress.done, progress.total)
     }
 
     /// Reports that `done` of `total` bytes or rows of an act are done.
-    pub fn tell(&mut self, act: &'static str, done: u64, total: u64) -> ControlFlow<()> {
+    pub fn report_step(&mut self, act: &'static str, done: u64, total: u64) -> ControlFlow<()> {
         if self.counted.0 != Some(act) || done < self.counted.1 {
             self.counted = (Some(act), 0);
         }
-        let bytes = &self.hands.board.bytes;
+        let bytes = &self.executor.progress.bytes;
         let counter = match act {
             "archive" => Some(&bytes.archived),
             "verify" => Some(&bytes.verified),
@@ -277,23 +277,23 @@ impl Teller<'_> {
             _ => None,
         };
         if let Some(counter) = counter {
-            Bytes::add(counter, done - self.counted.1);
+            StepBytes::add(counter, done - self.counted.1);
         }
         self.counted.1 = done;
-        let working = Working { table: self.table.clone(), act: act.into(), done, total };
+        let working = StepProgress { table: self.table.clone(), act: act.into(), done, total };
         if self.said.elapsed() >= SAY_EVERY {
             tracing::info!(table = self.table, act, done, total, "at work");
             self.said = Instant::now();
         }
         (self.on)(&working);
-        self.hands.board.working(Some(working));
-        if self.hands.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        self.executor.progress.working(Some(working));
+        if self.executor.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-impl Drop for Teller<'_> {
+impl Drop for ProgressReporter<'_> {
     fn drop(&mut self) {
-        self.hands.board.working(None);
+        self.executor.progress.working(None);
     }
 }
 

@@ -4,8 +4,8 @@ use super::notes::Notes;
 use super::plan::{SharedView, plan};
 use super::run;
 use crate::tables::AzureTables;
-use daytable_lifecycle::hands::{Hands, OnWork, StepError};
-use daytable_lifecycle::plan::{Archive as Rule, Limits, Step, TableRule};
+use daytable_lifecycle::executor::{Executor, OnStepProgress, StepError};
+use daytable_lifecycle::plan::{ArchiveRequirement as Rule, LifecycleLimits, LifecycleStep, TableRule};
 use daytable_model::key::DayTable;
 use daytable_query::tables::{Content, TableError, TableStore, whole_table};
 use daytable_store::catalogue::Archived;
@@ -20,22 +20,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 const TELL_ROWS: u64 = 10_000;
 
 /// What takes steps on a remote store. Shared by the thread that plans and the commands.
-pub struct SharedHands {
+pub struct SharedExecutor {
     pub(super) tables: Arc<AzureTables>,
     /// Those of the data folder: its catalogue knows of the archives.
-    pub(super) here: Arc<Hands>,
+    pub(super) here: Arc<Executor>,
     pub(super) data_dir: PathBuf,
     is_owner: bool,
     /// Tables that were read, and had no rows.
     empty: Mutex<BTreeSet<DayTable>>,
 }
 
-impl SharedHands {
+impl SharedExecutor {
     /// Steps on `tables`, whose archives the data folder of `here` knows of. Who is not the owner takes none.
-    pub fn new(tables: Arc<AzureTables>, here: Arc<Hands>, data_dir: PathBuf, is_owner: bool) -> SharedHands {
+    pub fn new(tables: Arc<AzureTables>, here: Arc<Executor>, data_dir: PathBuf, is_owner: bool) -> SharedExecutor {
         // What a kill left of a step is no data.
         super::archive::clear(&data_dir);
-        SharedHands { tables, here, data_dir, is_owner, empty: Mutex::default() }
+        SharedExecutor { tables, here, data_dir, is_owner, empty: Mutex::default() }
     }
 
     /// Refuses where another daytable archives and drops.
@@ -59,7 +59,7 @@ impl SharedHands {
     /// # Errors
     ///
     /// Where the catalogue or the remote store cannot be read.
-    pub fn view(&self, rules: &[TableRule], limits: Limits) -> Result<SharedView, StepError> {
+    pub fn view(&self, rules: &[TableRule], limits: LifecycleLimits) -> Result<SharedView, StepError> {
         let view = run::view(&self.tables, self.state()?, rules, limits)?;
         Ok(SharedView { empty: self.empty(), ..view })
     }
@@ -77,9 +77,9 @@ impl SharedHands {
             return Err(TableError::NotThere(table.clone()).into());
         }
         if view.restored.iter().any(|restored| restored.table == *table) {
-            return self.take(&Step::Drop(table.clone()), &mut |_| {});
+            return self.take(&LifecycleStep::Drop(table.clone()), &mut |_| {});
         }
-        view.limits = Limits { min_tables: 0, drops_per_run_max: NonZeroU16::MAX, ..view.limits };
+        view.limits = LifecycleLimits { min_tables: 0, drops_per_run_max: NonZeroU16::MAX, ..view.limits };
         for rule in view.rules.iter_mut().filter(|_| without_archive) {
             (rule.archive, rule.archive_before) = (Rule::None, None);
         }
@@ -88,8 +88,8 @@ impl SharedHands {
             return refused(held.reason.to_string());
         }
         match planned.steps.into_iter().find(|planned| planned.step.table() == table).map(|planned| planned.step) {
-            Some(step @ Step::Drop(_)) => self.take(&step, &mut |_| {}),
-            Some(Step::Archive(..)) => {
+            Some(step @ LifecycleStep::Drop(_)) => self.take(&step, &mut |_| {}),
+            Some(LifecycleStep::Archive(..)) => {
                 refused("it has no archive that was read back, and its table asks for one".into())
             }
             _ => refused("its time is not over, and who sends to it would create it again".into()),
@@ -119,19 +119,19 @@ impl SharedHands {
     /// # Errors
     ///
     /// Whatever kept it from being taken; taken again it begins anew.
-    pub fn take(&self, step: &Step, on: &mut OnWork<'_>) -> Result<(), StepError> {
+    pub fn take(&self, step: &LifecycleStep, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         match step {
-            Step::Archive(table, place) => self.archive(table, place, on).map(drop),
-            Step::Drop(table) => self.drop_table(table, on),
-            Step::RemoveArchive(table, generation, place) => self.remove_archive(table, *generation, place),
+            LifecycleStep::Archive(table, place) => self.archive(table, place, on).map(drop),
+            LifecycleStep::Drop(table) => self.drop_table(table, on),
+            LifecycleStep::RemoveArchive(table, generation, place) => self.remove_archive(table, *generation, place),
             // Whoever sends creates; nothing is sealed or dropped unarchived afar.
-            Step::Create(_) | Step::Seal(_) | Step::DropUnarchived(_) => Ok(()),
+            LifecycleStep::Create(_) | LifecycleStep::Seal(_) | LifecycleStep::DropUnarchived(_) => Ok(()),
         }
     }
 
     /// Drops a table that is empty, was brought back from an archive, or holds what its latest archive does, which is looked
     /// at now. What it holds more is archived first.
-    fn drop_table(&self, table: &DayTable, on: &mut OnWork<'_>) -> Result<(), StepError> {
+    fn drop_table(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         let restored = self.notes().restored()?.into_iter().find(|restored| restored.table == *table);
         let of = restored.as_ref().map_or(table, |restored| &restored.origin);
         match latest(&self.state()?, of) {
@@ -187,7 +187,7 @@ impl SharedHands {
     }
 
     /// Archives what came to a table behind its archive, and sees to it that this is all.
-    fn archive_anew(&self, table: &DayTable, place: &str, on: &mut OnWork<'_>) -> Result<(), StepError> {
+    fn archive_anew(&self, table: &DayTable, place: &str, on: &mut OnStepProgress<'_>) -> Result<(), StepError> {
         tracing::warn!(%table, place, "holds other rows than its archive, and is archived anew");
         let archived = self.archive(table, place, on)?;
         let content = self.content(table, on)?;
@@ -198,17 +198,17 @@ impl SharedHands {
         }
     }
 
-    fn content(&self, table: &DayTable, on: &mut OnWork<'_>) -> Result<Content, StepError> {
+    fn content(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<Content, StepError> {
         let _one = self.here.alone()?;
         self.content_alone(table, on)
     }
 
     /// What the rows of a table come to; for a step that is the only one under way.
-    pub(super) fn content_alone(&self, table: &DayTable, on: &mut OnWork<'_>) -> Result<Content, StepError> {
-        let (mut content, mut teller) = (Content::default(), self.here.teller(table, on));
+    pub(super) fn content_alone(&self, table: &DayTable, on: &mut OnStepProgress<'_>) -> Result<Content, StepError> {
+        let (mut content, mut reporter) = (Content::default(), self.here.reporter(table, on));
         for row in whole_table(&*self.tables, table) {
             content.add(&row?);
-            if content.rows.is_multiple_of(TELL_ROWS) && teller.tell("compare", content.rows, 0).is_break() {
+            if content.rows.is_multiple_of(TELL_ROWS) && reporter.report_step("compare", content.rows, 0).is_break() {
                 return Err(StepError::Stopped);
             }
         }

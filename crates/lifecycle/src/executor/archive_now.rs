@@ -1,6 +1,6 @@
 //! A day is sealed and archived now, because somebody asks for it.
 
-use super::{Hands, OnWork, StepError};
+use super::{Executor, OnStepProgress, StepError};
 use daytable_model::key::DayTable;
 use daytable_store::StoreError;
 use daytable_store::catalogue::{DayState, Role};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a day is after it was archived as asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct ArchiveOutcome {
     /// The day-table.
     pub table: String,
     /// Rows in its sealed file.
@@ -19,13 +19,18 @@ pub struct Kept {
     pub archive: Option<String>,
 }
 
-impl Hands {
+impl Executor {
     /// Seals what `table` has, and archives it at `place`. What is done already is not done again.
     ///
     /// # Errors
     ///
     /// Whatever kept a step from being taken; those before it stay taken.
-    pub fn archive_now(&self, table: &DayTable, place: Option<&str>, on: &mut OnWork<'_>) -> Result<Kept, StepError> {
+    pub fn archive_now(
+        &self,
+        table: &DayTable,
+        place: Option<&str>,
+        on: &mut OnStepProgress<'_>,
+    ) -> Result<ArchiveOutcome, StepError> {
         let state = self.steps.lifecycle_state()?;
         let day = state.days.iter().find(|day| day.table == *table && !day.files.is_empty());
         let day = day.ok_or_else(|| StoreError::TableGone(table.to_string()))?;
@@ -39,6 +44,11 @@ impl Hands {
         if let Some(place) = place {
             self.archive(table, place, on)?;
         }
-        Ok(Kept { table: table.to_string(), rows: seal.rows, bytes: seal.bytes, archive: place.map(str::to_owned) })
+        Ok(ArchiveOutcome {
+            table: table.to_string(),
+            rows: seal.rows,
+            bytes: seal.bytes,
+            archive: place.map(str::to_owned),
+        })
     }
 }

@@ -1,11 +1,11 @@
 //! A plan as it is told, in the one JSON form that the command line and the daemon share.
 
-use super::plan::Plan;
+use super::plan::LifecyclePlan;
 use serde::{Deserialize, Serialize};
 
 /// A step that the next run would take, or a day that stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct PlanLine {
     /// `create`, `seal`, `archive`, `drop`, `remove_archive`; or `stay`.
     pub step: String,
     /// The day-table.
@@ -17,16 +17,16 @@ pub struct Told {
     pub why: String,
 }
 
-impl Plan {
+impl LifecyclePlan {
     /// A line a step, then a line a day that stays.
-    pub fn told(&self) -> Vec<Told> {
-        let steps = self.steps.iter().map(|planned| Told {
+    pub fn told(&self) -> Vec<PlanLine> {
+        let steps = self.steps.iter().map(|planned| PlanLine {
             step: planned.step.name().into(),
             table: planned.step.table().to_string(),
             archive: planned.step.place().map(|place| place.to_string()),
             why: planned.why.to_string(),
         });
-        let stays = self.held_back.iter().map(|held| Told {
+        let stays = self.held_back.iter().map(|held| PlanLine {
             step: "stay".into(),
             table: held.table.to_string(),
             archive: None,

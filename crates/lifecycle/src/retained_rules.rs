@@ -3,7 +3,7 @@
 //! A table that is configured no more is remembered with what it was: nothing drops its days, and configured again
 //! with a shorter `keep` it waits as if it had never been away.
 
-use super::plan::{Archive, Limits, Shortened, TableRule};
+use super::plan::{ArchiveRequirement, LifecycleLimits, ShorterKeep, TableRule};
 use daytable_model::time::Ticks;
 use daytable_store::catalogue::Rule;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// it keeps the older of both, and the newer time. Made as long as before, or longer, there is nothing to wait for.
 /// Where days were archived and are no more, a drop asks for the archive until the grace time is over, and archives
 /// that are to be kept shorter are not removed until then.
-pub fn remember(before: &[Rule], configured: &[TableRule], limits: &Limits, now: Ticks) -> Vec<Rule> {
+pub fn retain_rules(before: &[Rule], configured: &[TableRule], limits: &LifecycleLimits, now: Ticks) -> Vec<Rule> {
     let known = |name: &str| before.iter().find(|rule| rule.name == name);
     let mut rules: Vec<Rule> =
         configured.iter().map(|rule| rule_of(known(rule.name.as_str()), rule, limits, now)).collect();
@@ -25,18 +25,18 @@ pub fn remember(before: &[Rule], configured: &[TableRule], limits: &Limits, now:
 }
 
 /// Brings what is remembered of it to a configured table.
-pub fn recall(rule: &mut TableRule, rules: &[Rule], grace: Duration) {
+pub fn apply_retained(rule: &mut TableRule, rules: &[Rule], grace: Duration) {
     let Some(known) = rules.iter().find(|known| known.name == rule.name.as_str() && !known.is_removed) else { return };
-    rule.shortened = known.shortened.map(|(since, keep_before)| Shortened { keep_before, since });
+    rule.shortened = known.shortened.map(|(since, keep_before)| ShorterKeep { keep_before, since });
     rule.archive_before = known.archive_before.as_ref().map(|(place, until)| (place.as_str().into(), *until));
     rule.archives_until = known.archives_since.map(|since| since.plus(grace));
 }
 
-fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &Limits, now: Ticks) -> Rule {
+fn rule_of(known: Option<&Rule>, rule: &TableRule, limits: &LifecycleLimits, now: Ticks) -> Rule {
     let grace = limits.grace;
     let place = match &rule.archive {
-        Archive::At(place) => Some(place.to_string()),
-        Archive::None => None,
+        ArchiveRequirement::At(place) => Some(place.to_string()),
+        ArchiveRequirement::None => None,
     };
     let archive_before = known.and_then(|known| match (&place, &known.archive) {
         (None, Some(before)) => Some((before.clone(), now.plus(grace))),
@@ -89,7 +89,7 @@ fn shortened(known: &Rule, keep: Duration, now: Ticks, grace: Duration) -> Optio
 
 /// The bound of the folder to remember, and since when it is that, or larger. A bound that was set, or made smaller,
 /// drops nothing before the grace time is over.
-pub fn remember_pressure(before: Option<(u64, Ticks)>, bytes_max: Option<u64>, now: Ticks) -> Option<(u64, Ticks)> {
+pub fn retain_bytes_max(before: Option<(u64, Ticks)>, bytes_max: Option<u64>, now: Ticks) -> Option<(u64, Ticks)> {
     bytes_max.map(|bytes_max| match before {
         Some((known, since)) if bytes_max >= known => (bytes_max, since.min(now)),
         _ => (bytes_max, now),
@@ -108,7 +108,7 @@ mod tests {
         TableRule {
             name: TableName::new("Log").expect("a name"),
             window: Window { keep: DAY * keep, period: Period::Day },
-            archive: archive.map_or(Archive::None, |place| Archive::At(place.into())),
+            archive: archive.map_or(ArchiveRequirement::None, |place| ArchiveRequirement::At(place.into())),
             keep_archives: keep_archives.map(|days| DAY * days),
             shortened: None,
             archive_before: None,
@@ -118,7 +118,7 @@ mod tests {
 
     /// What is remembered with a grace time of a day.
     fn remember(before: &[Rule], configured: &[TableRule], now: Ticks, grace: Duration) -> Vec<Rule> {
-        super::remember(before, configured, &Limits { grace, ..Limits::default() }, now)
+        super::retain_rules(before, configured, &LifecycleLimits { grace, ..LifecycleLimits::default() }, now)
     }
 
     fn at(hours: u64) -> Ticks {
@@ -133,7 +133,7 @@ mod tests {
         let rules = remember(known.as_slice(), &[rule(keep, None, None)], at(now), DAY);
         assert_eq!(rules[0].keep, DAY * keep);
         let mut recalled = rule(keep, None, None);
-        recall(&mut recalled, &rules, DAY);
+        apply_retained(&mut recalled, &rules, DAY);
         let days = |keep: Duration| (keep.as_secs() / 86_400) as u32;
         recalled.shortened.map(|s| (s.since.since(Ticks::UNIX_EPOCH).as_secs() / 3600, days(s.keep_before)))
     }
@@ -186,10 +186,10 @@ mod tests {
 
     #[test]
     fn a_bound_that_is_set_or_smaller_waits() {
-        assert_eq!(remember_pressure(None, Some(9), at(5)), Some((9, at(5))));
-        assert_eq!(remember_pressure(Some((9, at(1))), Some(9), at(5)), Some((9, at(1))));
-        assert_eq!(remember_pressure(Some((9, at(1))), Some(99), at(5)), Some((99, at(1))));
-        assert_eq!(remember_pressure(Some((9, at(1))), Some(8), at(5)), Some((8, at(5))));
-        assert_eq!(remember_pressure(Some((9, at(1))), None, at(5)), None);
+        assert_eq!(retain_bytes_max(None, Some(9), at(5)), Some((9, at(5))));
+        assert_eq!(retain_bytes_max(Some((9, at(1))), Some(9), at(5)), Some((9, at(1))));
+        assert_eq!(retain_bytes_max(Some((9, at(1))), Some(99), at(5)), Some((99, at(1))));
+        assert_eq!(retain_bytes_max(Some((9, at(1))), Some(8), at(5)), Some((8, at(5))));
+        assert_eq!(retain_bytes_max(Some((9, at(1))), None, at(5)), None);
     }
 }
