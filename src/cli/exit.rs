@@ -7,7 +7,7 @@ use crate::http::BindError;
 use crate::remote::RemoteError;
 use daytable_archive::ArchiveError;
 use daytable_intake::adopt::AdoptError;
-use daytable_intake::syslog::ListenError;
+use daytable_intake::source::SourceError;
 use daytable_intake::tail::ImportError;
 use daytable_lifecycle::StepError;
 use daytable_model::path_text::PathText;
@@ -219,13 +219,13 @@ fn of_daemon(error: &DaemonError) -> Exit {
     match error {
         DaemonError::Store(error) => of_store(error),
         DaemonError::Bind(BindError::Io { source, .. })
-        | DaemonError::Syslog(ListenError::Io { source, .. })
+        | DaemonError::Source(SourceError::Io { source, .. })
         | DaemonError::Start(source) => match of_io(source) {
             Exit::NoPerm => Exit::NoPerm,
             _ => Exit::Unavailable,
         },
-        DaemonError::Syslog(ListenError::Tls(_)) => Exit::Config,
-        DaemonError::Bind(_) | DaemonError::Syslog(_) => Exit::Unavailable,
+        DaemonError::Source(SourceError::Settings(_)) => Exit::Config,
+        DaemonError::Bind(_) | DaemonError::Source(_) => Exit::Unavailable,
         DaemonError::ReadToken(_) | DaemonError::Tls(_) | DaemonError::PushAuth(_) | DaemonError::Activation(_) => {
             Exit::Config
         }

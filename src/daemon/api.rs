@@ -9,9 +9,9 @@ use super::reload::{ReloadError, ReloadRequest};
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, FilterParams, QueryParams, ResponseWriter};
 use crate::remote::{RemoteStore, StatusReader};
+use daytable_intake::counters::{SourceCounters, SourceEvent};
 use daytable_intake::push::Stored;
 use daytable_intake::route::Router;
-use daytable_intake::syslog;
 use daytable_intake::tail::{self, ImportError, TailOptions};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
@@ -42,7 +42,7 @@ pub(super) struct ApiContext {
     /// How archived days are reached.
     pub(super) archives: Reloadable<Archives>,
     /// What all sources count.
-    pub(super) counted: Reloadable<CounterRegistry>,
+    pub(super) counters: Reloadable<CounterRegistry>,
     /// The remote store, where there is one.
     pub(super) remote: Option<Arc<dyn RemoteStore>>,
     /// What waits for it.
@@ -72,7 +72,7 @@ pub(super) fn api(
     ways: ApiContext,
     reload: mpsc::UnboundedSender<ReloadRequest>,
 ) -> Api {
-    let ApiContext { reading, archives, counted, remote, outbox } = ways;
+    let ApiContext { reading, archives, counters, remote, outbox } = ways;
     let (intake, behind) = (store.intake(), Arc::new(ReadSources { archives, remote }));
     Api {
         query: Box::new({
@@ -98,7 +98,7 @@ pub(super) fn api(
                     let sources = reader.sources()?;
                     write_all(sources.iter().map(ShownSource::of), out)
                 })?;
-                write_all(counted.load().listeners.iter().map(|counters| shown_listener(counters.read())), out)?;
+                write_all(counters.load().listeners.iter().map(|listener| shown_listener(listener)), out)?;
                 write_all(outbox.iter().map(|shown| shown()), out)
             }
         }),
@@ -254,23 +254,24 @@ pub(super) fn write_all(lines: impl Iterator<Item = impl Serialize>, out: &mut R
     Ok(())
 }
 
-/// A listener for syslog, as its counts are now.
-fn shown_listener(counters: &syslog::ListenerCounters) -> ShownListener {
+/// A listener with its current counts.
+fn shown_listener(counters: &SourceCounters) -> ShownListener {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let losses = [
-        ("kernel", read(&counters.kernel_drops)),
-        ("stopped", read(&counters.tally.lost)),
-        ("truncated_records", read(&counters.tally.truncated)),
-        ("invalid_utf8_records", read(&counters.tally.invalid_utf8)),
-    ];
-    let losses = losses.into_iter().chain(counters.closed()).filter(|(_, count)| *count > 0);
+    let events = counters.events().into_iter().filter_map(|(event, count)| match event {
+        SourceEvent::KernelDrops => Some(("kernel", count)),
+        SourceEvent::RecordsDropped(reason) | SourceEvent::ConnectionClosed(reason) => Some((reason, count)),
+        _ => None,
+    });
+    let cut =
+        [("truncated_records", read(&counters.truncated)), ("invalid_utf8_records", read(&counters.invalid_utf8))];
+    let losses = events.chain(cut).filter(|(_, count)| *count > 0);
     ShownListener {
         block: counters.name.clone(),
-        kind: "syslog".into(),
-        listen: counters.listen(),
-        // In this order: what is committed was received.
+        kind: counters.kind.into(),
+        listen: counters.listen_address(),
+        // In this order: a record that is committed was received.
         committed: read(&counters.committed),
-        received: read(&counters.tally.records),
+        received: read(&counters.records),
         bytes: read(&counters.bytes),
         connections: read(&counters.connections),
         losses: losses.map(|(reason, count)| (reason.to_owned(), count)).collect(),
@@ -362,11 +363,12 @@ mod tests {
 
     #[test]
     fn a_listener_tells_what_came_and_what_was_lost() {
-        let counters = syslog::ListenerCounters::new("udp", "udp://127.0.0.1:514");
-        for (counter, count) in [(&counters.tally.records, 9), (&counters.committed, 7), (&counters.kernel_drops, 2)] {
-            counter.store(count, Ordering::Relaxed);
-        }
-        counters.too_many.store(1, Ordering::Relaxed);
+        let counters = SourceCounters::new("syslog", "udp");
+        counters.set_listener("udp://127.0.0.1:514", None);
+        counters.records.store(9, Ordering::Relaxed);
+        counters.committed.store(7, Ordering::Relaxed);
+        counters.count(SourceEvent::KernelDrops, 2);
+        counters.count(SourceEvent::ConnectionClosed("connections_max"), 1);
         let shown = shown_listener(&counters);
         assert_eq!(
             serde_json::to_string(&shown).expect("plain data"),

@@ -7,14 +7,10 @@
 //! what a failed commit refused counts as not said.
 
 use super::metrics_bridge::CounterRegistry;
-use daytable_intake::push::{EndpointCounters, Push};
-use daytable_intake::rate_limit::LimitKind;
-use daytable_intake::syslog::ListenerCounters;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::{Done, Intake, Submission, Taken};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -29,8 +25,7 @@ type Counts = BTreeMap<(&'static str, String), (u64, BTreeMap<String, u64>)>;
 
 /// What writes losses down.
 pub(super) struct LossReporter {
-    pub(super) counted: Reloadable<CounterRegistry>,
-    pub(super) push: Arc<Push>,
+    pub(super) counters: Reloadable<CounterRegistry>,
     pub(super) intake: Intake,
     /// Rows that went from the outbox unsent, by reason, where there is one.
     pub(super) outbox: Option<UnsentCounts>,
@@ -73,52 +68,20 @@ impl LossReporter {
     }
 
     fn counts(&self) -> Counts {
-        let counted = self.counted.load();
         let mut counts = Counts::new();
-        for listener in &counted.all_listeners {
-            add(&mut counts, ("syslog", listener.name.clone()), &listener.bytes, of_listener(listener));
-        }
-        for endpoint in self.push.counters() {
-            add(&mut counts, ("push", endpoint.name.to_owned()), &endpoint.bytes, of_endpoint(endpoint));
+        // Blocks of one name count together.
+        for source in &self.counters.load().unreplayable {
+            let (bytes, losses) = counts.entry((source.kind, source.name.clone())).or_default();
+            *bytes += source.bytes.load(Ordering::Relaxed);
+            for (reason, count) in source.losses() {
+                *losses.entry(reason).or_default() += count;
+            }
         }
         if let Some(unsent) = &self.outbox {
             counts.insert(("outbox", "outbox".to_owned()), (0, unsent()));
         }
         counts
     }
-}
-
-/// Blocks of one name count together.
-fn add(counts: &mut Counts, who: (&'static str, String), bytes: &AtomicU64, losses: Vec<(String, u64)>) {
-    let (all_bytes, all) = counts.entry(who).or_default();
-    *all_bytes += bytes.load(Ordering::Relaxed);
-    for (reason, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
-        *all.entry(reason).or_default() += count;
-    }
-}
-
-fn of_listener(listener: &ListenerCounters) -> Vec<(String, u64)> {
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let over = LimitKind::ALL.map(|reason| (reason.label().to_owned(), read(&listener.over[reason.index()])));
-    let closed = listener.closed().map(|(reason, count)| (format!("connections_{reason}"), count));
-    let own = [
-        ("kernel", &listener.kernel_drops),
-        ("stopped", &listener.tally.lost),
-        ("truncated_records", &listener.tally.truncated),
-        ("invalid_utf8_records", &listener.tally.invalid_utf8),
-    ];
-    own.map(|(reason, counter)| (reason.to_owned(), read(counter))).into_iter().chain(over).chain(closed).collect()
-}
-
-fn of_endpoint(endpoint: &EndpointCounters) -> Vec<(String, u64)> {
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let own = [
-        ("refused_records", &endpoint.records_refused),
-        ("truncated_records", &endpoint.tally.truncated),
-        ("invalid_utf8_records", &endpoint.tally.invalid_utf8),
-    ];
-    let bodies = endpoint.refused().map(|(reason, count)| (format!("bodies_{reason}"), count));
-    own.map(|(reason, counter)| (reason.to_owned(), read(counter))).into_iter().chain(bodies).collect()
 }
 
 /// Whether what was counted since is to be written now, so long after the last time.

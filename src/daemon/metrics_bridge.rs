@@ -4,11 +4,8 @@ use super::api::ReaderPool;
 use crate::config::Config;
 use crate::http::Readiness;
 use crate::metrics::{Metrics, raise_to, size};
-use daytable_intake::journal::JournalCounters;
-use daytable_intake::push::{EndpointCounters, Push};
-use daytable_intake::rate_limit::LimitKind;
-use daytable_intake::syslog::{self, ListenerCounters};
-use daytable_intake::tail::{BlockCounters, TailCounters};
+use daytable_intake::counters::{SourceCounters, SourceEvent};
+use daytable_intake::push::Push;
 use daytable_lifecycle::RunSummary;
 use daytable_model::time::Ticks;
 use daytable_net::tls;
@@ -74,20 +71,16 @@ pub(super) fn on_run(metrics: &Arc<Metrics>, readers: Arc<ReaderPool>) -> Box<dy
     })
 }
 
-/// What all sources count. What was configured before is kept: a count never goes down.
+/// The counters of all sources. A block that left the configuration stays: a counter never falls.
 #[derive(Clone, Default)]
 pub(super) struct CounterRegistry {
-    /// Of the blocks that are followed now.
-    pub(super) tails: Arc<TailCounters>,
-    /// Of the listeners that there are now.
-    pub(super) listeners: Vec<Arc<syslog::Counters>>,
-    /// Of all blocks that were ever followed, by their names.
-    pub(super) blocks: Vec<Arc<BlockCounters>>,
-    /// Of all listeners that there ever were.
-    pub(super) all_listeners: Vec<Arc<ListenerCounters>>,
-    /// Of all journals that were ever read.
-    pub(super) journals: Vec<Arc<JournalCounters>>,
-    /// Where the patterns of secrets count, by their names.
+    /// Of every block since the start.
+    pub(super) sources: Vec<Arc<SourceCounters>>,
+    /// Of those, the blocks of sources that cannot read their records again.
+    pub(super) unreplayable: Vec<Arc<SourceCounters>>,
+    /// Of the listeners that run now.
+    pub(super) listeners: Vec<Arc<SourceCounters>>,
+    /// Matches of the patterns for secrets, by the name of the pattern.
     pub(super) redactions: Vec<(String, Arc<AtomicU64>)>,
     /// The listeners that have a certificate now, and the file of each.
     pub(super) certificates: Vec<(String, PathBuf)>,
@@ -109,69 +102,17 @@ impl CounterRegistry {
     }
 }
 
-/// Has the counts of the sources and the state of the store fetched when somebody asks.
-pub(super) fn fetch(metrics: &Metrics, counted: Reloadable<CounterRegistry>, push: Arc<Push>, intake: Intake) {
-    // Series that stand at zero are there before the first event: a rate needs both ends.
+/// Brings the counters of the sources and the state of the store to the metrics at each scrape.
+pub(super) fn fetch(metrics: &Metrics, counters: Reloadable<CounterRegistry>, push: Arc<Push>, intake: Intake) {
+    // A series at zero is shown before the first event: a rate needs both ends.
     metrics.on_scrape(Box::new(move |metrics| {
-        let counted = counted.load();
-        let CounterRegistry { tails, listeners, blocks, all_listeners, journals, redactions, certificates } = &*counted;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let sum = |of: fn(&BlockCounters) -> &AtomicU64| blocks.iter().map(|block| read(of(block))).sum::<u64>();
+        let counters = counters.load();
+        let CounterRegistry { sources, redactions, certificates, .. } = &*counters;
         let now = daytable_model::time::now();
-        let mut late_early = std::collections::BTreeMap::new();
-        for block in blocks {
-            let metrics = metrics.source(&block.name);
-            raise_to(&metrics.records_received, read(&block.records));
-            raise_to(&metrics.bytes_received, read(&block.bytes));
-            raise_to(&metrics.invalid_utf8, read(&block.invalid_utf8));
-            raise_to(&metrics.files_rewritten, read(&block.rewritten));
-            raise_to(&metrics.bytes_dropped("destroyed", false), read(&block.lost_bytes));
-            raise_to(&metrics.bytes_dropped("skipped", true), read(&block.skipped_bytes));
-            let since = i64::try_from(read(&block.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);
-            metrics.lag_seconds.set(since.map_or(0.0, |since| now.since(since).as_secs_f64()));
-            for (table, misplaced) in block.misplaced().iter() {
-                let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
-                of_table[0] += misplaced[0];
-                of_table[1] += misplaced[1];
-            }
-            metrics.lag_bytes.set(i64::try_from(read(&block.lag_bytes)).unwrap_or(i64::MAX));
-        }
-        for listener in listeners {
-            fetch_listener(metrics, listener.read(), listener.is_udp());
-        }
-        for journal in journals {
-            fetch_journal(metrics, journal, now);
-        }
+        sources.iter().for_each(|source| fetch_source(metrics, source, now));
+        fetch_totals(metrics, sources);
         raise_to(&metrics.own_records, daytable_intake::own_output::passed_over());
         metrics.push_held_bytes.set(size(push.bodies().held()));
-        for endpoint in push.counters() {
-            fetch_endpoint(metrics, endpoint);
-        }
-        // Of what was no file.
-        let of_listeners = || all_listeners.iter().map(|listener| &listener.tally);
-        let of_journals = || journals.iter().map(|journal| &journal.tally);
-        let of_push = || push.counters().iter().map(|endpoint| &endpoint.tally);
-        let tallies = || of_listeners().chain(of_journals()).chain(of_push());
-        for tally in tallies() {
-            for (table, misplaced) in tally.misplaced().iter() {
-                let of_table = late_early.entry(table.clone()).or_insert([0; 2]);
-                of_table[0] += misplaced[0];
-                of_table[1] += misplaced[1];
-            }
-        }
-        for (table, [late, early]) in late_early {
-            let metrics = metrics.table(&table);
-            raise_to(&metrics.late, late);
-            raise_to(&metrics.early, early);
-        }
-        for (at, format) in Format::ALL.into_iter().enumerate() {
-            let tailed: u64 = blocks.iter().map(|block| read(&block.by_format[at])).sum();
-            let parsed = tailed + tallies().map(|tally| read(&tally.by_format[at])).sum::<u64>();
-            raise_to(&metrics.format(format.label()), parsed);
-        }
-        raise_to(&metrics.records_truncated.with_label_values(&["line_bytes_max"]), sum(|b| &b.truncated));
-        let cut = tallies().map(|tally| read(&tally.truncated)).sum();
-        raise_to(&metrics.records_truncated.with_label_values(&["message_bytes_max"]), cut);
         let mut by_name = BTreeMap::<&str, u64>::new();
         for (name, matches) in redactions {
             *by_name.entry(name).or_default() += read(matches);
@@ -179,15 +120,9 @@ pub(super) fn fetch(metrics: &Metrics, counted: Reloadable<CounterRegistry>, pus
         for (name, matches) in by_name {
             raise_to(&metrics.redactions.with_label_values(&[name]), matches);
         }
-        let failed: u64 = journals.iter().map(|journal| read(&journal.failures)).sum();
-        raise_to(&metrics.read_errors, sum(|b| &b.read_errors) + failed);
-        let cut = journals.iter().map(|journal| read(&journal.tally.truncated)).sum();
-        raise_to(&metrics.records_truncated.with_label_values(&["entry_bytes_max"]), cut);
-        metrics.open_files.set(i64::try_from(read(&tails.open_files)).unwrap_or(i64::MAX));
-        metrics.sources_followed.set(i64::try_from(read(&tails.followed_files)).unwrap_or(i64::MAX));
         metrics.intake_waiting_bytes.set(size(intake.waiting_bytes()));
         for (source, path) in certificates {
-            // What cannot be read now is what `certificate_reloads_failed` tells of.
+            // A certificate that cannot be read now is counted by `certificate_reloads_failed`.
             if let Some(ends) = tls::expiry(path) {
                 metrics.certificate_expiry.with_label_values(&[source]).set(ends.unix_seconds() as f64);
             }
@@ -202,59 +137,77 @@ pub(super) fn certificates(config: &Config) -> Vec<(String, PathBuf)> {
     listeners.filter_map(|(source, tls)| Some((source.to_owned(), tls?.cert_file.clone()))).collect()
 }
 
-/// What the reader of a journal counts.
-fn fetch_journal(metrics: &Metrics, journal: &JournalCounters, now: Ticks) {
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let source = metrics.source(&journal.name);
-    raise_to(&source.records_received, read(&journal.tally.records));
-    raise_to(&source.bytes_received, read(&journal.bytes));
-    raise_to(&source.invalid_utf8, read(&journal.tally.invalid_utf8));
-    raise_to(&source.records_dropped("vacuumed", false), read(&journal.tally.lost));
-    raise_to(&metrics.journal_gaps.with_label_values(&[&journal.name]), read(&journal.gaps));
-    let since = i64::try_from(read(&journal.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn gauge(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The metrics of one block.
+fn fetch_source(metrics: &Metrics, counters: &SourceCounters, now: Ticks) {
+    let (name, source) = (&*counters.name, metrics.source(&counters.name));
+    raise_to(&source.records_received, read(&counters.records));
+    raise_to(&source.bytes_received, read(&counters.bytes));
+    raise_to(&source.invalid_utf8, read(&counters.invalid_utf8));
+    let since = i64::try_from(read(&counters.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);
     source.lag_seconds.set(since.map_or(0.0, |since| now.since(since).as_secs_f64()));
-}
-
-/// What an endpoint of push counts.
-fn fetch_endpoint(metrics: &Metrics, endpoint: &EndpointCounters) {
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let source = metrics.source(endpoint.name);
-    raise_to(&source.records_received, read(&endpoint.tally.records));
-    raise_to(&source.bytes_received, read(&endpoint.bytes));
-    raise_to(&source.invalid_utf8, read(&endpoint.tally.invalid_utf8));
-    raise_to(&source.records_dropped("refused", false), read(&endpoint.records_refused));
-    raise_to(&metrics.push_body_bytes.with_label_values(&[endpoint.name]), read(&endpoint.body_bytes));
-    raise_to(&metrics.pushes_repeated.with_label_values(&[endpoint.name]), read(&endpoint.repeated));
-    for (reason, refused) in endpoint.refused() {
-        raise_to(&metrics.push_bodies_refused.with_label_values(&[endpoint.name, reason]), refused);
+    source.lag_bytes.set(gauge(read(&counters.lag_bytes)));
+    for (event, count) in counters.events() {
+        let counter = match event {
+            // Counted over all blocks, or not shown.
+            SourceEvent::ReadError | SourceEvent::Rotation => continue,
+            SourceEvent::Rewrite => source.files_rewritten.clone(),
+            SourceEvent::BytesDestroyed => source.bytes_dropped("destroyed", false),
+            SourceEvent::BytesSkipped => source.bytes_dropped("skipped", true),
+            SourceEvent::JournalGap => metrics.journal_gaps.with_label_values(&[name]),
+            SourceEvent::RecordsDropped(reason) => source.records_dropped(reason, false),
+            SourceEvent::RecordsLimited(limit) => source.records_dropped(limit, true),
+            SourceEvent::SenderPaced(limit) => metrics.senders_paced.with_label_values(&[name, limit]),
+            SourceEvent::KernelDrops => metrics.udp_drops.with_label_values(&[name]),
+            SourceEvent::ConnectionAccepted => {
+                metrics.connections.with_label_values(&[name]).set(gauge(read(&counters.connections)));
+                metrics.connections_accepted.with_label_values(&[name])
+            }
+            SourceEvent::ConnectionClosed(reason) => metrics.connections_refused.with_label_values(&[name, reason]),
+            SourceEvent::CertificateReloadFailed => metrics.certificate_reloads_failed.with_label_values(&[name]),
+            SourceEvent::BodyBytes => metrics.push_body_bytes.with_label_values(&[name]),
+            SourceEvent::BodyRefused(reason) => metrics.push_bodies_refused.with_label_values(&[name, reason]),
+            SourceEvent::PushRepeated => metrics.pushes_repeated.with_label_values(&[name]),
+        };
+        raise_to(&counter, count);
     }
 }
 
-/// What a listener for syslog counts.
-fn fetch_listener(metrics: &Metrics, listener: &syslog::ListenerCounters, is_udp: bool) {
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let source = metrics.source(&listener.name);
-    raise_to(&source.records_received, read(&listener.tally.records));
-    raise_to(&source.bytes_received, read(&listener.bytes));
-    raise_to(&source.invalid_utf8, read(&listener.tally.invalid_utf8));
-    raise_to(&source.records_dropped("stopped", false), read(&listener.tally.lost));
-    for reason in LimitKind::ALL {
-        let (label, at) = (reason.label(), reason.index());
-        if read(&listener.over[at]) > 0 {
-            raise_to(&source.records_dropped(label, true), read(&listener.over[at]));
+/// The metrics that are counted over all blocks.
+fn fetch_totals(metrics: &Metrics, sources: &[Arc<SourceCounters>]) {
+    let sum = |of: &dyn Fn(&SourceCounters) -> u64| sources.iter().map(|source| of(source)).sum::<u64>();
+    let mut misplaced = BTreeMap::<String, [u64; 2]>::new();
+    for source in sources {
+        for (table, [late, early]) in source.misplaced().iter() {
+            let of_table = misplaced.entry(table.clone()).or_default();
+            *of_table = [of_table[0] + late, of_table[1] + early];
         }
-        raise_to(&metrics.senders_paced.with_label_values(&[&listener.name, label]), read(&listener.paced[at]));
     }
-    if is_udp {
-        raise_to(&metrics.udp_drops.with_label_values(&[&listener.name]), read(&listener.kernel_drops));
-        return;
+    for (table, [late, early]) in misplaced {
+        let metrics = metrics.table(&table);
+        raise_to(&metrics.late, late);
+        raise_to(&metrics.early, early);
     }
-    let open = i64::try_from(read(&listener.connections)).unwrap_or(i64::MAX);
-    metrics.connections.with_label_values(&[&listener.name]).set(open);
-    raise_to(&metrics.connections_accepted.with_label_values(&[&listener.name]), read(&listener.accepted));
-    for (reason, count) in listener.closed() {
-        raise_to(&metrics.connections_refused.with_label_values(&[&listener.name, reason]), count);
+    for (at, format) in Format::ALL.into_iter().enumerate() {
+        raise_to(&metrics.format(format.label()), sum(&|source| read(&source.by_format[at])));
     }
-    let failed = read(&listener.reloads_failed);
-    raise_to(&metrics.certificate_reloads_failed.with_label_values(&[&listener.name]), failed);
+    // By the setting that is the limit. An entry of a journal is a message, too.
+    let truncated = |kinds: &[&str]| sum(&|source| u64::from(kinds.contains(&source.kind)) * read(&source.truncated));
+    for (setting, kinds) in [
+        ("line_bytes_max", &["tail"][..]),
+        ("message_bytes_max", &["syslog", "journal", "push"]),
+        ("entry_bytes_max", &["journal"]),
+    ] {
+        raise_to(&metrics.records_truncated.with_label_values(&[setting]), truncated(kinds));
+    }
+    raise_to(&metrics.read_errors, sum(&|source| source.event(SourceEvent::ReadError)));
+    metrics.open_files.set(gauge(sum(&|source| read(&source.open_files))));
+    metrics.sources_followed.set(gauge(sum(&|source| read(&source.followed_files))));
 }

@@ -38,7 +38,7 @@ use budget::Budget;
 use daytable_intake::push::Push;
 use daytable_intake::rate_limit::ConnectionLimiter;
 use daytable_intake::route::{Condition, Route, Router};
-use daytable_intake::syslog::{HeldBytes, ListenError};
+use daytable_intake::source::{SourceContext, SourceError};
 use daytable_lifecycle::{Executor, Lifecycle, LifecycleProgress};
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::path_text::PathText;
@@ -53,7 +53,7 @@ use daytable_store::{Onward, Store, StoreError};
 use life::Lives;
 use metrics_bridge::CounterRegistry;
 use reload::{ReloadRequest, Running};
-use sources::{Ground, Sources};
+use sources::Sources;
 use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, TryLockError, mpsc};
@@ -90,9 +90,9 @@ pub enum DaemonError {
     /// A listener cannot be bound.
     #[error("failed to listen: {0}")]
     Bind(#[from] BindError),
-    /// A listener for syslog cannot be bound.
-    #[error("failed to take syslog: {0}")]
-    Syslog(#[from] ListenError),
+    /// A source cannot be started.
+    #[error(transparent)]
+    Source(#[from] SourceError),
     /// The token that the configuration names cannot be read.
     #[error("failed to read http.token_file: {0}")]
     ReadToken(#[from] ReadTokenError),
@@ -126,7 +126,10 @@ pub type Again = Box<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>;
 pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     let mut inherited = Inherited::from_env()?;
     let port = TcpServer::bind(&config.http, &mut inherited)?;
-    let listeners = sources::Prepared::all(&config, &mut inherited)?;
+    let budget = Budget::within(config.memory_max.map(ByteSize::get).or_else(memory::limit));
+    let counters = Reloadable::new(CounterRegistry::default());
+    let mut sources = Sources::new(budget, counters.clone());
+    sources.prepare(&config, &mut inherited)?;
     inherited.finish()?;
     raise_descriptor_limit();
     let metrics = Arc::new(Metrics::new());
@@ -150,7 +153,7 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     }
     readiness.store_open(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let bound = Bound { port, listeners, front, remote };
+    let bound = Bound { port, sources, budget, counters, front, remote };
     let ended = runtime.block_on(serve(config, again, bound, router, metrics, readiness, &store));
     // Whatever kept it from serving, what was taken is committed.
     let closed = store.close();
@@ -169,7 +172,10 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
 /// while the store is opened (which may have a crash to clear up after) waits in the kernel instead of being refused.
 struct Bound {
     port: Option<TcpListener>,
-    listeners: sources::Prepared,
+    sources: Sources,
+    budget: Budget,
+    /// What the sources count.
+    counters: Reloadable<CounterRegistry>,
     front: TcpServer,
     /// Where rows are sent, if they are.
     remote: Option<Box<dyn RemoteSetup>>,
@@ -189,8 +195,7 @@ async fn serve(
     let mut stopping = stops(signals, drain_timeout.clone());
     let mut hang_up = signal(SignalKind::hangup())?;
     let (orders, mut ordered) = unbounded_channel::<ReloadRequest>();
-    let Bound { port, listeners, mut front, remote } = bound;
-    let budget = Budget::within(config.memory_max.map(ByteSize::get).or_else(memory::limit));
+    let Bound { port, mut sources, budget, counters, mut front, remote } = bound;
     store.intake().bound(budget.waiting_bytes);
 
     let readers = ReaderPool::new(config.data_dir.clone(), budget.scans);
@@ -204,11 +209,10 @@ async fn serve(
     let outbox = remote.map(|remote| remote.start(store, &metrics, &readiness)).transpose()?;
     let (reading, archives) =
         (Reloadable::new(config.reading()), Reloadable::new(Archives::Read(config.archives.clone())));
-    let counted = Reloadable::new(CounterRegistry::default());
     let ways = ApiContext {
         reading: reading.clone(),
         archives: archives.clone(),
-        counted: counted.clone(),
+        counters: counters.clone(),
         remote: remote_store,
         outbox: outbox.as_ref().map(|outbox| outbox.status()),
     };
@@ -233,12 +237,14 @@ async fn serve(
     front.serve(port, &shared, &push, &mut servers)?;
 
     let (host, intake, steps) = (daytable_platform::host::name(), store.intake(), store.steps());
-    let held = HeldBytes::new(budget.held_bytes);
-    let ground = Ground { router: router.clone(), host, intake, steps, counted: counted.clone(), held };
+    let source_context = SourceContext { router: router.clone(), host, intake, steps };
+    sources.add_push(push.clone(), budget);
     // Before it is decided which sources begin: the answer may come in between, and then they begin twice, which is once.
     let mut is_settled = router.is_loaded();
-    let sources = Arc::new(Mutex::new(Sources::start(ground, &reload::placeable(&config, &router), listeners)?));
-    metrics_bridge::fetch(&metrics, counted.clone(), push.clone(), store.intake());
+    // Where the start fails, a source must not wait for commits that may fail as well.
+    sources.apply(&config, &source_context).inspect_err(|_| source_context.intake.drain())?;
+    let sources = Arc::new(Mutex::new(sources));
+    metrics_bridge::fetch(&metrics, counters.clone(), push.clone(), store.intake());
     readiness.listeners_bound();
     let (lifecycle_orders, settings) = mpsc::channel();
     let lifecycle = Lifecycle {
@@ -260,8 +266,7 @@ async fn serve(
     tokio::spawn(verifier.work(verify_stopped));
     let (losses_stop, losses_stopped) = oneshot::channel();
     let losses = loss_report::LossReporter {
-        counted: counted.clone(),
-        push: push.clone(),
+        counters: counters.clone(),
         intake: store.intake(),
         outbox: outbox.as_ref().map(|outbox| outbox.losses()),
     };
@@ -273,7 +278,7 @@ async fn serve(
         std::thread::Builder::new().name("shared".into()).spawn(move || lifecycle.work(on_run, remote_stopped))?;
     }
     tokio::spawn(stay_small());
-    let watched = WatchdogContext { intake: store.intake(), counted, metrics: metrics.clone(), progress };
+    let watched = WatchdogContext { intake: store.intake(), counters, metrics: metrics.clone(), progress };
     let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.escaped(), "ready");
 
@@ -282,7 +287,6 @@ async fn serve(
     }
     let mut running = Running {
         config,
-        budget,
         router,
         reading,
         archives,
@@ -293,6 +297,7 @@ async fn serve(
         shared,
         push,
         sources: sources.clone(),
+        source_context,
         metrics,
         drain_timeout,
     };
@@ -418,7 +423,7 @@ async fn stay_small() {
 /// Returns once a source, or what sends, has ended, which they do by themselves only by a fault of their own.
 async fn ended(sources: &Mutex<Sources>, outbox: Option<&dyn Outbox>) {
     let have_died = || match sources.try_lock() {
-        Ok(sources) => sources.have_died(),
+        Ok(sources) => sources.have_ended(),
         // Not while they change.
         Err(TryLockError::WouldBlock) => false,
         // What changed them ended by a fault, and nobody knows what of them still runs.

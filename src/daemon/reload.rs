@@ -6,9 +6,8 @@
 //!
 //! What cannot be changed in a running daemon (the data folder, the store) stays as it is, and is named in the answer.
 
-use super::budget::Budget;
 use super::life::{Lives, settings};
-use super::sources::{self, Sources};
+use super::sources::Sources;
 use super::tcp_listener;
 use super::verify::Verifying;
 use super::{Again, DaemonError, routes};
@@ -17,7 +16,9 @@ use crate::http::ServerContext;
 use crate::metrics::Metrics;
 use daytable_intake::push::Push;
 use daytable_intake::route::Router;
+use daytable_intake::source::SourceContext;
 use daytable_lifecycle::Settings;
+use daytable_net::inherited::Inherited;
 use daytable_parse::Reading;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
@@ -74,7 +75,6 @@ impl ReloadRequest {
 /// Everything of a running daemon that goes by the configuration.
 pub(super) struct Running {
     pub(super) config: Config,
-    pub(super) budget: Budget,
     pub(super) router: Router,
     pub(super) reading: Reloadable<Reading>,
     pub(super) archives: Reloadable<Archives>,
@@ -87,19 +87,9 @@ pub(super) struct Running {
     pub(super) push: Arc<Push>,
     /// On other threads while it changes.
     pub(super) sources: Arc<Mutex<Sources>>,
+    pub(super) source_context: SourceContext,
     pub(super) metrics: Arc<Metrics>,
     pub(super) drain_timeout: Reloadable<Duration>,
-}
-
-/// The configuration without the sources whose records cannot be placed yet: what can be read again has to come to lie where
-/// it did.
-pub(super) fn placeable(config: &Config, router: &Router) -> Config {
-    let mut config = config.clone();
-    if !router.is_loaded() {
-        config.tails.clear();
-        config.journals.clear();
-    }
-    config
 }
 
 /// The sources; what a panic left behind is stopped as well as it goes.
@@ -111,7 +101,6 @@ pub(super) fn locked(sources: &Mutex<Sources>) -> MutexGuard<'_, Sources> {
 struct PreparedReload {
     router: Router,
     front: tcp_listener::PreparedServer,
-    sources: sources::Prepared,
 }
 
 impl Running {
@@ -164,8 +153,8 @@ impl Running {
     fn prepare(&self, config: &Config) -> Result<PreparedReload, DaemonError> {
         let router = self.router.propose(routes(&config.tables));
         let front = self.front.prepare(&config.http, &router)?;
-        let sources = locked(&self.sources).prepare(&placeable(config, &self.router))?;
-        Ok(PreparedReload { router, front, sources })
+        locked(&self.sources).prepare(config, &mut Inherited::default())?;
+        Ok(PreparedReload { router, front })
     }
 
     async fn take_over(
@@ -189,9 +178,8 @@ impl Running {
         }
         self.verifying.store(Verifying::of(&config));
         self.reading.store(config.reading());
-        self.push.change(config.reading(), self.budget.push(config.http.limits));
         self.front.change(&config.http, prepared.front, &self.shared, &self.push, servers);
-        let changed = self.change(&config, prepared.sources).await;
+        let changed = self.change(&config).await;
         self.config = config;
         changed
     }
@@ -199,13 +187,13 @@ impl Running {
     /// Begins with the sources that waited until it was known where their records go.
     pub(super) async fn place_all(&mut self) -> Result<(), DaemonError> {
         let config = self.config.clone();
-        let prepared = locked(&self.sources).prepare(&config)?;
-        self.change(&config, prepared).await
+        locked(&self.sources).prepare(&config, &mut Inherited::default())?;
+        self.change(&config).await
     }
 
-    async fn change(&self, config: &Config, prepared: sources::Prepared) -> Result<(), DaemonError> {
-        let (sources, all) = (self.sources.clone(), placeable(config, &self.router));
-        let changed = tokio::task::spawn_blocking(move || locked(&sources).change(&all, prepared)).await;
+    async fn change(&self, config: &Config) -> Result<(), DaemonError> {
+        let (sources, config, context) = (self.sources.clone(), config.clone(), self.source_context.clone());
+        let changed = tokio::task::spawn_blocking(move || locked(&sources).apply(&config, &context)).await;
         changed.unwrap_or(Err(DaemonError::Died))
     }
 }

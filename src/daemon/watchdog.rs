@@ -39,7 +39,7 @@ pub(super) struct Watchdog {
 /// What is looked at.
 pub(super) struct WatchdogContext {
     pub(super) intake: Intake,
-    pub(super) counted: Reloadable<CounterRegistry>,
+    pub(super) counters: Reloadable<CounterRegistry>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) progress: Arc<LifecycleProgress>,
 }
@@ -148,12 +148,11 @@ impl CommitterWatch {
         let records = watched.metrics.records_committed.get();
         let committed = records.saturating_sub(std::mem::replace(&mut self.records, records));
         let rate = (committed as f64 / since.as_secs_f64()).round();
-        let counted = watched.counted.load();
-        let files = counted.tails.followed_files.load(Ordering::Relaxed);
+        let sources = &watched.counters.load().sources;
+        let files: u64 = sources.iter().map(|source| source.followed_files.load(Ordering::Relaxed)).sum();
         let mut status = format!("{rate} records/s, {files} file{}", if files == 1 { "" } else { "s" });
-        let blocks = counted.blocks.iter().map(|block| &block.unread_since);
-        let behind = blocks.chain(counted.journals.iter().map(|journal| &journal.unread_since));
-        let oldest = behind.map(|since| since.load(Ordering::Relaxed)).filter(|since| *since > 0).min();
+        let unread = sources.iter().map(|source| source.unread_since.load(Ordering::Relaxed));
+        let oldest = unread.filter(|since| *since > 0).min();
         if let Some(oldest) = oldest.and_then(|ticks| time::Ticks::new(i64::try_from(ticks).ok()?)) {
             status.push_str(&format!(", {} s behind", time::now().since(oldest).as_secs()));
         }

@@ -27,8 +27,8 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
+use daytable_intake::counters::SourceEvent;
 use daytable_intake::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, Sender, elastic};
-use daytable_intake::rows::count;
 use daytable_store::Outcome;
 use futures_core::Stream;
 use std::future::poll_fn;
@@ -136,7 +136,8 @@ impl PushContext {
         let response = match taken {
             Ok(answer) => respond(answer),
             Err(refusal) => {
-                self.push.counters_of(endpoint).refuse(&refusal);
+                let refused = SourceEvent::BodyRefused(refusal.reason());
+                self.push.counters_of(endpoint).count(refused, 1);
                 // Its text may quote the body.
                 tracing::debug!(endpoint = endpoint.source(), reason = refusal.reason(), "refused a push");
                 linger(&parts, &mut body).await;
@@ -206,7 +207,7 @@ impl PushContext {
         self.is_open()?;
         let mut hold = self.push.bodies().hold();
         let body = self.gather(parts, body, &mut hold).await?;
-        count(&self.push.counters_of(request.endpoint).body_bytes, body.len() as u64);
+        self.push.counters_of(request.endpoint).count(SourceEvent::BodyBytes, body.len() as u64);
         let turn = timeout(self.push.limits().turn_wait, self.push.turns().clone().acquire_owned());
         let Ok(Ok(turn)) = turn.await else { return Err(Refusal::Busy("too many requests wait to be taken apart")) };
         let (push, (told, hears)) = (self.push.clone(), oneshot::channel());

@@ -11,8 +11,8 @@
 use super::push::{PushContext, next};
 use super::readiness::drained;
 use axum::body::{BodyDataStream, Bytes};
+use daytable_intake::counters::SourceEvent;
 use daytable_intake::push::{Answer, Endpoint, Refusal, Request};
-use daytable_intake::rows::count;
 use std::io::{self, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -60,7 +60,7 @@ impl PushContext {
             };
             let piece = match piece {
                 Ok(Some(Ok(piece))) => {
-                    count(&self.push.counters_of(Endpoint::Journal).body_bytes, piece.len() as u64);
+                    self.push.counters_of(Endpoint::Journal).count(SourceEvent::BodyBytes, piece.len() as u64);
                     came += piece.len();
                     if came >= UPLOAD_BYTES {
                         (patience, came) = (self.push.limits().body_timeout, 0);

@@ -7,11 +7,12 @@
 //! * [`push`]: bodies of requests, whatever protocol they are in. It does not know HTTP.
 //! * [`route`]: which configured table, and which of its days, takes a record. [`glob`], [`path_fields`],
 //!   [`instance_template`]: the patterns that the options of a source are made of.
-//! * [`batcher`]: open batches, one a table and partition. [`rows`]: records that came over a socket become rows.
+//! * [`batcher`]: open batches, one for each table and partition. [`record_writer`]: records become rows in them.
 //! * [`rate_limit`]: limits on one sender. [`own_output`]: this daemon's own output, which is not read again.
-//! * [`source`]: what sources have in common.
+//! * [`source`]: the trait that all sources implement. [`counters`]: what they count.
 
 pub mod source;
+pub mod counters;
 pub mod tail;
 pub mod syslog;
 pub mod journal;
@@ -19,7 +20,7 @@ pub mod push;
 pub mod adopt;
 pub mod route;
 pub mod batcher;
-pub mod rows;
+pub mod record_writer;
 pub mod rate_limit;
 pub mod glob;
 pub mod path_fields;

@@ -1,6 +1,41 @@
-//! What sources have in common.
+//! The trait that every source implements, so that the daemon does not know which kind it runs.
+//!
+//! ```text
+//!               prepare                 apply                            request_stop, stop
+//! options ---------------> prepared ---------------> threads that read ----------------------> ended
+//!         binds, compiles,           starts, moves,        |
+//!         changes nothing            ends the rest         +-> Submissions to the commit queue, and SourceCounters
+//! ```
+//!
+//! A [`Source`] serves all blocks of one section of the configuration. A start and a reload are the same two steps.
+//! `prepare` does everything that can fail and changes nothing, so a configuration that cannot be used is refused as a
+//! whole. `apply` makes the difference between what runs and what was prepared.
+//!
+//! **A new source** is:
+//!
+//! 1. a module in this crate with its `Options` and an `impl Source`;
+//! 2. a section of the configuration that fills these `Options`;
+//! 3. a line in the list of sources of the daemon.
+//!
+//! It has to hold to this:
+//!
+//! * Rows reach the store in a [`Submission`](daytable_store::Submission). A source that can read its records again
+//!   ([`Source::IS_REPLAYABLE`]) submits its new position together with the rows, and returns to the committed position
+//!   when a commit fails. Another source keeps a copy of its rows until they are committed, or leaves the retry to the
+//!   sender.
+//! * A stop submits what was read, and waits for the store for as long as the store waits ([`Intake::drain`]).
+//! * A thread of the source ends by itself only by a fault or when the store is closed ([`Source::has_ended`]).
+//! * Every queue, line, message and number of connections has a limit in the options.
+//! * What is lost or cut is counted in [`SourceCounters`]; so a new event is one variant there, and one metric.
 
-/// Where to begin in a file that was there before.
+use crate::counters::SourceCounters;
+use crate::route::Router;
+use daytable_net::inherited::Inherited;
+use daytable_store::{Intake, Steps};
+use std::io;
+use std::sync::Arc;
+
+/// Where to begin in a file or journal that was there before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadFrom {
     /// At its first byte.
@@ -8,4 +43,87 @@ pub enum ReadFrom {
     Beginning,
     /// At its end as it is then; a file that appears later is read from its first byte.
     End,
+}
+
+/// What every source gets from the daemon. Cheap to clone.
+#[derive(Clone)]
+pub struct SourceContext {
+    /// Chooses the table of a record.
+    pub router: Router,
+    /// This host's name.
+    pub host: String,
+    /// The commit queue.
+    pub intake: Intake,
+    /// Waits for what was submitted.
+    pub steps: Steps,
+}
+
+/// A source cannot be started or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A setting cannot be used: the configuration has to change.
+    #[error("{0}")]
+    Settings(String),
+    /// Something else is in the way.
+    #[error("{0}")]
+    InUse(String),
+    /// The system refused.
+    #[error("{task}: {source}")]
+    Io {
+        /// What failed, like `failed to listen: 127.0.0.1:514`.
+        task: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A thread cannot be started.
+impl From<io::Error> for SourceError {
+    fn from(source: io::Error) -> SourceError {
+        SourceError::Io { task: "failed to start".into(), source }
+    }
+}
+
+/// All blocks of one kind of source. See the [module](self) for what a source must do.
+pub trait Source: Send + 'static {
+    /// The settings of all its blocks. The default is a source without blocks.
+    type Options: Default;
+    /// Options with everything bound and compiled that can fail.
+    type Prepared: Send;
+
+    /// Whether the source can read its records again. Such a source waits until the router knows where records go, so
+    /// that a record gets the same place each time, and the store keeps a ledger with its position. The daemon
+    /// enters the losses of other sources into the ledger.
+    const IS_REPLAYABLE: bool;
+
+    /// Binds and compiles what `options` ask for; changes nothing. `inherited` has sockets of the service manager.
+    ///
+    /// # Errors
+    ///
+    /// The first block that cannot be used.
+    fn prepare(&self, options: Self::Options, inherited: &mut Inherited) -> Result<Self::Prepared, SourceError>;
+
+    /// Starts what was prepared, and ends what is not a part of it. It may take as long as a commit.
+    ///
+    /// # Errors
+    ///
+    /// A thread cannot be started: the source is changed in part.
+    fn apply(&mut self, prepared: Self::Prepared, context: &SourceContext) -> Result<(), SourceError>;
+
+    /// The counters of every block since the start of the daemon.
+    fn counters(&self) -> Vec<Arc<SourceCounters>>;
+
+    /// The counters of the listeners that run now, for `daytable sources`.
+    fn listeners(&self) -> Vec<Arc<SourceCounters>> {
+        Vec::new()
+    }
+
+    /// Whether a thread has ended that still should run.
+    fn has_ended(&self) -> bool;
+
+    /// Asks all threads to stop, and returns at once.
+    fn request_stop(&mut self);
+
+    /// Stops: what was sent or read already is submitted, then the threads end.
+    fn stop(&mut self);
 }

@@ -188,8 +188,11 @@ impl Place {
     pub(super) fn new() -> Place {
         let shared = Path::new("/dev/shm");
         let base = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
-        let name =
-            format!("daytable-property-{}-{:016x}", std::process::id(), daytable_intake::rows::random_identity());
+        let name = format!(
+            "daytable-property-{}-{:016x}",
+            std::process::id(),
+            daytable_intake::record_writer::random_identity()
+        );
         Place(base.join(name))
     }
 

@@ -190,7 +190,11 @@ pub(super) fn any_positions(bytes: &[u8]) {
 
 /// Any bytes are a database of Fluent Bit's, or are refused with their path.
 pub(super) fn any_database(bytes: &[u8]) {
-    let name = format!("daytable-property-{}-{:016x}.db", std::process::id(), daytable_intake::rows::random_identity());
+    let name = format!(
+        "daytable-property-{}-{:016x}.db",
+        std::process::id(),
+        daytable_intake::record_writer::random_identity()
+    );
     let path = std::env::temp_dir().join(name);
     if std::fs::write(&path, bytes).is_err() {
         return;

@@ -43,7 +43,7 @@ struct Copy(PathBuf);
 
 impl Copy {
     fn of(path: &Path) -> std::io::Result<Copy> {
-        let name = format!("daytable-adopt-{}-{:016x}", std::process::id(), crate::rows::random_identity());
+        let name = format!("daytable-adopt-{}-{:016x}", std::process::id(), crate::record_writer::random_identity());
         let folder = std::env::temp_dir().join(name);
         std::fs::DirBuilder::new().create(&folder)?;
         let copy = Copy(folder);

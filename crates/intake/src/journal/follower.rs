@@ -5,15 +5,15 @@
 //! is passed over. If it is another one, what was to be gone on behind is gone (vacuumed, or lost with `/run`), and what
 //! went with it is counted as far as the journal's own numbers tell.
 
-use super::counters::JournalCounters;
 use super::cursor::{self, Cursor};
 use super::export::{Entries, Entry};
 use super::program::{Query, Start};
 use super::record::{EntryReading, EntryRecord};
+use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::journal::JournalOptions;
 use crate::own_output;
+use crate::record_writer::RecordWriter;
 use crate::route::{Origin, RouteCaches, Router};
-use crate::rows::{Rows, count};
 use crate::source::ReadFrom;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
@@ -36,6 +36,12 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// How long it rests after `journalctl` ended: the first time, and at most where it ends again and again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
+/// Entries that the journal freed before they were read.
+const VACUUMED: SourceEvent = SourceEvent::RecordsDropped("vacuumed");
+
+/// The events that a journal counts.
+pub(super) const EVENTS: [SourceEvent; 3] = [VACUUMED, SourceEvent::JournalGap, SourceEvent::ReadError];
+
 /// All that the thread has.
 pub(super) struct Follower {
     query: Query,
@@ -46,7 +52,7 @@ pub(super) struct Follower {
     host: String,
     intake: Intake,
     epoch: u64,
-    counters: Arc<JournalCounters>,
+    counters: Arc<SourceCounters>,
     stop: Arc<AtomicBool>,
     /// How far it was read, and whether the store knows of the journal at all.
     state: SourceState,
@@ -56,7 +62,7 @@ pub(super) struct Follower {
     /// Whether `state` is further than what was handed over.
     is_changed: bool,
     lanes: RouteCaches,
-    rows: Rows,
+    rows: RecordWriter,
     /// When the oldest row was read.
     oldest: Option<Instant>,
     pause: Duration,
@@ -84,7 +90,7 @@ impl Follower {
         router: Router,
         host: String,
         intake: Intake,
-        counters: Arc<JournalCounters>,
+        counters: Arc<SourceCounters>,
         stop: Arc<AtomicBool>,
     ) -> Follower {
         let path = config.directory.clone().unwrap_or_else(|| PathBuf::from("journal"));
@@ -101,7 +107,7 @@ impl Follower {
             config,
             source,
             host,
-            rows: Rows::new(router),
+            rows: RecordWriter::new(router),
             epoch: intake.epoch(),
             intake,
             counters,
@@ -165,7 +171,7 @@ impl Follower {
 
     /// Notes that the program failed, and rests.
     fn fail(&mut self, error: String) -> Result<(), Refused> {
-        count(&self.counters.failures, 1);
+        self.counters.count(SourceEvent::ReadError, 1);
         if self.pause < PAUSES.1 {
             tracing::warn!(block = self.config.name, error, "reading the journal was interrupted, trying on");
         }
@@ -283,8 +289,8 @@ impl Follower {
     fn note_gap(&mut self, first: &str) {
         let last = Cursor::read(&self.state.cursor);
         let missing = last.zip(Cursor::read(first)).and_then(|(last, first)| last.missing_before(&first));
-        count(&self.counters.gaps, 1);
-        count(&self.counters.tally.lost, missing.unwrap_or(0));
+        self.counters.count(SourceEvent::JournalGap, 1);
+        self.counters.count(VACUUMED, missing.unwrap_or(0));
         self.state.ledger.lost_records += missing.unwrap_or(0);
         let (block, last) = (&self.config.name, &self.state.cursor);
         match missing {
@@ -320,7 +326,7 @@ impl Follower {
         let EntryRecord { record, format, origin, is_invalid_utf8 } = self.reading.record(entry, now);
         let Some(cursor) = entry.text("__CURSOR") else {
             // `journalctl` gives every entry one; one without could never be gone on behind.
-            count(&self.counters.tally.lost, 1);
+            self.counters.count(VACUUMED, 1);
             self.state.ledger.lost_records += 1;
             return;
         };
@@ -328,22 +334,22 @@ impl Follower {
         let (counters, ledger) = (&*self.counters, &mut self.state.ledger);
         let bytes = entry.bytes();
         count(&counters.bytes, bytes);
-        count(&counters.tally.by_format[format.number()], 1);
+        count(&counters.by_format[format.number()], 1);
         ledger.records += 1;
         ledger.bytes += bytes;
         if entry.cut > 0 {
-            count(&counters.tally.truncated, 1);
+            count(&counters.truncated, 1);
             ledger.truncated_records += 1;
             ledger.truncated_bytes += entry.cut as u64;
         }
         if is_invalid_utf8 {
-            count(&counters.tally.invalid_utf8, 1);
+            count(&counters.invalid_utf8, 1);
             ledger.invalid_utf8_records += 1;
         }
         let time = record.time.unwrap_or(now);
         let instance = self.config.instance.render(&self.host, &self.source, |name| record.text(name));
         let origin = Origin { identity, position, source: &self.source, tenant: None };
-        self.rows.write(&mut self.lanes, &instance, &record, origin, now, &counters.tally);
+        self.rows.write(&mut self.lanes, &instance, &record, origin, now, counters);
         counters.unread_since.store(time.get().unsigned_abs(), Ordering::Relaxed);
         self.state.cursor.clear();
         self.state.cursor.push_str(cursor);

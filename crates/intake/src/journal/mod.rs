@@ -6,68 +6,60 @@
 //!
 //! * [`export`]: bytes become entries. [`mod@cursor`]: who an entry is. [`mod@record`]: an entry becomes a record. None of
 //!   them knows where entries come from.
-//! * `program`: the child. `follower`: the loop. `counters`: what it counts.
+//! * `program`: the child. `follower`: the loop. `source`: all blocks of the section.
 
-mod counters;
 pub mod cursor;
 pub mod export;
 mod follower;
 mod options;
 mod program;
 pub mod record;
+mod source;
 
-pub use counters::JournalCounters;
 pub use options::JournalOptions;
+pub use source::Journals;
 
-use crate::route::Router;
-use daytable_store::Intake;
+use crate::counters::SourceCounters;
+use crate::source::SourceContext;
 use follower::Follower;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// A journal that is read.
-pub struct JournalHandle {
+/// The thread that reads one journal.
+struct JournalReader {
     thread: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    counters: Arc<JournalCounters>,
+    counters: Arc<SourceCounters>,
 }
 
-/// Begins to read a journal, and to count what is read. `host` is this host's name, for entries that name none. An error
-/// where there is no thread to be had; that `journalctl` cannot be run is none, it is tried again.
-pub fn follow(
-    config: &JournalOptions,
-    counters: Arc<JournalCounters>,
-    router: &Router,
-    host: &str,
-    intake: &Intake,
-) -> io::Result<JournalHandle> {
-    let (stop, counted) = (Arc::new(AtomicBool::new(false)), counters.clone());
-    let (router, host) = (router.clone(), host.to_owned());
-    let follower = Follower::new(config.clone(), router, host, intake.clone(), counted, stop.clone());
-    let thread = std::thread::Builder::new().name("journal".into()).spawn(move || follower.run())?;
-    Ok(JournalHandle { thread: Some(thread), stop, counters })
-}
-
-impl JournalHandle {
-    /// What it counts.
-    pub fn counters(&self) -> &Arc<JournalCounters> {
-        &self.counters
+impl JournalReader {
+    /// Starts to read a journal. An error where no thread can be started; a `journalctl` that cannot be run is tried again.
+    fn start(
+        options: &JournalOptions,
+        counters: Arc<SourceCounters>,
+        context: &SourceContext,
+    ) -> io::Result<JournalReader> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let SourceContext { router, host, intake, .. } = context.clone();
+        let follower = Follower::new(options.clone(), router, host, intake, counters.clone(), stop.clone());
+        let thread = std::thread::Builder::new().name("journal".into()).spawn(move || follower.run())?;
+        Ok(JournalReader { thread: Some(thread), stop, counters })
     }
 
-    /// Hands over what was read already and ends. Nothing is lost by what was not: it is read next time.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    /// Whether it has ended, asked to or not: it does when the store is closed.
-    pub fn has_ended(&self) -> bool {
+    /// Whether the thread has ended: asked to, or because the store is closed.
+    fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    fn end(&mut self) {
+    fn request_stop(&self) {
         self.stop.store(true, Ordering::Release);
+    }
+
+    /// Submits what was read and ends. What was not read yet is read next time.
+    fn stop(&mut self) {
+        self.request_stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -78,9 +70,9 @@ impl JournalHandle {
     }
 }
 
-/// A handle that is dropped stops reading.
-impl Drop for JournalHandle {
+/// A reader that is dropped stops.
+impl Drop for JournalReader {
     fn drop(&mut self) {
-        self.end();
+        self.stop();
     }
 }

@@ -9,9 +9,10 @@
 
 use super::taking::{Gathered, Instance, Taking};
 use super::{Refusal, Request, Setting};
+use crate::counters::count;
 use crate::journal::export::{Entries, Entry};
 use crate::journal::record::{EntryReading, EntryRecord};
-use crate::rows::{count, random_identity};
+use crate::record_writer::random_identity;
 use daytable_model::key::POSITION_MAX;
 use daytable_model::time;
 use std::io::{BufRead, ErrorKind};
@@ -80,12 +81,12 @@ pub(super) fn take(
 fn write(entry: &Entry<'_>, reading: &EntryReading, number: u64, taking: &mut Taking<'_>) -> Result<(), Refusal> {
     let index = taking.begin()?;
     let EntryRecord { record, format, origin, is_invalid_utf8 } = reading.record(entry, taking.now);
-    count(&taking.tally.by_format[format.number()], 1);
+    count(&taking.counters.by_format[format.number()], 1);
     if is_invalid_utf8 {
-        count(&taking.tally.invalid_utf8, 1);
+        count(&taking.counters.invalid_utf8, 1);
     }
     if entry.cut > 0 {
-        count(&taking.tally.truncated, 1);
+        count(&taking.counters.truncated, 1);
     }
     // A cursor is one of who pushes it: nobody writes over another's entries by naming them. Without one it is the number
     // of the entry in this upload.

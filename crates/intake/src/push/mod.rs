@@ -25,7 +25,6 @@
 
 mod answer;
 mod bulk;
-mod counters;
 pub mod elastic;
 mod encoding;
 mod hold;
@@ -38,13 +37,13 @@ mod raws;
 mod refusal;
 mod request;
 mod sender;
+mod source;
 mod taking;
 #[cfg(test)]
 mod tests;
 mod wire;
 
 pub use answer::{Answer, refused};
-pub use counters::EndpointCounters;
 pub use encoding::{Encoding, decode, reader};
 pub use hold::{Bodies, Hold};
 pub use ids::Stored;
@@ -52,10 +51,12 @@ pub use refusal::Refusal;
 pub use request::Setting;
 pub use request::{Endpoint, Limits, Request};
 pub use sender::{Meter, Sender};
+pub use source::PushOptions;
 pub use taking::RECORD_BYTES_MAX;
 
+use crate::counters::{SourceCounters, SourceEvent, count};
+use crate::record_writer::random_identity;
 use crate::route::Router;
-use crate::rows::{Tally, count, random_identity};
 use answer::Reply;
 use bulk::Items;
 use daytable_model::batch::Batch;
@@ -74,6 +75,15 @@ use std::time::{Duration, Instant};
 use taking::{Gathered, Taking};
 use tokio::sync::Semaphore;
 
+/// Records that were refused while the rest of their request was taken.
+const RECORDS_REFUSED: SourceEvent = SourceEvent::RecordsDropped("refused");
+
+/// The events that every endpoint counts.
+fn events() -> impl Iterator<Item = SourceEvent> {
+    let plain = [RECORDS_REFUSED, SourceEvent::BodyBytes, SourceEvent::PushRepeated];
+    plain.into_iter().chain(Refusal::REASONS.map(SourceEvent::BodyRefused))
+}
+
 /// Takes what is pushed. One for all listeners.
 pub struct Push {
     setting: Reloadable<Setting>,
@@ -84,7 +94,7 @@ pub struct Push {
     host: String,
     turns: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
-    counters: [EndpointCounters; 5],
+    counters: [Arc<SourceCounters>; 5],
 }
 
 /// A request that was taken apart, and is not committed yet.
@@ -99,7 +109,7 @@ pub struct Taken {
 /// What is left to do for a request once its commit is known.
 pub struct Pending {
     endpoint: Endpoint,
-    tally: Tally,
+    counters: SourceCounters,
     bytes: u64,
     taken: u32,
     refused: u32,
@@ -155,7 +165,8 @@ impl Push {
             stored,
             ids: Ids::default(),
             host,
-            counters: Endpoint::ALL.map(|endpoint| EndpointCounters::new(endpoint.source())),
+            counters: Endpoint::ALL
+                .map(|endpoint| Arc::new(SourceCounters::with_events("push", endpoint.source(), events()))),
         }
     }
 
@@ -194,12 +205,12 @@ impl Push {
     }
 
     /// What each endpoint counts.
-    pub fn counters(&self) -> &[EndpointCounters] {
+    pub fn counters(&self) -> &[Arc<SourceCounters>] {
         &self.counters
     }
 
     /// What an endpoint counts.
-    pub fn counters_of(&self, endpoint: Endpoint) -> &EndpointCounters {
+    pub fn counters_of(&self, endpoint: Endpoint) -> &SourceCounters {
         &self.counters[endpoint as usize]
     }
 
@@ -217,13 +228,13 @@ impl Push {
         let mut taking = Taking::new(setting, request, identity, time::now()).within(hold, body.len())?;
         let made = take_body(request, &body, setting, &mut taking)?;
         let mut rows_memory = taking.memory();
-        let Gathered { mut batches, newest, tally, mut taken, mut refused, reasons, .. } = taking.gather();
+        let Gathered { mut batches, newest, counters, mut taken, mut refused, reasons, .. } = taking.gather();
         let (reply, reserved) = match made {
             Made::Reply(reply) => (reply(reasons), Reserved::default()),
             Made::Bulk(mut items) => {
                 rows_memory += items.json.capacity();
                 let (reserved, standing) = self.leave_standing(&mut items, &mut batches, once.as_ref(), setting)?;
-                tally.records.fetch_sub(standing.into(), std::sync::atomic::Ordering::Relaxed);
+                counters.records.fetch_sub(standing.into(), std::sync::atomic::Ordering::Relaxed);
                 (taken, refused) = (taken.saturating_sub(standing), refused + standing);
                 (Reply::Bulk(items), reserved)
             }
@@ -233,7 +244,7 @@ impl Push {
         // Of the body nothing is needed any more; its rows stay until they are on disk.
         drop(body);
         hold.keep(rows_memory);
-        let pending = Pending { endpoint: request.endpoint, tally, bytes, taken, refused, reply, since };
+        let pending = Pending { endpoint: request.endpoint, counters, bytes, taken, refused, reply, since };
         Ok(Taken { batches, newest, once, pending, reserved })
     }
 
@@ -295,7 +306,7 @@ impl Push {
     /// How many records of an endpoint there are, for the ledger.
     fn taken(&self, endpoint: Endpoint, batches: &[Batch]) -> Vec<store::Taken> {
         let records = batches.iter().map(Batch::records).sum();
-        vec![store::Taken::records("push", self.counters_of(endpoint).name, records)]
+        vec![store::Taken::records("push", &*self.counters_of(endpoint).name, records)]
     }
 
     /// Counts a request whose commit is known, whether anybody still waits for its answer or not.
@@ -303,11 +314,11 @@ impl Push {
         let counters = self.counters_of(pending.endpoint);
         match outcome {
             Outcome::Committed => {
-                counters.tally.add(&pending.tally);
+                counters.add_records(&pending.counters);
                 count(&counters.bytes, pending.bytes);
-                count(&counters.records_refused, pending.refused.into());
+                counters.count(RECORDS_REFUSED, pending.refused.into());
             }
-            Outcome::Repeated(_) => count(&counters.repeated, 1),
+            Outcome::Repeated(_) => counters.count(SourceEvent::PushRepeated, 1),
             Outcome::OtherBody | Outcome::NotCommitted => {}
         }
     }
@@ -331,7 +342,7 @@ impl Push {
             while *under_way > until {
                 *under_way -= 1;
                 match hears.recv() {
-                    Ok((Gathered { tally, .. }, true)) => counters.tally.add(&tally),
+                    Ok((gathered, true)) => counters.add_records(&gathered.counters),
                     _ => return Err(Refusal::Busy("the store takes nothing at the moment")),
                 }
             }

@@ -2,8 +2,9 @@
 
 use super::request::hash;
 use super::{Hold, Refusal, Request, Setting};
+use crate::counters::{SourceCounters, count};
+use crate::record_writer::RecordWriter;
 use crate::route::{Origin, RouteCaches};
-use crate::rows::{Rows, Tally, count};
 use daytable_model::batch::Batch;
 use daytable_model::key::POSITION_MAX;
 use daytable_model::record::{Field, Record, Value};
@@ -25,14 +26,14 @@ pub(crate) struct Taking<'p> {
     identity: u64,
     /// The time of arrival.
     pub(super) now: Ticks,
-    rows: Rows,
+    rows: RecordWriter,
     /// What the room for the rows is taken of.
     hold: Option<&'p mut Hold>,
     /// Bytes of room that the rows have.
     room: usize,
     lanes: RouteCaches,
     learned: Learned,
-    pub(super) tally: Tally,
+    pub(super) counters: SourceCounters,
     /// Records that were begun.
     index: usize,
     refused: u32,
@@ -69,7 +70,7 @@ impl<'n> Instance<'n> {
 pub(crate) struct Gathered {
     pub(super) batches: Vec<Batch>,
     pub(super) newest: Option<Ticks>,
-    pub(super) tally: Tally,
+    pub(super) counters: SourceCounters,
     pub(super) taken: u32,
     pub(super) refused: u32,
     /// The first refused ones: index and reason.
@@ -79,7 +80,7 @@ pub(crate) struct Gathered {
 impl<'p> Taking<'p> {
     /// Of a request whose records have this identity, and their index in it for a position.
     pub(crate) fn new(setting: &'p Setting, request: &'p Request, identity: u64, now: Ticks) -> Taking<'p> {
-        let rows = Rows::new(request.sender.router(&setting.router).clone());
+        let rows = RecordWriter::new(request.sender.router(&setting.router).clone());
         Taking {
             setting,
             request,
@@ -90,7 +91,7 @@ impl<'p> Taking<'p> {
             room: 0,
             lanes: RouteCaches::default(),
             learned: Learned::default(),
-            tally: Tally::default(),
+            counters: SourceCounters::default(),
             index: 0,
             refused: 0,
             reasons: Vec::new(),
@@ -187,12 +188,12 @@ impl<'p> Taking<'p> {
 
     /// Counts a record by what it was read as.
     pub(super) fn note(&self, format: Format, is_invalid: bool, cut: usize, record: &mut Record<'_>) {
-        count(&self.tally.by_format[format.number()], 1);
+        count(&self.counters.by_format[format.number()], 1);
         if is_invalid {
-            count(&self.tally.invalid_utf8, 1);
+            count(&self.counters.invalid_utf8, 1);
         }
         if cut > 0 {
-            count(&self.tally.truncated, 1);
+            count(&self.counters.truncated, 1);
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
     }
@@ -222,7 +223,7 @@ impl<'p> Taking<'p> {
         let origin = Origin { identity, position, source, tenant };
         request.sender.mark(&mut record);
         let instance = of.name(request, &record);
-        self.rows.write(&mut self.lanes, &instance, &record, origin, self.now, &self.tally);
+        self.rows.write(&mut self.lanes, &instance, &record, origin, self.now, &self.counters);
     }
 
     /// Identity and position of a record without a name of its own, for those who are told how it is called.
@@ -260,7 +261,7 @@ impl<'p> Taking<'p> {
         Gathered {
             batches,
             newest,
-            tally: std::mem::take(&mut self.tally),
+            counters: std::mem::take(&mut self.counters),
             taken: begun - refused.min(begun),
             refused,
             reasons: std::mem::take(&mut self.reasons),

@@ -54,7 +54,7 @@ impl From<Gathered> for Taken {
     fn from(gathered: Gathered) -> Taken {
         let rows: usize = gathered.batches.iter().map(Batch::len).sum();
         assert!(rows >= gathered.taken as usize);
-        assert_eq!(gathered.tally.records.load(std::sync::atomic::Ordering::Relaxed), u64::from(gathered.taken));
+        assert_eq!(gathered.counters.records.load(std::sync::atomic::Ordering::Relaxed), u64::from(gathered.taken));
         Taken { batches: gathered.batches, reasons: gathered.reasons }
     }
 }

@@ -5,8 +5,8 @@
 //! its time limit, and is the task of its own connection: nobody waits behind it.
 
 use super::stream::{DRAIN_QUIET, Peer, Room, Socket, connection};
+use crate::counters::SourceEvent::{self, ConnectionClosed};
 use crate::rate_limit::network_of;
-use crate::rows::count;
 use daytable_net::tls::{Certificates, HANDSHAKE};
 use rustix::net::sockopt;
 use std::future::poll_fn;
@@ -34,13 +34,13 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
                     tune(&stream);
                     let name = address.ip().to_canonical().to_string();
                     let Some(counted) = room.connections.try_acquire(address.ip()) else {
-                        return count(&room.block.counters.too_many_of_peer, 1);
+                        return room.block.counters.count(ConnectionClosed("per_sender"), 1);
                     };
                     let network = Some(network_of(address.ip()));
                     let peer = Peer { name, network, counted: Some(counted) };
-                    let acceptor = certificates
-                        .as_mut()
-                        .map(|certificates| certificates.acceptor(|| count(&room.block.counters.reloads_failed, 1)));
+                    let acceptor = certificates.as_mut().map(|certificates| {
+                        certificates.acceptor(|| room.block.counters.count(SourceEvent::CertificateReloadFailed, 1))
+                    });
                     let room = room.clone();
                     match acceptor {
                         None => connections.spawn_local(connection(stream, peer, room, place)),
@@ -48,7 +48,7 @@ pub(super) async fn listen(socket: Socket, certificates: Option<Certificates>, r
                             match timeout(HANDSHAKE, acceptor.accept(stream)).await {
                                 Ok(Ok(stream)) => connection(stream, peer, room, place).await,
                                 failed => {
-                                    count(&room.block.counters.handshakes_failed, 1);
+                                    room.block.counters.count(ConnectionClosed("tls"), 1);
                                     let error = match failed {
                                         Ok(failed) => failed.err().map(|error| error.to_string()),
                                         Err(_) => Some("it took too long".to_owned()),
@@ -115,11 +115,11 @@ async fn accept_all<S>(
         match accepted {
             Ok(stream) => {
                 is_failing = false;
-                count(&counters.accepted, 1);
+                counters.count(SourceEvent::ConnectionAccepted, 1);
                 // To leave it in the kernel's queue would let it send what nobody may ever read.
                 match places.clone().try_acquire_owned() {
                     Ok(place) => begin(stream, place, &mut connections),
-                    Err(_) => count(&counters.too_many, 1),
+                    Err(_) => counters.count(ConnectionClosed("connections_max"), 1),
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}

@@ -3,9 +3,9 @@
 
 use super::desk::{Block, Counter, Desk, HAND_OVER, Sender};
 use super::framing::Message;
+use crate::counters::{SourceEvent, count};
 use crate::rate_limit::{Now, RateLimiter, network_of};
 use crate::route::RouteCaches;
-use crate::rows::count;
 use daytable_net::KernelDrops;
 use daytable_net::SocketFile;
 use daytable_parse::Learned;
@@ -72,7 +72,7 @@ impl Datagrams {
         let mut take = |desk: &mut Desk, address: Option<IpAddr>, bytes: &[u8], now: Now| {
             let network = address.map(network_of);
             if let Err(over) = accounts.check(&network, now) {
-                return count(&block.counters.over[over.kind.index()], 1);
+                return block.counters.count(SourceEvent::RecordsLimited(over.kind.label()), 1);
             }
             accounts.charge(network, 1, bytes.len() as u64, now);
             if peers.len() >= PEERS_MAX && !peers.contains_key(&address) {
@@ -136,7 +136,7 @@ impl Datagrams {
 /// Counts what the kernel dropped since the last time.
 fn count_drops(socket: &Socket, block: &Block) {
     if let Socket::Udp(_, _, drops) = socket {
-        count(&block.counters.kernel_drops, drops.report());
+        block.counters.count(SourceEvent::KernelDrops, drops.report());
     }
 }
 

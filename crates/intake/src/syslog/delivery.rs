@@ -1,11 +1,10 @@
-//! Rows on their way into a commit.
+//! RecordWriter on their way into a commit.
 //!
 //! What came from a socket cannot be read again. So a copy of what was submitted is kept until it is committed; when a
-//! commit fails all that is not is submitted once more, in its order, in the next epoch. Rows keep their keys, so one
+//! commit fails all that is not is submitted once more, in its order, in the next epoch. RecordWriter keep their keys, so one
 //! that was on disk all the same is written over by itself.
 
-use super::counters::ListenerCounters;
-use crate::rows::count;
+use crate::counters::{SourceCounters, SourceEvent, count};
 use daytable_model::batch::Batch;
 use daytable_model::time::Ticks;
 use daytable_store::{Done, Intake, Refused, Submission, Taken};
@@ -16,6 +15,8 @@ use tokio::sync::watch;
 
 /// Bytes of copies from which the commit is asked not to wait for its interval.
 const COPIES_BYTES: usize = 16 << 20;
+/// Records that could not be committed because the store was closed.
+pub(super) const LOST: SourceEvent = SourceEvent::RecordsDropped("stopped");
 
 /// Submissions that are numbered from 1 and committed in this order.
 pub(super) struct Delivery {
@@ -36,7 +37,7 @@ struct Parcel {
 }
 
 /// How many records there are of each listener.
-pub(super) type Records = Arc<[(Arc<ListenerCounters>, u64)]>;
+pub(super) type Records = Arc<[(Arc<SourceCounters>, u64)]>;
 
 /// What the committer said.
 struct Told {
@@ -113,7 +114,7 @@ impl Delivery {
     pub(super) fn give_up(&mut self) {
         let committed = *self.told.committed.borrow();
         for parcel in self.under_way.drain(..).filter(|parcel| parcel.number > committed) {
-            parcel.records.iter().for_each(|(counters, records)| count(&counters.tally.lost, *records));
+            parcel.records.iter().for_each(|(counters, records)| counters.count(LOST, *records));
         }
     }
 
@@ -163,7 +164,7 @@ mod tests {
     fn what_a_failed_commit_refused_is_submitted_again_in_its_order() {
         let (intake, sink) = Sink::new(vec![]);
         let mut delivery = Delivery::new(intake);
-        let counters = Arc::new(ListenerCounters::default());
+        let counters = Arc::new(SourceCounters::default());
         let one = || Records::from([(counters.clone(), 1)]);
         for _ in 0..3 {
             delivery.submit(Vec::new(), one(), None, false).expect("taken");
@@ -184,6 +185,6 @@ mod tests {
         assert_eq!(counters.committed.load(Ordering::Relaxed), 4);
         delivery.submit(Vec::new(), one(), None, true).expect("taken");
         delivery.give_up();
-        assert_eq!((counters.tally.lost.load(Ordering::Relaxed), counters.committed.load(Ordering::Relaxed)), (1, 4));
+        assert_eq!((counters.event(LOST), counters.committed.load(Ordering::Relaxed)), (1, 4));
     }
 }

@@ -1,11 +1,11 @@
 //! Messages become rows: what every thread that takes messages has.
 
-use super::counters::ListenerCounters;
 use super::delivery::Delivery;
 use super::framing::Message;
+use crate::counters::{SourceCounters, count};
 use crate::own_output;
+use crate::record_writer::{RecordWriter, random_identity};
 use crate::route::{Origin, RouteCaches, Router};
-use crate::rows::{Rows, count, random_identity};
 use crate::syslog::SyslogOptions;
 use daytable_model::record::{Field, Value};
 use daytable_model::time::Ticks;
@@ -27,13 +27,13 @@ pub(super) struct Block {
     pub(super) config: SyslogOptions,
     /// What its records name as their source.
     pub(super) source: String,
-    pub(super) counters: Arc<ListenerCounters>,
+    pub(super) counters: Arc<SourceCounters>,
     /// Bytes of a message at most.
     pub(super) limit: usize,
 }
 
 impl Block {
-    pub(super) fn new(config: SyslogOptions, counters: Arc<ListenerCounters>) -> Block {
+    pub(super) fn new(config: SyslogOptions, counters: Arc<SourceCounters>) -> Block {
         let limit = usize::try_from(config.message_bytes_max.get()).unwrap_or(1 << 20);
         Block { source: config.listen.to_string(), config, counters, limit }
     }
@@ -63,14 +63,14 @@ pub(super) struct Sender<'a> {
     pub(super) peer: &'a str,
 }
 
-/// Rows that gather on a thread until they are handed over.
+/// RecordWriter that gather on a thread until they are handed over.
 pub(super) struct Desk {
-    rows: Rows,
+    rows: RecordWriter,
     pub(super) delivery: Delivery,
     /// When the oldest row was taken.
     oldest: Option<Instant>,
     /// Records that were taken and not handed over, by listener.
-    records: Vec<(Arc<ListenerCounters>, u64)>,
+    records: Vec<(Arc<SourceCounters>, u64)>,
     /// Whether somebody waits for their commit.
     is_awaited: bool,
     /// Whether the store was closed before everything was handed over.
@@ -80,7 +80,7 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(router: Router, intake: Intake) -> Desk {
         Desk {
-            rows: Rows::new(router),
+            rows: RecordWriter::new(router),
             delivery: Delivery::new(intake),
             oldest: None,
             records: Vec::new(),
@@ -98,26 +98,26 @@ impl Desk {
         message: Message<'_>,
         now: Ticks,
     ) {
-        let tally = &block.counters.tally;
+        let counters = &*block.counters;
         let text = String::from_utf8_lossy(message.bytes);
         let parsed = sender.learned.record(&text, Envelope::default(), &block.config.reading, now);
         let (mut record, format) = (parsed.record, parsed.format);
         if own_output::is_record(&record) {
             return own_output::pass_over(&block.source);
         }
-        count(&tally.by_format[format.number()], 1);
+        count(&counters.by_format[format.number()], 1);
         if matches!(text, std::borrow::Cow::Owned(_)) {
-            count(&tally.invalid_utf8, 1);
+            count(&counters.invalid_utf8, 1);
         }
         if message.cut > 0 {
-            count(&tally.truncated, 1);
+            count(&counters.truncated, 1);
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
         let (identity, position) = (sender.counter.identity, sender.counter.next);
         let origin = Origin { identity, position, source: &block.source, tenant: None };
         sender.counter.next += 1;
         let instance = block.config.instance.render(sender.peer, &block.source, |name| record.text(name));
-        self.rows.write(lanes, &instance, &record, origin, now, tally);
+        self.rows.write(lanes, &instance, &record, origin, now, counters);
         match self.records.iter_mut().find(|(counters, _)| Arc::ptr_eq(counters, &block.counters)) {
             Some((_, records)) => *records += 1,
             None => self.records.push((block.counters.clone(), 1)),

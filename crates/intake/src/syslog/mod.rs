@@ -15,7 +15,6 @@
 
 mod accept;
 mod bind;
-mod counters;
 mod datagram;
 mod delivery;
 mod desk;
@@ -23,19 +22,21 @@ pub mod framing;
 pub mod relp;
 mod options;
 mod session;
+mod source;
 mod stream;
 
 pub use bind::ListenError;
-pub use counters::ListenerCounters;
 pub use daytable_net::tls::TlsError;
 pub use options::{Endpoint, EndpointError, Place, SyslogOptions};
+pub use source::Syslog;
 
-use crate::route::Router;
+use crate::counters::{SourceCounters, SourceEvent};
+use crate::rate_limit::LimitKind;
+use crate::source::SourceContext;
 use datagram::Datagrams;
 use daytable_net::inherited::{Inherited, InheritedSocket};
 use daytable_net::tls::Certificates;
 use daytable_net::{KernelDrops, SocketFile};
-use daytable_store::Intake;
 use desk::{Block, Desk};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -44,7 +45,7 @@ use stream::{Door, Signals};
 use tokio::sync::watch;
 
 /// A listener that runs.
-pub struct SyslogHandle {
+struct Listener {
     threads: Vec<JoinHandle<()>>,
     /// Has the thread of datagrams end, and every connection.
     stop: Arc<AtomicBool>,
@@ -53,7 +54,7 @@ pub struct SyslogHandle {
     leaving: watch::Sender<bool>,
     /// Its socket once more, for a listener that is to have it next.
     heirloom: Option<InheritedSocket>,
-    counters: Arc<Counters>,
+    counters: Arc<SourceCounters>,
 }
 
 /// Bytes of messages that are not whole, over all listeners. Cheap to clone.
@@ -81,35 +82,15 @@ impl HeldBytes {
     }
 }
 
-/// What a listener counts.
-pub struct Counters {
-    listener: Arc<ListenerCounters>,
-    /// What the kernel drops of its UDP socket.
-    udp: Option<Arc<KernelDrops>>,
-}
-
-impl Counters {
-    /// The counts of the listener; those of the kernel as they are now.
-    pub fn read(&self) -> &Arc<ListenerCounters> {
-        if let Some(drops) = &self.udp {
-            self.listener.kernel_drops.fetch_add(drops.report(), Ordering::Relaxed);
-        }
-        &self.listener
-    }
-
-    /// Whether it is one of datagrams over UDP.
-    pub fn is_udp(&self) -> bool {
-        self.udp.is_some()
-    }
-}
-
 /// A listener that is bound, and that nobody serves yet.
-pub struct Bound {
+pub(super) struct BoundListener {
     taken: Taken,
     heirloom: Option<InheritedSocket>,
     /// What its socket is to have once it is nobody else's.
     later: bind::Later,
-    counters: Arc<Counters>,
+    counters: Arc<SourceCounters>,
+    /// What the kernel drops of its UDP socket.
+    drops: Option<Arc<KernelDrops>>,
     /// Where it listens, as the configuration has it, and as it is: a port may have been left to the system.
     listen: String,
     at: String,
@@ -121,27 +102,41 @@ enum Taken {
     Datagrams(Arc<Block>, datagram::Socket, Option<Arc<SocketFile>>),
 }
 
+/// The events that a listener counts.
+fn events(is_udp: bool) -> Vec<SourceEvent> {
+    let mut events = vec![delivery::LOST];
+    events.extend(LimitKind::ALL.map(|reason| SourceEvent::SenderPaced(reason.label())));
+    if is_udp {
+        events.push(SourceEvent::KernelDrops);
+    } else {
+        let reasons = ["connections_max", "per_sender", "tls", "no_frame", "idle_timeout"];
+        events.extend(reasons.map(SourceEvent::ConnectionClosed));
+        events.extend([SourceEvent::ConnectionAccepted, SourceEvent::CertificateReloadFailed]);
+    }
+    events
+}
+
 /// Binds a listener, or takes the socket of `inherited` that is bound already. What it takes is counted with what a
 /// listener of its name counted `before`.
 ///
 /// # Errors
 ///
 /// Whatever keeps it from being bound, certificates among it.
-pub fn bind(
+fn bind(
     config: &SyslogOptions,
-    before: Option<Arc<ListenerCounters>>,
+    before: Option<Arc<SourceCounters>>,
     inherited: &mut Inherited,
-) -> Result<Bound, ListenError> {
+) -> Result<BoundListener, ListenError> {
     let listen = config.listen.to_string();
-    let counters = before.unwrap_or_else(|| Arc::new(ListenerCounters::new(&config.name, &listen)));
+    let counters = before.unwrap_or_else(|| Arc::new(SourceCounters::new("syslog", &config.name)));
     let block = Arc::new(Block::new(config.clone(), counters.clone()));
     let receive_buffer = usize::try_from(config.receive_buffer.get()).unwrap_or(16 << 20);
     let failed = |source| ListenError::Io { at: listen.clone(), source };
-    let (mut at, mut udp, mut later) = (None, None, bind::Later::default());
+    let (mut at, mut drops_of_udp, mut later) = (None, None, bind::Later::default());
     let (taken, heirloom) = match &config.listen {
         Endpoint::Udp(address) => {
             let (socket, drops) = bind::udp(*address, receive_buffer, inherited, &mut later)?;
-            (at, udp) = (socket.local_addr().ok(), Some(drops.clone()));
+            (at, drops_of_udp) = (socket.local_addr().ok(), Some(drops.clone()));
             let heirloom = socket.try_clone().map(|socket| InheritedSocket::Udp(*address, socket, drops.clone()));
             let state = quinn_udp::UdpSocketState::new((&socket).into()).map_err(failed)?;
             (Taken::Datagrams(block, datagram::Socket::Udp(socket, state, drops), None), heirloom)
@@ -168,42 +163,31 @@ pub fn bind(
         }
     };
     let at = at.map_or_else(|| listen.clone(), |at| format!("{}://{at}", config.listen.scheme()));
-    let counters = Arc::new(Counters { listener: counters, udp });
     // Without another descriptor for its socket the listener works as well, and can only be stopped.
-    Ok(Bound { taken, heirloom: heirloom.ok(), later, counters, listen, at })
+    Ok(BoundListener { taken, heirloom: heirloom.ok(), later, counters, drops: drops_of_udp, listen, at })
 }
 
-impl Bound {
-    /// What they count.
-    pub fn counters(&self) -> Arc<Counters> {
-        self.counters.clone()
-    }
-
-    /// Begins to take messages. `host` is this host's name, the peer on a unix socket; `held` counts what is held of
-    /// messages that are not whole, over all listeners.
+impl BoundListener {
+    /// Begins to take messages. This host's name is the peer on a unix socket; `held` counts what is held of messages that
+    /// are not whole, over all listeners.
     ///
     /// # Errors
     ///
     /// There is no thread to be had; nothing listens then.
-    pub fn serve(
-        self,
-        router: &Router,
-        host: &str,
-        intake: &Intake,
-        held: &HeldBytes,
-    ) -> Result<SyslogHandle, ListenError> {
-        let Bound { taken, heirloom, later, counters, listen, at } = self;
+    fn serve(self, context: &SourceContext, held: &HeldBytes) -> Result<Listener, ListenError> {
+        let BoundListener { taken, heirloom, later, counters, drops, listen, at } = self;
         later.settle(match &taken {
             Taken::Datagrams(_, socket, _) => Some(socket),
             Taken::Door(_) => None,
         });
-        tracing::info!(listener = counters.listener.name, at, "taking syslog");
-        counters.listener.moved(&listen);
-        let (stop, desk, host) =
-            (Arc::new(AtomicBool::new(false)), Desk::new(router.clone(), intake.clone()), host.to_owned());
+        tracing::info!(listener = counters.name, at, "taking syslog");
+        counters.declare(events(drops.is_some()));
+        counters.set_listener(&listen, drops);
+        let SourceContext { router, host, intake, .. } = context.clone();
+        let (stop, desk) = (Arc::new(AtomicBool::new(false)), Desk::new(router, intake));
         let (stopping, leaving) = (watch::Sender::new(false), watch::Sender::new(false));
         let signals = Signals { stop: stopping.subscribe(), leave: leaving.subscribe() };
-        let mut handle = SyslogHandle { threads: Vec::new(), stop, stopping, leaving, heirloom, counters };
+        let mut handle = Listener { threads: Vec::new(), stop, stopping, leaving, heirloom, counters };
         match taken {
             Taken::Datagrams(block, socket, file) => {
                 let datagrams = Datagrams { socket, file, block, desk, host, stop: handle.stop.clone() };
@@ -222,52 +206,43 @@ impl Bound {
     }
 }
 
-impl SyslogHandle {
+impl Listener {
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ListenError> {
         let failed = |source| ListenError::Io { at: "a thread".into(), source };
         self.threads.push(std::thread::Builder::new().name(name.into()).spawn(work).map_err(failed)?);
         Ok(())
     }
 
-    /// What it counts.
-    pub fn counters(&self) -> Arc<Counters> {
-        self.counters.clone()
-    }
-
-    /// Its socket, for the listener that is to have it next. To be followed by [`leave`](SyslogHandle::leave) once that
+    /// Its socket, for the listener that is to have it next. To be followed by [`leave`](Listener::leave) once that
     /// one serves it. None where the system has no more descriptors.
-    pub fn heirloom(&self) -> Option<InheritedSocket> {
+    fn heirloom(&self) -> Option<InheritedSocket> {
         self.heirloom.as_ref().and_then(InheritedSocket::try_clone)
     }
 
     /// Accepts nobody any more: another listener has the socket. Datagrams that were read are committed; connections go on
     /// to their end, as they began.
-    pub fn leave(&mut self) {
+    fn leave(&mut self) {
         self.heirloom = None;
         self.stop.store(true, Ordering::Release);
         self.leaving.send_replace(true);
     }
 
-    /// Takes what was sent already, has it committed, and ends.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    /// Whether it has ended, which it does by itself only by a fault, or after it [left](SyslogHandle::leave).
-    pub fn has_ended(&self) -> bool {
+    /// Whether it has ended, which it does by itself only by a fault, or after it [left](Listener::leave).
+    fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
     /// Has it begin to stop, for who waits for several of them.
-    pub fn ask_to_stop(&mut self) {
+    fn request_stop(&mut self) {
         // Nobody is to wait in the queue of a socket that nobody accepts from.
         self.heirloom = None;
         self.stop.store(true, Ordering::Release);
         self.stopping.send_replace(true);
     }
 
-    fn end(&mut self) {
-        self.ask_to_stop();
+    /// Takes what was sent already, has it committed, and ends.
+    fn stop(&mut self) {
+        self.request_stop();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a listener failed by a fault of its own; what it had not handed over is lost");
@@ -277,8 +252,8 @@ impl SyslogHandle {
 }
 
 /// A handle that is dropped stops its listener.
-impl Drop for SyslogHandle {
+impl Drop for Listener {
     fn drop(&mut self) {
-        self.end();
+        self.stop();
     }
 }

@@ -3,8 +3,8 @@
 use super::desk::{Block, Counter, Desk, Sender};
 use super::framing::{Framer, Message};
 use super::relp::{self, Command, Frame, Frames, NoFrame};
+use crate::counters::count;
 use crate::route::RouteCaches;
-use crate::rows::count;
 use crate::syslog::Endpoint;
 use daytable_model::time;
 use daytable_parse::Learned;

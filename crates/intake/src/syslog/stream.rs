@@ -8,13 +8,12 @@
 //! What connections hold of messages that are not whole is bounded together: beyond that a message is cut where it is.
 
 use super::accept::{listen, stopped};
-use super::counters::ListenerCounters;
 use super::desk::{Block, Desk, HAND_OVER, Open};
 use super::session::Session;
 use super::{HeldBytes, relp};
+use crate::counters::{SourceCounters, SourceEvent};
 use crate::rate_limit::{ConnectionLimiter, ConnectionPermit, Now, RateLimiter};
 use crate::route::RouteCaches;
-use crate::rows::count;
 use daytable_net::SocketFile;
 use daytable_net::tls::Certificates;
 use std::cell::RefCell;
@@ -180,7 +179,7 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
     _place: OwnedSemaphorePermit,
 ) {
     let (block, shared) = (&*room.block, &*room.shared);
-    let counters: &ListenerCounters = &block.counters;
+    let counters: &SourceCounters = &block.counters;
     let _open = Open::new(&counters.connections);
     let mut session = Session::new(block, peer.name.clone());
     let mut held = Held { all: &shared.held, own: 0 };
@@ -192,10 +191,10 @@ pub(super) async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
         End::Closed | End::Stopped => {}
         End::Failed(error) => tracing::debug!(listener, peer, %error, "a connection ended early"),
         End::NoFrame => {
-            count(&counters.no_frames, 1);
+            counters.count(SourceEvent::ConnectionClosed("no_frame"), 1);
             tracing::info!(listener, peer, "closed a connection: what it sent is no RELP");
         }
-        End::Idle => count(&counters.idle, 1),
+        End::Idle => counters.count(SourceEvent::ConnectionClosed("idle_timeout"), 1),
     }
     // The client may be gone.
     let _ = timeout(WRITE_STALL, stream.shutdown()).await;
@@ -215,7 +214,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     loop {
         let over = room.accounts.borrow_mut().check(&network, Now::read()).err();
         if let Some(over) = over.filter(|over| paced != Some(over.kind)) {
-            count(&block.counters.paced[over.kind.index()], 1);
+            block.counters.count(SourceEvent::SenderPaced(over.kind.label()), 1);
         }
         paced = over.map(|over| over.kind);
         let pause = over.map_or(Duration::ZERO, |over| over.wait.min(PAUSE_MAX));

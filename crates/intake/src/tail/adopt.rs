@@ -1,7 +1,6 @@
 //! What a file that was found is: a known source under another name or after a pause, a copy of one, or a new one.
 
 use super::content::{Content, Facts, is_utf16, may_become_compressed};
-use super::counters::count;
 use super::cursor::Cursor;
 use super::discover::Found;
 use super::followed::Followed;
@@ -10,6 +9,7 @@ use super::identity::{Likeness, head_of};
 use super::kin::is_being_compressed;
 use super::parked::{Next, Why};
 use super::search::compare;
+use crate::counters::SourceEvent;
 use crate::own_output;
 use crate::source::ReadFrom;
 use daytable_model::path_text::PathText;
@@ -166,7 +166,7 @@ impl Follower {
             return Ok(());
         }
         if is_rewritten {
-            count(&self.counters_of(block).rewritten, 1);
+            self.counters_of(block).count(SourceEvent::Rewrite, 1);
             tracing::info!(path = %path.escaped(), "a file was written anew over its path: it is read from its beginning");
         }
         self.begin(block, path, content, facts, head, expect)
@@ -200,7 +200,7 @@ impl Follower {
             let skipped = cursor.skip_to_end(facts.size)?;
             let ledger = &mut cursor.state_mut().ledger;
             *(if is_old { &mut ledger.older_bytes } else { &mut ledger.begun_bytes }) += skipped;
-            count(&self.counters_of(block).skipped_bytes, skipped);
+            self.counters_of(block).count(SourceEvent::BytesSkipped, skipped);
         }
         if is_utf16(head) {
             tracing::warn!(path = %path.escaped(), "file is UTF-16: its lines are kept with U+FFFD and NUL in them; have it written as UTF-8");

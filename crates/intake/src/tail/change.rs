@@ -5,11 +5,11 @@
 //! was removed or moved away meanwhile, and reading goes on where it was, by the new rules. A record that was still open for
 //! more lines is read again from its start. So nothing is there twice, and nobody waits for a commit.
 
-use super::counters::TailCounters;
 use super::discover::Discovery;
 use super::follower::{Follower, is_tailed};
 use super::options::TailOptions;
 use super::patterns::Patterns;
+use crate::counters::SourceCounters;
 use crate::tail::Watch;
 use daytable_model::path_text::PathText;
 use daytable_store::Refused;
@@ -18,30 +18,28 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
+/// Blocks with their patterns compiled.
+pub struct PreparedTail {
+    pub(super) blocks: Vec<TailOptions>,
+    pub(super) patterns: Vec<Patterns>,
+}
+
+impl PreparedTail {
+    /// Compiles the patterns. An error where one is invalid.
+    pub(super) fn new(blocks: Vec<TailOptions>) -> io::Result<PreparedTail> {
+        let patterns = blocks.iter().map(Patterns::new).collect::<Result<Vec<_>, _>>();
+        let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        Ok(PreparedTail { blocks, patterns })
+    }
+}
+
 /// Blocks that are to be followed instead.
 pub(super) struct Change {
-    blocks: Vec<TailOptions>,
-    patterns: Vec<Patterns>,
-    counters: Arc<TailCounters>,
+    pub(super) prepared: PreparedTail,
+    /// The counters of these blocks, in their order.
+    pub(super) counters: Vec<Arc<SourceCounters>>,
     /// Dropped, or told, once it is done.
-    done: Sender<()>,
-}
-
-impl Change {
-    /// An error where a pattern is none, or the counters are not those of the blocks.
-    pub(super) fn new(blocks: Vec<TailOptions>, counters: Arc<TailCounters>, done: Sender<()>) -> io::Result<Change> {
-        let patterns = patterns_of(&blocks, &counters)?;
-        Ok(Change { blocks, patterns, counters, done })
-    }
-}
-
-/// The patterns of each block.
-pub(super) fn patterns_of(blocks: &[TailOptions], counters: &TailCounters) -> io::Result<Vec<Patterns>> {
-    if counters.blocks.len() != blocks.len() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the counters are those of other blocks"));
-    }
-    let patterns = blocks.iter().map(Patterns::new).collect::<Result<Vec<_>, _>>();
-    patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    pub(super) done: Sender<()>,
 }
 
 impl Follower {
@@ -53,7 +51,7 @@ impl Follower {
             Err(Refused::Stale) => self.rewind(),
             Err(Refused::Closed) => return,
         }
-        let Change { blocks, patterns, counters, done } = change;
+        let Change { prepared: PreparedTail { blocks, patterns }, counters, done } = change;
         let (_, sources) = self.intake.sources();
         let was_there = |block: &TailOptions| {
             self.blocks.iter().any(|before| before.name == block.name)

@@ -10,10 +10,10 @@
 //! nothing. What was learnt of the source moves with the position, and only with it.
 
 use super::content::Content;
-use super::counters::{BlockCounters, count};
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
+use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::own_output;
 use crate::path_fields::PathFields;
 use crate::route::{self, Origin, RouteCache, Router};
@@ -70,7 +70,7 @@ pub(super) struct Desk<'a> {
     pub(super) router: &'a Router,
     pub(super) batcher: &'a mut Batcher,
     pub(super) options: &'a TailOptions,
-    pub(super) counters: &'a BlockCounters,
+    pub(super) counters: &'a SourceCounters,
     pub(super) host: &'a str,
     pub(super) now: Ticks,
     /// The newest time that a line gave and that its day took.
@@ -149,14 +149,14 @@ impl Cursor {
     }
 
     /// Counts what lies behind a compressed content, with its last records: so a restart does not count it again.
-    fn count_garbage(&mut self, counters: &BlockCounters) {
+    fn count_garbage(&mut self, counters: &SourceCounters) {
         let garbage = self.content.as_ref().map_or(0, Content::garbage_bytes);
         if garbage == 0 || !std::mem::take(&mut self.has_advanced) {
             return;
         }
         tracing::warn!(path = %self.state.path.escaped(), bytes = garbage, "trailing garbage behind a gzip file is not read");
         self.state_mut().ledger.lost_bytes += garbage;
-        count(&counters.lost_bytes, garbage);
+        counters.count(SourceEvent::BytesDestroyed, garbage);
     }
 
     fn read_on(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
@@ -272,7 +272,7 @@ impl Cursor {
         Ok(Turn::More)
     }
 
-    fn advance(&mut self, by: u64, window: &[u8], counters: &BlockCounters) {
+    fn advance(&mut self, by: u64, window: &[u8], counters: &SourceCounters) {
         let (state, reader) = self.parts();
         let state = Arc::make_mut(state);
         state.position += by;
@@ -346,7 +346,7 @@ impl Reader {
         let ledger = &mut state.ledger;
         ledger.records += 1;
         count(&desk.counters.records, 1);
-        count(desk.counters.of_format(format), 1);
+        count(&desk.counters.by_format[format.number()], 1);
         if raw.is_invalid {
             ledger.invalid_utf8_records += 1;
             count(&desk.counters.invalid_utf8, 1);
@@ -373,7 +373,7 @@ impl Reader {
         let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), desk);
         let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
         if admission != Admission::Own {
-            desk.counters.misplace(lane.table(), admission);
+            desk.counters.count_misplaced(lane.table(), admission);
         }
         // One line from the year 9999 must not vouch for any clock.
         if admission != Admission::Early {

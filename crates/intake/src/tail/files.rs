@@ -87,15 +87,6 @@ impl Files {
         self.followed.values_mut().map(Box::as_mut)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.followed.len()
-    }
-
-    /// Descriptors that are held.
-    pub(super) fn open(&self) -> usize {
-        self.followed.values().filter(|file| file.cursor.content.is_some()).count()
-    }
-
     /// Opens the file at `path`, after another one was closed where there are too many. One that has more to read, or
     /// was read not long ago, keeps its descriptor before one that is quiet.
     pub(super) fn open_at(&mut self, path: &Path) -> io::Result<(Content, Facts)> {

@@ -7,9 +7,8 @@
 //! Here is the loop; `adopt` decides what a file that was found is, `rotation` what became of one that was followed,
 //! `change` what becomes of all of them when the configuration does.
 
-use super::change::{Change, open_max, patterns_of};
+use super::change::{Change, PreparedTail, open_max};
 use super::content::Facts;
-use super::counters::{BlockCounters, TailCounters, count};
 use super::cursor::{Desk, Rest, Turn};
 use super::discover::Discovery;
 use super::drowsy::Drowsy;
@@ -20,6 +19,7 @@ use super::known::Known;
 use super::options::{Pace, TailOptions};
 use super::parked::Parked;
 use crate::batcher::Batcher;
+use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::Router;
 use crate::tail::Watch;
 use daytable_model::path_text::PathText;
@@ -45,7 +45,7 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 /// All that the thread has.
 pub(super) struct Follower {
     pub(super) blocks: Vec<TailOptions>,
-    pub(super) counters: Arc<TailCounters>,
+    pub(super) counters: Vec<Arc<SourceCounters>>,
     pub(super) pace: Pace,
     pub(super) hints: Hints,
     pub(super) discovery: Discovery,
@@ -78,16 +78,15 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Nothing is found yet. An error where a pattern is none, or the counters are not those of the blocks.
+    /// Nothing is found yet. `counters` are those of the blocks, in their order.
     pub(super) fn new(
-        blocks: Vec<TailOptions>,
+        PreparedTail { blocks, patterns }: PreparedTail,
         router: Router,
         host: String,
         intake: Intake,
-        counters: Arc<TailCounters>,
+        counters: Vec<Arc<SourceCounters>>,
         pace: Pace,
     ) -> io::Result<Follower> {
-        let patterns = patterns_of(&blocks, &counters)?;
         let hints = Hints::new()?;
         let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
         let (epoch, sources) = intake.sources();
@@ -223,8 +222,8 @@ impl Follower {
         for path in listed.rotated {
             self.meet_rotated(path);
         }
-        if let Some(block) = self.counters.blocks.first() {
-            count(&block.read_errors, self.discovery.errors() - errors);
+        if let Some(block) = self.counters.first() {
+            block.count(SourceEvent::ReadError, self.discovery.errors() - errors);
         }
         self.is_first_look = false;
         if is_poll {
@@ -312,7 +311,7 @@ impl Follower {
             router: &self.router,
             batcher: &mut self.batcher,
             options: &self.blocks[block],
-            counters: &self.counters.blocks[block],
+            counters: &self.counters[block],
             host: &self.host,
             now: daytable_model::time::now(),
             newest: &mut self.newest,
@@ -348,7 +347,7 @@ impl Follower {
     /// Notes that a file cannot be read; it is tried again later, and the others go on.
     fn fail(&mut self, identity: u64, error: io::Error) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        count(&self.counters.blocks[file.block].read_errors, 1);
+        self.counters[file.block].count(SourceEvent::ReadError, 1);
         if file.failed.replace(error.kind()) != Some(error.kind()) {
             tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
         }
@@ -438,20 +437,21 @@ impl Follower {
             file.note_lag(now);
             file.was_committed(committed);
         }
-        for (number, block) in self.counters.blocks.iter().enumerate() {
+        for (number, block) in self.counters.iter().enumerate() {
             let files = || self.files.iter().filter(|file| file.block == number);
+            block.followed_files.store(files().count() as u64, Ordering::Relaxed);
+            let open = files().filter(|file| file.cursor.content.is_some()).count();
+            block.open_files.store(open as u64, Ordering::Relaxed);
             let bytes = files().map(|file| file.unread()).max();
             block.lag_bytes.store(bytes.unwrap_or(0), Ordering::Relaxed);
             let since = files().filter_map(|file| file.lag.since()).min();
             block.unread_since.store(since.map_or(0, |since| since.get().unsigned_abs()), Ordering::Relaxed);
         }
-        self.counters.open_files.store(self.files.open() as u64, Ordering::Relaxed);
-        self.counters.followed_files.store(self.files.len() as u64, Ordering::Relaxed);
     }
 
     /// The counts of a block.
-    pub(super) fn counters_of(&self, block: usize) -> &BlockCounters {
-        &self.counters.blocks[block]
+    pub(super) fn counters_of(&self, block: usize) -> &SourceCounters {
+        &self.counters[block]
     }
 }
 

@@ -5,7 +5,6 @@
 //! is a record, as nobody waits for the rest of it.
 
 use super::content::{Content, Facts, is_utf16};
-use super::counters::BlockCounters;
 use super::cursor::{Cursor, Desk, Rest, Turn};
 use super::identity::{Likeness, head_of, mark_at};
 use super::known::Known;
@@ -13,6 +12,7 @@ use super::names::{is_made_from, is_next_of};
 use super::options::TailOptions;
 use super::search::compare;
 use crate::batcher::Batcher;
+use crate::counters::SourceCounters;
 use crate::route::Router;
 use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
@@ -100,7 +100,7 @@ pub fn import(
         batcher: Batcher::default(),
         newest: None,
         buffer: Vec::new(),
-        counters: BlockCounters::default(),
+        counters: SourceCounters::default(),
         told,
         waiting: 0,
         results,
@@ -134,7 +134,7 @@ struct Import<'a> {
     batcher: Batcher,
     newest: Option<Ticks>,
     buffer: Vec<u8>,
-    counters: BlockCounters,
+    counters: SourceCounters,
     told: Sender<bool>,
     results: Receiver<bool>,
     /// Submissions whose end is not known.

@@ -1,11 +1,11 @@
 //! Files that were found and are no sources, or none yet.
 
 use super::content::Facts;
-use super::counters::count;
 use super::discover::Found;
 use super::follower::{Follower, is_gone};
 use super::options::Pace;
 use super::search::renamed;
+use crate::counters::SourceEvent;
 use daytable_model::path_text::PathText;
 use std::io;
 use std::path::PathBuf;
@@ -123,7 +123,7 @@ impl Follower {
                     let why = Why::Headless { is_rotated: true };
                     self.parked.insert(path, Parked { why, facts, changed: Instant::now(), ..parked });
                 }
-                None => count(&self.counters_of(parked.block).lost_bytes, parked.facts.size),
+                None => self.counters_of(parked.block).count(SourceEvent::BytesDestroyed, parked.facts.size),
             }
         }
         if let Some(block) = self.discovery.block_of(&path) {
@@ -136,7 +136,7 @@ impl Follower {
         let now = Instant::now();
         let before = self.parked.get(&path);
         if let Some(error) = error {
-            count(&self.counters_of(block).read_errors, 1);
+            self.counters_of(block).count(SourceEvent::ReadError, 1);
             if before.is_none_or(|before| before.why != why) {
                 tracing::warn!(path = %path.escaped(), %error, "cannot read file");
             }

@@ -4,13 +4,13 @@
 //! Of a truncated one there may be a copy beside it, which has the rest. Only when there is none are bytes lost, and
 //! then they are counted.
 
-use super::counters::count;
 use super::cursor::Cursor;
 use super::discover::Found;
 use super::followed::Hold;
 use super::follower::Follower;
 use super::known::NO_INODE;
 use super::search::{Candidate, renamed};
+use crate::counters::SourceEvent;
 use daytable_model::path_text::PathText;
 use daytable_store::SourceStatus;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ impl Follower {
         if file.status() == SourceStatus::Live {
             file.set_status(SourceStatus::Rotated);
             let block = file.block;
-            count(&self.counters_of(block).rotations, 1);
+            self.counters_of(block).count(SourceEvent::Rotation, 1);
         }
     }
 
@@ -105,7 +105,7 @@ impl Follower {
         file.has_more = false;
         self.files.release(identity, &facts);
         self.rotated(identity);
-        count(&self.counters_of(block).lost_bytes, unread);
+        self.counters_of(block).count(SourceEvent::BytesDestroyed, unread);
         self.end(identity);
     }
 

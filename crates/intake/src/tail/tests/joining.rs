@@ -136,7 +136,7 @@ fn a_record_goes_on_in_a_copy() {
     bench.truncate("a.log");
     bench.expect(&["next", "boom\n\tat one"]);
     assert_eq!(bench.identities(), 1);
-    assert_eq!(bench.counters.blocks[0].lost_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(bench.counters[0].event(SourceEvent::BytesDestroyed), 0);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_record_longer_than_a_chunk_is_whole_and_one_longer_than_the_limit_goes_on_i
     assert_eq!(read("long.log"), Some(32 + 400_000));
     // The position is a start of a line.
     assert_eq!(read("longer.log"), Some(32 + 1_600_000));
-    assert_eq!(bench.counters.blocks[0].truncated.load(Ordering::Relaxed), 0);
+    assert_eq!(bench.counters[0].truncated.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn it_is_known_since_when_something_is_unread() {
     File::options().append(true).open(bench.path("a.log")).and_then(|file| file.set_modified(old)).expect("set");
     bench.start();
     let since = |bench: &Bench| {
-        let ticks = bench.counters.blocks[0].unread_since.load(Ordering::Relaxed);
+        let ticks = bench.counters[0].unread_since.load(Ordering::Relaxed);
         Ticks::new(i64::try_from(ticks).expect("a time")).expect("a time")
     };
     let age = |bench: &Bench| daytable_model::time::now().since(since(bench)).as_secs();

@@ -11,20 +11,22 @@ mod saved;
 mod unseen;
 
 use super::options::Pace;
+use super::source::TailThread;
 use super::*;
+use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::{Condition, Route, Router};
 use daytable_model::batch::Batch;
 use daytable_model::key::{Period, TableName};
 use daytable_model::property::Property;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_store::Sink;
-use daytable_store::{Refused, SourceState, SourceStatus};
+use daytable_store::{Intake, Refused, Sink, SourceState, SourceStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -71,8 +73,8 @@ struct Bench {
     pace: Pace,
     sink: Sink,
     intake: Intake,
-    counters: Arc<TailCounters>,
-    tailer: Option<TailHandle>,
+    counters: Vec<Arc<SourceCounters>>,
+    tailer: Option<TailThread>,
     rows: Vec<Row>,
     sentinels: usize,
 }
@@ -84,7 +86,7 @@ impl Bench {
         let mut options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
         options.reading.join.wait = Duration::from_millis(100);
         let (intake, sink) = Sink::new(vec![]);
-        let counters = Arc::new(TailCounters::new(["t"]));
+        let counters = vec![Arc::new(SourceCounters::new("tail", "t"))];
         Bench { folder, options, pace: pace(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
     }
 
@@ -128,19 +130,19 @@ impl Bench {
     }
 
     fn start(&mut self) {
-        let (options, counters) = (vec![self.options.clone()], self.counters.clone());
-        let tailer =
-            Tailer::spawn_paced(options, router(), "host".into(), self.intake.clone(), counters, self.pace.clone());
+        let prepared = PreparedTail::new(vec![self.options.clone()]).expect("patterns");
+        let (intake, counters) = (self.intake.clone(), self.counters.clone());
+        let tailer = TailThread::start(prepared, router(), "host".into(), intake, counters, self.pace.clone());
         self.tailer = Some(tailer.expect("started"));
     }
 
     fn stop(&mut self) {
         if let Some(mut tailer) = self.tailer.take() {
             tailer.hints.stop();
-            while !tailer.is_finished() {
+            while !tailer.has_ended() {
                 self.take(Duration::from_millis(1));
             }
-            tailer.end();
+            tailer.stop();
         }
         while self.take(Duration::ZERO) {}
     }

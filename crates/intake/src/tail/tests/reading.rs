@@ -3,6 +3,7 @@
 use super::*;
 use crate::source::ReadFrom;
 use crate::tail::Watch;
+use crate::tail::follower::Follower;
 use std::sync::atomic::Ordering;
 
 #[test]
@@ -71,7 +72,7 @@ fn line_over_the_limit() {
     assert_eq!(bench.record("last").position, 1002 + 5 + 900_001 + 1001);
     let ledger = bench.source_of("last").ledger;
     assert_eq!((ledger.truncated_records, ledger.truncated_bytes), (2, 1 + 899_000));
-    assert_eq!(bench.counters.blocks[0].truncated.load(Ordering::Relaxed), 2);
+    assert_eq!(bench.counters[0].truncated.load(Ordering::Relaxed), 2);
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn invalid_utf8() {
     bench.append("a.log", b"fine\nb\xffd\n\xe4\n");
     bench.expect(&["fine", "b\u{fffd}d", "\u{fffd}"]);
     assert_eq!(bench.source_of("fine").ledger.invalid_utf8_records, 2);
-    assert_eq!(bench.counters.blocks[0].invalid_utf8.load(Ordering::Relaxed), 2);
+    assert_eq!(bench.counters[0].invalid_utf8.load(Ordering::Relaxed), 2);
 }
 
 #[test]
@@ -168,8 +169,9 @@ fn a_drowsy_file_is_read_where_its_event_was_lost() {
     }
     // A folder that is listed again has its files looked at.
     (bench.pace.folders, bench.pace.rescan) = (Duration::from_secs(3600), Duration::from_secs(3600));
-    let (blocks, counters) = (vec![bench.options.clone()], bench.counters.clone());
-    let follower = Follower::new(blocks, router(), "host".into(), bench.intake.clone(), counters, bench.pace.clone());
+    let prepared = PreparedTail::new(vec![bench.options.clone()]).expect("patterns");
+    let counters = bench.counters.clone();
+    let follower = Follower::new(prepared, router(), "host".into(), bench.intake.clone(), counters, bench.pace.clone());
     let mut follower = follower.expect("a follower");
     bench.append("a.log", "{\"message\":\"one\"}\n");
     bench.until("the file is drowsy", |_| {
@@ -237,7 +239,7 @@ fn new_file_within_a_second() {
     for watch in [Watch::Auto, Watch::Poll] {
         bench.options.watch = watch;
         bench.restart(|_| {});
-        bench.until("it runs", |bench| bench.counters.followed_files.load(Ordering::Relaxed) > 0);
+        bench.until("it runs", |bench| bench.counters[0].followed_files.load(Ordering::Relaxed) > 0);
         let folder = format!("{watch:?}/sub");
         fs::create_dir_all(bench.path(&folder)).expect("created");
         bench.append(&format!("{folder}/new.log"), "new\n");
@@ -299,7 +301,7 @@ fn an_unreadable_file_is_counted_and_the_others_are_read() {
     bench.start();
     bench.append("a.log", "fine\n");
     bench.expect(&["fine"]);
-    assert!(bench.counters.blocks[0].read_errors.load(Ordering::Relaxed) >= 1, "a link to itself cannot be read");
+    assert!(bench.counters[0].event(SourceEvent::ReadError) >= 1, "a link to itself cannot be read");
 }
 
 #[test]
@@ -357,5 +359,5 @@ fn it_ends_when_the_store_closes() {
     bench.expect(&["one"]);
     bench.intake.close();
     bench.append("a.log", "two\n");
-    bench.until("it ends", |bench| bench.tailer.as_ref().is_some_and(TailHandle::is_finished));
+    bench.until("it ends", |bench| bench.tailer.as_ref().is_some_and(TailThread::has_ended));
 }

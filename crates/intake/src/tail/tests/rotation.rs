@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::tail::Watch;
-use std::sync::atomic::Ordering;
 
 #[test]
 fn rotation_by_rename() {
@@ -18,7 +17,7 @@ fn rotation_by_rename() {
     assert_eq!(bench.source_of("two").status, SourceStatus::Rotated);
     assert_eq!(bench.source_of("new one").status, SourceStatus::Live);
     assert_eq!(bench.record("three, after the rename").source, bench.path("app.log").to_string_lossy());
-    assert_eq!(bench.counters.blocks[0].rotations.load(Ordering::Relaxed), 1);
+    assert_eq!(bench.counters[0].event(SourceEvent::Rotation), 1);
 }
 
 #[test]
@@ -229,7 +228,7 @@ fn bytes_truncated_before_they_were_read_are_counted() {
     bench.expect(&["one", "new one"]);
     let state = bench.source_of("one");
     assert_eq!((state.status, state.ledger.lost_bytes), (SourceStatus::Ended, 10));
-    assert_eq!(bench.counters.blocks[0].lost_bytes.load(Ordering::Relaxed), 10);
+    assert_eq!(bench.counters[0].event(SourceEvent::BytesDestroyed), 10);
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_file_with_a_changed_line_is_read_again_and_counted() {
     save(&bench, &lines(0..3).replace("line 1", "LINE 1"));
     bench.until("the file again", |bench| bench.records().len() >= 6);
     bench.settle();
-    let rewritten = bench.counters.blocks[0].rewritten.load(std::sync::atomic::Ordering::Relaxed);
+    let rewritten = bench.counters[0].event(SourceEvent::Rewrite);
     assert_eq!((bench.records().len(), bench.identities(), rewritten), (6, 2, 1), "{:#?}", bench.messages());
 }
 
@@ -62,7 +62,7 @@ fn a_saved_file_does_not_wait_for_one_that_has_another_name() {
         bench.append("app.log", lines(4..5));
         bench.until("what is written to it", |bench| bench.records().len() >= 8);
         bench.settle();
-        let rewritten = bench.counters.blocks[0].rewritten.load(std::sync::atomic::Ordering::Relaxed);
+        let rewritten = bench.counters[0].event(SourceEvent::Rewrite);
         assert_eq!(
             (bench.records().len(), bench.identities(), rewritten),
             (8, 2, 1),

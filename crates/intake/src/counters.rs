@@ -1,0 +1,251 @@
+//! Counters of sources: for the metrics, the ledger, and `daytable sources`.
+//!
+//! Every block of every kind of source has one [`SourceCounters`]. What all kinds count is a field. What only some count
+//! is a [`SourceEvent`]; a source [declares](SourceCounters::declare) its events when it starts, because a rate needs a
+//! zero before the first event. A block that leaves the configuration keeps its counters, because a counter never falls.
+
+use daytable_model::window::Admission;
+use daytable_net::KernelDrops;
+use daytable_parse::Format;
+use daytable_platform::lock;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Something that only some kinds of sources count. The metric of an event may have a label `reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceEvent {
+    /// A file, a folder or a journal could not be read.
+    ReadError,
+    /// A file was rotated away or truncated.
+    Rotation,
+    /// A file was rewritten at its path, with a change in what was read already: it is read again.
+    Rewrite,
+    /// Bytes that were destroyed before they were read.
+    BytesDestroyed,
+    /// Bytes that the configuration excludes.
+    BytesSkipped,
+    /// The entry at which a journal was to be resumed was gone.
+    JournalGap,
+    /// Records that were lost or refused, by reason.
+    RecordsDropped(&'static str),
+    /// Records that were dropped because their sender exceeded a limit, by limit.
+    RecordsLimited(&'static str),
+    /// A sender exceeded a limit and was not read from for a while, by limit.
+    SenderPaced(&'static str),
+    /// Datagrams that the kernel dropped before they were read.
+    KernelDrops,
+    /// A connection was accepted.
+    ConnectionAccepted,
+    /// A connection was closed by this side, by reason.
+    ConnectionClosed(&'static str),
+    /// A certificate changed and could not be read.
+    CertificateReloadFailed,
+    /// Bytes of request bodies as they came, before they were decoded.
+    BodyBytes,
+    /// A request was refused as a whole, by reason.
+    BodyRefused(&'static str),
+    /// A request repeated an earlier one with the same idempotency key.
+    PushRepeated,
+}
+
+/// Counters of one block, or of one endpoint for pushes.
+#[derive(Debug, Default)]
+pub struct SourceCounters {
+    /// The kind of source: `tail`, `syslog`, `journal` or `push`.
+    pub kind: &'static str,
+    /// The name of the block.
+    pub name: String,
+    /// Records that were read. Those that are read again after a failed commit count again.
+    pub records: AtomicU64,
+    /// Bytes that were read: newlines and framing included, TLS and compression not.
+    pub bytes: AtomicU64,
+    /// Records by format, in the order of [`Format::ALL`].
+    pub by_format: [AtomicU64; Format::ALL.len()],
+    /// Records that were cut at a limit.
+    pub truncated: AtomicU64,
+    /// Records with bytes that are not UTF-8.
+    pub invalid_utf8: AtomicU64,
+    /// Records that are committed, where the source counts them.
+    pub committed: AtomicU64,
+    /// Connections that are open now.
+    pub connections: AtomicU64,
+    /// Files that are followed now.
+    pub followed_files: AtomicU64,
+    /// Files that are open now.
+    pub open_files: AtomicU64,
+    /// Unread bytes of the file that has most of them, now.
+    pub lag_bytes: AtomicU64,
+    /// The time since which the oldest unread byte or entry waits, in ticks; zero where all is read.
+    pub unread_since: AtomicU64,
+    events: Mutex<BTreeMap<SourceEvent, u64>>,
+    misplaced: Mutex<BTreeMap<String, [u64; 2]>>,
+    listener: Mutex<ListenerSocket>,
+}
+
+/// The socket of a listener.
+#[derive(Debug, Default)]
+struct ListenerSocket {
+    address: String,
+    drops: Option<Arc<KernelDrops>>,
+}
+
+impl SourceCounters {
+    /// Counters at zero.
+    pub fn new(kind: &'static str, name: &str) -> SourceCounters {
+        SourceCounters { kind, name: name.into(), ..SourceCounters::default() }
+    }
+
+    /// Counters at zero that show these events.
+    pub fn with_events(
+        kind: &'static str,
+        name: &str,
+        events: impl IntoIterator<Item = SourceEvent>,
+    ) -> SourceCounters {
+        let counters = SourceCounters::new(kind, name);
+        counters.declare(events);
+        counters
+    }
+
+    /// The counters of the block `name` among `all`; new ones are added to `all`.
+    pub fn resume(
+        all: &mut Vec<Arc<SourceCounters>>,
+        name: &str,
+        create: impl FnOnce() -> SourceCounters,
+    ) -> Arc<SourceCounters> {
+        if let Some(counters) = all.iter().find(|counters| counters.name == name) {
+            return counters.clone();
+        }
+        let counters = Arc::new(create());
+        all.push(counters.clone());
+        counters
+    }
+
+    /// Shows these events from now on, with a zero where they have not happened yet.
+    pub fn declare(&self, events: impl IntoIterator<Item = SourceEvent>) {
+        let mut counts = lock(&self.events);
+        for event in events {
+            counts.entry(event).or_default();
+        }
+    }
+
+    /// Counts an event `by` times.
+    pub fn count(&self, event: SourceEvent, by: u64) {
+        if by > 0 {
+            *lock(&self.events).entry(event).or_default() += by;
+        }
+    }
+
+    /// How often an event happened.
+    pub fn event(&self, event: SourceEvent) -> u64 {
+        lock(&self.events).get(&event).copied().unwrap_or(0)
+    }
+
+    /// The events that were declared or happened, with their counts. The kernel is asked for the datagrams it dropped.
+    pub fn events(&self) -> BTreeMap<SourceEvent, u64> {
+        let drops = lock(&self.listener).drops.clone();
+        if let Some(drops) = drops {
+            self.count(SourceEvent::KernelDrops, drops.report());
+        }
+        lock(&self.events).clone()
+    }
+
+    /// What was lost, cut or refused, by the reason that the ledger has for it. Zeros are left out.
+    pub fn losses(&self) -> BTreeMap<String, u64> {
+        let cut = [("truncated_records", &self.truncated), ("invalid_utf8_records", &self.invalid_utf8)];
+        let cut = cut.map(|(reason, count)| (reason.to_owned(), count.load(Ordering::Relaxed)));
+        let events = lock(&self.events).clone().into_iter().filter_map(|(event, count)| {
+            let reason = match event {
+                SourceEvent::KernelDrops => "kernel".to_owned(),
+                SourceEvent::RecordsDropped("refused") => "refused_records".to_owned(),
+                SourceEvent::RecordsDropped(reason) | SourceEvent::RecordsLimited(reason) => reason.to_owned(),
+                SourceEvent::ConnectionClosed(reason) => format!("connections_{reason}"),
+                SourceEvent::BodyRefused(reason) => format!("bodies_{reason}"),
+                _ => return None,
+            };
+            Some((reason, count))
+        });
+        events.chain(cut).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Where the listener listens, as the configuration has it; empty for a source that does not listen.
+    pub fn listen_address(&self) -> String {
+        lock(&self.listener).address.clone()
+    }
+
+    /// The listener has another socket from now on. `drops` counts the datagrams that the kernel drops of the socket.
+    pub fn set_listener(&self, address: &str, drops: Option<Arc<KernelDrops>>) {
+        *lock(&self.listener) = ListenerSocket { address: address.into(), drops };
+    }
+
+    /// Records that went to today's table, by configured table: those whose day had expired, and those dated far ahead.
+    pub fn misplaced(&self) -> MutexGuard<'_, BTreeMap<String, [u64; 2]>> {
+        lock(&self.misplaced)
+    }
+
+    pub(crate) fn count_misplaced(&self, table: &str, admission: Admission) {
+        let at = match admission {
+            Admission::Own => return,
+            Admission::Late => 0,
+            Admission::Early => 1,
+        };
+        self.misplaced().entry(table.to_owned()).or_default()[at] += 1;
+    }
+
+    /// Adds the records that `other` counted. Bytes and events are not added.
+    pub(crate) fn add_records(&self, other: &SourceCounters) {
+        for (own, other) in self.record_counters().zip(other.record_counters()) {
+            count(own, other.load(Ordering::Relaxed));
+        }
+        for (table, [late, early]) in other.misplaced().iter() {
+            let mut all = self.misplaced();
+            let of_table = all.entry(table.clone()).or_default();
+            of_table[0] += late;
+            of_table[1] += early;
+        }
+    }
+
+    fn record_counters(&self) -> impl Iterator<Item = &AtomicU64> {
+        [&self.records, &self.truncated, &self.invalid_utf8].into_iter().chain(&self.by_format)
+    }
+
+    /// The block is no longer read: nothing of it is unread.
+    pub(crate) fn clear_lag(&self) {
+        for gauge in [&self.lag_bytes, &self.unread_since, &self.followed_files, &self.open_files] {
+            gauge.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Adds to a counter. The order relative to other memory does not matter.
+pub fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_and_early_records_are_counted_by_table() {
+        let counters = SourceCounters::default();
+        let records =
+            [("Log", Admission::Late), ("Log", Admission::Own), ("Log", Admission::Early), ("Audit", Admission::Late)];
+        for (table, admission) in records.into_iter().chain([("Log", Admission::Late)]) {
+            counters.count_misplaced(table, admission);
+        }
+        let counts: Vec<_> = counters.misplaced().iter().map(|(table, counts)| (table.clone(), *counts)).collect();
+        assert_eq!(counts, [("Audit".to_owned(), [1, 0]), ("Log".to_owned(), [2, 1])]);
+    }
+
+    #[test]
+    fn declared_events_are_shown_at_zero_and_are_no_losses_then() {
+        let closed = SourceEvent::ConnectionClosed("tls");
+        let counters = SourceCounters::with_events("syslog", "tcp", [closed, SourceEvent::ConnectionAccepted]);
+        assert_eq!(counters.events().into_values().collect::<Vec<_>>(), [0, 0]);
+        assert!(counters.losses().is_empty());
+        counters.count(closed, 2);
+        counters.count(SourceEvent::ConnectionAccepted, 3);
+        assert_eq!(counters.losses(), BTreeMap::from([("connections_tls".to_owned(), 2)]));
+    }
+}

@@ -1,0 +1,46 @@
+//! Push as a [`Source`]: its settings and counters. The HTTP server owns its listeners.
+
+use super::{Limits, Push};
+use crate::counters::SourceCounters;
+use crate::source::{Source, SourceContext, SourceError};
+use daytable_net::inherited::Inherited;
+use daytable_parse::Reading;
+use std::sync::Arc;
+
+/// How pushed bodies are read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PushOptions {
+    /// How lines and fields are read.
+    pub reading: Reading,
+    /// What bounds a request.
+    pub limits: Limits,
+}
+
+impl Source for Arc<Push> {
+    type Options = PushOptions;
+    type Prepared = PushOptions;
+
+    /// A sender repeats a request only where nothing of it was committed.
+    const IS_REPLAYABLE: bool = false;
+
+    fn prepare(&self, options: PushOptions, _: &mut Inherited) -> Result<PushOptions, SourceError> {
+        Ok(options)
+    }
+
+    fn apply(&mut self, PushOptions { reading, limits }: PushOptions, _: &SourceContext) -> Result<(), SourceError> {
+        self.change(reading, limits);
+        Ok(())
+    }
+
+    fn counters(&self) -> Vec<Arc<SourceCounters>> {
+        Push::counters(self).to_vec()
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    fn request_stop(&mut self) {}
+
+    fn stop(&mut self) {}
+}

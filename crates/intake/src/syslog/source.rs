@@ -1,0 +1,134 @@
+//! All `[[syslog]]` blocks as one [`Source`].
+//!
+//! A listener that stays at its place hands its socket to its successor. So no sender is refused, and what waits in the
+//! kernel is not lost. Its connections go on by the settings that they began with. A listener that was removed from the
+//! configuration is drained as by a stop.
+
+use super::{BoundListener, HeldBytes, ListenError, Listener, Place, SyslogOptions, bind};
+use crate::counters::SourceCounters;
+use crate::source::{Source, SourceContext, SourceError};
+use daytable_net::inherited::Inherited;
+use std::sync::Arc;
+
+/// The listeners for syslog.
+pub struct Syslog {
+    held: HeldBytes,
+    listeners: Vec<(SyslogOptions, Listener)>,
+    /// Listeners that handed their socket over, and whose connections go on.
+    leaving: Vec<Listener>,
+    counters: Vec<Arc<SourceCounters>>,
+}
+
+impl Syslog {
+    /// No listeners yet. `held_bytes_max` bounds the bytes of incomplete messages over all of them.
+    pub fn new(held_bytes_max: usize) -> Syslog {
+        let (listeners, leaving, counters) = (Vec::new(), Vec::new(), Vec::new());
+        Syslog { held: HeldBytes::new(held_bytes_max), listeners, leaving, counters }
+    }
+}
+
+/// Blocks with their new listeners; a listener that does not change is bound already.
+pub struct PreparedListeners(Vec<(SyslogOptions, Option<BoundListener>)>);
+
+impl Source for Syslog {
+    type Options = Vec<SyslogOptions>;
+    type Prepared = PreparedListeners;
+
+    const IS_REPLAYABLE: bool = false;
+
+    fn prepare(&self, blocks: Vec<SyslogOptions>, inherited: &mut Inherited) -> Result<PreparedListeners, SourceError> {
+        let bind = |block: SyslogOptions| {
+            if self.listeners.iter().any(|(before, _)| *before == block) {
+                return Ok((block, None));
+            }
+            let counters = self.counters.iter().find(|counters| counters.name == block.name).cloned();
+            let predecessor = self.listeners.iter().find(|(before, _)| has_same_socket(&block, before));
+            let heirloom = predecessor.and_then(|(_, listener)| listener.heirloom());
+            let bound = match heirloom {
+                Some(heirloom) => {
+                    let mut inherited = Inherited::default();
+                    inherited.add(heirloom);
+                    bind(&block, counters, &mut inherited)?
+                }
+                None => bind(&block, counters, inherited)?,
+            };
+            Ok((block, Some(bound)))
+        };
+        Ok(PreparedListeners(blocks.into_iter().map(bind).collect::<Result<_, ListenError>>()?))
+    }
+
+    fn apply(
+        &mut self,
+        PreparedListeners(prepared): PreparedListeners,
+        context: &SourceContext,
+    ) -> Result<(), SourceError> {
+        self.leaving.retain(|listener| !listener.has_ended());
+        let mut before = std::mem::take(&mut self.listeners);
+        for (block, bound) in prepared {
+            let listener = match bound {
+                Some(bound) => bound.serve(context, &self.held)?,
+                None => match before.iter().position(|(known, _)| *known == block) {
+                    Some(at) => before.swap_remove(at).1,
+                    None => continue,
+                },
+            };
+            let counters = listener.counters.clone();
+            if !self.counters.iter().any(|known| Arc::ptr_eq(known, &counters)) {
+                self.counters.push(counters);
+            }
+            self.listeners.push((block, listener));
+        }
+        for (block, mut listener) in before {
+            if self.listeners.iter().any(|(now, _)| has_same_socket(now, &block)) {
+                listener.leave();
+                self.leaving.push(listener);
+            } else {
+                tracing::info!(listener = block.name, "listens no more");
+                listener.stop();
+            }
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Vec<Arc<SourceCounters>> {
+        self.counters.clone()
+    }
+
+    fn listeners(&self) -> Vec<Arc<SourceCounters>> {
+        self.listeners.iter().map(|(_, listener)| listener.counters.clone()).collect()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.listeners.iter().any(|(_, listener)| listener.has_ended())
+    }
+
+    fn request_stop(&mut self) {
+        self.listeners.iter_mut().for_each(|(_, listener)| listener.request_stop());
+        self.leaving.iter_mut().for_each(Listener::request_stop);
+    }
+
+    fn stop(&mut self) {
+        self.request_stop();
+        self.listeners.clear();
+        self.leaving.clear();
+    }
+}
+
+/// Whether two blocks have one socket. A port that the system chooses is another one for each name.
+fn has_same_socket(block: &SyslogOptions, before: &SyslogOptions) -> bool {
+    let is_named = match block.listen.place() {
+        Place::Tcp(at) | Place::Udp(at) => at.port() != 0,
+        Place::Stream(_) | Place::Datagram(_) => true,
+    };
+    block.listen.place() == before.listen.place() && (is_named || block.name == before.name)
+}
+
+impl From<ListenError> for SourceError {
+    fn from(error: ListenError) -> SourceError {
+        match error {
+            ListenError::Tls(error) => SourceError::Settings(format!("failed to take syslog: {error}")),
+            ListenError::Io { at, source } => SourceError::Io { task: format!("failed to take syslog: {at}"), source },
+            error => SourceError::InUse(format!("failed to take syslog: {error}")),
+        }
+    }
+}

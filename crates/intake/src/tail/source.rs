@@ -1,0 +1,137 @@
+//! All `[[tail]]` blocks as one [`Source`], read by one thread.
+
+use super::change::Change;
+pub use super::change::PreparedTail;
+use super::follower::Follower;
+use super::hints::Hints;
+use super::options::{Pace, TailOptions};
+use crate::counters::{SourceCounters, SourceEvent};
+use crate::route::Router;
+use crate::source::{Source, SourceContext, SourceError};
+use daytable_net::inherited::Inherited;
+use daytable_store::Intake;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+/// The events that a block counts.
+const EVENTS: [SourceEvent; 5] = [
+    SourceEvent::ReadError,
+    SourceEvent::Rotation,
+    SourceEvent::Rewrite,
+    SourceEvent::BytesDestroyed,
+    SourceEvent::BytesSkipped,
+];
+
+/// The files that are followed.
+#[derive(Default)]
+pub struct Tail {
+    thread: Option<TailThread>,
+    counters: Vec<Arc<SourceCounters>>,
+}
+
+impl Source for Tail {
+    type Options = Vec<TailOptions>;
+    type Prepared = PreparedTail;
+
+    const IS_REPLAYABLE: bool = true;
+
+    fn prepare(&self, blocks: Vec<TailOptions>, _: &mut Inherited) -> Result<PreparedTail, SourceError> {
+        Ok(PreparedTail::new(blocks)?)
+    }
+
+    fn apply(&mut self, prepared: PreparedTail, context: &SourceContext) -> Result<(), SourceError> {
+        let create = |name: &str| SourceCounters::with_events("tail", name, EVENTS);
+        let names = prepared.blocks.iter().map(|block| block.name.as_str());
+        let counters: Vec<_> =
+            names.map(|name| SourceCounters::resume(&mut self.counters, name, || create(name))).collect();
+        let is_removed = |block: &&Arc<SourceCounters>| !counters.iter().any(|now| now.name == block.name);
+        self.counters.iter().filter(is_removed).for_each(|removed| removed.clear_lag());
+        match &self.thread {
+            Some(thread) => thread.change(prepared, counters),
+            None => {
+                let SourceContext { router, host, intake, .. } = context.clone();
+                self.thread = Some(TailThread::start(prepared, router, host, intake, counters, Pace::default())?);
+            }
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Vec<Arc<SourceCounters>> {
+        self.counters.clone()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_some_and(TailThread::has_ended)
+    }
+
+    fn request_stop(&mut self) {
+        if let Some(thread) = &self.thread {
+            thread.hints.stop();
+        }
+    }
+
+    fn stop(&mut self) {
+        self.thread = None;
+    }
+}
+
+/// The thread that reads all files.
+pub(super) struct TailThread {
+    pub(super) hints: Hints,
+    changes: Sender<Change>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TailThread {
+    /// Starts to follow files. `host` is this host's name; `counters` are those of the blocks, in their order. An error
+    /// where no thread can be started.
+    pub(super) fn start(
+        prepared: PreparedTail,
+        router: Router,
+        host: String,
+        intake: Intake,
+        counters: Vec<Arc<SourceCounters>>,
+        pace: Pace,
+    ) -> io::Result<TailThread> {
+        let (changes, received) = channel();
+        let follower = Follower::new(prepared, router, host, intake, counters, pace)?;
+        let hints = follower.hints.clone();
+        let thread = std::thread::Builder::new().name("tail".into()).spawn(move || follower.run(&received))?;
+        Ok(TailThread { hints, changes, thread: Some(thread) })
+    }
+
+    /// Follows these blocks instead, and returns once the thread does. What was read for the old blocks is submitted. Files
+    /// that stay keep their descriptors and their positions. The position of a file that no block follows any more is
+    /// kept, for a block that follows the file again.
+    fn change(&self, prepared: PreparedTail, counters: Vec<Arc<SourceCounters>>) {
+        let (done, is_done) = channel();
+        // The daemon notices by itself that the thread has ended.
+        let _ = self.changes.send(Change { prepared, counters, done });
+        self.hints.call();
+        let _ = is_done.recv();
+    }
+
+    /// Whether the thread has ended: asked to, or because the store is closed.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Submits what was read already and ends. What was not read yet is read next time.
+    pub(super) fn stop(&mut self) {
+        self.hints.stop();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the tailer failed by a fault of its own; what it had not handed over is read again");
+        }
+    }
+}
+
+/// A thread whose handle is dropped stops.
+impl Drop for TailThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
