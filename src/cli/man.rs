@@ -1,19 +1,34 @@
-//! `daytable man`: the manual pages, a file a command, from what `--help` says.
+//! `daytable man`: the manual pages, a file a command, from the same source as `--help`.
 
-use super::Cli;
 use super::exit::CliError;
+use super::output::Output;
+use super::{Cli, command_reference};
 use clap::CommandFactory;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The folder to write them to; it is made where there is none
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// The folder to write them to; it is created if it does not exist
+    #[arg(value_name = "DIR", required_unless_present = "reference")]
+    folder: Option<PathBuf>,
+    /// Print all commands as one page of Markdown instead
+    #[arg(long, conflicts_with = "folder")]
+    reference: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let failed = |source| CliError::Write { path: args.folder.clone(), source };
-    std::fs::create_dir_all(&args.folder).map_err(failed)?;
-    clap_mangen::generate_to(Cli::command(), &args.folder).map_err(failed)
+    match &args.folder {
+        Some(folder) => write_pages(folder),
+        None => {
+            let mut output = Output::new();
+            output.line(command_reference::reference().trim_end())?;
+            output.flush()
+        }
+    }
+}
+
+fn write_pages(folder: &Path) -> Result<(), CliError> {
+    let failed = |source| CliError::Write { path: folder.to_owned(), source };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    clap_mangen::generate_to(Cli::command(), folder).map_err(failed)
 }

@@ -15,6 +15,7 @@ mod archive;
 mod args;
 mod backup;
 mod check;
+mod command_reference;
 mod completions;
 mod config;
 mod control;

@@ -183,14 +183,14 @@ fn parse_explains_and_sums_up() {
     assert!(summary.contains(" with a time, 4 with a level"), "{summary}");
 }
 
-/// The README and the shipped configuration name every format, so that no new one is left out.
+/// The reference and the shipped configuration name every format, so that no new one is left out.
 #[test]
 fn every_format_is_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let readme = fs::read_to_string(root.join("README.md")).expect("a README.md");
+    let page = fs::read_to_string(root.join("docs/reference/log-formats.md")).expect("a page");
     let config = fs::read_to_string(root.join("config/daytable.toml")).expect("a configuration");
     for choice in daytable_parse::FormatChoice::all().map(|choice| choice.name()).filter(|name| *name != "auto") {
-        assert!(readme.contains(&format!("`{choice}`")), "{choice} is not in the README");
+        assert!(page.contains(&format!("`{choice}`")), "{choice} is not in the reference");
         assert!(config.contains(&format!("{choice:?}")), "{choice} is not in the configuration");
     }
 }

@@ -2,9 +2,10 @@
 //! with, which names are not used, and that the files that the documents name exist.
 
 mod arrows;
+pub(crate) mod documents;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -115,27 +116,6 @@ fn the_maps_name_every_module() {
         missing.extend(modules.filter(|module| !is_named(module)).map(|module| format!("{}: {module}", source.path)));
     }
     assert_none("is not on the map", missing);
-}
-
-/// Paths between backquotes or in links that begin with a top-level folder of the repository.
-#[test]
-fn names_in_the_documents_exist() {
-    let mut missing = Vec::new();
-    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture/index.md"] {
-        let text =
-            fs::read_to_string(Path::new(ROOT).join(document)).unwrap_or_else(|error| panic!("{document}: {error}"));
-        let words = text.split(|c: char| c.is_whitespace() || "`()[]<>\",;".contains(c));
-        for word in words {
-            let word = word.split('#').next().unwrap_or_default().trim_end_matches(['.', ':', '/']);
-            let is_ours = ["src/", "crates/", "tests/", "benches/", "config/", "systemd/", ".ci/"]
-                .iter()
-                .any(|top| word.starts_with(top));
-            if is_ours && !word.contains(['*', '{', '$', '\u{2026}']) && !PathBuf::from(ROOT).join(word).exists() {
-                missing.push(format!("{document}: {word}"));
-            }
-        }
-    }
-    assert_none("is not there", missing);
 }
 
 /// `just` can plan every task, and each task says in one line what it is for.

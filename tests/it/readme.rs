@@ -3,14 +3,14 @@
 //!
 //! Every block that is fenced as `sh` is run by `sh -e`, in the order of its page, in one folder with a home of its own
 //! and `daytable` on the path, and must end well. A block that cannot be run like that has `<!-- not run: reason -->` on
-//! the line before it. A block of `docs/` that is fenced as `toml` is a configuration, which `check` finds good. Links between
-//! pages lead somewhere.
+//! the line before it. A block of `docs/` that is fenced as `toml` is a configuration, which `check` finds good.
 
+use crate::house::documents::pages;
 use crate::place::{DAYTABLE, PATIENCE, Place, wait_for};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -62,23 +62,6 @@ fn every_command_of_the_readme_works() {
     assert!(run_page(Path::new("README.md")) > 0, "the README has no commands that can be run");
 }
 
-/// Every page below `docs/`, by its path below the root.
-fn pages() -> Vec<PathBuf> {
-    let (mut pages, mut folders) = (Vec::new(), vec![PathBuf::from("docs")]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(Path::new(ROOT).join(&folder)).expect("a folder") {
-            let path = folder.join(entry.expect("an entry").file_name());
-            if Path::new(ROOT).join(&path).is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    pages.sort();
-    pages
-}
-
 fn text_of(page: &Path) -> String {
     fs::read_to_string(Path::new(ROOT).join(page)).expect("a page")
 }
@@ -99,20 +82,6 @@ fn every_configuration_of_the_documentation_is_good() {
             let checked = Command::new(DAYTABLE).arg("check").arg("--config").arg(&path).output().expect("daytable");
             let said = String::from_utf8_lossy(&checked.stderr);
             assert!(checked.status.success(), "{}:{}: {said}", page.display(), block.line);
-        }
-    }
-}
-
-#[test]
-fn links_between_pages_lead_somewhere() {
-    for page in pages().into_iter().chain([PathBuf::from("README.md")]) {
-        let folder = Path::new(ROOT).join(page.parent().unwrap_or(Path::new("")));
-        let text = text_of(&page);
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
-            let path = link.split('#').next().unwrap_or_default();
-            if !path.is_empty() && !link.contains("://") && path.ends_with(".md") {
-                assert!(folder.join(path).exists(), "{}: {link}", page.display());
-            }
         }
     }
 }

@@ -1,0 +1,173 @@
+//! The command line as a page: `daytable man --reference`, and `docs/reference/commands.md`.
+
+use super::Cli;
+use clap::{Arg, ArgAction, Command, CommandFactory};
+use std::fmt::Write;
+
+/// Each command with examples, in the order of the page.
+const EXAMPLES: [(&str, &[&str]); 26] = [
+    (
+        "run",
+        &[
+            "daytable run --config /etc/daytable/daytable.toml",
+            "daytable run --data data --tail '/srv/app/*.log' --listen off",
+        ],
+    ),
+    ("reload", &["daytable reload", "daytable reload --json"]),
+    ("check", &["daytable check --config /etc/daytable/daytable.toml"]),
+    ("doctor", &["daytable doctor --config /etc/daytable/daytable.toml", "daytable doctor --data data --json"]),
+    ("config", &["daytable config", "daytable config --reference"]),
+    (
+        "parse",
+        &[
+            "daytable parse app.log",
+            "daytable parse --explain --summary app.log",
+            "daytable parse --format syslog app.log",
+        ],
+    ),
+    (
+        "import",
+        &[
+            "daytable import --data data app.log app.log.1.gz",
+            "daytable import --data data --instance {field:host} app.log",
+        ],
+    ),
+    (
+        "adopt",
+        &["daytable adopt --config /etc/daytable/daytable.toml --dry-run --promtail /var/lib/promtail/positions.yaml"],
+    ),
+    (
+        "query",
+        &[
+            "daytable query --level error --since 2h -n 20",
+            "daytable query --instance web-17 --contains refused --json",
+            "daytable query --key Log20261121/web-2/2516070527989999999-68646c80b1239154-ffffffffff84",
+        ],
+    ),
+    ("tail", &["daytable tail --instance web-17", "daytable tail --level warn --json"]),
+    ("count", &["daytable count --by level --every 5m --since 1d", "daytable count --by level,instance --json"]),
+    ("tables", &["daytable tables", "daytable tables --json"]),
+    ("sources", &["daytable sources", "daytable sources --json"]),
+    ("verify", &["daytable verify", "daytable verify --config /etc/daytable/daytable.toml --archives"]),
+    ("plan", &["daytable plan", "daytable plan --config new.toml"]),
+    ("archive", &["daytable archive Log20261120"]),
+    ("restore", &["daytable restore Log20261120 --keep 12h", "daytable restore Log20261120 --as Incident"]),
+    ("drop", &["daytable drop Log20261120", "daytable drop --without-archive Log20261120"]),
+    ("backup", &["daytable backup /mnt/backup/daytable --copy"]),
+    ("stress", &["daytable stress --config /etc/daytable/daytable.toml --peak 5000 --for 30s"]),
+    ("copy", &["daytable copy --from /var/lib/daytable --to azure:/run/credentials/azure --until 1d"]),
+    (
+        "hosts",
+        &[
+            "daytable hosts --config daytable.toml",
+            "daytable hosts --config daytable.toml --forget web-17-1f3a9c2e77b0d4a6",
+        ],
+    ),
+    ("repair", &["daytable repair --data data"]),
+    ("healthcheck", &["daytable healthcheck", "daytable healthcheck --live --timeout 500ms --address 127.0.0.1:7878"]),
+    ("man", &["daytable man /usr/share/man/man1", "daytable man --reference"]),
+    ("completions", &["daytable completions bash"]),
+];
+
+const HEAD: &str = "# Command line
+
+<!-- Generated: `daytable man --reference`. A test compares it. -->
+
+`daytable --help` and `daytable COMMAND --help` print the same, `man daytable-COMMAND` as well where the package is installed.
+Commands that read open the data folder, beside a running daemon or without one. Commands that write ask the running daemon,
+or take the folder's lock. [Exit codes](exit-codes.md) are those of `sysexits.h`.
+
+Every command takes `--log LEVEL`: the least severe level of the program's own messages on standard error (off, error, warn,
+info, debug or trace).
+";
+
+/// The page as Markdown.
+pub(super) fn reference() -> String {
+    let mut root = Cli::command();
+    root.build();
+    let mut page = HEAD.to_owned();
+    for (name, examples) in EXAMPLES {
+        if let Some(command) = root.find_subcommand_mut(name) {
+            section(&mut page, command, examples);
+        }
+    }
+    page
+}
+
+fn section(page: &mut String, command: &mut Command, examples: &[&str]) {
+    let usage = command.render_usage().to_string();
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    // Writing to a string cannot fail.
+    let _ = write!(page, "\n## `{}`\n\n{about}.\n\n```text\n{}", command.get_name(), usage.trim());
+    let _ = write!(page, "\n```\n\nExamples:\n\n```text\n{}\n```\n", examples.join("\n"));
+    let arguments: Vec<&Arg> = command.get_arguments().filter(|argument| is_listed(argument)).collect();
+    if !arguments.is_empty() {
+        page.push_str("\n| argument | meaning | default |\n|---|---|---|\n");
+    }
+    for argument in arguments {
+        let help =
+            argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|").replace('\n', " ");
+        let values: Vec<_> =
+            argument.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+        let values = if values.is_empty() || !takes_value(argument) {
+            String::new()
+        } else {
+            format!(" ({})", values.join(", "))
+        };
+        let default: Vec<_> =
+            argument.get_default_values().iter().map(|value| format!("`{}`", value.display())).collect();
+        let default = if takes_value(argument) { default.join(", ") } else { String::new() };
+        let row = format!("| `{}` | {help}{values} | {default}", spelled(argument));
+        let _ = writeln!(page, "{} |", row.trim_end());
+    }
+}
+
+/// What every command has is said once, in the head.
+fn is_listed(argument: &Arg) -> bool {
+    !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "log" | "version")
+}
+
+fn takes_value(argument: &Arg) -> bool {
+    matches!(argument.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+/// An argument as it is typed: `--since TIME`, `-n N`, `FILE`.
+fn spelled(argument: &Arg) -> String {
+    let names = argument.get_value_names().unwrap_or_default();
+    let names: Vec<&str> = names.iter().map(clap::builder::Str::as_str).collect();
+    let value = if takes_value(argument) { names.join(" ") } else { String::new() };
+    let flag = match (argument.get_long(), argument.get_short()) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some(short)) => format!("-{short}"),
+        (None, None) => String::new(),
+    };
+    [flag, value].iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(all(test, feature = "azure"))]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn the_page_is_the_one_that_is_generated() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/commands.md");
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(page == reference(), "run: daytable man --reference >docs/reference/commands.md");
+    }
+
+    #[test]
+    fn every_command_has_examples_that_are_accepted() {
+        let root = Cli::command();
+        let commands: Vec<&str> = root.get_subcommands().map(Command::get_name).collect();
+        assert_eq!(EXAMPLES.map(|(name, _)| name).to_vec(), commands);
+        for (name, examples) in EXAMPLES {
+            assert!(!examples.is_empty(), "{name}");
+            for example in examples {
+                let words = example.split(' ').map(|word| word.trim_matches('\''));
+                assert!(Cli::try_parse_from(words).is_ok(), "{example}");
+                assert!(example.starts_with(&format!("daytable {name}")), "{example}");
+            }
+        }
+    }
+}
