@@ -92,17 +92,17 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             positions.extend(peer.positions(path)?);
         }
     }
-    let blocks: Vec<TailOptions> = config.tails.iter().map(TailOptions::from).collect();
+    let blocks = &config.tails;
     if args.dry_run {
         // There may be no folder yet.
         let sources =
             if data_dir.join("catalog.db").exists() { Reader::open(data_dir)?.sources()? } else { Vec::new() };
-        let adoptees = begin(&blocks, &positions, sources.into_iter().map(Arc::new).collect()).map_err(unavailable)?;
+        let adoptees = begin(blocks, &positions, sources.into_iter().map(Arc::new).collect()).map_err(unavailable)?;
         return show(args, &adoptees);
     }
     // It takes the folder's lock: a daemon that runs has begun the files already.
     let store = Store::open(data_dir, Options::default())?;
-    let adopted = adopt(args, &store, &blocks, &positions);
+    let adopted = adopt(args, &store, blocks, &positions);
     store.close()?;
     show(args, &adopted?)
 }

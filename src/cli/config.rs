@@ -2,7 +2,7 @@
 
 use super::exit::CliError;
 use super::output::Output;
-use crate::config::reference::{EXAMPLE, reference};
+use crate::config::reference::{reference, sample};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -13,7 +13,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let mut output = Output::new();
-    let text = if args.reference { reference() } else { EXAMPLE.to_owned() };
+    let text = if args.reference { reference() } else { sample() };
     output.line(text.trim_end())?;
     output.flush()
 }

@@ -13,10 +13,11 @@ mod summary;
 use super::args::named;
 use super::exit::CliError;
 use super::output::Output;
-use crate::config::{Config, TailConfig};
+use crate::config::Config;
+use daytable_intake::tail::TailOptions;
 use daytable_model::path_text::PathText;
 use daytable_model::time::now;
-use daytable_parse::{Parsed, RawRecord, Reading, Records, Unsaid};
+use daytable_parse::{Parsed, RawRecord, Records, Unsaid};
 use explain::Explained;
 use shown::Shown;
 use std::io::{self, IsTerminal};
@@ -47,15 +48,12 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let mut output = Output::new();
     let mut summaries = Vec::new();
     for path in &args.files {
-        let (mut reading, line_bytes_max) = match &config {
-            Some(config) => of_block(config, path),
-            None => (Reading::default(), TailConfig::default().line_bytes_max.get()),
-        };
+        let mut options = options(config.as_ref(), path);
         if let Some(format) = &args.format {
-            // It was looked at when the options were read.
-            reading.set_format(format).map_err(|error| CliError::Unavailable(error.to_string()))?;
+            // The command line accepts only formats that can be set.
+            options.reading.set_format(format).map_err(|error| CliError::Unavailable(error.to_string()))?;
         }
-        summaries.push((path, read(path, &reading, line_bytes_max, args.explain, &mut output)?));
+        summaries.push((path, read(path, options, args.explain, &mut output)?));
     }
     output.flush()?;
     if args.summary || io::stderr().is_terminal() {
@@ -66,32 +64,24 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// How the first block that includes a file reads it, and bytes of a line at most.
-fn of_block(config: &Config, path: &Path) -> (Reading, u64) {
+/// The first block that includes a file, or the defaults.
+fn options(config: Option<&Config>, path: &Path) -> TailOptions {
+    let default = TailOptions::new("", Vec::new());
+    let Some(config) = config else { return default };
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let matches =
-        |patterns: &[daytable_intake::glob::Pattern]| patterns.iter().any(|pattern| pattern.matches(&absolute));
-    let block = config.tails.iter().find(|block| matches(&block.include) && !matches(&block.exclude));
-    match block {
-        Some(block) => (block.reading.clone(), block.line_bytes_max.get()),
+    match config.tails.iter().find(|block| block.includes(&absolute)) {
+        Some(block) => block.clone(),
         None => {
-            tracing::warn!(path = %path.escaped(), "no [[tail]] block includes this file: it is read without one");
-            (config.reading(), TailConfig::default().line_bytes_max.get())
+            tracing::warn!(path = %path.escaped(), "no [[tail]] block includes this file: daytable parses it with the defaults");
+            TailOptions { reading: config.reading(), ..default }
         }
     }
 }
 
-fn read(
-    path: &Path,
-    reading: &Reading,
-    line_bytes_max: u64,
-    explain: bool,
-    output: &mut Output,
-) -> Result<Summary, CliError> {
+fn read(path: &Path, options: TailOptions, explain: bool, output: &mut Output) -> Result<Summary, CliError> {
     let failed = |source| CliError::Input { path: path.to_owned(), source };
-    let input = input::open(path).map_err(failed)?;
-    let bytes_max = usize::try_from(line_bytes_max).unwrap_or(2 << 20);
-    let mut records = Records::new(input, reading.clone(), bytes_max);
+    let zone = options.reading.zone;
+    let mut records = Records::new(input::open(path).map_err(failed)?, options.reading, options.line_bytes_max);
     let mut summary = Summary::default();
     loop {
         let seen = now();
@@ -101,7 +91,7 @@ fn read(
             summary.add(offset, raw, &parsed);
             if written.is_ok() {
                 written = if explain {
-                    let unsaid = Unsaid { zone: reading.zone, seen };
+                    let unsaid = Unsaid { zone, seen };
                     let path = path.text().into_owned();
                     output.line(Explained { path, offset, text: &raw.text, parsed: &parsed, unsaid })
                 } else {

@@ -3,9 +3,10 @@
 use super::args::configured;
 use super::exit::CliError;
 use crate::config::environment;
-use crate::config::{Config, Listen, Pushing, TailConfig};
+use crate::config::{Config, Listen, PushAccess};
 use crate::log;
 use daytable_intake::glob::Pattern;
+use daytable_intake::tail::TailOptions;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
@@ -22,13 +23,13 @@ pub(super) struct Args {
     data_dir: Option<PathBuf>,
     /// Files to read besides the configured ones
     #[arg(long, value_name = "GLOB", value_parser = pattern)]
-    tail: Vec<Pattern>,
+    tail: Vec<String>,
     /// The address to listen on, in place of the configured one, or off
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
     /// Who may push records over TCP, in place of the configured: open, credentials or off
     #[arg(long, value_name = "WHO")]
-    push: Option<Pushing>,
+    push: Option<PushAccess>,
 }
 
 pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError> {
@@ -40,7 +41,7 @@ pub(super) fn run(args: Args, level: Option<LevelFilter>) -> Result<(), CliError
     };
     let config = read()?;
     log::init(config.log.level, config.log.format);
-    for name in environment::left_alone() {
+    for name in environment::unknown_variables() {
         tracing::warn!(name, "no key of the configuration is called like this variable, it is left alone");
     }
     Ok(crate::daemon::run(config, Box::new(read))?)
@@ -59,14 +60,14 @@ impl Args {
         config.http.push = self.push.or(config.http.push);
         if !self.tail.is_empty() {
             let reading = config.reading();
-            config.tails.push(TailConfig { name: BLOCK.into(), include: self.tail, reading, ..TailConfig::default() });
+            config.tails.push(TailOptions { reading, ..TailOptions::new(BLOCK, self.tail) });
         }
         config
     }
 }
 
 /// A pattern of paths; a relative one is relative to where the command was started.
-fn pattern(text: &str) -> Result<Pattern, String> {
+fn pattern(text: &str) -> Result<String, String> {
     let text = if text.starts_with('/') {
         text.to_owned()
     } else {
@@ -74,7 +75,8 @@ fn pattern(text: &str) -> Result<Pattern, String> {
         let here = here.to_str().ok_or("is relative to a folder whose name is no UTF-8")?;
         format!("{}/{}", globset::escape(here.trim_end_matches('/')), text.trim_start_matches("./"))
     };
-    Pattern::include(&text).map_err(|error| error.to_string())
+    Pattern::include(&text).map_err(|error| error.to_string())?;
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn options_come_before_the_configuration() {
-        let config = Config { tails: vec![TailConfig::default()], ..Config::default() };
+        let config = Config { tails: vec![TailOptions::new("tail", Vec::new())], ..Config::default() };
         let line = [
             "run",
             "--data",
@@ -106,10 +108,10 @@ mod tests {
         ];
         let applied = Line::parse_from(line).args.applied_to(config.clone());
         assert_eq!((applied.data_dir.to_str(), applied.http.listen), (Some("/tmp/d"), Listen::Off));
-        assert_eq!((applied.http.push, applied.tails.len()), (Some(Pushing::Off), 2));
+        assert_eq!((applied.http.push, applied.tails.len()), (Some(PushAccess::Off), 2));
         assert_eq!((applied.tails[1].name.as_str(), applied.tails[1].include.len()), (BLOCK, 2));
         let here = std::env::current_dir().expect("a folder");
-        assert!(applied.tails[1].include[1].matches(here.join("logs/a")), "{:?}", applied.tails[1].include);
+        assert!(applied.tails[1].includes(&here.join("logs/a")), "{:?}", applied.tails[1].include);
 
         assert_eq!(Line::parse_from(["run", "--data", "/var/lib/daytable"]).args.applied_to(config.clone()), config);
     }

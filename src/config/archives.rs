@@ -1,22 +1,46 @@
-//! `[archives]`: how the object stores are reached that tables name as their `archive`.
+//! `[archives]`: access to the object stores that tables name as their `archive`.
 //!
-//! No key holds a secret: they name files that do. What is not set is looked for in the environment under its usual
+//! No key holds a secret: the keys name files that do. daytable looks for an absent key in the environment, under its usual
 //! name (`AWS_ACCESS_KEY_ID`, `AZURE_STORAGE_CONNECTION_STRING`, `GOOGLE_APPLICATION_CREDENTIALS`, …).
 
-use super::secret_file;
+use super::key::{self, Key, Place, SectionDoc, optional_text, truth};
 use super::section::Section;
+use super::values::secret_file;
 use daytable_archive::Access;
 
-/// The section's keys, checked. Files are read when an archive is opened, so that new secrets need no restart.
+pub(super) fn keys() -> Vec<Key<Access>> {
+    let file = "an absolute path, or \"%d/NAME\"";
+    vec![
+        Key::new("s3_endpoint", "an http:// or https:// address", |access: &mut Access| &mut access.s3_endpoint, |section| {
+            read_endpoint(section).map(Some)
+        })
+        .example("\"https://s3.example.org\"")
+        .about("The address of a server with the S3 protocol. The default is Amazon S3."),
+        optional_text("s3_region", "a region", |access: &mut Access| &mut access.s3_region, region)
+            .example("\"eu-central-1\"")
+            .about("The region of the buckets."),
+        optional_text("s3_credentials_file", file, |access: &mut Access| &mut access.s3_credentials_file, secret_file)
+            .example("\"/run/credentials/daytable.service/s3\"")
+            .about("A file in the form of `~/.aws/credentials`. daytable uses its profile `[default]`."),
+        optional_text(
+            "azure_connection_string_file",
+            file,
+            |access: &mut Access| &mut access.azure_connection_string_file,
+            secret_file,
+        )
+        .example("\"/run/credentials/daytable.service/azure\"")
+        .about("A file with a connection string: `AccountName=…;AccountKey=…`, or `SharedAccessSignature=…` instead of the key."),
+        optional_text("gcs_credentials_file", file, |access: &mut Access| &mut access.gcs_credentials_file, secret_file)
+            .example("\"/run/credentials/daytable.service/gcs\"")
+            .about("A file with the key of a service account, in JSON."),
+        truth("allow_http", |access: &mut Access| &mut access.allow_http)
+            .about("Whether `s3_endpoint` may begin with `http://`, for tests on one machine."),
+    ]
+}
+
+/// Reads the section. daytable reads the files themselves when it opens an archive, so new secrets need no restart.
 pub(super) fn read(mut section: Section<'_>) -> Access {
-    let access = Access {
-        s3_endpoint: read_endpoint(&mut section),
-        s3_region: section.text("s3_region", region),
-        s3_credentials_file: section.text("s3_credentials_file", secret_file),
-        azure_connection_string_file: section.text("azure_connection_string_file", secret_file),
-        gcs_credentials_file: section.text("gcs_credentials_file", secret_file),
-        allow_http: section.truth("allow_http").unwrap_or_default(),
-    };
+    let access = key::read(&keys(), &mut section, Access::default());
     if access.s3_endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://")) && !access.allow_http {
         section.problem("`s3_endpoint` is reached without TLS, which only `allow_http = true` allows");
     }
@@ -24,11 +48,19 @@ pub(super) fn read(mut section: Section<'_>) -> Access {
     access
 }
 
-/// `s3_endpoint`. What is wrong is not quoted: it may hold a secret.
+pub(super) fn section() -> SectionDoc {
+    SectionDoc {
+        about: "Access to the object stores that tables name as their `archive`. No key holds a secret: the keys name files that do. daytable looks for \
+                an absent key in the environment, under its usual name (AWS_ACCESS_KEY_ID, AWS_REGION, AZURE_STORAGE_CONNECTION_STRING, \
+                GOOGLE_APPLICATION_CREDENTIALS, …).",
+        ..SectionDoc::new("[archives]", Place::Table, keys(), &mut Access::default())
+    }
+}
+
+/// `s3_endpoint`. A problem does not quote it, because it may hold a secret.
 fn read_endpoint(section: &mut Section<'_>) -> Option<String> {
-    let written = section.written("s3_endpoint")?;
-    let endpoint = endpoint(written.text);
-    endpoint.map_err(|what| section.fault_within(&written, 0, what)).ok()
+    let source = section.source_text("s3_endpoint")?;
+    endpoint(source.text).map_err(|problem| section.report_within(&source, 0, problem)).ok()
 }
 
 fn endpoint(text: &str) -> Result<String, &'static str> {

@@ -1,31 +1,33 @@
-//! `when`: the condition under which a table takes a record.
+//! `when`: the condition of a table. A record goes to the first table whose condition it meets.
 //!
 //! ```toml
 //! when = { level_at_most = "debug" }
 //! when = { all = [{ instance = "web-*" }, { not = { field = "http.status", at_least = 500 } }] }
 //! ```
 //!
-//! One table is one condition, so that nobody has to know which of several keys binds stronger: `all`, `any` and `not`
-//! say it. What the conditions mean is said where they are kept, in [`daytable_intake::route::condition`].
+//! A table has one condition, so that no rule of precedence between keys is needed: `all`, `any` and `not` combine conditions.
+//! [`daytable_intake::route::condition`] says what each condition means.
 
+use super::key::{KeyDoc, Place, SectionDoc};
 use super::section::Section;
+use super::values::field_name;
 use daytable_intake::glob::Pattern;
 use daytable_intake::route::condition::{
     BOUND_MAX, CONDITION_DEPTH_MAX, CONDITIONS_MAX, Condition, FieldTest, Literal,
 };
 use daytable_model::record::Level;
 
-/// How conditions are called in messages.
+/// The name of a condition in problems.
 const NAME: &str = "when";
 
-/// The keys of which a condition has exactly one.
+/// A condition has exactly one of these keys.
 const KINDS: [&str; 9] =
     ["level_at_most", "level_at_least", "instance", "source", "tenant", "field", "all", "any", "not"];
 
-/// The keys of which a condition on a field has exactly one more.
+/// A condition on a field also has exactly one of these keys.
 const TESTS: [&str; 5] = ["equals", "matches", "at_least", "at_most", "present"];
 
-/// The condition that `section` says; none where it says nothing, or something wrong.
+/// The condition of `section`, or `None` where it is absent or wrong.
 pub(super) fn read(section: Section<'_>) -> Option<Condition> {
     let mut left = CONDITIONS_MAX;
     read_within(section, 1, &mut left)
@@ -58,7 +60,7 @@ fn read_within(mut section: Section<'_>, depth: usize, left: &mut usize) -> Opti
     ];
     let given = |keys: &[&str]| keys.iter().filter(|key| section.has(key)).count();
     let (kinds, tests) = (given(&KINDS), given(&TESTS));
-    // A key that is unknown is reported as such, and may be the one that was meant.
+    // An unknown key is reported as such, and may be a misspelt condition.
     if kinds != 1 && section.len().is_some_and(|keys| keys == kinds + tests) {
         section.problem("must have one condition, for example { level_at_most = \"debug\" }; `all` joins several");
     }
@@ -68,7 +70,7 @@ fn read_within(mut section: Section<'_>, depth: usize, left: &mut usize) -> Opti
 
 fn several(section: &mut Section<'_>, key: &'static str, depth: usize, left: &mut usize) -> Option<Vec<Condition>> {
     let sections = section.list_of_tables(key, NAME)?;
-    // One that is wrong is reported; what is left of the others is not used.
+    // A wrong condition is reported, and then the whole configuration is refused.
     Some(sections.into_iter().filter_map(|inner| read_within(inner, depth + 1, left)).collect())
 }
 
@@ -80,15 +82,14 @@ fn not(section: &mut Section<'_>, depth: usize, left: &mut usize) -> Option<Cond
 
 /// `{ field = NAME, TEST = … }`
 fn field(section: &mut Section<'_>) -> Option<Condition> {
-    let name =
-        section.text("field", |name| if name.is_empty() { Err("must name a field") } else { Ok(name.to_owned()) });
+    let name = section.text("field", field_name);
     let range = -BOUND_MAX..=BOUND_MAX;
     let present = section.truth("present");
     let tests = [
         section.literal("equals").map(|text| FieldTest::Equals(Literal::new(&text))),
         section.text("matches", Pattern::instance).map(FieldTest::Matches),
-        section.whole("at_least", range.clone()).map(FieldTest::AtLeast),
-        section.whole("at_most", range).map(FieldTest::AtMost),
+        section.whole("at_least", &range).map(FieldTest::AtLeast),
+        section.whole("at_most", &range).map(FieldTest::AtMost),
         present.map(|_| FieldTest::Present),
     ];
     let given = TESTS.iter().filter(|key| section.has(key)).count();
@@ -108,4 +109,34 @@ fn level(text: &str) -> Result<Level, String> {
         let names: Vec<&str> = Level::ALL.iter().map(|level| level.name()).collect();
         format!("must be one of {}", names.join(", "))
     })
+}
+
+pub(super) fn section() -> SectionDoc {
+    let level = "trace, debug, info, notice, warn, error, critical, alert or fatal";
+    let number = "a whole number";
+    let keys = vec![
+        KeyDoc::new("level_at_most", level, "Records of this level or a less severe one."),
+        KeyDoc::new("level_at_least", level, "Records of this level or a more severe one."),
+        KeyDoc::new("instance", "a pattern", "Records of these instances, as in \"web-*\"."),
+        KeyDoc::new("source", "a pattern", "Records of these sources: the path of a file, or a listener."),
+        KeyDoc::new("tenant", "a pattern", "Records of senders whose credential belongs to these tenants."),
+        KeyDoc::new("field", "the name of a field", "Records with this field, and one of the five keys below."),
+        KeyDoc::new("equals", "a text, a whole number, true or false", "The field has this value."),
+        KeyDoc::new("matches", "a pattern", "The field matches this pattern, as in \"admin-*\"."),
+        KeyDoc::new("at_least", number, "The field is this number or a greater one."),
+        KeyDoc::new("at_most", number, "The field is this number or a smaller one."),
+        KeyDoc::new("present", "true or false", "The record has the field, or does not have it."),
+        KeyDoc::new("all", "a list of conditions", "Records that meet all of these conditions."),
+        KeyDoc::new("any", "a list of conditions", "Records that meet one of these conditions."),
+        KeyDoc::new("not", "a condition", "Records that do not meet this condition."),
+    ];
+    SectionDoc {
+        name: NAME,
+        within: "`[[table]]`",
+        about: "A record without a property does not meet a condition on that property. Conditions nest up to eight levels deep.",
+        place: Place::Inline,
+        before: "",
+        after: "",
+        keys,
+    }
 }

@@ -1,11 +1,11 @@
-//! The file of credentials: who may push, and where his records go.
+//! The file of credentials: the senders that may push, and the tables for their records.
 //!
 //! ```toml
 //! [[credential]]
-//! name = "web"                  # what metrics and logs call it, and what idempotency keys are bound to
+//! name = "web"                  # the name in metrics and logs; idempotency keys belong to it
 //! token = "…"                   # Authorization: Bearer …; or token_sha256, 64 hex digits
-//! tables = ["Log"]              # its records go to these tables only
-//! tenant = "acme"               # whose they are: the property `tenant`, and what `when` can ask for
+//! tables = ["Log"]              # the only tables for its records
+//! tenant = "acme"               # the owner of its records: the property `tenant`, and a condition of `when`
 //!
 //! [[credential]]
 //! name = "filebeat"
@@ -13,13 +13,13 @@
 //! password = "…"                # or password_sha256
 //! ```
 //!
-//! It is apart from the configuration so that it alone is secret, and is read again when it changes. Of tokens and
-//! passwords only digests are kept; problems name the key and the line and never quote a value.
+//! The file is separate from the configuration, so that it alone is secret. daytable reads a changed file again, and keeps only
+//! digests of tokens and passwords. A problem names the key and the line, and never quotes a value.
 
 use super::error::ConfigError;
-use super::read_file;
-use super::section::{Report, Section};
-use super::tail::block_name;
+use super::file::read_file;
+use super::section::{ProblemList, Section};
+use super::values;
 use daytable_model::key::TableName;
 use daytable_model::path_text::PathText;
 use sha2::{Digest, Sha256};
@@ -27,51 +27,51 @@ use std::fmt;
 use std::path::Path;
 use toml::de::DeTable;
 
-/// Credentials of a file at most.
+/// Credentials of one file.
 pub const CREDENTIALS_MAX: usize = 1000;
-/// Characters of a token at least: one that is shorter can be guessed.
+/// Minimum characters of a token: a shorter token can be guessed.
 const TOKEN_CHARS_MIN: usize = 16;
-/// Characters of a password at least.
+/// Minimum characters of a password.
 const PASSWORD_CHARS_MIN: usize = 8;
 
-/// Somebody who may push.
+/// A sender that may push.
 #[derive(Clone, Debug)]
 pub struct CredentialConfig {
-    /// Its name; no other has it.
+    /// The name of the credential; it is unique.
     pub name: String,
-    /// How whoever uses it shows that it is his.
-    pub proof: Proof,
-    /// The tables its records may go to; none is all of them.
+    /// The secret that authenticates the sender.
+    pub secret: CredentialSecret,
+    /// The only tables for its records, or `None` for all tables.
     pub tables: Option<Vec<TableName>>,
-    /// Whose its records are.
+    /// The owner of its records.
     pub tenant: Option<String>,
 }
 
-/// How somebody shows who he is. Shown without what is secret of it.
+/// The digest of a secret. `Debug` does not show it.
 #[derive(Clone)]
-pub enum Proof {
-    /// The SHA-256 of a bearer token.
+pub enum CredentialSecret {
+    /// SHA-256 of a bearer token.
     Token([u8; 32]),
-    /// A user of basic authentication, and the SHA-256 of his password.
+    /// A user of basic authentication, and SHA-256 of the password.
     Password(String, [u8; 32]),
 }
 
-impl Proof {
-    /// Whether whoever shows one shows the other.
-    fn is_same(&self, other: &Proof) -> bool {
+impl CredentialSecret {
+    /// Whether one secret authenticates both.
+    fn is_same(&self, other: &CredentialSecret) -> bool {
         match (self, other) {
-            (Proof::Token(one), Proof::Token(other)) => one == other,
-            (Proof::Password(one, _), Proof::Password(other, _)) => one == other,
+            (CredentialSecret::Token(one), CredentialSecret::Token(other)) => one == other,
+            (CredentialSecret::Password(one, _), CredentialSecret::Password(other, _)) => one == other,
             _ => false,
         }
     }
 }
 
-impl fmt::Debug for Proof {
+impl fmt::Debug for CredentialSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Proof::Token(_) => "Token(…)",
-            Proof::Password(..) => "Password(…)",
+            CredentialSecret::Token(_) => "Token(…)",
+            CredentialSecret::Password(..) => "Password(…)",
         })
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Debug for Proof {
 ///
 /// # Errors
 ///
-/// As those of [`Config::load`](super::Config::load); also a file without any, and two of one name.
+/// As those of [`Config::load`](super::Config::load); also a file without credentials, and two credentials of one name.
 pub fn load_credentials(path: &Path) -> Result<Vec<CredentialConfig>, ConfigError> {
     parse(&read_file(path)?, &path.text())
 }
@@ -92,14 +92,14 @@ pub(crate) fn parse_text(text: &str) -> Result<Vec<CredentialConfig>, ConfigErro
 }
 
 fn parse(text: &str, file_name: &str) -> Result<Vec<CredentialConfig>, ConfigError> {
-    let report = Report::new(text);
+    let problems = ProblemList::new(text);
     let (file, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
-        report.add(error.span().map_or(0, |span| span.start), error.message());
+        problems.add(error.span().map_or(0, |span| span.start), error.message());
     }
     let mut credentials: Vec<CredentialConfig> = Vec::new();
     if errors.is_empty() {
-        let mut file = Section::root(file.get_ref(), &report);
+        let mut file = Section::root(file.get_ref(), &problems);
         let sections = file.sections("credential", "[[credential]]");
         if sections.is_empty() {
             file.problem("has no [[credential]]");
@@ -111,27 +111,27 @@ fn parse(text: &str, file_name: &str) -> Result<Vec<CredentialConfig>, ConfigErr
             let at = section.at();
             let Some(credential) = CredentialConfig::read(section) else { continue };
             if credentials.iter().any(|other| other.name == credential.name) {
-                report.add(at, format!("[[credential]]: two are called {:?}", credential.name));
+                problems.add(at, format!("[[credential]]: two are called {:?}", credential.name));
             }
-            if let Some(other) = credentials.iter().find(|other| other.proof.is_same(&credential.proof)) {
+            if let Some(other) = credentials.iter().find(|other| other.secret.is_same(&credential.secret)) {
                 let (one, other) = (&credential.name, &other.name);
-                report.add(at, format!("[[credential]]: {one:?} and {other:?} cannot be told apart"));
+                problems.add(at, format!("[[credential]]: {one:?} and {other:?} cannot be told apart"));
             }
             credentials.push(credential);
         }
         file.finish();
     }
-    let problems: Vec<_> = report.into_problems(file_name).into_iter().map(|(_, problem)| problem).collect();
+    let problems: Vec<_> = problems.into_problems(file_name).into_iter().map(|(_, problem)| problem).collect();
     if problems.is_empty() { Ok(credentials) } else { Err(ConfigError::Invalid(problems)) }
 }
 
 impl CredentialConfig {
     fn read(mut section: Section<'_>) -> Option<CredentialConfig> {
-        let name = section.text("name", block_name);
+        let name = section.text("name", values::name);
         section.require("name", "name = \"web\"");
-        let proofs = [
-            section.secret("token", token).map(Proof::Token),
-            section.secret("token_sha256", digest).map(Proof::Token),
+        let secrets = [
+            section.secret("token", token).map(CredentialSecret::Token),
+            section.secret("token_sha256", digest).map(CredentialSecret::Token),
         ];
         let user = section.text("user", user);
         let password = section.secret("password", password);
@@ -149,9 +149,9 @@ impl CredentialConfig {
             section.problem("`user` and `password` (or `password_sha256`) go together");
         }
         section.finish();
-        let by_password = user.zip(password).map(|(user, password)| Proof::Password(user, password));
-        let proof = proofs.into_iter().flatten().next().or(by_password)?;
-        Some(CredentialConfig { name: name?, proof, tables, tenant })
+        let by_password = user.zip(password).map(|(user, password)| CredentialSecret::Password(user, password));
+        let secret = secrets.into_iter().flatten().next().or(by_password)?;
+        Some(CredentialConfig { name: name?, secret, tables, tenant })
     }
 }
 
@@ -212,10 +212,10 @@ mod tests {
         let digest = "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f";
         let hashed =
             parse(&format!("[[credential]]\nname = \"web\"\ntoken_sha256 = \"{digest}\"\n"), "f").expect("read");
-        assert!(credentials[0].proof.is_same(&hashed[0].proof), "a token and its digest are one");
+        assert!(credentials[0].secret.is_same(&hashed[0].secret), "a token and its digest are one");
         assert_eq!(credentials[0].tables.as_ref().map(Vec::len), Some(2));
         assert_eq!(credentials[0].tenant.as_deref(), Some("acme"));
-        assert!(matches!(&credentials[1].proof, Proof::Password(user, _) if user == "beat"));
+        assert!(matches!(&credentials[1].secret, CredentialSecret::Password(user, _) if user == "beat"));
         let shown = format!("{credentials:?}");
         assert!(!shown.contains("9f9f") && !shown.contains("159, 159") && !shown.contains("48, 49"), "{shown}");
     }

@@ -9,97 +9,121 @@
 //! | `[[tail]] join = { wait = "5s" }` | `DAYTABLE_TAIL_JOIN_WAIT=5s` |
 //! | `[[table]] when = { level_at_most = "debug" }` | `DAYTABLE_TABLE_0_WHEN={ level_at_most = "debug" }` |
 //!
-//! So the name is the path of the key in capitals. A value that is one of TOML's (`true`, `5`, `["a"]`, `{ a = 1 }`, `"a"`) is
-//! that; any other is a text as it stands, and where a list of texts is wanted, several with commas between (not within
-//! braces, which belong to a pattern). A variable comes before the file: it replaces the key, or adds it; blocks are counted
-//! from 0, those of the file first, and none may be left out.
-//!
-//! A variable that begins as a key, or nearly so, and is none is an error that names the nearest one, as in the file. Others
-//! may be somebody's (`DAYTABLE_VERSION` of an image): they are [left alone](left_alone), and the daemon says so. Not even that
-//! are `DAYTABLE_DATA` and `DAYTABLE_CONFIG`, which are options of the commands, and what Kubernetes and Docker make of a
-//! service that is called `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
+//! 1. The name of the variable is the path of the key in capitals. The sections of the reference are the known paths.
+//! 2. A TOML value (`true`, `5`, `["a"]`, `{ a = 1 }`, `"a"`) stands for itself, every other value for a text. A list of texts may
+//!    have commas instead; commas within braces belong to a pattern.
+//! 3. A variable replaces the key of the file, or adds it. Blocks count from 0, those of the file first, without gaps.
+//! 4. A variable that begins like a key, or nearly so, and is not a key is an error with a suggestion, as in the file. Every other
+//!    variable (`DAYTABLE_VERSION` of an image) is [ignored](unknown_variables), with a warning of the daemon. There is no warning for `DAYTABLE_DATA` and
+//!    `DAYTABLE_CONFIG`, which are options of the commands, nor for the variables that Kubernetes and Docker make for a
+//!    service called `daytable` (`DAYTABLE_SERVICE_HOST`, `DAYTABLE_PORT_7878_TCP`, …).
 
+use super::key::Place;
+use super::reference::sections;
 use daytable_model::did_you_mean::did_you_mean;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::LazyLock;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 const PREFIX: &str = "DAYTABLE_";
-/// What makes a value a line of TOML.
+/// Makes a value a line of TOML.
 const KEY: &str = "v=";
-/// Variables of others, or of the commands.
+/// Variables of other programs, and of the commands.
 const NOT_KEYS: [&str; 5] = ["DATA", "CONFIG", "COMMIT", "FAILPOINT", "STALLPOINT"];
-/// Sections of the file, and tables within sections: what follows them is a key of theirs.
-const SECTIONS: [&str; 5] = ["http", "archives", "lifecycle", "store", "log"];
-const BLOCKS: [&str; 4] = ["tail", "syslog", "journal", "table"];
-/// Keys of no section.
-const TOP: [&str; 4] = ["data_dir", "drain_timeout", "memory_max", "redact"];
-const WITHIN: [&str; 5] = ["tls", "per_sender", "join", "format", "when"];
-/// Blocks of one kind at most: a number beyond is a slip.
+/// Blocks of one kind. A greater number is a mistake.
 const BLOCKS_MAX: usize = 1000;
 
-/// A variable that is a key.
+/// The names that a variable can begin with, from the rows of all keys.
+struct Names {
+    /// Keys before the first section.
+    top: Vec<&'static str>,
+    /// `[name]`
+    tables: Vec<&'static str>,
+    /// `[[name]]`
+    blocks: Vec<&'static str>,
+    /// Tables within sections.
+    inline: Vec<&'static str>,
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| {
+    let (mut top, mut tables, mut blocks, mut inline) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for section in sections() {
+        match section.place {
+            Place::Top => top.extend(section.keys.iter().map(|key| key.name)),
+            Place::Table => tables.push(section.bare_name()),
+            Place::Blocks { .. } => blocks.push(section.bare_name()),
+            // A list in the file: its variable is a value of TOML.
+            Place::Inline if section.name == "redact" => {}
+            Place::Inline => inline.push(section.name),
+        }
+    }
+    Names { top, tables, blocks, inline }
+});
+
+/// A variable for a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     name: String,
     value: String,
 }
 
-/// The variables of the environment that are keys, by their names; of those that are no UTF-8 what is.
+/// The variables of the environment for keys, sorted by name. In their values, bytes that are not UTF-8 are replaced.
 pub fn variables() -> Vec<Variable> {
     let all = std::env::vars_os();
-    let mut found: Vec<Variable> =
-        all.filter_map(|(name, value)| Variable::of(name.to_str()?, &value.to_string_lossy())).collect();
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found
+    let mut variables: Vec<Variable> =
+        all.filter_map(|(name, value)| Variable::new(name.to_str()?, &value.to_string_lossy())).collect();
+    variables.sort_by(|a, b| a.name.cmp(&b.name));
+    variables
 }
 
 impl Variable {
-    /// A variable, if it is to be a key.
-    pub fn of(name: &str, value: &str) -> Option<Variable> {
+    /// The variable, where its name is that of a key, or nearly so.
+    pub fn new(name: &str, value: &str) -> Option<Variable> {
         let rest = name.strip_prefix(PREFIX)?;
-        let is_key = !NOT_KEYS.contains(&rest) && !is_of_a_service(rest) && is_like_a_key(&rest.to_ascii_lowercase());
+        let is_key =
+            !NOT_KEYS.contains(&rest) && !is_service_variable(rest) && resembles_key(&rest.to_ascii_lowercase());
         is_key.then(|| Variable { name: name.into(), value: value.into() })
     }
 
     fn path(&self) -> Path {
         let rest = self.name[PREFIX.len()..].to_ascii_lowercase();
-        if let Some((section, key)) = split(&rest, &SECTIONS) {
-            return Path { block: None, tables: vec![section], key: key.into() }.within();
+        if let Some((section, key)) = split(&rest, &NAMES.tables) {
+            return Path { block: None, tables: vec![section], key: key.into() }.enter_inline();
         }
-        if let Some((block, key)) = split(&rest, &BLOCKS) {
+        if let Some((block, key)) = split(&rest, &NAMES.blocks) {
             let (number, key) = match key.split_once('_') {
                 Some((number, key)) if number.bytes().all(|byte| byte.is_ascii_digit()) => (number.parse().ok(), key),
                 _ => (Some(0), key),
             };
             let number = number.unwrap_or(usize::MAX);
-            return Path { block: Some((block, number)), tables: Vec::new(), key: key.into() }.within();
+            return Path { block: Some((block, number)), tables: Vec::new(), key: key.into() }.enter_inline();
         }
         Path { block: None, tables: Vec::new(), key: rest }
     }
 }
 
-/// Whether it is a key, or was meant to be one.
-fn is_like_a_key(name: &str) -> bool {
+/// Whether a name is that of a key, or nearly so.
+fn resembles_key(name: &str) -> bool {
     let first = name.split('_').next().unwrap_or_default();
-    let sections: Vec<&str> = SECTIONS.into_iter().chain(BLOCKS).collect();
-    did_you_mean(name, &TOP).is_some()
+    let sections = [&NAMES.tables[..], &NAMES.blocks].concat();
+    did_you_mean(name, &NAMES.top).is_some()
         || (first != name && (sections.contains(&first) || did_you_mean(first, &sections).is_some()))
 }
 
-/// The names of variables that begin as the program's do and are nothing to it.
-pub fn left_alone() -> Vec<String> {
+/// The names of variables that begin like those of daytable and have no meaning for it.
+pub fn unknown_variables() -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let is_nothing = |name: &String| {
+    let is_unknown = |name: &String| {
         let rest = name.strip_prefix(PREFIX).unwrap_or_default();
-        !rest.is_empty() && !NOT_KEYS.contains(&rest) && !is_of_a_service(rest) && Variable::of(name, "").is_none()
+        !rest.is_empty() && !NOT_KEYS.contains(&rest) && !is_service_variable(rest) && Variable::new(name, "").is_none()
     };
-    names.filter(is_nothing).collect()
+    names.filter(is_unknown).collect()
 }
 
-/// Whether it is what Kubernetes or Docker make of a service.
-fn is_of_a_service(name: &str) -> bool {
+/// Whether Kubernetes or Docker make such a variable for a service.
+fn is_service_variable(name: &str) -> bool {
     let is_port = |rest: &str| {
         let mut words = rest.split('_');
         words.next().is_some_and(|port| port.parse::<u16>().is_ok()) && matches!(words.next(), Some("TCP" | "UDP"))
@@ -108,10 +132,10 @@ fn is_of_a_service(name: &str) -> bool {
         || name.contains("SERVICE_PORT")
         || name == "PORT"
         || name.ends_with("_PORT")
-        || name.match_indices("PORT_").any(|(at, found)| is_port(&name[at + found.len()..]))
+        || name.match_indices("PORT_").any(|(at, word)| is_port(&name[at + word.len()..]))
 }
 
-/// Where a key is.
+/// The place of a key.
 struct Path {
     block: Option<(&'static str, usize)>,
     tables: Vec<&'static str>,
@@ -119,9 +143,9 @@ struct Path {
 }
 
 impl Path {
-    /// The key may be one of a table within.
-    fn within(mut self) -> Path {
-        if let Some((table, key)) = split(&self.key, &WITHIN).map(|(table, key)| (table, key.to_owned())) {
+    /// Enters the table within the section that the key begins with, if any.
+    fn enter_inline(mut self) -> Path {
+        if let Some((table, key)) = split(&self.key, &NAMES.inline).map(|(table, key)| (table, key.to_owned())) {
             self.tables.push(table);
             self.key = key;
         }
@@ -129,7 +153,7 @@ impl Path {
     }
 }
 
-/// The first of `names` that is followed by something, and what follows it.
+/// The first of `names` that `key` begins with, and the rest of the key.
 fn split<'k>(key: &'k str, names: &[&'static str]) -> Option<(&'static str, &'k str)> {
     names
         .iter()
@@ -137,18 +161,18 @@ fn split<'k>(key: &'k str, names: &[&'static str]) -> Option<(&'static str, &'k 
         .filter(|(_, key)| !key.is_empty())
 }
 
-/// Variables behind the text of a file, so that every byte of either has a place of its own.
-pub(super) struct Appended<'v> {
-    /// The file's text, and a line a variable.
+/// Variables after the text of a file, so that every byte of either has a place of its own.
+pub(super) struct AppendedVariables<'v> {
+    /// The text of the file, and a line for each variable.
     pub(super) text: String,
-    /// Where each variable's value is in it.
+    /// The place of each value in the text.
     places: Vec<(&'v Variable, Range<usize>)>,
-    /// The values once more, each at its place, as lines of TOML behind spaces.
+    /// Each value again, at the same place, as a line of TOML after spaces.
     padded: Vec<String>,
 }
 
-impl<'v> Appended<'v> {
-    pub(super) fn new(file: &str, variables: &'v [Variable]) -> Appended<'v> {
+impl<'v> AppendedVariables<'v> {
+    pub(super) fn new(file: &str, variables: &'v [Variable]) -> AppendedVariables<'v> {
         let mut text = format!("{file}\n");
         let (mut places, mut padded) = (Vec::new(), Vec::new());
         for variable in variables {
@@ -160,10 +184,10 @@ impl<'v> Appended<'v> {
             padded.push(format!("{}{KEY}{}", " ".repeat(begin - KEY.len()), variable.value));
             text.push('\n');
         }
-        Appended { text, places, padded }
+        AppendedVariables { text, places, padded }
     }
 
-    /// The variable that has this byte in its line.
+    /// The variable with this byte in its line.
     pub(super) fn at(&self, byte: usize) -> Option<(&'v str, usize)> {
         let line = |(variable, range): &(&'v Variable, Range<usize>)| {
             let begin = range.start - variable.name.len() - 1;
@@ -172,8 +196,8 @@ impl<'v> Appended<'v> {
         self.places.iter().find_map(line)
     }
 
-    /// Lays the variables over the file's table. What is wrong is told with its byte.
-    pub(super) fn lay_over<'t>(&'t self, file: &mut DeTable<'t>, mut wrong: impl FnMut(usize, String)) {
+    /// Replaces keys of the file by the variables. `problem` gets each problem with its byte.
+    pub(super) fn apply<'t>(&'t self, file: &mut DeTable<'t>, mut problem: impl FnMut(usize, String)) {
         for ((variable, range), padded) in self.places.iter().zip(&self.padded) {
             let value = value_of(padded, range);
             let Path { block, tables, key } = variable.path();
@@ -182,7 +206,7 @@ impl<'v> Appended<'v> {
                 match block_of(table, name, number, range) {
                     Ok(block) => table = block,
                     Err(error) => {
-                        wrong(range.start, error);
+                        problem(range.start, error);
                         continue;
                     }
                 }
@@ -190,13 +214,13 @@ impl<'v> Appended<'v> {
             let entered = tables.into_iter().try_fold(table, |table, name| table_of(table, name, range));
             match entered {
                 Ok(table) => put(table, key, value, range),
-                Err(error) => wrong(range.start, error),
+                Err(error) => problem(range.start, error),
             }
         }
     }
 }
 
-/// The value that a variable stands for: one of TOML's, else a text.
+/// The value of a variable: a value of TOML, else a text.
 fn value_of<'t>(padded: &'t str, range: &Range<usize>) -> Spanned<DeValue<'t>> {
     let text = &padded[range.start..];
     let is_toml =
@@ -209,12 +233,12 @@ fn value_of<'t>(padded: &'t str, range: &Range<usize>) -> Spanned<DeValue<'t>> {
 }
 
 fn put<'t>(table: &mut DeTable<'t>, key: String, value: Spanned<DeValue<'t>>, range: &Range<usize>) {
-    // The key that the file has is replaced as a whole, so that a problem is that of the variable.
+    // The whole entry is replaced, so that a problem names the variable.
     table.remove(key.as_str());
     table.insert(Spanned::new(range.clone(), Cow::Owned(key)), value);
 }
 
-/// The table `name` of a table; made where there is none.
+/// The table `name` of a table. An absent table is created.
 fn table_of<'a, 't>(
     table: &'a mut DeTable<'t>,
     name: &'static str,
@@ -228,7 +252,7 @@ fn table_of<'a, 't>(
     }
 }
 
-/// The block of this number; the one behind the last is added.
+/// The block with this number. The block after the last is created.
 fn block_of<'a, 't>(
     table: &'a mut DeTable<'t>,
     name: &'static str,
@@ -255,28 +279,14 @@ fn block_of<'a, 't>(
     }
 }
 
-/// The texts of a list that a variable writes with commas between, those within braces and brackets apart.
-pub(super) fn texts(list: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0_usize;
-    let parts = list.split(move |c| {
-        match c {
-            '{' | '[' => depth += 1,
-            '}' | ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    });
-    parts.map(str::trim).filter(|part| !part.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, ConfigError, TailConfig};
+    use super::super::{Config, ConfigError};
     use super::*;
 
     fn parse(file: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
         let mut variables: Vec<Variable> =
-            variables.iter().filter_map(|(name, value)| Variable::of(&format!("DAYTABLE_{name}"), value)).collect();
+            variables.iter().filter_map(|(name, value)| Variable::new(&format!("DAYTABLE_{name}"), value)).collect();
         variables.sort_by(|a, b| a.name.cmp(&b.name));
         Config::parse_with(file, "f", &variables)
     }
@@ -287,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_a_key() {
+    fn every_key_has_a_variable() {
         same(&[], "");
         same(&[("DATA_DIR", "/data"), ("DRAIN_TIMEOUT", "5s")], "data_dir = \"/data\"\ndrain_timeout = \"5s\"");
         same(
@@ -324,18 +334,17 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_comes_before_the_file() {
+    fn a_variable_replaces_a_key_of_the_file() {
         let file = "[http]\nlisten = \"off\"\nconnections_max = 3\n[[tail]]\nname = \"one\"\ninclude = [\"/a\"]\n";
         let config = parse(file, &[("HTTP_LISTEN", "127.0.0.1:1"), ("TAIL_0_INCLUDE", "/b"), ("TAIL_1_INCLUDE", "/c")]);
         let config = config.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((config.http.connections_max.get(), config.http.listen), (3, "127.0.0.1:1".parse().expect("one")));
-        let include = |tail: &TailConfig| tail.include[0].as_str().to_owned();
-        assert_eq!(config.tails.iter().map(include).collect::<Vec<_>>(), ["/b", "/c"]);
+        assert_eq!(config.tails.iter().map(|tail| &tail.include[0]).collect::<Vec<_>>(), ["/b", "/c"]);
         assert_eq!(config.tails[0].name, "one");
     }
 
     #[test]
-    fn what_is_wrong_names_the_variable() {
+    fn a_problem_names_the_variable() {
         for (variables, expected) in [
             (
                 &[("HTTP_LISTN", "off")][..],
@@ -375,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_make_is_left_alone() {
+    fn variables_of_other_programs_are_ignored() {
         for name in [
             "DATA",
             "CONFIG",
@@ -392,10 +401,11 @@ mod tests {
             "HOME",
             "BUILD_COMMIT",
         ] {
-            assert_eq!(Variable::of(&format!("DAYTABLE_{name}"), "tcp://10.0.0.1:7878"), None, "{name}");
+            assert_eq!(Variable::new(&format!("DAYTABLE_{name}"), "tcp://10.0.0.1:7878"), None, "{name}");
         }
         assert!(
-            Variable::of("OTHER_HTTP_LISTEN", "off").is_none() && Variable::of("DAYTABLE_HTTP_LISTEN", "off").is_some()
+            Variable::new("OTHER_HTTP_LISTEN", "off").is_none()
+                && Variable::new("DAYTABLE_HTTP_LISTEN", "off").is_some()
         );
     }
 }

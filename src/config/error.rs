@@ -1,11 +1,11 @@
-//! What is wrong with a configuration, and where.
+//! The problems of a configuration, each with its place.
 
 use daytable_model::path_text::PathText;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no configuration to run with.
+/// Why there is no usable configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -16,21 +16,21 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
-    /// The file says something that does not hold: everything that was found, in the order of the file, at least one.
-    #[error("{}", Lines(.0))]
+    /// The file has problems: all of them, in the order of the file, at least one.
+    #[error("{}", lines(.0))]
     Invalid(Vec<Problem>),
 }
 
-/// One thing that is wrong, with the key, the place and the fix.
+/// One problem, with the key, the place and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file's name as the caller gave it; the variable, where it is one's.
+    /// The name of the file as the caller gave it, or the name of the variable.
     pub file: String,
-    /// From 1; 0 in a variable.
+    /// From 1; 0 for a variable.
     pub line: usize,
-    /// In characters, from 1; 0 in a variable.
+    /// In characters, from 1; 0 for a variable.
     pub column: usize,
-    /// The key, what is wrong, and what would be right.
+    /// The key, what is wrong, and what would be accepted.
     pub text: String,
 }
 
@@ -44,19 +44,11 @@ impl fmt::Display for Problem {
     }
 }
 
-struct Lines<'a>(&'a [Problem]);
-
-impl fmt::Display for Lines<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            let newline = if index > 0 { "\n" } else { "" };
-            write!(f, "{newline}{problem}")?;
-        }
-        Ok(())
-    }
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// The line and the column, both from 1, of the byte `offset` of `text`.
+/// The line and the column, both from 1, of the byte at `offset`.
 pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

@@ -1,69 +1,81 @@
-//! `[http]`: the listener.
+//! `[http]`: the TCP listener.
 
+use super::key::{self, Key, Place, Reload, SectionDoc, bytes, count, duration, optional_text, table, text, whole};
 use super::section::Section;
-use super::{limits, push as push_limits, secret_file};
+use super::values::secret_file;
+use super::{allowance, tls};
+use daytable_intake::push;
 use daytable_intake::rate_limit::SenderLimits;
-use daytable_model::units::count;
+use daytable_model::units::{self, ByteSize};
 use daytable_net::tls::TlsOptions;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
-/// What listens over TCP, and who may read and push through it.
+/// The minimum holds a few records, the maximum is what a machine can hold several times.
+const BODY_BYTES: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteSize::new(1 << 30);
+/// All bodies together.
+const BODIES_BYTES: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteSize::new(64 << 30);
+/// The minimum lets a slow link send a small body.
+const TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+
+/// The TCP listener, and who may read and push through it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// Where.
+    /// The address.
     pub listen: Listen,
-    /// What TLS needs; none where it is not spoken.
+    /// The files for TLS, or `None` for a listener without TLS.
     pub tls: Option<TlsOptions>,
-    /// The file of the token that reading asks for. Without one nothing is read over TCP, only over the unix socket.
+    /// The file with the token for reading. Without a token, only the unix socket answers reads.
     pub token_file: Option<PathBuf>,
-    /// Who may push, where the configuration says so; see [`HttpConfig::pushing`].
-    pub push: Option<Pushing>,
-    /// The file of the credentials that pushing asks for.
+    /// The configured push access, if any; see [`HttpConfig::push_access`].
+    pub push: Option<PushAccess>,
+    /// The file with the credentials for pushing.
     pub credentials_file: Option<PathBuf>,
-    /// What each sender may push.
+    /// The limits of each sender.
     pub per_sender: SenderLimits,
-    /// What bounds a push.
-    pub limits: daytable_intake::push::Limits,
-    /// Connections at one time at most, the unix socket's not counted.
+    /// The limits of a push.
+    pub limits: push::Limits,
+    /// Connections at one time; those of the unix socket do not count.
     pub connections_max: NonZeroU16,
 }
 
-/// An address, or none.
+/// The address of a listener, or no listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// No listener over TCP.
+    /// No TCP listener.
     Off,
-    /// This address and port; port 0 takes a free one.
+    /// This address and port; port 0 means a free port.
     Tcp(SocketAddr),
 }
 
 /// Who may push over TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pushing {
-    /// Whoever can connect.
+pub enum PushAccess {
+    /// Everyone who can connect.
     Open,
-    /// Whoever has a credential, or a certificate where that is what is asked for.
+    /// Senders with a credential, or with a client certificate.
     Credentials,
-    /// Nobody.
+    /// No sender.
     Off,
 }
 
-/// Why a listener that takes records is not started.
+/// A listener that accepts records must not start, because its senders cannot be authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NobodyIsAsked {
-    /// Everybody who can reach it could push.
+pub enum PushAccessError {
+    /// Everyone who reaches the address could push.
     #[error(
-        "`listen` = \"{0}\" is beyond loopback, and nobody who pushes records is asked who he is: set `credentials_file` \
-         (or `tls` with `client_ca_file`), or say what is meant: `push` = \"open\" takes records from everybody, \"off\" \
-         from nobody"
+        "`listen` = \"{0}\" can be reached from other hosts, and no credentials are configured, so pushes cannot be \
+         authenticated: set `credentials_file` (or `tls` with `client_ca_file`), or set `push` to \"open\" to accept records \
+         from everyone, or to \"off\" to accept none"
     )]
-    Beyond(SocketAddr),
-    /// There are no credentials.
+    Unauthenticated(SocketAddr),
+    /// Credentials are required, and there are none.
     #[error("`push` = \"credentials\" needs `credentials_file`, or `tls` with `client_ca_file`")]
-    ByAnything,
+    NoCredentials,
 }
 
 impl FromStr for Listen {
@@ -80,14 +92,14 @@ impl FromStr for Listen {
     }
 }
 
-impl FromStr for Pushing {
+impl FromStr for PushAccess {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Pushing, &'static str> {
+    fn from_str(text: &str) -> Result<PushAccess, &'static str> {
         match text {
-            "open" => Ok(Pushing::Open),
-            "credentials" => Ok(Pushing::Credentials),
-            "off" => Ok(Pushing::Off),
+            "open" => Ok(PushAccess::Open),
+            "credentials" => Ok(PushAccess::Credentials),
+            "off" => Ok(PushAccess::Off),
             _ => Err("must be one of \"open\", \"credentials\", \"off\""),
         }
     }
@@ -102,56 +114,126 @@ impl Default for HttpConfig {
             push: None,
             credentials_file: None,
             per_sender: SenderLimits::default(),
-            limits: daytable_intake::push::Limits::default(),
-            connections_max: count(256),
+            limits: push::Limits::default(),
+            connections_max: units::count(256),
         }
     }
 }
 
+pub(super) fn keys() -> Vec<Key<HttpConfig>> {
+    let file = "an absolute path, or \"%d/NAME\"";
+    vec![
+        text("listen", "an address and a port, or \"off\"", |http: &mut HttpConfig| &mut http.listen, str::parse)
+            .default("\"127.0.0.1:7878\"")
+            .about(
+                "The TCP address for pushes, metrics, health and the reading API, or \"off\". The unix socket (DATA_DIR/control.sock) \
+                 always listens, and everyone who can open it may do everything.",
+            ),
+        table(
+            "tls",
+            |http: &mut HttpConfig| &mut http.tls,
+            || tls::keys(|tls: &mut Option<TlsOptions>| tls),
+            |section, tls| tls::complete(section, tls, section.len().is_some()),
+        )
+        .example("{ cert_file = \"/etc/daytable/cert.pem\", key_file = \"/etc/daytable/key.pem\", client_ca_file = \"/etc/daytable/client-ca.pem\" }")
+        .on_reload(Reload::NewConnections)
+        .about("TLS for the listener: certificate and key, and optionally the authorities of client certificates."),
+        optional_text(
+            "push",
+            "\"open\", \"credentials\", \"off\"",
+            |http: &mut HttpConfig| &mut http.push,
+            str::parse,
+        )
+        .example("\"credentials\"")
+        .about(
+            "Who may push records over TCP. \"credentials\": senders with a credential of `credentials_file` (without that file, with a client certificate). \
+             \"open\": everyone who can connect. \"off\": no sender. The default is \"credentials\" where credentials are configured. Without credentials it \
+             is \"open\" on a loopback address, where every local user may write logs anyway; on any other address the daemon does not start.",
+        ),
+        optional_text("credentials_file", file, |http: &mut HttpConfig| &mut http.credentials_file, secret_file)
+            .example("\"/etc/daytable/credentials.toml\"")
+            .about(
+                "The file with the credentials of senders: bearer tokens, and users with passwords. A credential can be limited to tables or to a tenant. \
+                 daytable reads a changed file again. Only the daemon should be able to read the file; a file that everyone can read is used, with a warning in the log.",
+            ),
+        allowance::key(|http: &mut HttpConfig| &mut http.per_sender).about(
+            "Limits of each sender: a credential, or without credentials an IP address (IPv6: a /64 network). A sender above its limit \
+             gets the status 429 with Retry-After. A sender may exceed a rate by one second's worth. The daily count begins at midnight UTC, and after a restart. \
+             `connections` counts the connections of one address at one time; daytable closes any further connection.",
+        ),
+        bytes("body_bytes_max", |http: &mut HttpConfig| &mut http.limits.body_bytes_max, BODY_BYTES).about(
+            "Bytes of the body of a push as it arrives. A larger body gets the status 413.",
+        ),
+        bytes("decoded_bytes_max", |http: &mut HttpConfig| &mut http.limits.decoded_bytes_max, BODY_BYTES)
+            .about("Bytes of the body of a push after decompression. A larger body gets the status 413."),
+        bytes("bodies_bytes_max", |http: &mut HttpConfig| &mut http.limits.bodies_bytes_max, BODIES_BYTES).about(
+            "Bytes in memory for all pushes together: bodies, decompressed bodies, and their rows until the commit. Without room, a push gets the status 503 with Retry-After.",
+        ),
+        whole("records_max", |http: &mut HttpConfig| &mut http.limits.records_max, 1..=1_000_000)
+            .about("Records of one push. A push with more gets the status 413."),
+        duration("body_timeout", |http: &mut HttpConfig| &mut http.limits.body_timeout, TIMEOUT).about(
+            "How long the body of a push may take to arrive. A slower push gets the status 408. For the long uploads of systemd-journal-upload, the limit applies to every 16 KiB.",
+        ),
+        optional_text("token_file", file, |http: &mut HttpConfig| &mut http.token_file, secret_file)
+            .example("\"/run/credentials/daytable.service/token\"")
+            .about(
+                "A file with the token for reading (/api/*) over TCP: `Authorization: Bearer TOKEN`. Without a token, only the unix socket answers reads, \
+                 because on loopback every local user could read root's logs. In every key for a secret file, \"%d/NAME\" is a credential of systemd (LoadCredential=NAME:…).",
+            ),
+        count("connections_max", |http: &mut HttpConfig| &mut http.connections_max, u16::MAX)
+            .on_reload(Reload::NewConnections)
+            .about(
+                "Connections at one time. A further connection waits. Then daytable closes the connection that has kept it waiting longest, \
+                 for at least two seconds; else an idle connection ends after ten seconds.",
+            ),
+    ]
+}
+
 impl HttpConfig {
     pub(super) fn read(mut section: Section<'_>) -> HttpConfig {
-        let default = HttpConfig::default();
-        let tls = section.section("tls", "tls");
-        let tls = section.has("tls").then(|| super::syslog::read_tls_table(tls));
-        let config = HttpConfig {
-            listen: section.text("listen", str::parse).unwrap_or(default.listen),
-            token_file: section.text("token_file", secret_file),
-            connections_max: section.count("connections_max", default.connections_max, u16::MAX),
-            per_sender: limits::read(section.section("per_sender", "per_sender")),
-            push: section.text("push", str::parse),
-            credentials_file: section.text("credentials_file", secret_file),
-            limits: push_limits::read(&mut section),
-            tls: tls.flatten(),
-        };
-        // What is given and wrong is said already.
-        let is_wrong = (section.has("tls") && config.tls.is_none())
-            || (section.has("credentials_file") && config.credentials_file.is_none())
-            || (section.has("push") && config.push.is_none());
-        if let Err(refused) = config.pushing()
+        let http = key::read(&keys(), &mut section, HttpConfig::default());
+        let limits = &http.limits;
+        // A body is in memory twice: as it arrived, and decoded.
+        let is_given = ["bodies_bytes_max", "decoded_bytes_max", "body_bytes_max"].iter().any(|key| section.has(key));
+        if is_given && limits.bodies_bytes_max < limits.body_bytes_max.saturating_add(limits.decoded_bytes_max) {
+            section.problem("`bodies_bytes_max` must be at least `body_bytes_max` and `decoded_bytes_max` together");
+        }
+        // A key that is given and wrong was reported already.
+        let is_wrong = (section.has("tls") && http.tls.is_none())
+            || (section.has("credentials_file") && http.credentials_file.is_none())
+            || (section.has("push") && http.push.is_none());
+        if let Err(error) = http.push_access()
             && !is_wrong
         {
-            section.problem(refused);
+            section.problem(error);
         }
         section.finish();
-        config
+        http
     }
 
     /// Who may push.
     ///
     /// # Errors
     ///
-    /// Where nobody would be asked who he is, or there is nothing to ask by; each says what to set.
-    pub fn pushing(&self) -> Result<Pushing, NobodyIsAsked> {
-        let by_certificate = self.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
-        let can_ask = self.credentials_file.is_some() || by_certificate;
+    /// Senders would have to be authenticated, and there are no credentials; each error says what to set.
+    pub fn push_access(&self) -> Result<PushAccess, PushAccessError> {
+        let has_client_ca = self.tls.as_ref().is_some_and(|tls| tls.client_ca_file.is_some());
+        let can_authenticate = self.credentials_file.is_some() || has_client_ca;
         match (self.push, self.listen) {
-            (Some(Pushing::Credentials), _) if !can_ask => Err(NobodyIsAsked::ByAnything),
+            (Some(PushAccess::Credentials), _) if !can_authenticate => Err(PushAccessError::NoCredentials),
             (Some(push), _) => Ok(push),
-            (None, _) if can_ask => Ok(Pushing::Credentials),
+            (None, _) if can_authenticate => Ok(PushAccess::Credentials),
             (None, Listen::Tcp(address)) if !address.ip().to_canonical().is_loopback() => {
-                Err(NobodyIsAsked::Beyond(address))
+                Err(PushAccessError::Unauthenticated(address))
             }
-            (None, _) => Ok(Pushing::Open),
+            (None, _) => Ok(PushAccess::Open),
         }
+    }
+}
+
+pub(super) fn section() -> SectionDoc {
+    SectionDoc {
+        about: "The listener for pushes, metrics, health and the reading API.",
+        ..SectionDoc::new("[http]", Place::Table, keys(), &mut HttpConfig::default())
     }
 }

@@ -1,66 +1,75 @@
 //! `[[journal]]`: the journal of systemd.
 
-use super::section::{Report, Section};
-use super::tail::block_name;
-use super::{absolute, reading};
+use super::blocks::{self, Blocks, READ_FROM};
+use super::key::{Key, Place, SectionDoc, choice, optional_text, size, text, texts};
+use super::reading;
+use super::section::{ProblemList, Section};
+use super::values::{absolute, or_word};
 use daytable_intake::journal::JournalOptions;
-use daytable_intake::source::ReadFrom;
 use daytable_model::record::Level;
 use daytable_model::units::ByteSize;
-use daytable_parse::redact::Redaction;
+use daytable_parse::redact::{Redaction, Redactor};
 use std::ops::RangeInclusive;
 
 const ENTRY_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);
-/// Bytes of a unit's name at most; systemd has 255.
+/// Bytes of the name of a unit; the limit of systemd.
 const UNIT_BYTES_MAX: usize = 255;
 
-/// All of them. One without a name is called `journal`, the next such one `journal-2`; `names` are taken already, and
-/// `redact` are the patterns of the whole configuration.
+pub(super) fn keys() -> Vec<Key<JournalOptions>> {
+    let levels = "\"debug\", \"info\", \"notice\", \"warn\", \"error\", \"critical\", \"alert\", \"fatal\", or \"off\"";
+    vec![
+        blocks::name(|journal: &mut JournalOptions| &mut journal.name).default("\"journal\""),
+        optional_text("directory", "an absolute path", |journal: &mut JournalOptions| &mut journal.directory, absolute)
+            .example("\"/var/log/journal/remote\"")
+            .about("The folder with the files of the journal. The default is the journal of this host."),
+        texts("units", "a list of units", 0, |journal: &mut JournalOptions| &mut journal.units, unit).about(
+            "The units to read, as names or patterns for `journalctl --unit=`. An empty list reads all entries, including those of the kernel and those without a unit.",
+        ),
+        text("level_at_least", levels, |journal: &mut JournalOptions| &mut journal.level_at_least, level)
+            .default("\"off\"")
+            .about("The least severe level to read. \"off\" reads all entries, including those without a priority."),
+        choice("read_from", |journal: &mut JournalOptions| &mut journal.read_from, &READ_FROM)
+            .about("Where daytable begins at its first start. Later it continues at its last position."),
+        text("instance", "a template", |journal: &mut JournalOptions| &mut journal.instance, str::parse)
+            .default("\"{field:host}\"")
+            .about(
+                "The *instance* of the records, which decides their partition. {field:NAME} is a field of the record (or this host, where the record has no such \
+                 field), {host} this host. Text may stand between them.",
+            ),
+        reading::format(|journal: &mut JournalOptions| &mut journal.reading),
+        reading::zone(|journal: &mut JournalOptions| &mut journal.reading),
+        reading::redact(|journal: &mut JournalOptions| &mut journal.reading),
+        size("entry_bytes_max", |journal: &mut JournalOptions| &mut journal.entry_bytes_max, ENTRY_BYTES)
+            .about("Bytes of an entry. daytable cuts a longer entry here, marks the record, and counts it."),
+    ]
+}
+
+/// Reads all blocks. `redact` has the patterns of the whole file.
 pub(super) fn read_all(
     sections: Vec<Section<'_>>,
-    report: &Report<'_>,
+    problems: &ProblemList<'_>,
+    names: &mut Vec<String>,
     redact: &[Redaction],
-    names: &[&str],
 ) -> Vec<JournalOptions> {
-    let mut blocks: Vec<JournalOptions> = Vec::new();
-    let mut unnamed = 0;
-    for section in sections {
-        let at = section.at();
-        let mut next_name = || {
-            unnamed += 1;
-            if unnamed == 1 { "journal".into() } else { format!("journal-{unnamed}") }
-        };
-        let block = read(section, &mut next_name, redact);
-        let mut taken = blocks.iter().map(|other| other.name.as_str()).chain(names.iter().copied());
-        if taken.any(|name| name == block.name) {
-            report.add(at, format!("[[journal]]: two blocks are called {:?}; give this one a name", block.name));
-        }
-        blocks.push(block);
-    }
-    blocks
-}
-
-fn read(mut section: Section<'_>, next_name: &mut dyn FnMut() -> String, redact: &[Redaction]) -> JournalOptions {
-    let default = JournalOptions::default();
-    let config = JournalOptions {
-        name: section.text("name", block_name).unwrap_or_else(next_name),
-        directory: section.text("directory", absolute),
-        units: section.texts("units", 0, unit).unwrap_or_default(),
-        level_at_least: section.text("level_at_least", level).flatten(),
-        read_from: section.choice(
-            "read_from",
-            default.read_from,
-            &[("beginning", ReadFrom::Beginning), ("end", ReadFrom::End)],
-        ),
-        instance: section.text("instance", str::parse).unwrap_or(default.instance),
-        reading: reading::read_alone(&mut section, redact),
-        entry_bytes_max: section.size("entry_bytes_max", default.entry_bytes_max, ENTRY_BYTES),
+    let new = || {
+        let mut journal = JournalOptions { name: String::new(), ..JournalOptions::default() };
+        journal.reading.redactor = Redactor::new(redact.iter().cloned());
+        journal
     };
-    section.finish();
-    config
+    let complete = |_: &mut Section<'_>, _: &mut JournalOptions| true;
+    Blocks { kind: "journal", keys: keys(), new: &new, name: |journal| &mut journal.name, complete }
+        .read(sections, problems, names)
 }
 
-/// A unit, or a pattern of units. It becomes an argument of a program, so it may be none of its options.
+pub(super) fn section() -> SectionDoc {
+    SectionDoc {
+        about: "Journals of systemd, read through `journalctl`. Entries keep their fields. There can be any number of these blocks. With `format = \"auto\"`, \
+                daytable parses the output of services and containers, and JSON objects; a message that a program passed to the journal is a record already.",
+        ..SectionDoc::new("[[journal]]", Place::Blocks { in_sample: false }, keys(), &mut JournalOptions::default())
+    }
+}
+
+/// A unit or a pattern of units. It becomes an argument of `journalctl`, so it must not look like an option.
 fn unit(text: &str) -> Result<String, &'static str> {
     let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
     let fits = (1..=UNIT_BYTES_MAX).contains(&text.len()) && text.chars().all(is_plain);
@@ -71,15 +80,13 @@ fn unit(text: &str) -> Result<String, &'static str> {
     }
 }
 
-fn level(text: &str) -> Result<Option<Level>, &'static str> {
-    match text {
-        "off" => Ok(None),
-        _ => Level::ALL
-            .into_iter()
-            .find(|level| level.name() == text && *level != Level::Trace)
-            .map(Some)
-            .ok_or("must be one of \"debug\", \"info\", \"notice\", \"warn\", \"error\", \"critical\", \"alert\", \"fatal\", or \"off\""),
-    }
+fn level(text: &str) -> Result<Option<Level>, String> {
+    or_word("off", text, |text| {
+        let level = Level::ALL.into_iter().find(|level| level.name() == text && *level != Level::Trace);
+        level.ok_or(
+            "must be one of \"debug\", \"info\", \"notice\", \"warn\", \"error\", \"critical\", \"alert\", \"fatal\"",
+        )
+    })
 }
 
 #[cfg(test)]

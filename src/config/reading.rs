@@ -1,63 +1,141 @@
-//! The keys that say how lines are read: `format`, `zone`, `join`, `redact`.
+//! The keys for parsing lines: `format`, `zone`, `join`, `redact`.
 
-use super::section::{Section, Written};
+use super::key::{self, Key, KeyDoc, Place, SectionDoc, count, duration};
+use super::section::{Section, SourceText, quoted_words};
+use super::values::name;
 use daytable_parse::redact::{PATTERNS_MAX, Redaction, Redactor};
 use daytable_parse::{Explicit, FormatChoice, Join, PatternError, Reading};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The least waits for one round of the loop that reads, the most keeps a stack trace back for as long.
+/// The minimum is one round of the reading loop. The maximum delays a stack trace by as much.
 const JOIN_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-/// Characters of the name of a pattern at most: it is a label of a metric.
-const NAME_MAX: usize = 64;
 
-/// Reads them all; `redact` are the patterns of the whole configuration.
-pub(super) fn read(section: &mut Section<'_>, redact: &[Redaction]) -> Reading {
-    let join = read_join(section.section("join", "join"));
-    Reading { join, ..read_alone(section, redact) }
+/// All of them.
+pub(super) fn keys<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Vec<Key<T>> {
+    let join = key::table("join", move |options: &mut T| &mut reading(options).join, join_keys, |_, _| ()).about(
+        "How daytable joins lines to one record, as in a stack trace: how many lines, and how long a record waits for the next line. A line \
+         without a time or level of its own waits a tenth of that. Formats with one record per line, like \"json\", do not wait.",
+    );
+    vec![format(reading), zone(reading), join, redact(reading)]
 }
 
-/// Reads those that concern a record whose lines are known: all but `join`.
-pub(super) fn read_alone(section: &mut Section<'_>, redact: &[Redaction]) -> Reading {
-    let (format, explicit) = read_format(section);
-    Reading {
-        format,
-        explicit,
-        zone: section.text("zone", str::parse).unwrap_or_default(),
-        join: Join::default(),
-        redactor: {
-            let own = read_redact(section, redact.len());
-            Redactor::new(redact.iter().cloned().chain(own))
+pub(super) fn format<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Key<T> {
+    let read = move |section: &mut Section<'_>, options: &mut T| {
+        let reading = reading(options);
+        (reading.format, reading.explicit) = read_format(section);
+    };
+    let differs = move |before: &mut T, now: &mut T| {
+        let (before, now) = (reading(before), reading(now));
+        (before.format, &before.explicit) != (now.format, &now.explicit)
+    };
+    Key::by_hand("format", format!("{}, or a table", quoted_words(&formats())), read, differs)
+        .default("\"auto\"")
+        .about(
+            "The format of a line. \"auto\" recognizes it. \"text\" is TIMESTAMP LEVEL text. With \"plain\" the whole line is the message, and the time is that of arrival. \
+             A table gives a pattern instead:\n\
+             - { regex = '(?P<time>\\S+ \\S+) (?P<level>\\w+) (?P<message>.*)' }\n\
+             - { grok = '%{SYSLOGBASE} %{JOB:job}: %{GREEDYDATA:message}', patterns = { JOB = '[a-z]+-%{INT}' } }\n\
+             The pattern has to match the whole first line of a record; a line without a match continues the record before. \
+             The groups time, level, message, component, pid and host have these meanings; every other group is a field.",
+        )
+}
+
+pub(super) fn zone<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Key<T> {
+    key::text("zone", "a time zone", move |options: &mut T| &mut reading(options).zone, str::parse)
+        .default("\"UTC\"")
+        .about("The zone of times without one: \"UTC\", \"local\", an offset like \"+02:00\", or a name like \"Europe/Paris\".")
+}
+
+/// The patterns of a block. They add to those of the whole file, with which the block begins.
+pub(super) fn redact<T: 'static>(reading: impl Fn(&mut T) -> &mut Reading + Copy + 'static) -> Key<T> {
+    let read = move |section: &mut Section<'_>, options: &mut T| {
+        let redactor = &mut reading(options).redactor;
+        let mut patterns = redactor.as_ref().map(|redactor| redactor.patterns().to_vec()).unwrap_or_default();
+        patterns.extend(read_redact(section, patterns.len()));
+        *redactor = Redactor::new(patterns);
+    };
+    let differs = move |before: &mut T, now: &mut T| reading(before).redactor != reading(now).redactor;
+    Key::by_hand("redact", "a list of texts and tables", read, differs)
+        .default("[]")
+        .about("Secrets to replace in these records, in addition to the `redact` at the top of the file.")
+}
+
+fn join_keys() -> Vec<Key<Join>> {
+    vec![
+        count("lines_max", |join: &mut Join| &mut join.lines_max, u16::MAX)
+            .about("Lines of one record. With 1, daytable joins no lines. In bytes, `line_bytes_max` is the limit."),
+        duration("wait", |join: &mut Join| &mut join.wait, JOIN_WAIT)
+            .about("How long a record waits for its next line."),
+    ]
+}
+
+pub(super) fn sections() -> [SectionDoc; 3] {
+    let by_hand = |name, within, keys| {
+        let place = Place::Inline;
+        SectionDoc { name, within, about: "", place, before: "", after: "", keys }
+    };
+    let format = vec![
+        KeyDoc::new("regex", "a regular expression", "A regular expression with named groups."),
+        KeyDoc::new("grok", "a grok pattern", "A grok pattern. A `format` has either `regex` or `grok`."),
+        KeyDoc::new(
+            "patterns",
+            "texts by their names, { NAME = \"…\" }",
+            "Patterns for use in `grok`, by their names.",
+        ),
+    ];
+    let redact = vec![
+        KeyDoc::new(
+            "name",
+            "letters, digits, \"-\", \"_\" and \".\"",
+            "The name of the pattern, which the metric daytable_redactions_total has as a label.",
+        ),
+        KeyDoc::new(
+            "regex",
+            "a regular expression",
+            "The secret. With a group, daytable replaces only the match of the first group.",
+        ),
+        KeyDoc::new("replace", "a text", "The replacement. The default is \"[redacted NAME]\"."),
+    ];
+    [
+        by_hand("format", "`[[tail]]` and `[[journal]]`, as a table", format),
+        SectionDoc {
+            within: "`[[tail]]`",
+            ..SectionDoc::new("join", Place::Inline, join_keys(), &mut Join::default())
         },
-    }
+        by_hand("redact", "all sections that have it, as a table of the list", redact),
+    ]
+}
+
+fn formats() -> Vec<(&'static str, FormatChoice)> {
+    FormatChoice::all().map(|choice| (choice.name(), choice)).collect()
 }
 
 fn read_format(section: &mut Section<'_>) -> (FormatChoice, Option<Explicit>) {
     if section.is_table("format") {
         return (FormatChoice::Auto, read_explicit(section.section("format", "format")));
     }
-    let formats: Vec<_> = FormatChoice::all().map(|choice| (choice.name(), choice)).collect();
-    (section.choice("format", FormatChoice::Auto, &formats), None)
+    (section.choice("format", &formats()).unwrap_or_default(), None)
 }
 
 fn read_explicit(mut section: Section<'_>) -> Option<Explicit> {
-    let regex = section.written("regex");
-    let grok = section.written("grok");
-    let patterns = section.written_by_name("patterns");
+    let regex = section.source_text("regex");
+    let grok = section.source_text("grok");
+    let patterns = section.source_texts("patterns");
     let explicit = match (regex, grok) {
         (Some(regex), None) => {
             if section.has("patterns") {
                 section.problem("`patterns` belong to `grok`");
             }
-            Explicit::regex(regex.text).map_err(|error| section.fault_within(&regex, error.at, &error)).ok()
+            Explicit::regex(regex.text).map_err(|error| section.report_within(&regex, error.at, &error)).ok()
         }
         (None, Some(grok)) => {
             let texts: BTreeMap<String, String> =
                 patterns.iter().map(|pattern| (pattern.name.to_owned(), pattern.text.to_owned())).collect();
-            Explicit::grok(grok.text, texts).map_err(|error| place_grok(&section, &grok, &patterns, &error)).ok()
+            Explicit::grok(grok.text, texts).map_err(|error| report_grok(&section, &grok, &patterns, &error)).ok()
         }
-        // A value that is no text was reported already.
+        // A value of another type was reported already.
         _ if section.has("regex") != section.has("grok") => None,
         _ => {
             section.problem("must have one of `regex` and `grok`, for example { grok = \"%{SYSLOGLINE}\" }");
@@ -68,29 +146,18 @@ fn read_explicit(mut section: Section<'_>) -> Option<Explicit> {
     explicit
 }
 
-/// Reports a fault in the pattern that it is in.
-fn place_grok(section: &Section<'_>, grok: &Written<'_>, patterns: &[Written<'_>], error: &PatternError) {
-    let of = error.of.as_ref().and_then(|name| patterns.iter().find(|pattern| pattern.name == name));
-    section.fault_within(of.unwrap_or(grok), error.at, error);
+/// Reports an error at its place in the pattern that has it.
+fn report_grok(section: &Section<'_>, grok: &SourceText<'_>, patterns: &[SourceText<'_>], error: &PatternError) {
+    let pattern = error.of.as_ref().and_then(|name| patterns.iter().find(|pattern| pattern.name == name));
+    section.report_within(pattern.unwrap_or(grok), error.at, error);
 }
 
-fn read_join(mut section: Section<'_>) -> Join {
-    let default = Join::default();
-    let join = Join {
-        lines_max: section.count("lines_max", default.lines_max, u16::MAX),
-        wait: section.duration("wait", default.wait, JOIN_WAIT),
-    };
-    section.finish();
-    join
-}
-
-/// The patterns that `redact` names; `before` is how many there are already.
+/// The patterns of `redact`. There are `before` patterns already.
 pub(super) fn read_redact(section: &mut Section<'_>, before: usize) -> Vec<Redaction> {
     let preset = |name: &str| {
-        let known: Vec<_> = Redaction::presets().map(|name| format!("{name:?}")).collect();
         Redaction::preset(name).ok_or_else(|| {
-            let known = known.join(", ");
-            format!("must be one of {known}, or a pattern of your own, like {{ regex = '…' }}")
+            let presets: Vec<_> = Redaction::presets().map(|name| format!("{name:?}")).collect();
+            format!("must be one of {}, or a pattern of your own, like {{ regex = '…' }}", presets.join(", "))
         })
     };
     let mut number = before;
@@ -107,23 +174,16 @@ pub(super) fn read_redact(section: &mut Section<'_>, before: usize) -> Vec<Redac
 fn read_pattern(mut section: Section<'_>, number: usize) -> Option<Redaction> {
     let name = section.text("name", pattern_name).unwrap_or_else(|| format!("pattern-{number}"));
     let replace = section.text("replace", |text| Ok::<_, String>(text.to_owned()));
-    let pattern = section.written("regex");
+    let pattern = section.source_text("regex");
     section.require("regex", "regex = 'password=(\\S+)'");
-    let made = pattern.and_then(|pattern| {
-        let made = Redaction::regex(&name, pattern.text, replace.as_deref());
-        made.map_err(|error| section.fault_within(&pattern, error.at, &error)).ok()
+    let redaction = pattern.and_then(|pattern| {
+        let redaction = Redaction::regex(&name, pattern.text, replace.as_deref());
+        redaction.map_err(|error| section.report_within(&pattern, error.at, &error)).ok()
     });
     section.finish();
-    made
+    redaction
 }
 
 fn pattern_name(text: &str) -> Result<String, String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !(1..=NAME_MAX).contains(&text.len()) || !text.chars().all(plain) {
-        return Err(format!("a name has 1 to {NAME_MAX} letters, digits, \"-\", \"_\" and \".\""));
-    }
-    if Redaction::presets().any(|preset| preset == text) {
-        return Err("is the name of a preset".into());
-    }
-    Ok(text.into())
+    if Redaction::presets().any(|preset| preset == text) { Err("is the name of a preset".into()) } else { name(text) }
 }

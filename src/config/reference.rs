@@ -1,157 +1,217 @@
-//! Every key of the configuration as documentation: `daytable config --reference`, and `docs/reference/configuration.md`.
-//!
-//! What a key takes comes from the code that reads it: each reading notes its kind and its range. What it means and its
-//! default come from the example, which the tests hold to the code: it has every key, and its values are the defaults. What a
-//! reload does to a key is said here.
+//! The documents that follow from the rows: the reference (`daytable config --reference`, `docs/reference/configuration.md`) and
+//! the sample (`daytable config`, `config/daytable.toml`).
 
-use super::Config;
-use super::section::{Report, Section};
-use std::collections::BTreeMap;
+use super::key::{KeyDoc, Place, Reload, SectionDoc};
+use super::{
+    allowance, archives, condition, file, http, journal, lifecycle, log, reading, store, syslog, table, tail, tls,
+};
 use std::fmt::Write;
-use toml::de::DeTable;
 
-/// The example: every key with its default and what it means.
-pub const EXAMPLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/daytable.toml"));
+/// Characters of a line of the sample.
+const WIDTH: usize = 120;
 
-/// The sections in the order of the reference, with their titles.
-const SECTIONS: [(&str, &str); 16] = [
-    ("the file", "At the top"),
-    ("[http]", "`[http]`"),
-    ("tls", "`tls` of `[http]`"),
-    ("per_sender", "`per_sender` of `[http]` and `[[syslog]]`"),
-    ("[[tail]]", "`[[tail]]`"),
-    ("format", "`format` of `[[tail]]` and `[[journal]]`, as a table"),
-    ("join", "`join` of `[[tail]]`"),
-    ("redact", "`redact`, a pattern of one's own"),
-    ("[[syslog]]", "`[[syslog]]`"),
-    ("[[journal]]", "`[[journal]]`"),
-    ("[[table]]", "`[[table]]`"),
-    ("when", "`when` of `[[table]]`"),
-    ("[archives]", "`[archives]`"),
-    ("[lifecycle]", "`[lifecycle]`"),
-    ("[store]", "`[store]`"),
-    ("[log]", "`[log]`"),
-];
+const REFERENCE_HEAD: &str = "# Configuration\n\n<!-- Generated: `daytable config --reference`. A test compares it. -->\n\n\
+    One TOML file, `/etc/daytable/daytable.toml` as installed. `daytable config` prints every key with its default. `daytable check --config FILE` \
+    reports problems with their lines. A variable of the [environment](environment.md) can replace each key.\n\n\
+    Durations and sizes have units: ms, s, m, h, d, w, and B, KiB, MiB, GiB (1024), KB, MB, GB (1000). An unknown key is an error.\n\n\
+    *Reload* is the effect of `systemctl reload daytable` on a running daemon: **live** applies the key at once, **new** applies it to connections that \
+    open later, **restart** applies it at the next start; the answer names such keys.\n";
 
-/// What the example says of a key.
-#[derive(Clone, Debug, Default)]
-struct Told {
-    /// As it is written; none where it is not set.
-    default: Option<String>,
-    meaning: String,
-}
+const SAMPLE_HEAD: &str = "The configuration of daytable: every key, with its default.\n\n\
+    A line that begins with \"#\" and a key (\"#token_file = …\") is a key without a default; remove the \"#\" to set it. All other keys \
+    have their defaults here. Only [[tail]], [[syslog]] and [[journal]] have none: without such a block, daytable reads nothing.\n\n\
+    Durations and sizes have units: ms, s, m, h, d, w, and B, KiB, MiB, GiB (1024), KB, MB, GB (1000). An unknown key is an error. \
+    `daytable check --config FILE` reports problems with their lines.\n\n\
+    This file is generated (`daytable config`). A test compares it.";
 
-/// The example with the keys set that are not.
-pub fn example_all_set() -> String {
-    let set = |line: &'static str| match line.strip_prefix('#') {
-        Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => key,
-        _ => line,
-    };
-    EXAMPLE.lines().map(set).collect::<Vec<_>>().join("\n")
+/// All sections, in the order of the documents.
+pub(super) fn sections() -> Vec<SectionDoc> {
+    let mut sections = vec![file::section(), http::section(), tls::section(), allowance::section(), tail::section()];
+    sections.extend(reading::sections());
+    sections.extend([syslog::section(), journal::section(), table::section(), condition::section()]);
+    sections.extend([archives::section(), lifecycle::section(), store::section(), log::section()]);
+    sections
 }
 
 /// The reference, as Markdown.
 pub fn reference() -> String {
-    let text = example_all_set();
-    let report = Report::new(&text);
-    let (file, _) = DeTable::parse_recoverable(&text);
-    Config::read(Section::root(file.get_ref(), &report), &report);
-    let kinds = report.kinds();
-    let told = told();
-    let mut page = String::from(
-        "# Configuration\n\n<!-- Generated: `daytable config --reference`. A test compares it. -->\n\n\
-         One TOML file, `/etc/daytable/daytable.toml` as installed; `daytable config` prints it with every key and its \
-         default, `daytable check --config FILE` says what is wrong with one. Each key can be given by a variable of the \
-         [environment](environment.md) instead.\n\n*Reload* says what `systemctl reload daytable` does to a running daemon: \
-         **live** takes a key over at once, **new** for connections that come from then on, **restart** is named in the answer \
-         and waits for the next start.\n",
-    );
-    for (section, title) in SECTIONS {
-        let keys: Vec<_> = kinds.iter().filter(|((of, _), _)| *of == section).collect();
-        if keys.is_empty() {
-            continue;
-        }
-        // Nothing that is written to a text fails.
-        let _ = write!(page, "\n## {title}\n\n| key | takes | default | reload |\n|---|---|---|---|\n");
-        for ((_, key), kind) in &keys {
-            let default = told.get(&(section, *key)).and_then(|told| told.default.clone());
-            let default = default.map_or_else(|| "–".into(), |default| format!("`{default}`"));
-            let _ = writeln!(page, "| `{key}` | {} | {} | {} |", cell(kind), cell(&default), on_reload(section, key));
-        }
-        for ((_, key), _) in &keys {
-            if let Some(told) = told.get(&(section, *key)).filter(|told| !told.meaning.is_empty()) {
-                let _ = write!(page, "\n**`{key}`**: {}\n", told.meaning);
+    let mut page = REFERENCE_HEAD.to_owned();
+    for section in sections() {
+        let prefix = section.bare_name().to_uppercase();
+        let (title, variables) = match section.place {
+            Place::Top => ("At the top".into(), Some("`DAYTABLE_`".into())),
+            Place::Inline => (format!("`{}` of {}", section.name, section.within), None),
+            Place::Table => (format!("`{}`", section.name), Some(format!("`DAYTABLE_{prefix}_`"))),
+            Place::Blocks { .. } => {
+                (format!("`{}`", section.name), Some(format!("`DAYTABLE_{prefix}_0_` (the number of the block)")))
             }
+        };
+        // Writing to a text cannot fail.
+        let _ = write!(page, "\n## {title}\n\n");
+        if !section.about.is_empty() {
+            let _ = write!(page, "{}\n\n", markdown(section.about));
+        }
+        if let Some(variables) = variables {
+            let _ = write!(page, "Variables: {variables} and the key in capitals.\n\n");
+        }
+        page.push_str("| key | takes | default | reload |\n|---|---|---|---|\n");
+        for key in &section.keys {
+            let _ = writeln!(page, "| `{}` | {} | {} | {} |", key.name, cell(&key.takes), default(key), reload(key));
+        }
+        for key in &section.keys {
+            let _ = write!(page, "\n**`{}`**: {}\n", key.name, markdown(key.about));
         }
     }
     page
 }
 
-/// A cell of a table, in which nothing ends it.
+/// A list of an about text is a list of Markdown.
+fn markdown(text: &str) -> String {
+    let is_item = |line: &str| line.starts_with("- ");
+    let mut page = String::new();
+    for (index, line) in text.lines().enumerate() {
+        let is_next_item = is_item(line) && text.lines().nth(index.wrapping_sub(1)).is_some_and(is_item);
+        page.push_str(if index == 0 {
+            ""
+        } else if is_next_item {
+            "\n"
+        } else {
+            "\n\n"
+        });
+        page.push_str(line);
+    }
+    page
+}
+
+/// A cell of a table, in which no character ends the cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-fn on_reload(section: &str, key: &str) -> &'static str {
-    match (section, key) {
-        ("the file", "data_dir" | "memory_max") | ("[store]", _) => "restart",
-        ("[[syslog]]", "listen" | "name") => "live",
-        ("[[syslog]]" | "tls" | "per_sender", _) | ("[http]", "tls" | "connections_max") => "new",
-        _ => "live",
+fn default(key: &KeyDoc) -> String {
+    match &key.default {
+        _ if key.is_required => "required".into(),
+        Some(default) => format!("`{}`", cell(default)),
+        None => "–".into(),
     }
 }
 
-/// What the example says of each key.
-fn told() -> BTreeMap<(&'static str, &'static str), Told> {
-    let mut told = BTreeMap::new();
-    let (mut section, mut meaning) = ("the file", Vec::new());
-    for line in EXAMPLE.lines() {
-        let bare = line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '['));
-        let written = bare.unwrap_or(line);
-        if written.starts_with('[') {
-            section = written;
-            meaning.clear();
-        } else if let Some((key, value)) = written.split_once(" = ").filter(|_| !written.starts_with('#')) {
-            let default = bare.is_none().then(|| value.to_owned());
-            told.entry((section, key)).or_insert(Told { default, meaning: meaning.join(" ") });
-            meaning.clear();
-        } else if let Some(comment) = line.strip_prefix('#') {
-            meaning.push(comment.trim());
-        } else {
-            meaning.clear();
+fn reload(key: &KeyDoc) -> &'static str {
+    match key.reload {
+        Reload::Live => "live",
+        Reload::NewConnections => "new",
+        Reload::Restart => "restart",
+    }
+}
+
+/// The sample: every key with its text and its default.
+pub fn sample() -> String {
+    let mut sample = comment(SAMPLE_HEAD);
+    for section in sections().iter().filter(|section| section.place != Place::Inline) {
+        let is_set = section.place != Place::Blocks { in_sample: false };
+        sample.push('\n');
+        sample.push_str(&comment(section.about));
+        sample.push_str(&around(section, section.before));
+        if section.place != Place::Top {
+            let _ = writeln!(sample, "{}{}", if is_set { "" } else { "#" }, section.name);
+        }
+        let own = section.keys.iter().filter(|key| !is_around(section, key.name));
+        for (index, key) in own.enumerate() {
+            let value = match (&key.default, key.example) {
+                (Some(default), _) if is_set => format!("{} = {default}", key.name),
+                (Some(default), _) => format!("#{} = {default}", key.name),
+                (None, Some(example)) if is_set && key.is_required => format!("{} = {example}", key.name),
+                (None, example) => format!("#{} = {}", key.name, example.unwrap_or_default()),
+            };
+            let gap = if index > 0 && is_set { "\n" } else { "" };
+            let _ = write!(sample, "{gap}{}{value}\n", comment(&about(key)));
+        }
+        if !section.after.is_empty() {
+            let _ = write!(sample, "\n{}", around(section, section.after));
         }
     }
-    told
+    sample
+}
+
+/// Whether the text about a key is in the blocks before or after the section's own.
+fn is_around(section: &SectionDoc, key: &str) -> bool {
+    [section.before, section.after].iter().any(|blocks| blocks.lines().any(|line| is_place_of(line, key)))
+}
+
+fn is_place_of(line: &str, key: &str) -> bool {
+    line.strip_prefix('{').and_then(|line| line.strip_suffix('}')) == Some(key)
+}
+
+/// The blocks before or after the section's own, with the texts about their keys.
+fn around(section: &SectionDoc, blocks: &str) -> String {
+    let line = |line: &str| match section.keys.iter().find(|key| is_place_of(line, key.name)) {
+        Some(key) => comment(&about(key)),
+        None => format!("{line}\n"),
+    };
+    blocks.lines().map(line).collect()
+}
+
+/// The text about a key, with its limits or words.
+fn about(key: &KeyDoc) -> String {
+    let has_limits = ["from", "a whole", "\""].iter().any(|start| key.takes.starts_with(start));
+    if has_limits { format!("{} Takes {}.", key.about, key.takes) } else { key.about.into() }
+}
+
+/// A text as comments of [`WIDTH`] characters.
+fn comment(text: &str) -> String {
+    let mut lines = String::new();
+    for paragraph in text.lines() {
+        let mut line = String::from("#");
+        for word in paragraph.split(' ').filter(|word| !word.is_empty()) {
+            if line.chars().count() + 1 + word.chars().count() > WIDTH {
+                lines.push_str(&line);
+                lines.push('\n');
+                line = String::from("#");
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    lines
+}
+
+/// The sample with the keys set that have no default.
+pub fn sample_with_every_key() -> String {
+    let sample = sample();
+    let set = |line: &str| match line.strip_prefix('#') {
+        Some(key) if key.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => key.to_owned(),
+        _ => line.to_owned(),
+    };
+    sample.lines().map(set).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn file(path: &str) -> String {
+        std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_default()
+    }
+
     #[test]
-    fn every_key_has_its_kind_and_every_section_its_title() {
-        let text = example_all_set();
-        let report = Report::new(&text);
-        let (file, _) = DeTable::parse_recoverable(&text);
-        Config::read(Section::root(file.get_ref(), &report), &report);
-        for (section, key) in report.kinds().keys() {
-            assert!(SECTIONS.iter().any(|(name, _)| name == section), "{section} {key}");
+    fn the_reference_is_the_generated_one() {
+        let is_same = file("docs/reference/configuration.md") == reference();
+        assert!(is_same, "run: daytable config --reference >docs/reference/configuration.md");
+    }
+
+    #[test]
+    fn the_sample_is_the_generated_one() {
+        assert!(file("config/daytable.toml") == sample(), "run: daytable config >config/daytable.toml");
+    }
+
+    #[test]
+    fn every_key_has_a_text() {
+        for section in sections() {
+            for key in &section.keys {
+                assert!(key.about.ends_with(['.', '}', 'p']) && !key.takes.is_empty(), "{} {}", section.name, key.name);
+            }
         }
-    }
-
-    /// `docs/reference/configuration.md` is what the program prints.
-    #[test]
-    fn the_page_is_the_one_that_is_generated() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/configuration.md");
-        let page = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(page == reference(), "run: daytable config --reference >docs/reference/configuration.md");
-    }
-
-    #[test]
-    fn the_example_tells_of_its_keys() {
-        let told = told();
-        assert_eq!(told[&("[http]", "listen")].default.as_deref(), Some("\"127.0.0.1:7878\""));
-        assert_eq!(told[&("[http]", "token_file")].default, None);
-        assert!(told[&("the file", "data_dir")].meaning.starts_with("The folder"), "{told:?}");
     }
 }

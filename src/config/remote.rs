@@ -8,47 +8,47 @@ use std::time::Duration;
 /// The remote store, and the outbox in front of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteConfig {
-    /// The file that holds the connection string; none is the environment's `AZURE_STORAGE_CONNECTION_STRING`.
+    /// The file with the connection string, or `None` for the variable `AZURE_STORAGE_CONNECTION_STRING`.
     pub connection_string_file: Option<PathBuf>,
-    /// Whether this daytable archives and drops days there. Of several that share an account one does.
+    /// Whether this daytable archives and drops the remote days. Of several daytables with one account, one does.
     pub owner: bool,
-    /// How long a transaction waits for more entities before it goes.
+    /// How long a transaction waits for more entities.
     pub fill: Duration,
-    /// Transactions that are under way at a time at most.
+    /// Transactions in flight at one time.
     pub transactions_max: NonZeroU16,
-    /// Partitions that an instance is spread over at most, where the service throttles it; one is none but those of its table.
+    /// Partitions of an instance that the service throttles. With 1, an instance has the buckets of its table.
     pub buckets_max: NonZeroU16,
-    /// How long an instance is throttled, while what waits for it grows, before it is spread over more partitions.
+    /// How long the service throttles an instance with a growing backlog, before the instance gets more partitions.
     pub grow_after: Duration,
-    /// What goes first of what waits.
+    /// The order of the outbox.
     pub send_order: SendOrder,
-    /// Bytes on disk that wait to be sent, above which the outbox is full.
+    /// Bytes of waiting rows on disk at which the outbox is full.
     pub outbox_bytes_max: ByteSize,
-    /// How long the oldest row may have waited before the outbox is full; none is for ever.
+    /// The age of the oldest waiting row at which the outbox is full, or `None` for no limit.
     pub outbox_age_max: Option<Duration>,
-    /// What is done when the outbox is full.
+    /// The reaction to a full outbox.
     pub when_full: WhenFull,
-    /// How long rows that the service refused are kept, after the end of the day on which it did.
+    /// How long refused rows are kept after the end of the day of the refusal.
     pub dead_letters_keep: Duration,
 }
 
-/// What goes first of what waits.
+/// The order in which waiting rows are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendOrder {
-    /// What was accepted first.
+    /// The oldest rows first.
     #[default]
     OldestFirst,
-    /// What was accepted last: after an outage what happens now is seen at once, and the backlog follows.
+    /// The newest rows first: after an outage, current records are visible at once, and the backlog follows.
     NewestFirst,
 }
 
-/// What is done when the outbox is full.
+/// The reaction to a full outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Nothing more is taken from the sources until there is room.
+    /// Sources wait until there is room.
     #[default]
     Wait,
-    /// What was accepted first goes, and is counted.
+    /// The oldest rows are dropped, and counted.
     DropOldest,
 }
 
@@ -59,7 +59,7 @@ impl Default for RemoteConfig {
             owner: true,
             fill: Duration::from_secs(1),
             transactions_max: count(16),
-            // Half as many take what an account does: 20,000 rows a second.
+            // Half as many use the whole rate of an account: 20,000 rows per second.
             buckets_max: count(32),
             grow_after: Duration::from_secs(30),
             send_order: SendOrder::OldestFirst,

@@ -1,78 +1,68 @@
-//! A table of the file, read key by key.
+//! One table of the file, read key by key.
 //!
-//! Whoever reads a section asks for every key by its name and gives the default beside it; so what was never asked for
-//! is unknown, and the nearest name that was asked for is what was meant. Problems are collected, not returned: a value
-//! that is wrong counts as its default until the file was read to its end, then all problems are shown at once.
+//! The reader of a section asks for every key by its name. A key of the file that was never asked for is therefore unknown,
+//! and the nearest name that was asked for is the suggestion. Problems are collected, not returned: a wrong value counts as
+//! its default until the whole file was read, so that one run shows all problems.
 
-use super::environment;
 use super::error::{Problem, line_and_column};
 use daytable_model::did_you_mean::did_you_mean;
 use daytable_model::units::{ByteSize, UnitError, parse_duration, show_duration};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Characters of a value that a problem quotes at most.
+/// Characters of a value that a problem quotes.
 const QUOTED_MAX: usize = 60;
 
-/// What is wrong so far, by the byte of the file.
-pub(super) struct Report<'a> {
+/// The problems of a file so far, each with its byte offset.
+pub(super) struct ProblemList<'a> {
     text: &'a str,
-    found: RefCell<Vec<(usize, String)>>,
-    /// Every key that was asked for, by its section, and whether any such section of the file gives it.
+    problems: RefCell<Vec<(usize, String)>>,
+    /// Every key that was asked for, by its section, and whether a section of the file gives it.
     asked: RefCell<BTreeMap<(&'static str, &'static str), bool>>,
-    /// What each of them takes, in words.
-    kinds: RefCell<BTreeMap<(&'static str, &'static str), String>>,
-    /// Where the variables of the environment begin, behind the file's text.
+    /// Where the variables of the environment begin, after the text of the file.
     variables_at: usize,
 }
 
-impl<'a> Report<'a> {
-    pub(super) fn new(text: &'a str) -> Report<'a> {
-        Report::with_variables(text, text.len())
+impl<'a> ProblemList<'a> {
+    pub(super) fn new(text: &'a str) -> ProblemList<'a> {
+        ProblemList::with_variables(text, text.len())
     }
 
-    /// Of a text behind which, from a byte on, variables of the environment stand.
-    pub(super) fn with_variables(text: &'a str, variables_at: usize) -> Report<'a> {
-        let (found, asked, kinds) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Report { text, found, asked, kinds, variables_at }
+    /// `text` has variables of the environment after the byte `variables_at`.
+    pub(super) fn with_variables(text: &'a str, variables_at: usize) -> ProblemList<'a> {
+        ProblemList { text, problems: RefCell::default(), asked: RefCell::default(), variables_at }
     }
 
-    /// What every key takes that was asked for, by its section.
-    pub(super) fn kinds(&self) -> BTreeMap<(&'static str, &'static str), String> {
-        self.kinds.borrow().clone()
-    }
-
-    /// What a variable of the environment says, where it is one's value.
+    /// The text of a value that a variable of the environment gives.
     fn variable(&self, value: &Spanned<DeValue<'_>>) -> Option<&'a str> {
         let span = value.span();
         if span.start > self.variables_at { self.text.get(span) } else { None }
     }
 
     pub(super) fn add(&self, at: usize, text: impl Into<String>) {
-        self.found.borrow_mut().push((at, text.into()));
+        self.problems.borrow_mut().push((at, text.into()));
     }
 
-    /// All problems in the order of the file, each with its byte.
+    /// All problems in the order of the file, each with its byte offset.
     pub(super) fn into_problems(self, file: &str) -> Vec<(usize, Problem)> {
-        let mut found = self.found.into_inner();
-        found.sort_by_key(|(at, _)| *at);
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|(at, _)| *at);
         let place = |(at, text)| {
             let (line, column) = line_and_column(self.text, at);
             (at, Problem { file: file.into(), line, column, text })
         };
-        found.into_iter().map(place).collect()
+        problems.into_iter().map(place).collect()
     }
 
-    /// The keys that can be given and are not, by their sections.
+    /// Every key that was asked for, by its section, and whether the file gives it.
     #[cfg(test)]
-    pub(super) fn never_given(&self) -> std::collections::BTreeSet<(&'static str, &'static str)> {
-        self.asked.borrow().iter().filter(|(_, given)| !**given).map(|(key, _)| *key).collect()
+    pub(super) fn asked(&self) -> BTreeMap<(&'static str, &'static str), bool> {
+        self.asked.borrow().clone()
     }
 
     fn quote(&self, value: &Spanned<DeValue<'_>>) -> String {
@@ -82,55 +72,54 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A text of the file, and where it is written.
-pub(super) struct Written<'a> {
+/// A text of the file, with its place in the file.
+pub(super) struct SourceText<'a> {
     pub(super) name: &'a str,
     pub(super) text: &'a str,
     value: &'a Spanned<DeValue<'a>>,
 }
 
-impl<'a> Written<'a> {
-    fn of(name: &'a str, value: &'a Spanned<DeValue<'a>>) -> Option<Written<'a>> {
+impl<'a> SourceText<'a> {
+    fn new(name: &'a str, value: &'a Spanned<DeValue<'a>>) -> Option<SourceText<'a>> {
         let DeValue::String(text) = value.get_ref() else { return None };
-        Some(Written { name, text, value })
+        Some(SourceText { name, text, value })
     }
 }
 
-/// One table of the file; an absent one has no keys.
+/// One table of the file. An absent table has no keys.
 pub(super) struct Section<'a> {
-    /// As the file writes it, for the messages: `[http]`, `[[tail]]`.
+    /// As the file writes it: `[http]`, `[[tail]]`.
     name: &'static str,
-    /// Where it begins.
+    /// The byte offset of its beginning.
     at: usize,
     keys: Option<&'a DeTable<'a>>,
-    report: &'a Report<'a>,
+    problems: &'a ProblemList<'a>,
 }
 
 impl<'a> Section<'a> {
-    pub(super) fn root(table: &'a DeTable<'a>, report: &'a Report<'a>) -> Section<'a> {
-        Section { name: "the file", at: 0, keys: Some(table), report }
+    pub(super) fn root(table: &'a DeTable<'a>, problems: &'a ProblemList<'a>) -> Section<'a> {
+        Section { name: "the file", at: 0, keys: Some(table), problems }
     }
 
-    /// Reports something that is wrong with the section as a whole.
+    /// Reports a problem of the section as a whole.
     pub(super) fn problem(&self, text: impl Display) {
-        self.report.add(self.at, format!("{}: {text}", self.name));
+        self.problems.add(self.at, format!("{}: {text}", self.name));
     }
 
-    /// Where the section begins, to report something later.
+    /// The byte offset of the section, for a later report.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
     /// The table `key` of this one.
     pub(super) fn section(&mut self, key: &'static str, name: &'static str) -> Section<'a> {
-        self.note(key, || "a table".into());
-        let empty = Section { name, at: self.at, keys: None, report: self.report };
-        match self.take(key) {
+        let empty = Section { name, at: self.at, keys: None, problems: self.problems };
+        match self.value(key) {
             None => empty,
             Some(value) => match value.get_ref() {
                 DeValue::Table(table) => Section { at: value.span().start, keys: Some(table), ..empty },
                 _ => {
-                    self.fault(key, value, format!("must be a table, written {name}"));
+                    self.report(key, value, format!("must be a table, written {name}"));
                     empty
                 }
             },
@@ -139,8 +128,7 @@ impl<'a> Section<'a> {
 
     /// The tables `key` of this one, in the order of the file.
     pub(super) fn sections(&mut self, key: &'static str, name: &'static str) -> Vec<Section<'a>> {
-        self.note(key, || format!("tables, each written {name}"));
-        let Some(value) = self.take(key) else { return Vec::new() };
+        let Some(value) = self.value(key) else { return Vec::new() };
         let mut sections = Vec::new();
         match value.get_ref() {
             DeValue::Array(tables) => {
@@ -150,47 +138,45 @@ impl<'a> Section<'a> {
                             name,
                             at: item.span().start,
                             keys: Some(table),
-                            report: self.report,
+                            problems: self.problems,
                         }),
-                        _ => self.fault(key, item, format!("must be a table, written {name}")),
+                        _ => self.report(key, item, format!("must be a table, written {name}")),
                     }
                 }
             }
             DeValue::Table(_) => {
-                self.report.add(value.span().start, format!("[{key}] is written {name}: there can be several"));
+                self.problems.add(value.span().start, format!("[{key}] is written {name}: there can be several"));
             }
-            _ => self.fault(key, value, format!("must be tables, each written {name}")),
+            _ => self.report(key, value, format!("must be tables, each written {name}")),
         }
         sections
     }
 
-    /// A list of at least one table, each of which is a section `name`.
+    /// A list of conditions, at least one; each is a section called `name`.
     pub(super) fn list_of_tables(&mut self, key: &'static str, name: &'static str) -> Option<Vec<Section<'a>>> {
-        self.note(key, || "a list of conditions".into());
-        let value = self.take(key)?;
+        let value = self.value(key)?;
         let DeValue::Array(items) = value.get_ref() else {
-            self.fault(key, value, format!("must be a list of conditions, like {key} = [{{ … }}, {{ … }}]"));
+            self.report(key, value, format!("must be a list of conditions, like {key} = [{{ … }}, {{ … }}]"));
             return None;
         };
         if items.is_empty() {
-            self.fault(key, value, "must have at least one condition".into());
+            self.report(key, value, "must have at least one condition".into());
         }
         let mut sections = Vec::with_capacity(items.len());
         for item in items.iter() {
             match item.get_ref() {
                 DeValue::Table(keys) => {
-                    sections.push(Section { name, at: item.span().start, keys: Some(keys), report: self.report })
+                    sections.push(Section { name, at: item.span().start, keys: Some(keys), problems: self.problems })
                 }
-                _ => self.fault(key, item, "must be a condition, like { level_at_most = \"debug\" }".into()),
+                _ => self.report(key, item, "must be a condition, like { level_at_most = \"debug\" }".into()),
             }
         }
         Some(sections)
     }
 
-    /// A text, a whole number, or a truth, as it is written without quotes.
+    /// A text, a whole number, `true` or `false`, as a text without quotes.
     pub(super) fn literal(&mut self, key: &'static str) -> Option<String> {
-        self.note(key, || "a text, a whole number, true or false".into());
-        let value = self.take(key)?;
+        let value = self.value(key)?;
         let result = match value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
             DeValue::Integer(number) => {
@@ -200,17 +186,16 @@ impl<'a> Section<'a> {
             DeValue::Boolean(truth) => Ok(truth.to_string()),
             _ => Err("must be a text in quotes, a whole number, true or false".into()),
         };
-        self.settle(key, value, result)
+        self.accept(key, value, result)
     }
 
-    /// A whole number within `range`; none where the key is absent or wrong.
+    /// A whole number within `range`, or `None` where the key is absent or wrong.
     pub(super) fn whole<N: TryFrom<i64> + PartialOrd + Display>(
         &mut self,
         key: &'static str,
-        range: RangeInclusive<N>,
+        range: &RangeInclusive<N>,
     ) -> Option<N> {
-        self.note(key, || format!("a whole number from {} to {}", range.start(), range.end()));
-        let value = self.take(key)?;
+        let value = self.value(key)?;
         let number = match value.get_ref() {
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
             _ => None,
@@ -218,68 +203,64 @@ impl<'a> Section<'a> {
         let number = number.and_then(|number| N::try_from(number).ok());
         let number = number.filter(|number| range.contains(number));
         let (least, most) = (range.start(), range.end());
-        self.settle(key, value, number.ok_or_else(|| format!("must be a whole number from {least} to {most}")))
+        self.accept(key, value, number.ok_or_else(|| format!("must be a whole number from {least} to {most}")))
     }
 
-    /// True or false.
+    /// `true` or `false`.
     pub(super) fn truth(&mut self, key: &'static str) -> Option<bool> {
-        self.note(key, || "true or false".into());
-        let value = self.take(key)?;
+        let value = self.value(key)?;
         let truth = if let DeValue::Boolean(truth) = value.get_ref() { Some(*truth) } else { None };
-        self.settle(key, value, truth.ok_or_else(|| "must be true or false".into()))
+        self.accept(key, value, truth.ok_or_else(|| "must be true or false".into()))
     }
 
-    /// A text that `read` understands; none where the key is absent or wrong.
+    /// A text that `read` accepts, or `None` where the key is absent or wrong.
     pub(super) fn text<T, E: Display>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        self.note(key, || "a text".into());
-        let value = self.take(key)?;
-        let result = match (value.get_ref(), self.report.variable(value)) {
+        let value = self.value(key)?;
+        let result = match (value.get_ref(), self.problems.variable(value)) {
             // A variable has no quotes to tell a text from a number.
             (DeValue::Integer(_) | DeValue::Boolean(_), Some(text)) => read(text).map_err(|error| error.to_string()),
             (value, _) => read_text(value, read),
         };
-        self.settle(key, value, result)
+        self.accept(key, value, result)
     }
 
-    /// A text that is secret: what is wrong with it is said without it.
+    /// A secret text: a problem does not quote it.
     pub(super) fn secret<T, E: Display>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        self.note(key, || "a text".into());
-        let value = self.take(key)?;
+        let value = self.value(key)?;
         let result = read_text(value.get_ref(), read);
-        result.map_err(|text| self.report.add(value.span().start, format!("{key}: {text}"))).ok()
+        result.map_err(|text| self.problems.add(value.span().start, format!("{key}: {text}"))).ok()
     }
 
-    /// A list of at least `least` texts, each of which `read` understands; those that it does not are left out.
+    /// A list of at least `least` texts. A text that `read` refuses is reported and left out.
     pub(super) fn texts<T, E: Display>(
         &mut self,
         key: &'static str,
         least: usize,
         read: impl Fn(&str) -> Result<T, E>,
     ) -> Option<Vec<T>> {
-        self.note(key, || "a list of texts".into());
-        let value = self.take(key)?;
-        if let (DeValue::String(list), Some(_)) = (value.get_ref(), self.report.variable(value)) {
-            let texts = environment::texts(list).map(|text| read(text).map_err(|error| error.to_string()));
-            let texts: Vec<T> = texts.filter_map(|text| self.settle(key, value, text)).collect();
-            if environment::texts(list).count() < least {
-                self.fault(key, value, format!("must have at least {least}"));
+        let value = self.value(key)?;
+        if let (DeValue::String(list), Some(_)) = (value.get_ref(), self.problems.variable(value)) {
+            let texts = comma_separated(list).map(|text| read(text).map_err(|error| error.to_string()));
+            let texts: Vec<T> = texts.filter_map(|text| self.accept(key, value, text)).collect();
+            if comma_separated(list).count() < least {
+                self.report(key, value, format!("must have at least {least}"));
             }
             return Some(texts);
         }
         let DeValue::Array(items) = value.get_ref() else {
-            self.fault(key, value, "must be a list of texts, like [\"…\"]".into());
+            self.report(key, value, "must be a list of texts, like [\"…\"]".into());
             return None;
         };
         if items.len() < least {
-            self.fault(key, value, format!("must have at least {least}"));
+            self.report(key, value, format!("must have at least {least}"));
         }
         let mut texts = Vec::with_capacity(items.len());
         for item in items.iter() {
@@ -287,46 +268,44 @@ impl<'a> Section<'a> {
                 DeValue::String(text) => read(text).map_err(|error| error.to_string()),
                 _ => Err("must be a text in quotes".into()),
             };
-            texts.extend(self.settle(key, item, result));
+            texts.extend(self.accept(key, item, result));
         }
         Some(texts)
     }
 
-    /// A text that is given to others to read, and where it is written.
-    pub(super) fn written(&mut self, key: &'static str) -> Option<Written<'a>> {
-        self.note(key, || "a text".into());
-        let value = self.take(key)?;
-        let written = Written::of(key, value);
-        self.settle(key, value, written.ok_or_else(|| "must be a text in quotes".into()))
+    /// A text with its place, for a reader that reports its own problems.
+    pub(super) fn source_text(&mut self, key: &'static str) -> Option<SourceText<'a>> {
+        let value = self.value(key)?;
+        let written = SourceText::new(key, value);
+        self.accept(key, value, written.ok_or_else(|| "must be a text in quotes".into()))
     }
 
-    /// Texts by names that the file gives, `{ NAME = "…" }`.
-    pub(super) fn written_by_name(&mut self, key: &'static str) -> Vec<Written<'a>> {
-        self.note(key, || "texts by their names, { NAME = \"…\" }".into());
-        let Some(value) = self.take(key) else { return Vec::new() };
+    /// Texts under names of the user's choice: `{ NAME = "…" }`.
+    pub(super) fn source_texts(&mut self, key: &'static str) -> Vec<SourceText<'a>> {
+        let Some(value) = self.value(key) else { return Vec::new() };
         let DeValue::Table(table) = value.get_ref() else {
-            self.fault(key, value, "must be texts by their names, like { NAME = \"…\" }".into());
+            self.report(key, value, "must be texts by their names, like { NAME = \"…\" }".into());
             return Vec::new();
         };
         let mut texts = Vec::new();
         for (name, value) in table.iter() {
             let name = name.get_ref().as_ref();
-            let written = Written::of(name, value);
-            texts.extend(self.settle(name, value, written.ok_or_else(|| "must be a text in quotes".into())));
+            let written = SourceText::new(name, value);
+            texts.extend(self.accept(name, value, written.ok_or_else(|| "must be a text in quotes".into())));
         }
         texts
     }
 
-    /// Reports what is wrong at a byte of a text. It is placed there where the file has the text as it is, without
-    /// escapes; else where the text begins.
-    pub(super) fn fault_within(&self, written: &Written<'_>, at: usize, text: impl Display) {
-        let source = self.report.text.get(written.value.span()).unwrap_or_default();
+    /// Reports a problem at a byte of a text. The place is exact where the file has the text without escapes, else it is the
+    /// beginning of the text.
+    pub(super) fn report_within(&self, written: &SourceText<'_>, at: usize, text: impl Display) {
+        let source = self.problems.text.get(written.value.span()).unwrap_or_default();
         let inside = source.find(written.text).filter(|_| source.len() <= written.text.len() + 7);
         let start = written.value.span().start + inside.map_or(0, |inside| inside + at);
-        self.report.add(start, format!("{}: {text}", written.name));
+        self.problems.add(start, format!("{}: {text}", written.name));
     }
 
-    /// A list of texts that `text` understands and of tables that `table` does; what they do not is left out.
+    /// A list of texts, read by `text`, and of tables, read by `table`. What they refuse is left out.
     pub(super) fn texts_or_tables<T, E: Display>(
         &mut self,
         key: &'static str,
@@ -334,20 +313,19 @@ impl<'a> Section<'a> {
         text: impl Fn(&str) -> Result<T, E>,
         mut table: impl FnMut(Section<'a>) -> Option<T>,
     ) -> Vec<T> {
-        self.note(key, || "a list of texts and tables".into());
-        let Some(value) = self.take(key) else { return Vec::new() };
+        let Some(value) = self.value(key) else { return Vec::new() };
         let DeValue::Array(items) = value.get_ref() else {
-            self.fault(key, value, "must be a list, like [\"…\"]".into());
+            self.report(key, value, "must be a list, like [\"…\"]".into());
             return Vec::new();
         };
         let mut read = Vec::with_capacity(items.len());
         for item in items.iter() {
             read.extend(match item.get_ref() {
                 DeValue::Table(keys) => {
-                    table(Section { name, at: item.span().start, keys: Some(keys), report: self.report })
+                    table(Section { name, at: item.span().start, keys: Some(keys), problems: self.problems })
                 }
-                DeValue::String(word) => self.settle(key, item, text(word).map_err(|error| error.to_string())),
-                _ => self.settle(key, item, Err("must be a text in quotes or a table".into())),
+                DeValue::String(word) => self.accept(key, item, text(word).map_err(|error| error.to_string())),
+                _ => self.accept(key, item, Err("must be a text in quotes or a table".into())),
             });
         }
         read
@@ -359,61 +337,36 @@ impl<'a> Section<'a> {
     }
 
     /// One of a closed set of words.
-    pub(super) fn choice<T: Copy>(&mut self, key: &'static str, default: T, choices: &[(&str, T)]) -> T {
-        self.note(key, || {
-            let words: Vec<String> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
-            words.join(", ")
-        });
+    pub(super) fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<T> {
         let read = |text: &str| match choices.iter().find(|(word, _)| *word == text) {
             Some((_, choice)) => Ok(*choice),
             None => {
-                let words: Vec<String> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
-                let one_of = if words.len() > 1 { "one of " } else { "" };
-                Err(format!("must be {one_of}{}", words.join(", ")))
+                let one_of = if choices.len() > 1 { "one of " } else { "" };
+                Err(format!("must be {one_of}{}", quoted_words(choices)))
             }
         };
-        self.text(key, read).unwrap_or(default)
-    }
-
-    /// A count from 1 to `max`.
-    pub(super) fn count(&mut self, key: &'static str, default: NonZeroU16, max: u16) -> NonZeroU16 {
-        self.note(key, || format!("a whole number from 1 to {max}"));
-        let Some(value) = self.take(key) else { return default };
-        let count = match value.get_ref() {
-            DeValue::Integer(number) => u16::from_str_radix(number.as_str(), number.radix()).ok(),
-            _ => None,
-        };
-        let count = count.filter(|count| *count <= max).and_then(NonZeroU16::new);
-        let result = count.ok_or_else(|| format!("must be a whole number from 1 to {max}"));
-        self.settle(key, value, result).unwrap_or(default)
+        self.text(key, read)
     }
 
     /// A duration within `range`.
-    pub(super) fn duration(
-        &mut self,
-        key: &'static str,
-        default: Duration,
-        range: RangeInclusive<Duration>,
-    ) -> Duration {
-        self.measure(key, default, range, parse_duration, |duration| show_duration(*duration))
+    pub(super) fn duration(&mut self, key: &'static str, range: &RangeInclusive<Duration>) -> Option<Duration> {
+        self.measure(key, range, parse_duration, |duration| show_duration(*duration))
     }
 
     /// A size within `range`.
-    pub(super) fn size(&mut self, key: &'static str, default: ByteSize, range: RangeInclusive<ByteSize>) -> ByteSize {
-        self.measure(key, default, range, str::parse, ByteSize::to_string)
+    pub(super) fn size(&mut self, key: &'static str, range: &RangeInclusive<ByteSize>) -> Option<ByteSize> {
+        self.measure(key, range, str::parse, ByteSize::to_string)
     }
 
     fn measure<T: PartialOrd>(
         &mut self,
         key: &'static str,
-        default: T,
-        range: RangeInclusive<T>,
+        range: &RangeInclusive<T>,
         read: impl Fn(&str) -> Result<T, UnitError>,
         show: impl Fn(&T) -> String,
-    ) -> T {
-        self.note(key, || format!("from \"{}\" to \"{}\"", show(range.start()), show(range.end())));
-        let Some(value) = self.take(key) else { return default };
-        // A bare number is read all the same, to be told that it has no unit.
+    ) -> Option<T> {
+        let value = self.value(key)?;
+        // A bare number is read too: its error says that the unit is missing.
         let text = match value.get_ref() {
             DeValue::String(text) => text,
             DeValue::Integer(number) => number.as_str(),
@@ -424,20 +377,10 @@ impl<'a> Section<'a> {
             Ok(_) => Err(format!("must be from \"{}\" to \"{}\"", show(range.start()), show(range.end()))),
             Err(error) => Err(error.to_string()),
         };
-        self.settle(key, value, result).unwrap_or(default)
+        self.accept(key, value, result)
     }
 
-    /// A duration, or "off".
-    pub(super) fn duration_or_off(&mut self, key: &'static str) -> Option<Duration> {
-        let read = |text: &str| match text {
-            "off" => Ok(None),
-            _ => parse_duration(text).map(Some).map_err(|error| format!("{error}, or \"off\"")),
-        };
-        self.note(key, || "a duration, or \"off\"".into());
-        self.text(key, read).flatten()
-    }
-
-    /// Reports that `key` is missing, unless it was given (and is wrong).
+    /// Reports that `key` is missing, unless the file gives it, right or wrong.
     pub(super) fn require(&self, key: &str, example: &str) {
         if !self.has(key) {
             self.problem(format_args!("`{key}` is missing, for example {example}"));
@@ -449,46 +392,61 @@ impl<'a> Section<'a> {
         self.keys.is_some_and(|keys| keys.contains_key(key))
     }
 
-    /// How many keys the file gives; none where it does not have the section at all.
+    /// How many keys the file gives, or `None` where the section is absent.
     pub(super) fn len(&self) -> Option<usize> {
         self.keys.map(|keys| keys.len())
     }
 
-    /// Reports every key that was never asked for. To be called last.
+    /// Reports every key that was never asked for. Call it last.
     pub(super) fn finish(self) {
-        let asked = self.report.asked.borrow();
+        let asked = self.problems.asked.borrow();
         let known: Vec<&str> = asked.keys().filter(|(section, _)| *section == self.name).map(|(_, key)| *key).collect();
         for key in self.keys.into_iter().flat_map(|keys| keys.keys()) {
             let name = key.get_ref();
             if !known.iter().any(|known| known == name) {
                 let meant = did_you_mean(name, &known).map(|known| format!(", did you mean {known:?}?"));
                 let text = format!("unknown key {name:?} in {}{}", self.name, meant.unwrap_or_default());
-                self.report.add(key.span().start, text);
+                self.problems.add(key.span().start, text);
             }
         }
     }
 
-    /// The value of a key, which is known from now on.
-    fn take(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+    /// The value of a key, and notes that the key is known.
+    fn value(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
         let value = self.keys.and_then(|keys| keys.get(key));
-        *self.report.asked.borrow_mut().entry((self.name, key)).or_default() |= value.is_some();
+        *self.problems.asked.borrow_mut().entry((self.name, key)).or_default() |= value.is_some();
         value
     }
 
-    fn note(&self, key: &'static str, kind: impl FnOnce() -> String) {
-        self.report.kinds.borrow_mut().entry((self.name, key)).or_insert_with(kind);
+    fn accept<T>(&self, key: &str, value: &Spanned<DeValue<'_>>, result: Result<T, String>) -> Option<T> {
+        result.map_err(|text| self.report(key, value, text)).ok()
     }
 
-    fn settle<T>(&self, key: &str, value: &Spanned<DeValue<'_>>, result: Result<T, String>) -> Option<T> {
-        result.map_err(|text| self.fault(key, value, text)).ok()
-    }
-
-    fn fault(&self, key: &str, value: &Spanned<DeValue<'_>>, text: String) {
-        self.report.add(value.span().start, format!("{key} = {}: {text}", self.report.quote(value)));
+    fn report(&self, key: &str, value: &Spanned<DeValue<'_>>, text: String) {
+        self.problems.add(value.span().start, format!("{key} = {}: {text}", self.problems.quote(value)));
     }
 }
 
-/// What `read` makes of a value that has to be a text.
+/// The words of a choice, as a problem and the reference list them.
+pub(super) fn quoted_words<T>(choices: &[(&str, T)]) -> String {
+    choices.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The texts of a list that a variable writes with commas. Commas within braces and brackets do not separate.
+fn comma_separated(list: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    let parts = list.split(move |c| {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// Reads a value that has to be a text.
 fn read_text<T, E: Display>(value: &DeValue<'_>, read: impl FnOnce(&str) -> Result<T, E>) -> Result<T, String> {
     match value {
         DeValue::String(text) => read(text).map_err(|error| error.to_string()),

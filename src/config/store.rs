@@ -1,34 +1,50 @@
-//! `[store]`: where rows are kept, and how they get there.
+//! `[store]`: the store of the rows.
 //!
-//! The keys of the remote store and its outbox count only where `kind = "azure"`; they are read and checked in any case,
-//! so that the example can show them with their defaults.
+//! The keys of the remote store and its outbox have an effect only with `kind = "azure"`. They are read and checked in any
+//! case, so that the sample can show them with their defaults.
 
+use super::key::{self, Key, Place, Reload, SectionDoc, choice, count, duration, optional_text, size, text, truth};
 use super::remote::{RemoteConfig, SendOrder, WhenFull};
 use super::section::Section;
-use super::{absolute, table::TableConfig};
+use super::table::{KEEP, TableConfig};
+use super::values::{absolute, or_word};
 use daytable_model::units::{ByteSize, parse_duration};
 use daytable_store::outbox::DEAD_LETTERS;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Where rows are kept.
+const COMMIT_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
+/// The maximum still shows a record within a minute.
+const FILL: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
+/// The maximum is a part of the day in question.
+const GROW_AFTER: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(6 * 3600);
+/// The minimum holds the requests of a few partitions.
+const OUTBOX_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 20)..=ByteSize::new(1 << 50);
+/// Buckets, and requests at one time.
+const REQUESTS_MAX: u16 = 256;
+const KINDS: [(&str, StoreKind); 2] = [("embedded", StoreKind::Embedded), ("azure", StoreKind::Azure)];
+const ORDERS: [(&str, SendOrder); 2] =
+    [("oldest_first", SendOrder::OldestFirst), ("newest_first", SendOrder::NewestFirst)];
+const WHEN_FULL: [(&str, WhenFull); 2] = [("wait", WhenFull::Wait), ("drop_oldest", WhenFull::DropOldest)];
+
+/// The store of the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// In what.
+    /// Embedded or remote.
     pub kind: StoreKind,
-    /// How long a record waits at most before a commit takes it.
+    /// How long a record waits for a commit.
     pub commit_interval: Duration,
-    /// What counts where `kind` is [`StoreKind::Azure`].
+    /// The options of [`StoreKind::Azure`].
     pub azure: RemoteConfig,
 }
 
-/// What rows are kept in.
+/// The kind of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreKind {
-    /// The engine within, in `data_dir`.
+    /// The embedded engine, in `data_dir`.
     #[default]
     Embedded,
-    /// Azure Table storage, or what speaks its protocol, behind an outbox in `data_dir`.
+    /// Azure Table storage, or a service with its protocol, behind an outbox in `data_dir`.
     Azure,
 }
 
@@ -39,75 +55,98 @@ impl Default for StoreConfig {
     }
 }
 
-const COMMIT_INTERVAL: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
-/// The most still shows a record within a minute.
-const FILL: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
-/// The most is a part of the day that it is about.
-const GROW_AFTER: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(6 * 3600);
-/// The least holds what is under way of a few partitions.
-const OUTBOX_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 20)..=ByteSize::new(1 << 50);
-/// The least is more than a service needs that is well.
-const OUTBOX_AGE: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
-const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
-
 impl StoreConfig {
-    /// The remote store; none where the store is embedded.
+    /// The options of the remote store, or `None` for an embedded store.
     pub fn remote(&self) -> Option<&RemoteConfig> {
         (self.kind == StoreKind::Azure).then_some(&self.azure)
     }
-
-    pub(super) fn read(mut section: Section<'_>, tables: &[TableConfig]) -> StoreConfig {
-        let default = StoreConfig::default();
-        let kinds = [("embedded", StoreKind::Embedded), ("azure", StoreKind::Azure)];
-        let config = StoreConfig {
-            kind: section.choice("kind", default.kind, &kinds),
-            commit_interval: section.duration("commit_interval", default.commit_interval, COMMIT_INTERVAL),
-            azure: read_remote(&mut section),
-        };
-        if config.kind == StoreKind::Azure && !cfg!(feature = "azure") {
-            section.problem(format_args!(
-                "kind = \"azure\" is not compiled into this daytable: use a released daytable, or build it with the feature \"azure\""
-            ));
-        }
-        let taken = tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
-        if let (StoreKind::Azure, Some(table)) = (config.kind, taken) {
-            let name = &table.name;
-            section.problem(format_args!(
-                "the table {name} has the name under which rows are kept that the service refused: call it otherwise"
-            ));
-        }
-        section.finish();
-        config
-    }
 }
 
-fn read_remote(section: &mut Section<'_>) -> RemoteConfig {
-    let default = RemoteConfig::default();
-    let orders = [("oldest_first", SendOrder::OldestFirst), ("newest_first", SendOrder::NewestFirst)];
-    let when_full = [("wait", WhenFull::Wait), ("drop_oldest", WhenFull::DropOldest)];
-    RemoteConfig {
-        connection_string_file: section.text("connection_string_file", absolute),
-        owner: section.truth("owner").unwrap_or(default.owner),
-        fill: section.duration("fill", default.fill, FILL),
-        transactions_max: section.count("transactions_max", default.transactions_max, 256),
-        buckets_max: section.count("buckets_max", default.buckets_max, 256),
-        grow_after: section.duration("grow_after", default.grow_after, GROW_AFTER),
-        send_order: section.choice("send_order", default.send_order, &orders),
-        outbox_bytes_max: section.size("outbox_bytes_max", default.outbox_bytes_max, OUTBOX_BYTES),
-        outbox_age_max: section.text("outbox_age_max", age_or_off).unwrap_or(default.outbox_age_max),
-        when_full: section.choice("when_full", default.when_full, &when_full),
-        dead_letters_keep: section.duration("dead_letters_keep", default.dead_letters_keep, KEEP),
-    }
+pub(super) fn keys() -> Vec<Key<StoreConfig>> {
+    let keys = vec![
+        choice("kind", |store: &mut StoreConfig| &mut store.kind, &KINDS).about(
+            "\"embedded\" stores rows in `data_dir`. \"azure\" stores them in Azure Table storage, in the Table API of Cosmos DB, or in a service with the same \
+             protocol. With \"azure\", rows are committed to an *outbox* in `data_dir` first, and sent from there. The keys below, except \
+             `commit_interval`, have an effect only with \"azure\".",
+        ),
+        duration("commit_interval", |store: &mut StoreConfig| &mut store.commit_interval, COMMIT_INTERVAL)
+            .about("How long a record waits for a commit."),
+        optional_text(
+            "connection_string_file",
+            "an absolute path",
+            |store: &mut StoreConfig| &mut store.azure.connection_string_file,
+            absolute,
+        )
+        .example("\"/run/credentials/daytable.service/azure\"")
+        .about(
+            "A file with the connection string of the account: `AccountName=…;AccountKey=…`, or `SharedAccessSignature=…` instead of the key, or \
+             `UseDevelopmentStorage=true`. Without this key, daytable uses the environment variable AZURE_STORAGE_CONNECTION_STRING.",
+        ),
+        truth("owner", |store: &mut StoreConfig| &mut store.azure.owner).about(
+            "Whether this daytable archives and drops the days of the remote store. Of several daytables that share an account, exactly one is the owner.",
+        ),
+        duration("fill", |store: &mut StoreConfig| &mut store.azure.fill, FILL).about(
+            "How long a transaction waits for more rows of its partition. A request with one row costs the same as a request with a hundred.",
+        ),
+        count("transactions_max", |store: &mut StoreConfig| &mut store.azure.transactions_max, REQUESTS_MAX)
+            .about("Transactions in flight at one time."),
+        count("buckets_max", |store: &mut StoreConfig| &mut store.azure.buckets_max, REQUESTS_MAX).about(
+            "Partitions of one instance. A partition of Azure Table storage accepts about 2,000 rows per second. While the service throttles an instance and its \
+             backlog grows, daytable doubles the partitions of the instance, up to this number. With 1, an instance has the `buckets` of its \
+             table. With an empty data folder, daytable first asks the service for the partitions of its instances; files and journals wait for the answer.",
+        ),
+        duration("grow_after", |store: &mut StoreConfig| &mut store.azure.grow_after, GROW_AFTER)
+            .about("How long the service has to throttle an instance before daytable doubles its partitions."),
+        choice("send_order", |store: &mut StoreConfig| &mut store.azure.send_order, &ORDERS).about(
+            "The order of the outbox: \"oldest_first\", or \"newest_first\" to see current records at once after an outage.",
+        ),
+        size("outbox_bytes_max", |store: &mut StoreConfig| &mut store.azure.outbox_bytes_max, OUTBOX_BYTES)
+            .about("Bytes of waiting rows on disk at which the outbox is full."),
+        text(
+            "outbox_age_max",
+            "a duration from \"1m\" to \"36500d\", or \"off\"",
+            |store: &mut StoreConfig| &mut store.azure.outbox_age_max,
+            |text| or_word("off", text, age),
+        )
+        .default("\"7d\"")
+        .about("The age of the oldest waiting row at which the outbox is full."),
+        choice("when_full", |store: &mut StoreConfig| &mut store.azure.when_full, &WHEN_FULL).about(
+            "With a full outbox, \"wait\" accepts no more records until there is room; \"drop_oldest\" drops the oldest rows and counts them.",
+        ),
+        duration("dead_letters_keep", |store: &mut StoreConfig| &mut store.azure.dead_letters_keep, KEEP).about(
+            "How long daytable keeps rows that the service refused because of their content. They are in tables of their own in `data_dir`: DeadLetter and the day of the refusal.",
+        ),
+    ];
+    keys.into_iter().map(|key| key.on_reload(Reload::Restart)).collect()
 }
 
-/// A duration, or "off", which is none.
-fn age_or_off(text: &str) -> Result<Option<Duration>, String> {
-    if text == "off" {
-        return Ok(None);
+pub(super) fn read(mut section: Section<'_>, tables: &[TableConfig]) -> StoreConfig {
+    let store = key::read(&keys(), &mut section, StoreConfig::default());
+    if store.kind == StoreKind::Azure && !cfg!(feature = "azure") {
+        section.problem(
+            "kind = \"azure\" is not compiled into this daytable: use a released daytable, or build it with the feature \"azure\"",
+        );
     }
+    let same_name = tables.iter().find(|table| table.name.as_str().eq_ignore_ascii_case(DEAD_LETTERS));
+    if let (StoreKind::Azure, Some(table)) = (store.kind, same_name) {
+        section.problem(format_args!(
+            "the name of the table {} is that of the table for rows that the service refuses: choose another name",
+            table.name
+        ));
+    }
+    section.finish();
+    store
+}
+
+pub(super) fn section() -> SectionDoc {
+    SectionDoc::new("[store]", Place::Table, keys(), &mut StoreConfig::default())
+}
+
+/// The minimum is more than a healthy service needs.
+fn age(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
-        Ok(age) if OUTBOX_AGE.contains(&age) => Ok(Some(age)),
-        Ok(_) => Err("must be from \"1m\" to \"36500d\", or \"off\"".into()),
-        Err(error) => Err(format!("{error}, or \"off\"")),
+        Ok(age) if KEEP.contains(&age) => Ok(age),
+        Ok(_) => Err("must be from \"1m\" to \"36500d\"".into()),
+        Err(error) => Err(error.to_string()),
     }
 }

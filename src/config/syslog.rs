@@ -1,128 +1,140 @@
-//! `[[syslog]]`: where messages of other programs and hosts come in.
+//! `[[syslog]]`: listeners for messages of other programs and hosts.
 
-use super::section::{Report, Section};
-use super::tail::block_name;
-use super::{TailConfig, limits, reading, secret_file};
+use super::blocks::{self, Blocks};
+use super::key::{Key, Place, Reload, SectionDoc, count, size, text};
+use super::section::{ProblemList, Section};
+use super::values::or_word;
+use super::{allowance, reading, tls};
 use daytable_intake::syslog::{Endpoint, SyslogOptions};
-use daytable_model::units::ByteSize;
-use daytable_net::tls::TlsOptions;
+use daytable_model::units::{ByteSize, parse_duration};
 use daytable_parse::redact::{Redaction, Redactor};
-use daytable_parse::{Reading, Zone};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// A message is a row or few: what a line may have.
+/// A message becomes one row or a few: the limits of a line.
 const MESSAGE_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);
 const RECEIVE_BUFFER: RangeInclusive<ByteSize> = ByteSize::new(64 << 10)..=ByteSize::new(1 << 30);
+/// Stands for a `listen` that is absent or wrong.
+const NO_ENDPOINT: Endpoint = Endpoint::UnixDatagram(PathBuf::new());
 
-/// All of them. One without a name is called `syslog`, the next such one `syslog-2`; `tails` have names already,
-/// and `redact` are the patterns of the whole configuration.
+pub(super) fn keys() -> Vec<Key<SyslogOptions>> {
+    let mut keys = vec![
+        blocks::name(|syslog: &mut SyslogOptions| &mut syslog.name).default("\"syslog\""),
+        text("listen", "a protocol, an IP address and a port; or a protocol and a path", |syslog: &mut SyslogOptions| &mut syslog.listen, str::parse)
+            .required("\"tls://127.0.0.1:6514\"")
+            .about("The address of the listener."),
+        text("instance", "a template", |syslog: &mut SyslogOptions| &mut syslog.instance, str::parse)
+            .default("\"{field:host}\"")
+            .about(
+                "The *instance* of the records, which decides their partition. {field:NAME} is a field of the record (or the peer, where the record has no such \
+                 field), {host} the peer (its IP address, or the name of this host on a unix socket), {path} the `listen` above. Text may stand between them.",
+            ),
+        reading::zone(|syslog: &mut SyslogOptions| &mut syslog.reading),
+        reading::redact(|syslog: &mut SyslogOptions| &mut syslog.reading),
+        size("message_bytes_max", |syslog: &mut SyslogOptions| &mut syslog.message_bytes_max, MESSAGE_BYTES)
+            .about("Bytes of a message. daytable cuts a longer message here, marks the record, and counts it."),
+        count("connections_max", |syslog: &mut SyslogOptions| &mut syslog.connections_max, u16::MAX)
+            .about("Connections at one time. daytable closes any further connection at once, and counts it. Not for datagrams."),
+        text(
+            "idle_timeout",
+            "a duration, or \"off\"",
+            |syslog: &mut SyslogOptions| &mut syslog.idle_timeout,
+            |text| or_word("off", text, parse_duration),
+        )
+        .default("\"off\"")
+        .about(
+            "Close a connection without data for this long. \"off\" keeps quiet connections; probes of the kernel still detect a peer that is gone. Not for datagrams.",
+        ),
+    ];
+    keys.extend(tls::keys(|syslog: &mut SyslogOptions| &mut syslog.tls));
+    keys.extend([
+        allowance::key(|syslog: &mut SyslogOptions| &mut syslog.per_sender).about(
+            "Limits of each peer: an IP address (IPv6: a /64 network). daytable pauses reading from a connection above its limit, which loses no messages; \
+             it drops and counts datagrams above the limit. A peer may exceed a rate by one second's worth. The daily count begins at midnight UTC, and after a restart. \
+             `connections` counts the connections of a peer at one time; daytable closes any further connection.",
+        ),
+        text("mode", "a file mode in octal", |syslog: &mut SyslogOptions| &mut syslog.mode, mode)
+            .default("\"0660\"")
+            .about("Unix sockets only: the mode of the file, which decides who may write to the socket. /dev/log needs \"0666\"."),
+        size("receive_buffer", |syslog: &mut SyslogOptions| &mut syslog.receive_buffer, RECEIVE_BUFFER).about(
+            "Datagrams only: the size of the receive buffer that daytable asks the kernel for. More than net.core.rmem_max needs CAP_NET_ADMIN; the log says at the start which size the kernel granted.",
+        ),
+    ]);
+    let is_live = |key: &Key<SyslogOptions>| matches!(key.name(), "listen" | "name");
+    keys.into_iter().map(|key| if is_live(&key) { key } else { key.on_reload(Reload::NewConnections) }).collect()
+}
+
+/// Reads all blocks. `redact` has the patterns of the whole file.
 pub(super) fn read_all(
     sections: Vec<Section<'_>>,
-    report: &Report<'_>,
+    problems: &ProblemList<'_>,
+    names: &mut Vec<String>,
     redact: &[Redaction],
-    tails: &[TailConfig],
 ) -> Vec<SyslogOptions> {
-    let mut blocks: Vec<SyslogOptions> = Vec::new();
-    let mut unnamed = 0;
-    for section in sections {
-        let at = section.at();
-        let mut next_name = || {
-            unnamed += 1;
-            if unnamed == 1 { "syslog".into() } else { format!("syslog-{unnamed}") }
-        };
-        let Some(block) = read(section, &mut next_name, redact) else { continue };
-        let mut names = blocks.iter().map(|other| &other.name).chain(tails.iter().map(|tail| &tail.name));
-        if names.any(|name| *name == block.name) {
-            report.add(at, format!("[[syslog]]: two blocks are called {:?}; give this one a name", block.name));
-        }
-        blocks.push(block);
-    }
-    blocks
-}
-
-fn read(
-    mut section: Section<'_>,
-    next_name: &mut dyn FnMut() -> String,
-    redact: &[Redaction],
-) -> Option<SyslogOptions> {
-    let listen = section.text("listen", str::parse::<Endpoint>);
-    section.require("listen", "listen = \"udp://127.0.0.1:5514\"");
-    let default = SyslogOptions::new(listen.clone().unwrap_or(Endpoint::UnixDatagram(PathBuf::new())));
-    let config = SyslogOptions {
-        name: section.text("name", block_name).unwrap_or_else(next_name),
-        instance: section.text("instance", str::parse).unwrap_or(default.instance),
-        reading: Reading {
-            zone: section.text("zone", str::parse::<Zone>).unwrap_or_default(),
-            redactor: {
-                let own = reading::read_redact(&mut section, redact.len());
-                Redactor::new(redact.iter().cloned().chain(own))
-            },
-            ..Reading::default()
-        },
-        message_bytes_max: section.size("message_bytes_max", default.message_bytes_max, MESSAGE_BYTES),
-        connections_max: section.count("connections_max", default.connections_max, u16::MAX),
-        idle_timeout: section.duration_or_off("idle_timeout"),
-        receive_buffer: section.size("receive_buffer", default.receive_buffer, RECEIVE_BUFFER),
-        mode: section.text("mode", mode).unwrap_or(default.mode),
-        tls: read_tls(&mut section, listen.as_ref()),
-        per_sender: limits::read(section.section("per_sender", "per_sender")),
-        listen: default.listen,
+    let new = || {
+        let mut syslog = SyslogOptions { name: String::new(), ..SyslogOptions::new(NO_ENDPOINT) };
+        syslog.reading.redactor = Redactor::new(redact.iter().cloned());
+        syslog
     };
-    refuse_what_has_no_meaning(&config, &section);
-    section.finish();
-    listen.map(|_| config)
+    Blocks { kind: "syslog", keys: keys(), new: &new, name: |syslog| &mut syslog.name, complete }
+        .read(sections, problems, names)
 }
 
-/// A key that changes nothing is a mistake: whoever wrote it believes that it does.
-fn refuse_what_has_no_meaning(config: &SyslogOptions, section: &Section<'_>) {
-    let is_datagram = matches!(config.listen, Endpoint::Udp(_) | Endpoint::UnixDatagram(_));
-    if is_datagram && config.per_sender.connections.is_some() {
+/// Checks a block. It is accepted where it has an address.
+fn complete(section: &mut Section<'_>, syslog: &mut SyslogOptions) -> bool {
+    section.require("listen", "listen = \"udp://127.0.0.1:5514\"");
+    let is_known = syslog.listen != NO_ENDPOINT;
+    let given = ["cert_file", "key_file", "client_ca_file"].into_iter().find(|key| section.has(key));
+    let (may_have_tls, must_have_tls) = match syslog.listen {
+        Endpoint::Tls(_) => (true, true),
+        Endpoint::Relp(_) => (true, false),
+        _ => (!is_known, false),
+    };
+    if let Some(key) = given.filter(|_| !may_have_tls) {
+        section.problem(format_args!("`{key}` belongs to \"tls://\" and \"relp://\""));
+    }
+    tls::complete(section, &mut syslog.tls, must_have_tls || (may_have_tls && given.is_some()));
+    refuse_keys_without_effect(section, syslog);
+    is_known
+}
+
+/// A key without an effect is a mistake: its author expects an effect.
+fn refuse_keys_without_effect(section: &Section<'_>, syslog: &SyslogOptions) {
+    let is_datagram = matches!(syslog.listen, Endpoint::Udp(_) | Endpoint::UnixDatagram(_));
+    if is_datagram && syslog.per_sender.connections.is_some() {
         section.problem("`per_sender.connections` belongs to listeners with connections");
     }
-    let is_unix = matches!(config.listen, Endpoint::UnixDatagram(_) | Endpoint::UnixStream(_));
-    for (key, has_meaning, belongs_to) in [
+    let is_unix = matches!(syslog.listen, Endpoint::UnixDatagram(_) | Endpoint::UnixStream(_));
+    for (key, has_effect, belongs_to) in [
         ("connections_max", !is_datagram, "listeners with connections"),
         ("idle_timeout", !is_datagram, "listeners with connections"),
         ("receive_buffer", is_datagram, "\"udp://\" and \"unix-dgram://\""),
         ("mode", is_unix, "\"unix-dgram://\" and \"unix-stream://\""),
     ] {
-        if section.has(key) && section.has("listen") && !has_meaning {
+        if section.has(key) && section.has("listen") && !has_effect {
             section.problem(format_args!("`{key}` belongs to {belongs_to}"));
         }
     }
 }
 
-/// The table `tls = { … }` of another listener.
-pub(super) fn read_tls_table(mut section: Section<'_>) -> Option<TlsOptions> {
-    let tls = read_tls_keys(&mut section, true);
-    section.finish();
-    tls
-}
-
-fn read_tls_keys(section: &mut Section<'_>, is_wanted: bool) -> Option<TlsOptions> {
-    let cert_file = section.text("cert_file", secret_file);
-    let key_file = section.text("key_file", secret_file);
-    let client_ca_file = section.text("client_ca_file", secret_file);
-    if is_wanted {
-        section.require("cert_file", "cert_file = \"/etc/daytable/cert.pem\"");
-        section.require("key_file", "key_file = \"/etc/daytable/key.pem\"");
+pub(super) fn section() -> SectionDoc {
+    SectionDoc {
+        about: "Listeners for syslog. There can be any number of these blocks, each with one address:\n\
+                - udp:// has one message per datagram. daytable_udp_drops_total counts datagrams that the kernel dropped.\n\
+                - tcp:// has octet counting, newlines or NULs, and detects which for each message.\n\
+                - tls:// is the same over TLS.\n\
+                - relp:// is RELP: daytable acknowledges a message when it is on disk. With a certificate, RELP runs over TLS.\n\
+                - unix-dgram:///path and unix-stream:///path are sockets of this host. syslog(3) writes to unix-dgram:///dev/log.\n\
+                daytable recognizes RFC 5424 with its structured data, and RFC 3164 in its many forms. Only TLS with `client_ca_file` authenticates senders: \
+                listen beyond loopback (on 0.0.0.0 or [::]) only in a network that you trust.",
+        after: "#[[syslog]]\n#name = \"local\"\n#listen = \"unix-dgram:///run/daytable/log\"\n{mode}\n#mode = \"0660\"\n{receive_buffer}\n#receive_buffer = \"16MiB\"",
+        ..SectionDoc::new(
+            "[[syslog]]",
+            Place::Blocks { in_sample: false },
+            keys(),
+            &mut SyslogOptions::new(NO_ENDPOINT),
+        )
     }
-    Some(TlsOptions { cert_file: cert_file?, key_file: key_file?, client_ca_file })
-}
-
-fn read_tls(section: &mut Section<'_>, listen: Option<&Endpoint>) -> Option<TlsOptions> {
-    let given = ["cert_file", "key_file", "client_ca_file"].into_iter().find(|key| section.has(key));
-    let (may_have, must_have) = match listen {
-        Some(Endpoint::Tls(_)) => (true, true),
-        Some(Endpoint::Relp(_)) | None => (true, false),
-        Some(_) => (false, false),
-    };
-    if let Some(key) = given.filter(|_| !may_have) {
-        section.problem(format_args!("`{key}` belongs to \"tls://\" and \"relp://\""));
-    }
-    let is_wanted = must_have || (may_have && given.is_some());
-    read_tls_keys(section, is_wanted).filter(|_| is_wanted)
 }
 
 fn mode(text: &str) -> Result<u32, &'static str> {

@@ -1,7 +1,9 @@
-//! `[[table]]`: where records go and how long they stay.
+//! `[[table]]`: tables for the records, and how long their days stay.
 
 use super::condition;
-use super::section::{Report, Section};
+use super::key::{Key, Place, SectionDoc, choice, count, duration, read};
+use super::section::{ProblemList, Section};
+use super::values::or_word;
 use daytable_archive::ArchiveUrl;
 use daytable_intake::route::Condition;
 use daytable_lifecycle::{ArchiveRequirement, TableRule};
@@ -12,29 +14,31 @@ use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+/// From a duration that lets late records find their day, to a century.
+pub(super) const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
+const KEEP_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
+const BUCKETS_MAX: u16 = 256;
+const PERIODS: [(&str, Period); 3] = [("hour", Period::Hour), ("day", Period::Day), ("month", Period::Month)];
+
 /// One configured table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableConfig {
-    /// Its name; the day-tables' is this and the day. No two differ by case only.
+    /// The name; a day-table has this name and the day. Names differ by more than case.
     pub name: TableName,
-    /// How long a day stands, and how long it takes records.
+    /// How long a day stays, and how long it accepts records.
     pub window: Window,
-    /// Where a day has to be archived before it is dropped; none where it needs no archive.
+    /// Where a day is archived before it is dropped, or `None` for no archive.
     pub archive: Option<ArchiveUrl>,
-    /// How long archives are kept after their day has ended; none is for ever.
+    /// How long archives are kept after the end of their day, or `None` for ever.
     pub keep_archives: Option<Duration>,
-    /// Partitions that one instance is spread over, 1 to 256.
+    /// Partitions of one instance, 1 to 256.
     pub buckets: NonZeroU16,
-    /// Which records it takes. None is every one; the last table, and only it, has none.
+    /// The records of this table. Only the last table has no condition: it accepts all records.
     pub when: Option<Condition>,
 }
 
-/// From long enough for late records to find their day, to a century.
-const KEEP: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(36_500 * 86_400);
-const KEEP_DEFAULT: Duration = Duration::from_secs(30 * 86_400);
-
 impl TableConfig {
-    /// A table that takes every record and keeps it for 30 days.
+    /// A table for all records that keeps them for 30 days.
     pub fn new(name: TableName) -> TableConfig {
         TableConfig {
             name,
@@ -46,7 +50,7 @@ impl TableConfig {
         }
     }
 
-    /// What the lifecycle goes by, without what the catalogue remembers of an earlier configuration.
+    /// The rule of the lifecycle, without what the catalog remembers of an earlier configuration.
     pub fn rule(&self) -> TableRule {
         let place = self.archive.as_ref().map(|url| url.to_string().into());
         TableRule {
@@ -60,83 +64,130 @@ impl TableConfig {
         }
     }
 
-    /// All of them; one called `Log` where the file has none.
-    pub(super) fn read_all(sections: Vec<Section<'_>>, report: &Report<'_>) -> Vec<TableConfig> {
+    /// The tables of a file without `[[table]]`: one table called `Log`.
+    pub(super) fn defaults() -> Vec<TableConfig> {
+        vec![TableConfig::log()]
+    }
+
+    fn log() -> TableConfig {
+        TableConfig::new(TableName::new("Log").expect("it has three letters"))
+    }
+
+    /// Reads all blocks.
+    pub(super) fn read_all(sections: Vec<Section<'_>>, problems: &ProblemList<'_>) -> Vec<TableConfig> {
         let mut tables: Vec<TableConfig> = Vec::new();
-        let count = sections.len();
-        for (index, section) in sections.into_iter().enumerate() {
+        let (keys, count) = (keys(), sections.len());
+        for (index, mut section) in sections.into_iter().enumerate() {
             let at = section.at();
-            let (table, conditional) = TableConfig::read(section);
-            let last = index + 1 == count;
-            if last && conditional {
-                report
+            let name = section.text("name", TableName::new);
+            section.require("name", "name = \"Log\"");
+            let table = read(&keys, &mut section, TableConfig::log());
+            if section.has("keep_archives") && !section.has("archive") {
+                section.problem("`keep_archives` belongs to tables with an `archive`");
+            }
+            let (is_last, is_conditional) = (index + 1 == count, section.has("when"));
+            section.finish();
+            if is_last && is_conditional {
+                problems
                     .add(at, "[[table]]: the last one takes all that is left, so it has no `when`; add one behind it");
             }
-            if !last && !conditional {
-                report.add(at, "[[table]]: without `when` it takes every record; only the last one may");
+            if !is_last && !is_conditional {
+                problems.add(at, "[[table]]: without `when` it takes every record; only the last one may");
             }
-            let Some(table) = table else { continue };
-            if let Some(other) = tables.iter().find(|other| other.name.same(&table.name)) {
-                let (name, other) = (&table.name, &other.name);
-                report.add(at, format!("[[table]]: {name} and {other} are one name; names differ by more than case"));
+            let Some(name) = name else { continue };
+            if let Some(TableConfig { name: other, .. }) = tables.iter().find(|other| other.name.same(&name)) {
+                problems.add(at, format!("[[table]]: {name} and {other} are one name; names differ by more than case"));
             }
-            tables.push(table);
+            tables.push(TableConfig { name, ..table });
         }
-        if tables.is_empty() { TableConfig::all_by_default() } else { tables }
-    }
-
-    /// The tables of a file without any.
-    pub(super) fn all_by_default() -> Vec<TableConfig> {
-        vec![TableConfig::new(TableName::new("Log").expect("it has three letters"))]
-    }
-
-    /// The table, if it has a name, and whether it has a condition (right or wrong).
-    fn read(mut section: Section<'_>) -> (Option<TableConfig>, bool) {
-        let name = section.text("name", TableName::new);
-        section.require("name", "name = \"Log\"");
-        let keep = section.duration("keep", KEEP_DEFAULT, KEEP);
-        let periods = [("hour", Period::Hour), ("day", Period::Day), ("month", Period::Month)];
-        let period = section.choice("period", Period::Day, &periods);
-        let archive = read_archive(&mut section);
-        let keep_archives = section.text("keep_archives", |text| keep_archives(text, keep)).flatten();
-        if section.has("keep_archives") && archive.is_none() && !section.has("archive") {
-            section.problem("`keep_archives` belongs to tables with an `archive`");
-        }
-        let buckets = section.count("buckets", NonZeroU16::MIN, 256);
-        let when = section.section("when", "when");
-        let conditional = section.has("when");
-        let when = condition::read(when);
-        section.finish();
-        let window = Window { keep, period };
-        let table = name.map(|name| TableConfig { name, window, archive, keep_archives, buckets, when });
-        (table, conditional)
+        if tables.is_empty() { TableConfig::defaults() } else { tables }
     }
 }
 
-/// `archive`: an address, or "none". What is wrong is not quoted: it may hold a secret.
-fn read_archive(section: &mut Section<'_>) -> Option<ArchiveUrl> {
-    let written = section.written("archive")?;
-    if written.text == "none" {
+pub(super) fn keys() -> Vec<Key<TableConfig>> {
+    vec![
+        // Read apart from the others: a table without a name is left out.
+        Key::by_hand("name", "3 to 53 letters and digits", |_, _| (), |before: &mut TableConfig, now| before.name != now.name)
+            .required("\"Log\"")
+            .about(
+                "The name: a letter first, and no digit last. Two names differ by more than case. A *day-table*, the table of one day, has this name \
+                 and the day: Debug20261121.",
+            ),
+        Key::by_hand(
+            "when",
+            "a condition",
+            |section: &mut Section<'_>, table: &mut TableConfig| table.when = condition::read(section.section("when", "when")),
+            |before, now| before.when != now.when,
+        )
+        .about(
+            "The condition of the table. It is a table with one key, or with `field` and one more:\n\
+             - { level_at_most = \"debug\" } or { level_at_least = \"error\" }: trace, debug, info, notice, warn, error, critical, alert, fatal\n\
+             - { instance = \"web-*\" }\n\
+             - { source = \"/var/log/nginx/*\" }: the path of a file, or a listener\n\
+             - { tenant = \"acme\" }: the tenant of the sender's credential\n\
+             - { field = \"user\", equals = \"root\" }: a text, a whole number, true or false\n\
+             - { field = \"user\", matches = \"admin-*\" }, { field = \"status\", at_least = 500 }, { field = \"status\", at_most = 399 }, { field = \"user\", present = true }\n\
+             - { all = [{ … }, { … }] }, { any = [{ … }, { … }] } and { not = { … } }, up to eight levels deep",
+        ),
+        duration("keep", |table: &mut TableConfig| &mut table.window.keep, KEEP)
+            .about("How long a day stays after its end. Then daytable drops it as a whole."),
+        choice("period", |table: &mut TableConfig| &mut table.window.period, &PERIODS)
+            .about("How long one day-table accepts records, in UTC."),
+        Key::new("archive", "an address, or \"none\"", |table: &mut TableConfig| &mut table.archive, read_archive)
+            .default("\"none\"")
+            .about(
+                "Where a day is archived before it is dropped; \"none\" drops it without an archive:\n\
+                 - file:///var/lib/daytable/archive is a folder, preferably on another disk.\n\
+                 - az://container/prefix, s3://bucket/prefix and gs://bucket/prefix are object stores, see [archives].\n\
+                 daytable drops a day only after it has read the archive back and compared it. Every daytable needs an address of its own.",
+            ),
+        Key::by_hand(
+            "keep_archives",
+            "a duration longer than `keep`, or \"forever\"",
+            |section: &mut Section<'_>, table: &mut TableConfig| {
+                let keep = table.window.keep;
+                let read = |text: &str| or_word("forever", text, |text| longer_than(keep, text));
+                table.keep_archives = section.text("keep_archives", read).flatten();
+            },
+            |before, now| before.keep_archives != now.keep_archives,
+        )
+        .default("\"forever\"")
+        .about("How long an archive is kept after the end of its day."),
+        count("buckets", |table: &mut TableConfig| &mut table.buckets, BUCKETS_MAX)
+            .about("Partitions of one instance, for an instance that writes more than one partition accepts."),
+    ]
+}
+
+pub(super) fn section() -> SectionDoc {
+    SectionDoc {
+        about: "Tables. A record goes to the first table whose condition it meets. The last table has no condition, and accepts all remaining records.",
+        before: "#\n{when}\n#[[table]]\n#name = \"Debug\"\n#when = { level_at_most = \"debug\" }\n#keep = \"2d\"\n\n#[[table]]\n#name = \"Slow\"\n\
+                 #when = { all = [{ instance = \"web-*\" }, { not = { any = [{ source = \"**/health.log\" }, { field = \"took_ms\", at_most = 999 }] } }] }\n\
+                 #keep = \"90d\"\n\n",
+        ..SectionDoc::new("[[table]]", Place::Blocks { in_sample: true }, keys(), &mut TableConfig::log())
+    }
+}
+
+/// `archive`: an address, or "none". A problem does not quote the address, because it may hold a secret.
+fn read_archive(section: &mut Section<'_>) -> Option<Option<ArchiveUrl>> {
+    let source = section.source_text("archive")?;
+    if source.text == "none" {
         return None;
     }
-    match written.text.parse() {
-        Ok(url) => Some(url),
+    match source.text.parse() {
+        Ok(url) => Some(Some(url)),
         Err(error) => {
-            section.fault_within(&written, 0, format_args!("{error}, or \"none\" to drop days without one"));
+            section.report_within(&source, 0, format_args!("{error}, or \"none\" to drop days without one"));
             None
         }
     }
 }
 
-/// `keep_archives`: a duration, or "forever", which is none. Less than `keep` would take an archive away while its day
-/// still stands, and have it made anew.
-fn keep_archives(text: &str, keep: Duration) -> Result<Option<Duration>, String> {
-    if text == "forever" {
-        return Ok(None);
-    }
+/// A shorter duration would remove an archive while its day still stands, and the day would be archived again.
+fn longer_than(keep: Duration, text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
-        Ok(duration) if duration > keep && duration <= *KEEP.end() => Ok(Some(duration)),
-        Ok(_) => Err("must be longer than `keep`, and 36500d at most; or \"forever\"".into()),
-        Err(error) => Err(format!("{error}, or \"forever\"")),
+        Ok(duration) if duration > keep && duration <= *KEEP.end() => Ok(duration),
+        Ok(_) => Err("must be longer than `keep`, and 36500d at most".into()),
+        Err(error) => Err(error.to_string()),
     }
 }

@@ -1,22 +1,30 @@
-//! What is read, what is refused, and how it is said.
+//! Accepted and refused configurations, and the texts of problems.
 
-use super::reference::{EXAMPLE, example_all_set};
+use super::reference::{sample, sample_with_every_key, sections};
+use super::section::{ProblemList, Section};
 use super::*;
-use super::{RemoteConfig, SendOrder, WhenFull};
+use daytable_archive::Access;
 use daytable_intake::glob::{self, Pattern};
+use daytable_intake::journal::JournalOptions;
 use daytable_intake::rate_limit::SenderLimits;
 use daytable_intake::route::{Condition, FieldTest, Literal};
 use daytable_intake::source::ReadFrom;
-use daytable_intake::tail::Watch;
+use daytable_intake::syslog::SyslogOptions;
+use daytable_intake::tail::{TailOptions, Watch};
+use daytable_lifecycle::LifecycleLimits;
 use daytable_model::key::{Period, TableName};
 use daytable_model::record::Level;
-use daytable_model::units::count;
+use daytable_model::units::{ByteSize, count};
 use daytable_model::window::Window;
 use daytable_net::tls::TlsOptions;
 use daytable_parse::redact::{Redaction, Redactor};
 use daytable_parse::{Explicit, Format, FormatChoice, Join, Reading};
 use proptest::prelude::*;
 use std::num::{NonZeroU32, NonZeroU64};
+use std::path::Path;
+use std::time::Duration;
+use toml::de::DeTable;
+use tracing::level_filters::LevelFilter;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -32,14 +40,14 @@ fn table(name: &str) -> TableConfig {
     TableConfig::new(TableName::new(name).expect("a name"))
 }
 
-fn include(patterns: &[&str]) -> Vec<Pattern> {
-    patterns.iter().map(|pattern| Pattern::include(pattern).expect("a pattern")).collect()
+fn include(patterns: &[&str]) -> Vec<String> {
+    patterns.iter().map(|pattern| (*pattern).to_owned()).collect()
 }
 
-/// What `config/daytable.toml` says: the defaults, and a `[[tail]]`, which has none.
-fn example() -> Config {
+/// The configuration of the sample: the defaults, and a `[[tail]]`, which has none.
+fn sample_config() -> Config {
     let include = include(&["/var/log/**/*.log", "/var/log/syslog", "/var/log/messages"]);
-    Config { tails: vec![TailConfig { include, ..TailConfig::default() }], ..Config::default() }
+    Config { tails: vec![TailOptions::new("tail", include)], ..Config::default() }
 }
 
 #[test]
@@ -49,13 +57,13 @@ fn an_empty_file_is_the_defaults() {
 }
 
 #[test]
-fn the_example_is_the_defaults() {
-    assert_eq!(parse(EXAMPLE), example());
+fn the_sample_has_the_defaults() {
+    assert_eq!(parse(&sample()), sample_config());
 }
 
 #[test]
-fn the_example_with_every_key_set() {
-    let mut expected = example();
+fn the_sample_with_every_key() {
+    let mut expected = sample_config();
     let per_sender = SenderLimits {
         records_per_s: NonZeroU32::new(10_000),
         bytes_per_s: NonZeroU64::new(10 << 20),
@@ -64,7 +72,7 @@ fn the_example_with_every_key_set() {
     };
     expected.http.token_file = Some("/run/credentials/daytable.service/token".into());
     expected.http.credentials_file = Some("/etc/daytable/credentials.toml".into());
-    expected.http.push = Some(Pushing::Credentials);
+    expected.http.push = Some(PushAccess::Credentials);
     expected.http.per_sender = per_sender;
     let when = Some(Condition::LevelAtMost(Level::Debug));
     let debug = TableConfig { window: Window { keep: 2 * DAY, period: Period::Day }, when, ..table("Debug") };
@@ -99,7 +107,7 @@ fn the_example_with_every_key_set() {
     ];
     expected.journals =
         vec![JournalOptions { directory: Some("/var/log/journal/remote".into()), ..JournalOptions::default() }];
-    assert_eq!(parse(&example_all_set()), expected);
+    assert_eq!(parse(&sample_with_every_key()), expected);
 }
 
 #[test]
@@ -110,19 +118,22 @@ fn a_credential_of_the_service_manager_is_in_its_folder() {
 }
 
 #[test]
-fn the_example_leaves_no_key_out() {
-    let text = example_all_set();
-    let report = Report::new(&text);
+fn the_sample_and_the_reference_have_every_key() {
+    let text = sample_with_every_key();
+    let problems = ProblemList::new(&text);
     let (file, errors) = DeTable::parse_recoverable(&text);
     assert_eq!(errors, []);
-    Config::read(Section::root(file.get_ref(), &report), &report);
-    let mut absent = report.never_given();
-    // Conditions exclude each other; the example tells of the others in words.
-    for key in ["level_at_least", "tenant", "equals", "matches", "at_least", "present"] {
-        assert!(absent.remove(&("when", key)), "{key}");
-        assert!(text.contains(&format!(" {key} = ")), "{key}");
+    Config::read(Section::root(file.get_ref(), &problems), &problems);
+    let sections = sections();
+    for ((section, key), is_given) in problems.asked() {
+        // Conditions exclude each other; the sample has the others in its text.
+        let is_in_text = section == "when" && text.contains(&format!(" {key} = "));
+        assert!(is_given || is_in_text, "{section} {key} is absent from the sample");
+        let is_header = sections.iter().any(|header| header.bare_name() == key && header.place != key::Place::Inline);
+        let has_row = |section: &key::SectionDoc| section.keys.iter().any(|row| row.name == key);
+        let mut own = sections.iter().filter(|known| known.name == section);
+        assert!(is_header || own.any(has_row), "{section} {key} has no row");
     }
-    assert_eq!(absent, Default::default());
 }
 
 #[test]
@@ -196,10 +207,10 @@ fn every_key_is_read() {
     let card = Redaction::preset("credit-card").expect("a preset");
     assert_eq!(config.redact, std::slice::from_ref(&card));
     let pin = Redaction::regex("pin", "pin=(\\d+)", Some("")).expect("a pattern");
-    let tail = TailConfig {
+    let tail = TailOptions {
         name: "nginx".into(),
         include: include(&["/srv/**/*.log"]),
-        exclude: ["**/*.gz", "/srv/old/*"].map(|pattern| Pattern::exclude(pattern).expect("a pattern")).into(),
+        exclude: include(&["**/*.gz", "/srv/old/*"]),
         instance: "{host}-{stem}".parse().expect("a template"),
         fields_from_path: Some("/srv/{app}/*".parse().expect("a pattern")),
         reading: Reading {
@@ -211,8 +222,8 @@ fn every_key_is_read() {
         },
         read_from: ReadFrom::End,
         ignore_older: Some(84 * DAY),
-        line_bytes_max: ByteSize::new(65_536),
-        open_files_max: count(7),
+        line_bytes_max: 65_536,
+        open_files_max: 7,
         poll: Duration::from_secs(1),
         watch: Watch::Poll,
     };
@@ -258,7 +269,7 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place_and_the_fix() {
+fn a_problem_has_its_place_and_the_fix() {
     for (text, expected) in [
         ("dat_dir = \"/a\"", "f:1:1: unknown key \"dat_dir\" in the file, did you mean \"data_dir\"?"),
         ("colour = 1", "f:1:1: unknown key \"colour\" in the file"),
@@ -339,7 +350,7 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
         ),
         (
             "[[tail]]\nname = \"a\"\ninclude = [\"/a\"]\n[[tail]]\nname = \"a\"\ninclude = [\"/b\"]",
-            "f:4:1: [[tail]]: two of them are called \"a\"; give this one a name",
+            "f:4:1: [[tail]]: two blocks are called \"a\"; give this one a name",
         ),
         (
             "[[tail]]\nname = \"a b\"\ninclude = [\"/a\"]",
@@ -364,8 +375,8 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
         ),
         (
             "[store]\nkind = \"azure\"\n[[table]]\nname = \"deadLetter\"",
-            "f:1:1: [store]: the table deadLetter has the name under which rows are kept that the service refused: call it \
-             otherwise",
+            "f:1:1: [store]: the name of the table deadLetter is that of the table for rows that the service refuses: choose \
+             another name",
         ),
         (
             "[log]\nlevel = \"loud\"",
@@ -377,7 +388,7 @@ fn what_is_wrong_is_said_with_its_place_and_the_fix() {
 }
 
 #[test]
-fn a_pattern_s_fault_is_said_with_its_place_in_the_pattern() {
+fn an_error_in_a_pattern_has_its_place_in_the_pattern() {
     let tail = |key: &str| format!("[[tail]]\ninclude = [\"/a\"]\n{key}");
     for (key, expected) in [
         (
@@ -440,7 +451,7 @@ fn patterns_in_place_of_a_format() {
 }
 
 #[test]
-fn every_problem_is_said_at_once_in_the_order_of_the_file() {
+fn all_problems_are_reported_at_once_in_the_order_of_the_file() {
     let found = problems("[log]\nlevel = 1\n[http]\nlisten = 2\nliste = 3\n[[tail]]\n[store]\nkind = 4\n");
     let lines: Vec<&str> = found.lines().map(|line| line.split(": ").next().unwrap_or_default()).collect();
     assert_eq!(lines, ["f:2:9", "f:4:10", "f:5:1", "f:6:1", "f:8:8"]);
@@ -464,7 +475,7 @@ fn tails_without_names_get_their_own() {
 }
 
 #[test]
-fn listeners_and_what_is_wrong_with_them() {
+fn listeners_and_their_problems() {
     let block = |text: &str| format!("[[syslog]]\n{text}");
     let config = parse(&block(
         "listen = \"tcp://[::1]:514\"\ninstance = \"edge-{field:host}\"\nzone = \"+02:00\"\nredact = [\"email\"]\n\
@@ -526,7 +537,7 @@ fn listeners_and_what_is_wrong_with_them() {
 }
 
 #[test]
-fn conditions_and_what_is_wrong_with_them() {
+fn conditions_and_their_problems() {
     let file = |when: &str| format!("[[table]]\nname = \"One\"\nwhen = {when}\n[[table]]\nname = \"Log\"");
     let field = |name: &str, test: FieldTest| Condition::Field(name.into(), test);
     let equals = |text: &str| field("a", FieldTest::Equals(Literal::new(text)));
@@ -600,13 +611,13 @@ fn conditions_and_what_is_wrong_with_them() {
 }
 
 #[test]
-fn archives_and_what_is_wrong_with_them() {
+fn archives_and_their_problems() {
     let block = |text: &str| format!("[[table]]\nname = \"Log\"\nkeep = \"2d\"\n{text}");
     let config = parse(&block("archive = \"file:///srv/archive\"\nkeep_archives = \"3d\""));
     let table = &config.tables[0];
     assert_eq!(table.archive.as_ref().map(ToString::to_string).as_deref(), Some("file:///srv/archive"));
     assert_eq!(table.keep_archives, Some(3 * DAY));
-    let longer = "must be longer than `keep`, and 36500d at most; or \"forever\"";
+    let longer = "must be longer than `keep`, and 36500d at most, or \"forever\"";
     for (text, expected) in [
         (
             "archive = \"ftp://a/b\"",
@@ -663,8 +674,8 @@ proptest! {
 
     /// An example that is cut or changed by one character is read or refused, with places that exist.
     #[test]
-    fn a_changed_example_is_read_or_refused(at in 0..EXAMPLE.len(), put in "\\PC?") {
-        let mut text = example_all_set();
+    fn a_changed_example_is_read_or_refused(at in 0..sample_with_every_key().len(), put in "\\PC?") {
+        let mut text = sample_with_every_key();
         if text.is_char_boundary(at) && text.is_char_boundary(at + 1) && at < text.len() {
             text.replace_range(at..=at, &put);
         }

@@ -12,7 +12,7 @@ use daytable_intake::journal::Journals;
 use daytable_intake::push::{Push, PushOptions};
 use daytable_intake::source::{Source, SourceContext, SourceError};
 use daytable_intake::syslog::Syslog;
-use daytable_intake::tail::{Tail, TailOptions};
+use daytable_intake::tail::Tail;
 use daytable_net::inherited::Inherited;
 use daytable_platform::reloadable::Reloadable;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Sources {
         let mut sources = Sources { sections: Vec::new(), counters };
         sources.add(Syslog::new(budget.held_bytes), |config| config.syslogs.clone());
         sources.add(Journals::default(), |config| config.journals.clone());
-        sources.add(Tail::default(), |config| config.tails.iter().map(TailOptions::from).collect());
+        sources.add(Tail::default(), |config| config.tails.clone());
         sources
     }
 

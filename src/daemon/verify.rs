@@ -5,9 +5,10 @@
 //! footers, manifests and the presence of archives are looked at every time. A run that was missed while nothing ran is not
 //! made up.
 
-use crate::config::{Config, LifecycleConfig, TailConfig};
+use crate::config::{Config, LifecycleConfig};
 use crate::metrics::Metrics;
 use crate::verify::{Ask, Finding, Kind, Report, Share, verify};
+use daytable_intake::tail::TailOptions;
 use daytable_lifecycle::Schedule;
 use daytable_model::time;
 use daytable_platform::reloadable::Reloadable;
@@ -30,7 +31,7 @@ const SAID_MAX: usize = 20;
 /// What a verification goes by.
 pub(super) struct Verifying {
     lifecycle: LifecycleConfig,
-    tails: Vec<TailConfig>,
+    tails: Vec<TailOptions>,
     is_routed: bool,
 }
 

@@ -3,7 +3,7 @@
 //! Of tokens and passwords there are digests here and nothing else; all of a file are compared, in constant time.
 
 use super::push_auth::{AuthRefusal, PushAuthError};
-use crate::config::{CredentialConfig, Proof, load_credentials};
+use crate::config::{CredentialConfig, CredentialSecret, load_credentials};
 use axum::http::header;
 use axum::http::request::Parts;
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -26,7 +26,7 @@ pub(super) struct CredentialStore {
 /// The sender that has a credential, and how it is known again.
 pub(super) struct Credential {
     sender: Sender,
-    proof: CredentialDigest,
+    secret: CredentialDigest,
 }
 
 enum CredentialDigest {
@@ -61,16 +61,16 @@ impl CredentialStore {
         let credentials = load_credentials(&self.path)?;
         file_watch::warn_if_exposed(&self.path);
         let keep = |credential: CredentialConfig| {
-            let CredentialConfig { name, proof, tables, tenant } = credential;
+            let CredentialConfig { name, secret, tables, tenant } = credential;
             let only = |tables: Vec<TableName>| routes.restricted_to(&tables).ok_or(());
             let Ok(tables) = tables.map(only).transpose() else {
                 return Err(PushAuthError::Table { path: self.path.clone(), name });
             };
-            let proof = match proof {
-                Proof::Token(digest) => CredentialDigest::Bearer(digest),
-                Proof::Password(user, digest) => CredentialDigest::Basic(basic(user.as_bytes(), &digest)),
+            let secret = match secret {
+                CredentialSecret::Token(digest) => CredentialDigest::Bearer(digest),
+                CredentialSecret::Password(user, digest) => CredentialDigest::Basic(basic(user.as_bytes(), &digest)),
             };
-            Ok(Credential { sender: Sender::new(&name, tables, tenant.as_deref()), proof })
+            Ok(Credential { sender: Sender::new(&name, tables, tenant.as_deref()), secret })
         };
         credentials.into_iter().map(keep).collect()
     }
@@ -101,7 +101,7 @@ pub(super) fn identify(known: &[Credential], request: &Parts) -> Result<Sender, 
     let mut found = None;
     for kept in known {
         // Not the first that is the same: all of them are compared.
-        if bool::from(kept.proof.is(&given)) {
+        if bool::from(kept.secret.is(&given)) {
             found = Some(kept);
         }
     }

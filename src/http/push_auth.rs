@@ -18,7 +18,7 @@ use super::response::{refusal, retry_after};
 use super::routes::ListenerKind;
 use super::serve::PeerAddress;
 use super::usage::{UsageHandle, UsageKey, UsageLimiter};
-use crate::config::{ConfigError, HttpConfig, Pushing, http::NobodyIsAsked};
+use crate::config::{ConfigError, HttpConfig, PushAccess, PushAccessError};
 use crate::metrics::Metrics;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is asked of those who push, and what is known of them.
 pub struct PushAuth {
-    pushing: Pushing,
+    pushing: PushAccess,
     routes: Router,
     known: Option<Mutex<CredentialStore>>,
     accounts: Arc<UsageLimiter>,
@@ -48,7 +48,7 @@ pub struct PushAuth {
 pub enum PushAuthError {
     /// Nobody would be asked.
     #[error("[http]: {0}")]
-    Nobody(#[from] NobodyIsAsked),
+    Nobody(#[from] PushAccessError),
     /// The file of credentials cannot be used.
     #[error(transparent)]
     File(#[from] ConfigError),
@@ -99,8 +99,8 @@ impl PushAuth {
         metrics: Arc<Metrics>,
         accounts: Option<Arc<UsageLimiter>>,
     ) -> Result<PushAuth, PushAuthError> {
-        let pushing = config.pushing()?;
-        let path = config.credentials_file.as_ref().filter(|_| pushing != Pushing::Off);
+        let pushing = config.push_access()?;
+        let path = config.credentials_file.as_ref().filter(|_| pushing != PushAccess::Off);
         let known = path.map(|path| CredentialStore::read(path, routes)).transpose()?.map(Mutex::new);
         let per_sender = config.per_sender;
         let accounts = accounts.unwrap_or_else(|| Arc::new(Mutex::new(RateLimiter::new(per_sender))));
@@ -117,14 +117,14 @@ impl PushAuth {
     pub(super) fn admit(&self, request: &Parts, now: Now) -> Result<Sender, AuthRefusal> {
         let known = self.credentials();
         let sender = match (self.pushing, known.as_deref()) {
-            (Pushing::Off, _) => return Err(AuthRefusal::Off),
-            (Pushing::Open, Some(known)) if request.headers.contains_key(header::AUTHORIZATION) => {
+            (PushAccess::Off, _) => return Err(AuthRefusal::Off),
+            (PushAccess::Open, Some(known)) if request.headers.contains_key(header::AUTHORIZATION) => {
                 identify(known, request)?
             }
-            (Pushing::Credentials, Some(known)) => identify(known, request)?,
-            (Pushing::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(AuthRefusal::Browser),
-            (Pushing::Open, _) => Sender::anonymous("open"),
-            (Pushing::Credentials, None) => Sender::anonymous("certificate"),
+            (PushAccess::Credentials, Some(known)) => identify(known, request)?,
+            (PushAccess::Open, _) if request.headers.contains_key(header::ORIGIN) => return Err(AuthRefusal::Browser),
+            (PushAccess::Open, _) => Sender::anonymous("open"),
+            (PushAccess::Credentials, None) => Sender::anonymous("certificate"),
         };
         let key = match sender.is_anonymous() {
             false => UsageKey::Credential(sender.name.clone()),

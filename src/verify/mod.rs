@@ -25,8 +25,8 @@ mod tables;
 
 pub use finding::{Finding, Kind, Verdict};
 
-use crate::config::TailConfig;
 use daytable_archive::Access;
+use daytable_intake::tail::TailOptions;
 use daytable_store::{Reader, StoreError};
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
@@ -49,7 +49,7 @@ pub struct Ask<'a> {
     pub bytes_per_second: Option<u64>,
     /// The files that are followed. Where that is not known, a file that is not what was read is a doubt: it may be one
     /// that nobody follows any more.
-    pub tails: Option<&'a [TailConfig]>,
+    pub tails: Option<&'a [TailOptions]>,
     /// The field that carries a number which goes up by one a record; none where there is no such.
     pub sequence: Option<&'a str>,
     /// Whether records of one source may be in several tables: none of them has all numbers, so they are not followed.

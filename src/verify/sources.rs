@@ -6,9 +6,7 @@
 //! `[[tail]]` follows any more, or that was imported, is its owner's to change: what was read of it is in the tables.
 
 use super::{Kind, LOOK_WAIT, Run};
-use crate::config::TailConfig;
-use daytable_intake::glob::Pattern;
-use daytable_intake::tail::{Found, check};
+use daytable_intake::tail::{Found, TailOptions, check};
 use daytable_model::path_text::PathText;
 use daytable_store::{Reader, SourceKind, SourceState, StoreError};
 
@@ -90,9 +88,8 @@ impl Run<'_> {
 
     /// Whether somebody goes on with a source's file, as far as that is known.
     fn is_followed(&self, state: &SourceState) -> bool {
-        let has = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(&state.path));
-        let follows = |tail: &TailConfig| has(&tail.include) && !has(&tail.exclude);
-        state.kind == SourceKind::Tail && self.ask.tails.is_none_or(|tails| tails.iter().any(follows))
+        let is_included = |tails: &[TailOptions]| tails.iter().any(|tail| tail.includes(&state.path));
+        state.kind == SourceKind::Tail && self.ask.tails.is_none_or(is_included)
     }
 
     /// What a ledger says of bytes comes to its position.

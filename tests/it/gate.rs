@@ -23,8 +23,8 @@ fn a_listener_beyond_loopback_that_asks_nobody_does_not_start() {
     let place = Place::new();
     let (ca, credentials) = (place.path("ca.pem"), place.path("credentials.toml"));
     for (http, says) in [
-        ("listen = \"0.0.0.0:0\"".to_owned(), "is beyond loopback"),
-        ("listen = \"[::]:0\"".to_owned(), "`push` = \"open\" takes records from everybody"),
+        ("listen = \"0.0.0.0:0\"".to_owned(), "can be reached from other hosts"),
+        ("listen = \"[::]:0\"".to_owned(), "set `push` to \"open\" to accept records from everyone"),
         ("push = \"credentials\"".to_owned(), "needs `credentials_file`"),
         (format!("credentials_file = \"{}\"", credentials.display()), "credentials.toml"),
         ("tls = { cert_file = \"/cert.pem\" }".to_owned(), "`key_file` is missing"),

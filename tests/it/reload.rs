@@ -199,7 +199,7 @@ fn a_configuration_that_is_wrong_leaves_the_one_before() {
     for (config, error) in [
         (format!("{tail}formt = \"json\"\n"), "did you mean \"format\"?"),
         (format!("{tail}[http]\nlisten = \"{taken}\"\n"), "ddress already in use"),
-        (format!("{tail}[http]\nlisten = \"0.0.0.0:0\"\n"), "`listen` = \"0.0.0.0:0\" is beyond loopback"),
+        (format!("{tail}[http]\nlisten = \"0.0.0.0:0\"\n"), "`listen` = \"0.0.0.0:0\" can be reached from other hosts"),
         (format!("{tail}[http]\ntoken_file = \"/nowhere/token\"\n"), "/nowhere/token"),
         (format!("{tail}{}", block("tls", "tls://127.0.0.1:0", "cert_file = \"/c\"\nkey_file = \"/k\"")), "/c: "),
         (format!("{tail}{}", block("tcp", &format!("tcp://{taken}"), "")), "ddress already in use"),

@@ -57,7 +57,7 @@ pub(super) fn any_config(bytes: &[u8]) {
 }
 
 fn variable((name, value): (&str, &str)) -> Option<Variable> {
-    Variable::of(name, value)
+    Variable::new(name, value)
 }
 
 fn assert_places(error: &ConfigError, text: &str) {

@@ -4,7 +4,7 @@ use super::super::control::Control;
 use super::Finding;
 use crate::config::{Config, Listen};
 use daytable_intake::syslog::Endpoint;
-use daytable_intake::tail::{TailOptions, matches};
+use daytable_intake::tail::matches;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_query::ShownSource;
@@ -149,7 +149,7 @@ fn files(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for tail in &config.tails {
         let check = "files";
-        let found = match matches(&TailOptions::from(tail)) {
+        let found = match matches(tail) {
             Ok(found) => found,
             Err(error) => {
                 findings.push(Finding::fail(
@@ -200,7 +200,7 @@ fn is_readable(path: &Path) -> bool {
 
 fn descriptors(config: &Config) -> Vec<Finding> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
-    let files = config.tails.iter().map(|tail| u64::from(tail.open_files_max.get())).max().unwrap_or(0);
+    let files = config.tails.iter().map(|tail| tail.open_files_max as u64).max().unwrap_or(0);
     let connections: u64 = config.syslogs.iter().map(|syslog| u64::from(syslog.connections_max.get())).sum();
     let needed = files + connections + u64::from(config.http.connections_max.get()) + DESCRIPTORS_BESIDES;
     vec![match limit {

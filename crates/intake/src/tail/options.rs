@@ -1,13 +1,15 @@
 //! What the tailer is told: which files, and how they are read.
 
+use super::patterns::Patterns;
 use crate::instance_template::InstanceTemplate;
 use crate::path_fields::PathFields;
 use crate::source::ReadFrom;
 use daytable_parse::Reading;
+use std::path::Path;
 use std::time::Duration;
 
 /// One `[[tail]]` block.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailOptions {
     /// Its name; the sources it begins carry it.
     pub name: String,
@@ -52,6 +54,11 @@ impl TailOptions {
             instance: InstanceTemplate::default(),
             fields_from_path: None,
         }
+    }
+
+    /// Whether the block reads the file at `path`.
+    pub fn includes(&self, path: &Path) -> bool {
+        Patterns::new(self).is_ok_and(|patterns| patterns.take(path))
     }
 }
 

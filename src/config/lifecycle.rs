@@ -1,0 +1,124 @@
+//! `[lifecycle]`: when day-tables are created, sealed, archived, dropped and verified.
+
+use super::key::{self, Key, Place, SectionDoc, count, duration, optional_text, size, text, truth, whole};
+use super::section::Section;
+use super::values::{field_name, or_word};
+use daytable_lifecycle::{LifecycleLimits, Schedule};
+use daytable_model::units::ByteSize;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// 03:30:00 every day: sealing has ended, and few records arrive.
+const VERIFY_DEFAULT: &str = "0 30 3 * * *";
+const VERIFY_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 20)..=ByteSize::new(64 << 30);
+const WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(365 * 86_400);
+
+/// When days are created, verified and dropped, and the limits of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LifecycleConfig {
+    /// When the lifecycle runs.
+    pub schedule: Schedule,
+    /// When the data folder is verified, or `None` for never.
+    pub verify: Option<Schedule>,
+    /// Bytes per second that a verification reads.
+    pub verify_bytes_per_s: ByteSize,
+    /// The field with a number that goes up by one with each record of an instance and source.
+    pub verify_sequence: Option<String>,
+    /// The limits of one run.
+    pub limits: LifecycleLimits,
+}
+
+impl Default for LifecycleConfig {
+    fn default() -> LifecycleConfig {
+        LifecycleConfig {
+            schedule: Schedule::default(),
+            verify: Schedule::parse(VERIFY_DEFAULT).ok(),
+            verify_bytes_per_s: ByteSize::new(32 << 20),
+            verify_sequence: None,
+            limits: LifecycleLimits::default(),
+        }
+    }
+}
+
+pub(super) fn keys() -> Vec<Key<LifecycleConfig>> {
+    vec![
+        text("schedule", "a cron expression in UTC", |lifecycle: &mut LifecycleConfig| &mut lifecycle.schedule, Schedule::parse)
+            .default("\"0 15 0 * * *\"")
+            .about(
+                "When the lifecycle runs. A run creates the next tables, seals and archives days that have ended, and drops expired days. The fields, in UTC, \
+                 are second, minute, hour, day of month, month, and weekday by name (MON-FRI). Five fields are those of a crontab. \
+                 daytable makes up for a missed run at the start. Tables with a period of an hour have a run at the end of each hour as well.",
+            ),
+        text(
+            "verify",
+            "a cron expression in UTC, or \"none\"",
+            |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify,
+            |text| or_word("none", text, Schedule::parse),
+        )
+        .default("\"0 30 3 * * *\"")
+        .about(
+            "When daytable verifies its data (see `daytable verify`). The form is that of `schedule`. daytable does not make up for a missed verification. \
+             Each one reads every 28th sealed day and archive to the last byte. The log names the findings, and `daytable_verify_findings` counts them.",
+        ),
+        size("verify_bytes_per_s", |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify_bytes_per_s, VERIFY_BYTES)
+            .about("Bytes per second that a verification reads."),
+        optional_text(
+            "verify_sequence",
+            "the name of a field",
+            |lifecycle: &mut LifecycleConfig| &mut lifecycle.verify_sequence,
+            field_name,
+        )
+        .example("\"seq\"")
+        .about(
+            "A field with a number that goes up by one from record to record of an instance and source. A verification then reports missing and \
+             repeated numbers. The number may begin anew at 0 or 1. Syslog (RFC 5424) has the field \"meta.sequenceId\". \
+             The check reads all rows once more. With several [[table]] blocks there is no check, because no table has all numbers.",
+        ),
+        duration("grace", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.grace, WAIT).about(
+            "How long a change that drops data earlier has to wait: a shorter `keep` or `keep_archives`, `archive = \"none\"`, a smaller `max_bytes`.",
+        ),
+        duration("seal_after", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.seal_after, WAIT).about(
+            "How long a day waits for late records after its end, before a run seals it. A sealed day is a read-only file of about half the size. \
+             Records that arrive still later are accepted, and merged into the sealed day a day after.",
+        ),
+        count("drops_per_run_max", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.drops_per_run_max, u16::MAX)
+            .about("Tables that one run drops. Later runs drop the others."),
+        whole("min_tables", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.min_tables, 0..=u16::MAX)
+            .about("Days with records that each table retains, however old the days are."),
+        text(
+            "max_bytes",
+            "a size of at least \"1MiB\", or \"off\"",
+            |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.max_bytes,
+            |text| or_word("off", text, at_least_1_mib),
+        )
+        .default("\"off\"")
+        .about(
+            "The size of the days in `data_dir` above which daytable drops the oldest days before they expire. Days of tables with an `archive` are archived \
+             first. `daytable_store_bytes` and `daytable_store_bytes_max` show how close the folder is to this limit.",
+        ),
+        truth("drop_unarchived", |lifecycle: &mut LifecycleConfig| &mut lifecycle.limits.drop_unarchived).about(
+            "Whether `max_bytes` may drop days that are not archived yet, although their table has an `archive`.",
+        ),
+    ]
+}
+
+pub(super) fn read(mut section: Section<'_>) -> LifecycleConfig {
+    let lifecycle = key::read(&keys(), &mut section, LifecycleConfig::default());
+    section.finish();
+    lifecycle
+}
+
+pub(super) fn section() -> SectionDoc {
+    SectionDoc {
+        about: "The life of a day-table: daytable creates it, fills it, seals it, archives it, and drops it as a whole.",
+        ..SectionDoc::new("[lifecycle]", Place::Table, keys(), &mut LifecycleConfig::default())
+    }
+}
+
+fn at_least_1_mib(text: &str) -> Result<u64, String> {
+    match text.parse::<ByteSize>() {
+        Ok(size) if size.get() >= 1 << 20 => Ok(size.get()),
+        Ok(_) => Err("must be at least \"1MiB\"".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
