@@ -7,7 +7,7 @@ use super::args::configured;
 use super::exit::CliError;
 use super::output::{Columns, Output, cell};
 use daytable_intake::adopt::Peer;
-use daytable_intake::tail::{Adoptee, Begun, TailOptions, begin};
+use daytable_intake::tail::{AdoptedFile, StartPosition, TailOptions, start_positions};
 use daytable_model::path_text::PathText;
 use daytable_store::{Done, Options, Reader, SourceState, Store, Submission};
 use serde::Serialize;
@@ -66,15 +66,15 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(adoptee: &Adoptee) -> Shown {
-        let Adoptee { path, offset, size, begun } = adoptee;
+    fn of(adoptee: &AdoptedFile) -> Shown {
+        let AdoptedFile { path, offset, size, begun } = adoptee;
         let (position, what) = match begun {
-            Begun::At(state) => (Some(state.position), "begins there".into()),
-            Begun::Known { position, is_same: true } => (Some(*position), "began there already".into()),
-            Begun::Known { position, is_same: false } => {
+            StartPosition::At(state) => (Some(state.position), "begins there".into()),
+            StartPosition::Known { position, is_same: true } => (Some(*position), "began there already".into()),
+            StartPosition::Known { position, is_same: false } => {
                 (Some(*position), "was read here already, it goes on here".into())
             }
-            Begun::Refused(why) => (None, format!("not adopted: {why}")),
+            StartPosition::Refused(why) => (None, format!("not adopted: {why}")),
         };
         Shown { path: path.as_ref().map(|path| path.text().into_owned()), offset: *offset, size: *size, position, what }
     }
@@ -97,7 +97,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         // There may be no folder yet.
         let sources =
             if data_dir.join("catalog.db").exists() { Reader::open(data_dir)?.sources()? } else { Vec::new() };
-        let adoptees = begin(blocks, &positions, sources.into_iter().map(Arc::new).collect()).map_err(unavailable)?;
+        let adoptees =
+            start_positions(blocks, &positions, sources.into_iter().map(Arc::new).collect()).map_err(unavailable)?;
         return show(args, &adoptees);
     }
     // It takes the folder's lock: a daemon that runs has begun the files already.
@@ -117,11 +118,11 @@ fn adopt(
     store: &Store,
     blocks: &[TailOptions],
     positions: &[daytable_intake::adopt::Position],
-) -> Result<Vec<Adoptee>, CliError> {
+) -> Result<Vec<AdoptedFile>, CliError> {
     let intake = store.intake();
     let (epoch, sources) = intake.sources();
-    let adoptees = begin(blocks, positions, sources).map_err(unavailable)?;
-    let is_known = |adoptee: &&Adoptee| matches!(adoptee.begun, Begun::Known { is_same: false, .. });
+    let adoptees = start_positions(blocks, positions, sources).map_err(unavailable)?;
+    let is_known = |adoptee: &&AdoptedFile| matches!(adoptee.begun, StartPosition::Known { is_same: false, .. });
     let known: Vec<String> =
         adoptees.iter().filter(is_known).filter_map(|known| Some(known.path.as_ref()?.text().into_owned())).collect();
     if !known.is_empty() && !args.keep_known {
@@ -131,7 +132,7 @@ fn adopt(
         )));
     }
     let begun = adoptees.iter().filter_map(|adoptee| match &adoptee.begun {
-        Begun::At(state) => Some(state.clone()),
+        StartPosition::At(state) => Some(state.clone()),
         _ => None,
     });
     let advances: Vec<Arc<SourceState>> = begun.collect();
@@ -149,7 +150,7 @@ fn adopt(
     }
 }
 
-fn show(args: &Args, adoptees: &[Adoptee]) -> Result<(), CliError> {
+fn show(args: &Args, adoptees: &[AdoptedFile]) -> Result<(), CliError> {
     let shown: Vec<Shown> = adoptees.iter().map(Shown::of).collect();
     let mut output = Output::new();
     if args.json {

@@ -1,7 +1,7 @@
 //! `daytable import`: whole files, with a bar that says how far it is.
 //!
 //! With a daemon on the data folder, the daemon does it: `POST /-/import` with an [`ImportRequest`], and an
-//! answer of one [`Progress`] a line. Without one it is done here, under the folder's lock.
+//! answer of one [`ImportProgress`] a line. Without one it is done here, under the folder's lock.
 
 use super::args::{Data, configured};
 use super::control::{Control, ControlError};
@@ -11,7 +11,7 @@ use crate::config::{Config, StoreKind};
 use crate::daemon;
 use crate::http::ImportRequest;
 use daytable_intake::instance_template::InstanceTemplate;
-use daytable_intake::tail::{self, Progress, TailOptions};
+use daytable_intake::tail::{self, ImportProgress, TailOptions};
 use daytable_model::path_text::PathText;
 use daytable_store::outbox::steps;
 use daytable_store::{Options, Store};
@@ -41,8 +41,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let paths: Result<Vec<PathBuf>, CliError> = args.files.iter().map(|path| absolute(path)).collect();
     let paths = paths?;
     let bar = bar();
-    let mut shown = Progress::default();
-    let mut show = |progress: Progress| {
+    let mut shown = ImportProgress::default();
+    let mut show = |progress: ImportProgress| {
         shown = progress;
         bar.set_length(progress.bytes_total.max(progress.bytes));
         bar.set_position(progress.bytes);
@@ -77,7 +77,7 @@ fn ask_daemon(
     control: Control,
     args: &Args,
     paths: Vec<PathBuf>,
-    show: &mut dyn FnMut(Progress),
+    show: &mut dyn FnMut(ImportProgress),
 ) -> Result<(), CliError> {
     let import = ImportRequest { paths, instance: Some(args.instance.to_string()), format: args.format.clone() };
     let body = serde_json::to_string(&import).map_err(|_| ControlError::Protocol("a path is no UTF-8"))?;
@@ -90,7 +90,7 @@ fn ask_daemon(
 }
 
 /// Imports where no daemon runs, under the folder's lock.
-fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -> Result<(), CliError> {
+fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportProgress)) -> Result<(), CliError> {
     let config = match &args.config {
         Some(path) => configured(Some(path))?,
         None => Config::default(),
@@ -118,8 +118,8 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(Progress)) -
     Ok(())
 }
 
-fn summary(progress: &Progress) -> String {
-    let Progress { files, bytes: read, records, .. } = *progress;
+fn summary(progress: &ImportProgress) -> String {
+    let ImportProgress { files, bytes: read, records, .. } = *progress;
     let plural = |one: bool| if one { "" } else { "s" };
     format!("{records} new record{} from {files} file{} ({})", plural(records == 1), plural(files == 1), bytes(read))
 }
@@ -130,16 +130,17 @@ mod tests {
 
     #[test]
     fn the_end_says_what_was_done() {
-        let progress = Progress { files: 1, bytes: 2048, records: 12, ..Progress::default() };
+        let progress = ImportProgress { files: 1, bytes: 2048, records: 12, ..ImportProgress::default() };
         assert_eq!(summary(&progress), "12 new records from 1 file (2.0 KiB)");
-        let again = Progress { files: 2, ..Progress::default() };
+        let again = ImportProgress { files: 2, ..ImportProgress::default() };
         assert_eq!(summary(&again), "0 new records from 2 files (0 B)");
     }
 
     #[test]
     fn a_line_of_progress_may_leave_out_what_is_zero_and_say_more() {
-        let progress: Progress = serde_json::from_str(r#"{"bytes":5,"bytes_total":9,"path":"/a"}"#).expect("progress");
-        assert_eq!(progress, Progress { bytes: 5, bytes_total: 9, ..Progress::default() });
+        let progress: ImportProgress =
+            serde_json::from_str(r#"{"bytes":5,"bytes_total":9,"path":"/a"}"#).expect("progress");
+        assert_eq!(progress, ImportProgress { bytes: 5, bytes_total: 9, ..ImportProgress::default() });
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::reading;
 use super::section::{ProblemList, Section};
 use super::values::or_word;
 use daytable_intake::glob::{Pattern, PatternError};
-use daytable_intake::tail::{TailOptions, Watch};
+use daytable_intake::tail::{TailOptions, WatchMode};
 use daytable_model::units::{ByteSize, parse_duration};
 use daytable_parse::redact::{Redaction, Redactor};
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const LINE_BYTES: RangeInclusive<ByteSize> = ByteSize::new(1 << 10)..=ByteSize::new(2 << 20);
 const POLL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-const WATCH: [(&str, Watch); 2] = [("auto", Watch::Auto), ("poll", Watch::Poll)];
+const WATCH: [(&str, WatchMode); 2] = [("auto", WatchMode::Auto), ("poll", WatchMode::Poll)];
 
 pub(super) fn keys() -> Vec<Key<TailOptions>> {
     let mut keys = vec![

@@ -10,7 +10,7 @@ use daytable_intake::rate_limit::SenderLimits;
 use daytable_intake::route::{Condition, FieldTest, Literal};
 use daytable_intake::source::ReadFrom;
 use daytable_intake::syslog::SyslogOptions;
-use daytable_intake::tail::{TailOptions, Watch};
+use daytable_intake::tail::{TailOptions, WatchMode};
 use daytable_lifecycle::LifecycleLimits;
 use daytable_model::key::{Period, TableName};
 use daytable_model::record::Level;
@@ -225,7 +225,7 @@ fn every_key_is_read() {
         line_bytes_max: 65_536,
         open_files_max: 7,
         poll: Duration::from_secs(1),
-        watch: Watch::Poll,
+        watch: WatchMode::Poll,
     };
     assert_eq!(config.tails, [tail]);
     let pattern = |read: fn(&str) -> Result<Pattern, glob::PatternError>, text| read(text).expect("a pattern");

@@ -135,7 +135,7 @@ pub(super) fn api(
             };
             let imported =
                 tail::import(&import.paths, &options, &router, &daytable_platform::host::name(), &intake, progress);
-            let complete = imported.and_then(tail::Imported::complete);
+            let complete = imported.and_then(tail::ImportSummary::complete);
             complete.map(drop).map_err(|error| match error {
                 ImportError::Refused(_) => ApiError::Busy(error.to_string()),
                 ImportError::Read { .. } => ApiError::Refused(error.to_string()),

@@ -6,7 +6,7 @@
 //! `[[tail]]` follows any more, or that was imported, is its owner's to change: what was read of it is in the tables.
 
 use super::{Kind, LOOK_WAIT, Run};
-use daytable_intake::tail::{Found, TailOptions, check};
+use daytable_intake::tail::{FileCheck, TailOptions, check};
 use daytable_model::path_text::PathText;
 use daytable_store::{Reader, SourceKind, SourceState, StoreError};
 
@@ -35,7 +35,7 @@ impl Run<'_> {
                 return;
             }
             self.ledger(&state);
-            if self.is_followed(&state) && !matches!(check(&state), Found::Same | Found::Nowhere) {
+            if self.is_followed(&state) && !matches!(check(&state), FileCheck::Same | FileCheck::Nowhere) {
                 doubtful.push(state.identity);
             }
         }
@@ -52,7 +52,7 @@ impl Run<'_> {
                 if look == looks {
                     self.file_of(state, &found);
                 }
-                !matches!(found, Found::Same | Found::Nowhere)
+                !matches!(found, FileCheck::Same | FileCheck::Nowhere)
             });
         }
     }
@@ -65,19 +65,19 @@ impl Run<'_> {
         }
     }
 
-    fn file_of(&mut self, state: &SourceState, found: &Found) {
+    fn file_of(&mut self, state: &SourceState, found: &FileCheck) {
         let position = state.position;
         let (path, what, advice) = match found {
-            Found::Same | Found::Nowhere => return,
-            Found::Shorter { path, size } => {
+            FileCheck::Same | FileCheck::Nowhere => return,
+            FileCheck::Shorter { path, size } => {
                 let what = format!("it has {size} bytes, and was read up to {position}: it was truncated");
                 (path, what, ADVICE_FILE)
             }
-            Found::Different { path } => {
+            FileCheck::Different { path } => {
                 let what = format!("its bytes before {position} are not those that were read: it was replaced");
                 (path, what, ADVICE_FILE)
             }
-            Found::Unreadable { path, why } => (path, why.clone(), ADVICE_UNREADABLE),
+            FileCheck::Unreadable { path, why } => (path, why.clone(), ADVICE_UNREADABLE),
         };
         let (place, file) = (state.path.text(), path.text());
         match self.ask.tails {

@@ -4,7 +4,7 @@ use super::super::control::Control;
 use super::Finding;
 use crate::config::{Config, Listen};
 use daytable_intake::syslog::Endpoint;
-use daytable_intake::tail::matches;
+use daytable_intake::tail::matching_files;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use daytable_query::ShownSource;
@@ -149,7 +149,7 @@ fn files(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for tail in &config.tails {
         let check = "files";
-        let found = match matches(tail) {
+        let found = match matching_files(tail) {
             Ok(found) => found,
             Err(error) => {
                 findings.push(Finding::fail(

@@ -8,9 +8,9 @@
 use super::discover::Discovery;
 use super::follower::{Follower, is_tailed};
 use super::options::TailOptions;
-use super::patterns::Patterns;
+use super::path_patterns::PathPatterns;
 use crate::counters::SourceCounters;
-use crate::tail::Watch;
+use crate::tail::WatchMode;
 use daytable_model::path_text::PathText;
 use daytable_store::Refused;
 use std::io;
@@ -21,13 +21,13 @@ use std::time::Instant;
 /// Blocks with their patterns compiled.
 pub struct PreparedTail {
     pub(super) blocks: Vec<TailOptions>,
-    pub(super) patterns: Vec<Patterns>,
+    pub(super) patterns: Vec<PathPatterns>,
 }
 
 impl PreparedTail {
     /// Compiles the patterns. An error where one is invalid.
     pub(super) fn new(blocks: Vec<TailOptions>) -> io::Result<PreparedTail> {
-        let patterns = blocks.iter().map(Patterns::new).collect::<Result<Vec<_>, _>>();
+        let patterns = blocks.iter().map(PathPatterns::new).collect::<Result<Vec<_>, _>>();
         let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         Ok(PreparedTail { blocks, patterns })
     }
@@ -45,7 +45,7 @@ pub(super) struct Change {
 impl Follower {
     /// Follows other blocks from now on.
     pub(super) fn change(&mut self, change: Change) {
-        match self.hand_over() {
+        match self.submit() {
             Ok(()) => {}
             // What was read is not committed: it is read again, by the new rules.
             Err(Refused::Stale) => self.rewind(),
@@ -59,9 +59,9 @@ impl Follower {
         };
         self.is_first_run = blocks.iter().map(|block| !was_there(block)).collect();
         self.is_first_look = true;
-        self.parked.clear();
-        let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
-        self.discovery = Discovery::new(patterns, with_events.then_some(&self.hints));
+        self.ignored.clear();
+        let with_events = blocks.iter().any(|block| block.watch == WatchMode::Auto);
+        self.discovery = Discovery::new(patterns, with_events.then_some(&self.wakeup));
         self.files.set_open_max(open_max(&blocks));
         let before = std::mem::replace(&mut self.blocks, blocks);
         self.counters = counters;
@@ -70,7 +70,7 @@ impl Follower {
         let mut left = Vec::new();
         for identity in self.files.identities() {
             // How it is watched may be another thing now.
-            self.stir(identity);
+            self.wake(identity);
             let Some(file) = self.files.file(identity) else { continue };
             let Some(block) = self.block_of_source(file.state()) else {
                 left.push(identity);
@@ -80,14 +80,14 @@ impl Follower {
             let Some(file) = self.files.file_mut(identity) else { continue };
             file.block = block;
             if !is_same {
-                let state = file.cursor.state.clone();
+                let state = file.reader.state.clone();
                 file.read_from(Some(state), now);
             }
         }
         for identity in left {
             if let Some(file) = self.files.remove(identity) {
                 tracing::info!(path = %file.path.escaped(), "no block follows this file any more, it is left where it is");
-                self.known.put(file.cursor.state);
+                self.sources.put(file.reader.state);
             }
         }
         self.resume_all();

@@ -4,10 +4,10 @@
 //! ten seconds, as some file systems keep no such times. A symbolic link to a file is a file; one to a folder is not
 //! followed, except in the part of a pattern that is no pattern: so there are no loops.
 
-use super::hints::{FolderEvents, Heard, Hints};
 use super::names::homes_of;
-use super::options::Pace;
-use super::patterns::Patterns;
+use super::options::TailTimings;
+use super::path_patterns::PathPatterns;
+use super::wakeup::{FolderChanges, FolderEvents, Wakeup};
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// A path that a block follows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Found {
+pub(super) struct DiscoveredFile {
     pub(super) path: PathBuf,
     /// The first block that follows it, by its number.
     pub(super) block: usize,
@@ -26,9 +26,9 @@ pub(super) struct Found {
 
 /// The files of folders that changed.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct FolderListing {
     /// Those that a block follows, in the order of their paths.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<DiscoveredFile>,
     /// Others with names that rotation makes.
     pub(super) rotated: Vec<PathBuf>,
     /// The folders themselves, but for a walk through all.
@@ -37,7 +37,7 @@ pub(super) struct Listed {
 
 /// The folders that are listed, and when they changed.
 pub(super) struct Discovery {
-    patterns: Vec<Patterns>,
+    patterns: Vec<PathPatterns>,
     events: FolderEvents,
     folders: HashMap<PathBuf, Folder>,
     looked: Option<Instant>,
@@ -63,8 +63,8 @@ const TIME_GRAIN: Duration = Duration::from_millis(50);
 
 impl Discovery {
     /// Nothing is listed yet. `hints` hear of the folders' events, where they are wanted.
-    pub(super) fn new(patterns: Vec<Patterns>, hints: Option<&Hints>) -> Discovery {
-        let events = FolderEvents::new(hints);
+    pub(super) fn new(patterns: Vec<PathPatterns>, wakeup: Option<&Wakeup>) -> Discovery {
+        let events = FolderEvents::new(wakeup);
         Discovery { patterns, events, folders: HashMap::new(), looked: None, walked: None, began: None, errors: 0 }
     }
 
@@ -91,8 +91,8 @@ impl Discovery {
     }
 
     /// Whether it is time to [look](Discovery::look).
-    pub(super) fn is_due(&self, now: Instant, pace: &Pace) -> bool {
-        self.looked.is_none_or(|looked| now.duration_since(looked) >= pace.folders)
+    pub(super) fn is_due(&self, now: Instant, timings: &TailTimings) -> bool {
+        self.looked.is_none_or(|looked| now.duration_since(looked) >= timings.folders)
     }
 
     /// It is time now.
@@ -101,12 +101,17 @@ impl Discovery {
     }
 
     /// The files of each folder that changed since; all of them the first time, and every `pace.rescan`.
-    pub(super) fn look(&mut self, heard: &Heard, now: Instant, pace: &Pace) -> Listed {
-        let is_walk = self.walked.is_none_or(|walked| now.duration_since(walked) >= pace.rescan);
-        let is_poll = self.is_due(now, pace);
+    pub(super) fn list_changed(
+        &mut self,
+        folder_changes: &FolderChanges,
+        now: Instant,
+        timings: &TailTimings,
+    ) -> FolderListing {
+        let is_walk = self.walked.is_none_or(|walked| now.duration_since(walked) >= timings.rescan);
+        let is_poll = self.is_due(now, timings);
         let began = self.began.unwrap_or_else(time::now);
         let (mut found, mut changed) = (BTreeMap::new(), Vec::new());
-        if is_walk || heard.is_all {
+        if is_walk || folder_changes.is_all {
             self.walked = Some(now);
             self.looked = Some(now);
             let roots: Vec<PathBuf> = self.patterns.iter().flat_map(|patterns| patterns.roots.clone()).collect();
@@ -122,17 +127,17 @@ impl Discovery {
                     .map(|(path, _)| path.clone())
                     .collect()
             } else {
-                heard.folders.iter().filter(|folder| self.folders.contains_key(*folder)).cloned().collect()
+                folder_changes.folders.iter().filter(|folder| self.folders.contains_key(*folder)).cloned().collect()
             };
             for folder in &changed {
                 self.list(folder, false, now, &mut found);
             }
         }
         self.began = Some(began);
-        let mut listed = Listed { folders: changed, ..Listed::default() };
+        let mut listed = FolderListing { folders: changed, ..FolderListing::default() };
         for (path, block) in found {
             match block {
-                Some(block) => listed.found.push(Found { path, block }),
+                Some(block) => listed.found.push(DiscoveredFile { path, block }),
                 None => listed.rotated.push(path),
             }
         }
@@ -241,7 +246,7 @@ mod tests {
 
     fn discovery(include: &Path) -> Discovery {
         let options = TailOptions::new("t", vec![include.to_string_lossy().into_owned()]);
-        Discovery::new(vec![Patterns::new(&options).expect("patterns")], None)
+        Discovery::new(vec![PathPatterns::new(&options).expect("patterns")], None)
     }
 
     #[test]
@@ -254,9 +259,14 @@ mod tests {
             fs::write(path(file), "").expect("written");
         }
         let mut discovery = discovery(&path("**/*.log"));
-        let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
+        let timings = TailTimings { folders: Duration::ZERO, ..TailTimings::default() };
         let mut look = || -> Vec<PathBuf> {
-            discovery.look(&Heard::default(), Instant::now(), &pace).found.into_iter().map(|found| found.path).collect()
+            discovery
+                .list_changed(&FolderChanges::default(), Instant::now(), &timings)
+                .found
+                .into_iter()
+                .map(|found| found.path)
+                .collect()
         };
         assert_eq!(look(), [path("a/b/two.log"), path("a/one.log"), path("c/three.log")]);
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -281,12 +291,12 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let late = root.path().join("late");
         let mut discovery = discovery(&late.join("**/*.log"));
-        let pace = Pace { folders: Duration::ZERO, ..Pace::default() };
-        assert!(discovery.look(&Heard::default(), Instant::now(), &pace).found.is_empty());
+        let timings = TailTimings { folders: Duration::ZERO, ..TailTimings::default() };
+        assert!(discovery.list_changed(&FolderChanges::default(), Instant::now(), &timings).found.is_empty());
         fs::create_dir(&late).expect("created");
         std::os::unix::fs::symlink(&late, late.join("loop")).expect("linked");
         fs::write(late.join("a.log"), "").expect("written");
-        let found = discovery.look(&Heard::default(), Instant::now(), &pace).found;
+        let found = discovery.list_changed(&FolderChanges::default(), Instant::now(), &timings).found;
         assert_eq!(found.into_iter().map(|found| found.path).collect::<Vec<_>>(), [late.join("a.log")]);
     }
 }

@@ -8,20 +8,20 @@
 //! `change` what becomes of all of them when the configuration does.
 
 use super::change::{Change, PreparedTail, open_max};
-use super::content::Facts;
-use super::cursor::{Desk, Rest, Turn};
 use super::discover::Discovery;
-use super::drowsy::Drowsy;
-use super::files::Files;
-use super::followed::Hold;
-use super::hints::Hints;
-use super::known::Known;
-use super::options::{Pace, TailOptions};
-use super::parked::Parked;
+use super::file_content::FileStamp;
+use super::file_reader::{ReadContext, ReadOutcome, TailEnd};
+use super::followed_file::FileAccess;
+use super::followed_files::FollowedFiles;
+use super::idle_files::IdleFiles;
+use super::ignored_files::IgnoredFile;
+use super::options::{TailOptions, TailTimings};
+use super::source_index::SourceIndex;
+use super::wakeup::Wakeup;
 use crate::batcher::Batcher;
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::Router;
-use crate::tail::Watch;
+use crate::tail::WatchMode;
 use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
 use daytable_platform::memory;
@@ -46,16 +46,16 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Follower {
     pub(super) blocks: Vec<TailOptions>,
     pub(super) counters: Vec<Arc<SourceCounters>>,
-    pub(super) pace: Pace,
-    pub(super) hints: Hints,
+    pub(super) timings: TailTimings,
+    pub(super) wakeup: Wakeup,
     pub(super) discovery: Discovery,
-    pub(super) drowsy: Drowsy,
-    pub(super) known: Known,
-    pub(super) files: Files,
+    pub(super) idle_files: IdleFiles,
+    pub(super) sources: SourceIndex,
+    pub(super) files: FollowedFiles,
     /// Paths that were found and are no source, or none yet.
-    pub(super) parked: HashMap<PathBuf, Parked>,
+    pub(super) ignored: HashMap<PathBuf, IgnoredFile>,
     /// States of sources that are not followed, for the next submission.
-    pub(super) loose: Vec<SourceState>,
+    pub(super) detached: Vec<SourceState>,
     /// Whether every file that is found was there before the daemon.
     pub(super) is_first_look: bool,
     /// Of each block, whether it has no source from an earlier run.
@@ -74,7 +74,7 @@ pub(super) struct Follower {
     /// Number of the last submission, and of the last that is committed.
     submitted: u64,
     committed: Arc<AtomicU64>,
-    gauged: Option<Instant>,
+    gauged_at: Option<Instant>,
 }
 
 impl Follower {
@@ -85,23 +85,23 @@ impl Follower {
         host: String,
         intake: Intake,
         counters: Vec<Arc<SourceCounters>>,
-        pace: Pace,
+        timings: TailTimings,
     ) -> io::Result<Follower> {
-        let hints = Hints::new()?;
-        let with_events = blocks.iter().any(|block| block.watch == Watch::Auto);
+        let wakeup = Wakeup::new()?;
+        let with_events = blocks.iter().any(|block| block.watch == WatchMode::Auto);
         let (epoch, sources) = intake.sources();
         let is_new = |block: &TailOptions| !sources.iter().any(|state| is_tailed(state) && state.block == block.name);
         Ok(Follower {
             is_first_run: blocks.iter().map(is_new).collect(),
             counters,
-            pace,
-            discovery: Discovery::new(patterns, with_events.then_some(&hints)),
-            drowsy: Drowsy::default(),
-            hints,
-            known: Known::new(sources.into_iter().filter(is_tailed)),
-            files: Files::new(open_max(&blocks)),
-            parked: HashMap::new(),
-            loose: Vec::new(),
+            timings,
+            discovery: Discovery::new(patterns, with_events.then_some(&wakeup)),
+            idle_files: IdleFiles::default(),
+            wakeup,
+            sources: SourceIndex::new(sources.into_iter().filter(is_tailed)),
+            files: FollowedFiles::new(open_max(&blocks)),
+            ignored: HashMap::new(),
+            detached: Vec::new(),
             is_first_look: true,
             blocks,
             host,
@@ -115,47 +115,47 @@ impl Follower {
             oldest: None,
             submitted: 0,
             committed: Arc::default(),
-            gauged: None,
+            gauged_at: None,
         })
     }
 
     /// Follows files until it is told to stop, or the store takes nothing more.
     pub(super) fn run(mut self, changes: &Receiver<Change>) {
         self.resume_all();
-        while !self.hints.is_stopping() {
-            if self.hints.was_called() {
+        while !self.wakeup.is_stopping() {
+            if self.wakeup.was_called() {
                 changes.try_iter().for_each(|change| self.change(change));
             }
             match self.round() {
-                Ok(()) => self.rest(),
+                Ok(()) => self.wait(),
                 Err(Refused::Stale) => self.rewind(),
                 Err(Refused::Closed) => return,
             }
         }
         // What is not handed over is read again by the next daemon.
-        let _ = self.last_look();
+        let _ = self.read_rest();
     }
 
     /// Reads once more what was written until now, as far as that goes in [`LAST_LOOK`]: the folder may go with the process,
     /// and the files with both.
-    fn last_look(&mut self) -> Result<(), Refused> {
+    fn read_rest(&mut self) -> Result<(), Refused> {
         let until = Instant::now() + LAST_LOOK;
         self.discovery.hurry();
         self.discover();
         for identity in self.files.identities() {
             // An outbox that is full is passed by one submission a source at a stop, no more.
             let is_over = |follower: &Follower| Instant::now() >= until || follower.intake.is_full();
-            let is_read = |file: &super::followed::Followed| file.status() != SourceStatus::Ended;
+            let is_read = |file: &super::followed_file::FollowedFile| file.status() != SourceStatus::Ended;
             let mut has_more = self.files.file(identity).is_some_and(is_read);
             while has_more && !is_over(self) {
-                self.look(identity);
+                self.check_file(identity);
                 if self.batcher.bytes() >= SUBMISSION_BYTES {
-                    self.hand_over()?;
+                    self.submit()?;
                 }
                 has_more = self.files.file(identity).is_some_and(|file| file.has_more);
             }
         }
-        self.hand_over()
+        self.submit()
     }
 
     /// Looks for files, and at those that are due, and hands over what they gave.
@@ -165,24 +165,24 @@ impl Follower {
         }
         self.discover();
         for identity in self.due(Instant::now()) {
-            self.look(identity);
-            let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= self.pace.hand_over);
+            self.check_file(identity);
+            let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= self.timings.submit);
             if is_old || self.batcher.bytes() >= SUBMISSION_BYTES {
-                self.hand_over()?;
-                if self.hints.is_stopping() {
+                self.submit()?;
+                if self.wakeup.is_stopping() {
                     return Ok(());
                 }
             }
-            if self.discovery.is_due(Instant::now(), &self.pace) {
+            if self.discovery.is_due(Instant::now(), &self.timings) {
                 self.discover();
             }
         }
         // While there is more to read, batches fill up over rounds.
         if !self.files.iter().any(|file| file.has_more) {
-            self.hand_over()?;
+            self.submit()?;
         }
-        self.forget_ended();
-        self.gauge();
+        self.remove_ended();
+        self.update_gauges();
         if self.last_read.elapsed() >= BUFFER_KEPT && self.buffer.capacity() > 0 {
             self.buffer = Vec::new();
             memory::release_free();
@@ -191,122 +191,123 @@ impl Follower {
     }
 
     fn due(&self, now: Instant) -> Vec<u64> {
-        let is_due = |file: &&super::followed::Followed| {
-            file.status() != SourceStatus::Ended && (file.has_more || file.look.next <= now)
+        let is_due = |file: &&super::followed_file::FollowedFile| {
+            file.status() != SourceStatus::Ended && (file.has_more || file.schedule.next <= now)
         };
         self.files.iter().filter(is_due).map(|file| file.state().identity).collect()
     }
 
     /// Sleeps until a file is due, a folder is, or something is noted.
-    fn rest(&self) {
+    fn wait(&self) {
         let now = Instant::now();
         let looked_at = self.files.iter().filter(|file| file.status() != SourceStatus::Ended);
-        let next = looked_at.map(|file| if file.has_more { now } else { file.look.latest() }).min();
-        let wait = next.map_or(self.pace.folders, |next| next.saturating_duration_since(now)).min(self.pace.folders);
+        let next = looked_at.map(|file| if file.has_more { now } else { file.schedule.latest() }).min();
+        let wait =
+            next.map_or(self.timings.folders, |next| next.saturating_duration_since(now)).min(self.timings.folders);
         if !wait.is_zero() || next.is_some_and(|next| next > now) {
             // Files that are due at about the same time are served by one round.
-            self.hints.wait(wait.max(self.pace.look_min), self.drowsy.events());
+            self.wakeup.wait(wait.max(self.timings.poll_min), self.idle_files.events());
         }
     }
 
     fn discover(&mut self) {
         let now = Instant::now();
         let errors = self.discovery.errors();
-        let is_poll = self.discovery.is_due(now, &self.pace);
-        let heard = self.hints.take();
-        let listed = self.discovery.look(&heard, now, &self.pace);
-        self.stir_all(heard.is_all, &listed.folders);
+        let is_poll = self.discovery.is_due(now, &self.timings);
+        let folder_changes = self.wakeup.take();
+        let listed = self.discovery.list_changed(&folder_changes, now, &self.timings);
+        self.wake_idle(folder_changes.is_all, &listed.folders);
         for found in listed.found {
-            self.meet(found);
+            self.consider(found);
         }
         for path in listed.rotated {
-            self.meet_rotated(path);
+            self.consider_rotated(path);
         }
         if let Some(block) = self.counters.first() {
             block.count(SourceEvent::ReadError, self.discovery.errors() - errors);
         }
         self.is_first_look = false;
         if is_poll {
-            self.look_at_parked();
+            self.check_ignored();
         }
     }
 
     /// Looks whether a file has changed, and reads on in it.
-    pub(super) fn look(&mut self, identity: u64) {
+    pub(super) fn check_file(&mut self, identity: u64) {
         let now = Instant::now();
         let Some(file) = self.files.file_mut(identity) else { return };
         let unread = file.unread();
         if file.has_more {
-            return self.turn(identity, Rest::Waits, unread);
+            return self.read_chunk(identity, TailEnd::Open, unread);
         }
-        let facts = match (file.hold, &file.cursor.content) {
-            (Hold::Descriptor, Some(content)) => content.facts().map(Some),
-            (Hold::Descriptor, None) => Err(io::ErrorKind::NotFound.into()),
-            (Hold::Path, _) => Facts::at(&file.path),
+        let stamp = match (file.access, &file.reader.content) {
+            (FileAccess::Descriptor, Some(content)) => content.stamp().map(Some),
+            (FileAccess::Descriptor, None) => Err(io::ErrorKind::NotFound.into()),
+            (FileAccess::Path, _) => FileStamp::at(&file.path),
         };
-        match facts {
-            Ok(Some(facts)) if facts.is_same_file(&file.facts) => {
-                let is_quiet = facts == Facts { links: facts.links, ..file.facts };
-                file.facts = facts;
+        match stamp {
+            Ok(Some(stamp)) if stamp.is_same_file(&file.stamp) => {
+                let is_quiet = stamp == FileStamp { links: stamp.links, ..file.stamp };
+                file.stamp = stamp;
                 if is_quiet {
-                    return self.was_quiet(identity, now);
+                    return self.file_is_quiet(identity, now);
                 }
                 file.is_final = false;
-                file.look.after_change(now, &self.pace);
-                self.stir(identity);
-                self.turn(identity, Rest::Waits, unread);
+                file.schedule.after_change(now, &self.timings);
+                self.wake(identity);
+                self.read_chunk(identity, TailEnd::Open, unread);
             }
-            Err(error) if !is_gone(&error) => self.fail(identity, error),
+            Err(error) if !is_gone(&error) => self.read_failed(identity, error),
             _ => {
-                self.stir(identity);
-                self.missed(identity, unread);
+                self.wake(identity);
+                self.file_moved(identity, unread);
             }
         }
     }
 
-    fn was_quiet(&mut self, identity: u64, now: Instant) {
+    fn file_is_quiet(&mut self, identity: u64, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        file.look.after_quiet(now, self.blocks[file.block].poll, &self.pace);
-        let quiet = file.look.quiet_for(now);
-        if quiet >= self.pace.look_max {
-            file.cursor.forget_reader();
+        file.schedule.after_quiet(now, self.blocks[file.block].poll, &self.timings);
+        let quiet = file.schedule.quiet_for(now);
+        if quiet >= self.timings.poll_max {
+            file.reader.forget_parser();
         }
-        if let Some(wait) = file.cursor.open() {
+        if let Some(wait) = file.reader.open() {
             if quiet >= wait {
-                let (unread, size) = (file.unread(), file.facts.size);
-                return self.turn(identity, Rest::Record { size }, unread);
+                let (unread, size) = (file.unread(), file.stamp.size);
+                return self.read_chunk(identity, TailEnd::FinalRecord { size }, unread);
             }
-            file.look.next = file.look.next.min(now + wait - quiet);
+            file.schedule.next = file.schedule.next.min(now + wait - quiet);
         }
         if file.status() == SourceStatus::Live {
-            return self.doze(identity, now);
+            return self.watch_if_idle(identity, now);
         }
-        if quiet < self.pace.line_final {
+        if quiet < self.timings.line_final {
             // A second of rest must not make five seconds of quiet six.
-            file.look.next = file.look.next.min(now + self.pace.line_final - quiet);
+            file.schedule.next = file.schedule.next.min(now + self.timings.line_final - quiet);
         } else if !file.is_final {
             let unread = file.unread();
-            self.turn(identity, Rest::Everything, unread);
-        } else if file.hold == Hold::Descriptor && file.facts.links == 0 || quiet >= self.pace.rotated {
+            self.read_chunk(identity, TailEnd::Final, unread);
+        } else if file.access == FileAccess::Descriptor && file.stamp.links == 0 || quiet >= self.timings.rotated {
             self.end(identity);
         }
     }
 
     /// Reads a chunk. `unread`: how much there was to read before the file changed, if it did.
-    fn turn(&mut self, identity: u64, rest: Rest, unread: u64) {
+    fn read_chunk(&mut self, identity: u64, tail_end: TailEnd, unread: u64) {
         let version = self.router.version();
         self.router.refresh();
         if self.router.version() != version {
-            self.files.iter_mut().for_each(|file| file.cursor.forget_reader());
+            self.files.iter_mut().for_each(|file| file.reader.forget_parser());
         }
         match self.files.reopen(identity) {
             Ok(()) => {}
-            Err(error) if is_gone(&error) => return self.missed(identity, unread),
-            Err(error) => return self.fail(identity, error),
+            Err(error) if is_gone(&error) => return self.file_moved(identity, unread),
+            Err(error) => return self.read_failed(identity, error),
         }
         let Some(file) = self.files.file_mut(identity) else { return };
         let block = file.block;
-        let mut desk = Desk {
+        let mut context = ReadContext {
             buffer: &mut self.buffer,
             router: &self.router,
             batcher: &mut self.batcher,
@@ -316,57 +317,57 @@ impl Follower {
             now: daytable_model::time::now(),
             newest: &mut self.newest,
         };
-        let is_compressed = file.cursor.content.as_ref().is_some_and(|content| content.is_compressed());
+        let is_compressed = file.reader.content.as_ref().is_some_and(|content| content.is_compressed());
         let before = (file.state().position, file.state().ledger.lost_bytes);
-        let turn = file.cursor.turn(if is_compressed { Rest::Everything } else { rest }, &mut desk);
+        let outcome = file.reader.read_chunk(if is_compressed { TailEnd::Final } else { tail_end }, &mut context);
         file.is_in_use = true;
         self.last_read = Instant::now();
         if (file.state().position, file.state().ledger.lost_bytes) != before {
             file.is_changed = true;
             self.oldest.get_or_insert_with(Instant::now);
         }
-        match turn {
-            Ok(turn @ (Turn::More | Turn::AtEnd)) => {
-                file.has_more = turn == Turn::More;
-                file.is_final = rest == Rest::Everything && turn == Turn::AtEnd;
+        match outcome {
+            Ok(outcome @ (ReadOutcome::More | ReadOutcome::AtEnd)) => {
+                file.has_more = outcome == ReadOutcome::More;
+                file.is_final = tail_end == TailEnd::Final && outcome == ReadOutcome::AtEnd;
                 file.failed = None;
-                if turn == Turn::AtEnd && (rest != Rest::Waits || file.state().position == before.0) {
+                if outcome == ReadOutcome::AtEnd && (tail_end != TailEnd::Open || file.state().position == before.0) {
                     // Its last line has waited, or waits now.
-                    file.cursor.forget_reader();
+                    file.reader.forget_parser();
                 }
-                if turn == Turn::AtEnd && is_compressed {
+                if outcome == ReadOutcome::AtEnd && is_compressed {
                     // It has its whole content: what decodes it takes more memory than it is worth.
-                    file.cursor.content = None;
+                    file.reader.content = None;
                 }
             }
-            Ok(Turn::Rewritten) => self.rewritten(identity, unread),
-            Err(error) => self.fail(identity, error),
+            Ok(ReadOutcome::Rewritten) => self.rewritten(identity, unread),
+            Err(error) => self.read_failed(identity, error),
         }
     }
 
     /// Notes that a file cannot be read; it is tried again later, and the others go on.
-    fn fail(&mut self, identity: u64, error: io::Error) {
+    fn read_failed(&mut self, identity: u64, error: io::Error) {
         let Some(file) = self.files.file_mut(identity) else { return };
         self.counters[file.block].count(SourceEvent::ReadError, 1);
         if file.failed.replace(error.kind()) != Some(error.kind()) {
             tracing::warn!(path = %file.path.escaped(), %error, "cannot read file");
         }
         file.has_more = false;
-        if file.hold == Hold::Path {
-            file.cursor.content = None;
+        if file.access == FileAccess::Path {
+            file.reader.content = None;
         }
-        file.look.after_trouble(Instant::now(), &self.pace);
+        file.schedule.after_trouble(Instant::now(), &self.timings);
     }
 
     /// Hands over the rows that were read, with the positions they were read up to.
-    pub(super) fn hand_over(&mut self) -> Result<(), Refused> {
+    pub(super) fn submit(&mut self) -> Result<(), Refused> {
         let number = self.submitted + 1;
         let seen = daytable_model::time::now();
-        let mut advances: Vec<_> = self.loose.drain(..).map(Arc::new).collect();
+        let mut advances: Vec<_> = self.detached.drain(..).map(Arc::new).collect();
         for file in self.files.iter_mut().filter(|file| file.is_changed) {
             file.is_changed = false;
             let state = file.submit(number, seen);
-            self.known.put(state.clone());
+            self.sources.put(state.clone());
             advances.push(state);
         }
         self.oldest = None;
@@ -397,9 +398,9 @@ impl Follower {
         self.epoch = epoch;
         self.batcher.take();
         self.newest = None;
-        self.loose.clear();
+        self.detached.clear();
         self.oldest = None;
-        self.parked.clear();
+        self.ignored.clear();
         let mut committed: HashMap<u64, Arc<SourceState>> =
             sources.into_iter().filter(is_tailed).map(|state| (state.identity, state)).collect();
         let now = Instant::now();
@@ -409,14 +410,14 @@ impl Follower {
             file.rewind(committed.get(&file.state().identity), now);
             committed.insert(file.state().identity, Arc::new(file.state().clone()));
         }
-        self.known = Known::new(committed.into_values());
+        self.sources = SourceIndex::new(committed.into_values());
         self.resume_all();
     }
 
     /// Lets go of files that were read to their end, once that is committed.
-    fn forget_ended(&mut self) {
+    fn remove_ended(&mut self) {
         let committed = self.committed.load(Ordering::Acquire);
-        let is_over = |file: &&super::followed::Followed| {
+        let is_over = |file: &&super::followed_file::FollowedFile| {
             file.status() == SourceStatus::Ended && !file.is_changed && file.submitted <= committed
         };
         let over: Vec<u64> = self.files.iter().filter(is_over).map(|file| file.state().identity).collect();
@@ -426,11 +427,11 @@ impl Follower {
     }
 
     /// Brings the gauges up to date, once a second.
-    fn gauge(&mut self) {
-        if self.gauged.is_some_and(|gauged| gauged.elapsed() < Duration::from_secs(1)) {
+    fn update_gauges(&mut self) {
+        if self.gauged_at.is_some_and(|gauged_at| gauged_at.elapsed() < Duration::from_secs(1)) {
             return;
         }
-        self.gauged = Some(Instant::now());
+        self.gauged_at = Some(Instant::now());
         let now = daytable_model::time::now();
         let committed = self.committed.load(Ordering::Acquire);
         for file in self.files.iter_mut() {
@@ -440,7 +441,7 @@ impl Follower {
         for (number, block) in self.counters.iter().enumerate() {
             let files = || self.files.iter().filter(|file| file.block == number);
             block.followed_files.store(files().count() as u64, Ordering::Relaxed);
-            let open = files().filter(|file| file.cursor.content.is_some()).count();
+            let open = files().filter(|file| file.reader.content.is_some()).count();
             block.open_files.store(open as u64, Ordering::Relaxed);
             let bytes = files().map(|file| file.unread()).max();
             block.lag_bytes.store(bytes.unwrap_or(0), Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //! Zeros behind a member are padding, as tapes and block devices leave it. Other bytes that begin no member are garbage: what
 //! was decoded is kept, and the garbage is counted.
 
-use super::content::FromStart;
+use super::file_content::FromStart;
 use flate2::bufread::GzDecoder;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};

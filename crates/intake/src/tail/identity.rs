@@ -148,7 +148,7 @@ pub(super) fn resume_after_loss(state: &SourceState, likeness: Likeness, last_ne
 
 /// What to do with a file beside a source that its name was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kinship {
+pub(super) enum Relation {
     /// It is that source's file now.
     Continues,
     /// It has nothing that is not read from the original.
@@ -161,14 +161,14 @@ pub(super) enum Kinship {
 
 /// Decides about a file beside a source by their likeness, whether the source's own file still stands unchanged, and
 /// the file's size, as far as it is known without reading it.
-pub(super) fn kinship(likeness: Likeness, original_stands: bool, size: Option<u64>) -> Kinship {
+pub(super) fn relation(likeness: Likeness, original_stands: bool, size: Option<u64>) -> Relation {
     match (likeness, original_stands) {
-        (Likeness::Same, false) => Kinship::Continues,
-        (Likeness::Same, true) => Kinship::Copy,
+        (Likeness::Same, false) => Relation::Continues,
+        (Likeness::Same, true) => Relation::Copy,
         // More than one KiB of the same bytes under a name made from the other's is no accident.
-        (Likeness::Shorter, true) if size.is_some_and(|size| size > HEAD_BYTES_MAX as u64) => Kinship::Copy,
-        (Likeness::Shorter, _) => Kinship::Unfinished,
-        (Likeness::Parted { .. } | Likeness::Different, _) => Kinship::Stranger,
+        (Likeness::Shorter, true) if size.is_some_and(|size| size > HEAD_BYTES_MAX as u64) => Relation::Copy,
+        (Likeness::Shorter, _) => Relation::Unfinished,
+        (Likeness::Parted { .. } | Likeness::Different, _) => Relation::Stranger,
     }
 }
 
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn files_beside_a_source() {
-        use Kinship::*;
+        use Relation::*;
         for (likeness, stands, size, expected) in [
             (Likeness::Same, false, Some(1), Continues),
             (Likeness::Same, false, None, Continues),
@@ -253,7 +253,7 @@ mod tests {
             (Likeness::Parted { mark: 0 }, true, Some(1), Stranger),
             (Likeness::Different, false, Some(1), Stranger),
         ] {
-            assert_eq!(kinship(likeness, stands, size), expected, "{likeness:?} {stands} {size:?}");
+            assert_eq!(relation(likeness, stands, size), expected, "{likeness:?} {stands} {size:?}");
         }
     }
 

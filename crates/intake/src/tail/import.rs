@@ -4,13 +4,13 @@
 //! from its own, plain or compressed, gives nothing twice; one that has grown gives what is new. An unfinished last line
 //! is a record, as nobody waits for the rest of it.
 
-use super::content::{Content, Facts, is_utf16};
-use super::cursor::{Cursor, Desk, Rest, Turn};
+use super::file_content::{FileContent, FileStamp, is_utf16};
+use super::file_reader::{FileReader, ReadContext, ReadOutcome, TailEnd};
 use super::identity::{Likeness, head_of, mark_at};
-use super::known::Known;
 use super::names::{is_made_from, is_next_of};
 use super::options::TailOptions;
 use super::search::compare;
+use super::source_index::SourceIndex;
 use crate::batcher::Batcher;
 use crate::counters::SourceCounters;
 use crate::route::Router;
@@ -28,7 +28,7 @@ const SUBMISSION_BYTES: usize = 4 << 20;
 /// How far an import is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Progress {
+pub struct ImportProgress {
     /// Files that are done, and how many there are.
     pub files: usize,
     /// See `files`.
@@ -43,16 +43,16 @@ pub struct Progress {
 
 /// What an import came to.
 #[derive(Debug, Default)]
-pub struct Imported {
+pub struct ImportSummary {
     /// How far it came; all of it is on disk.
-    pub progress: Progress,
+    pub progress: ImportProgress,
     /// Files that could not be read to their end. What was read of them is kept, and goes on when they are imported again.
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 
-impl Imported {
+impl ImportSummary {
     /// How far it came, or the first file that could not be read; the others were.
-    pub fn complete(mut self) -> Result<Progress, ImportError> {
+    pub fn complete(mut self) -> Result<ImportProgress, ImportError> {
         if self.failed.is_empty() {
             return Ok(self.progress);
         }
@@ -61,7 +61,7 @@ impl Imported {
     }
 }
 
-/// Why an import ended before its time. What is on disk stays; the same import again goes on from there.
+/// IgnoreReason an import ended before its time. What is on disk stays; the same import again goes on from there.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// A commit failed, as on a full disk, or the store closed.
@@ -72,7 +72,7 @@ pub enum ImportError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// IgnoreReason.
         source: io::Error,
     },
 }
@@ -85,18 +85,18 @@ pub fn import(
     router: &Router,
     host: &str,
     intake: &Intake,
-    mut progress: impl FnMut(Progress),
-) -> Result<Imported, ImportError> {
+    mut progress: impl FnMut(ImportProgress),
+) -> Result<ImportSummary, ImportError> {
     let (epoch, sources) = intake.sources();
     let (told, results) = channel();
-    let size = |path: &PathBuf| Facts::at(path).ok().flatten().map_or(0, |facts| facts.size);
-    let mut import = Import {
+    let size = |path: &PathBuf| FileStamp::at(path).ok().flatten().map_or(0, |stamp| stamp.size);
+    let mut import = Importer {
         options,
         router,
         host,
         intake,
         epoch,
-        known: Known::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import)),
+        known: SourceIndex::new(sources.into_iter().filter(|state| state.kind == SourceKind::Import)),
         batcher: Batcher::default(),
         newest: None,
         buffer: Vec::new(),
@@ -104,10 +104,10 @@ pub fn import(
         told,
         waiting: 0,
         results,
-        progress: Progress {
+        progress: ImportProgress {
             files_total: paths.len(),
             bytes_total: paths.iter().map(size).sum(),
-            ..Progress::default()
+            ..ImportProgress::default()
         },
     };
     let mut failed = Vec::new();
@@ -121,16 +121,16 @@ pub fn import(
         progress(import.progress);
     }
     import.wait()?;
-    Ok(Imported { progress: import.progress, failed })
+    Ok(ImportSummary { progress: import.progress, failed })
 }
 
-struct Import<'a> {
+struct Importer<'a> {
     options: &'a TailOptions,
     router: &'a Router,
     host: &'a str,
     intake: &'a Intake,
     epoch: u64,
-    known: Known,
+    known: SourceIndex,
     batcher: Batcher,
     newest: Option<Ticks>,
     buffer: Vec<u8>,
@@ -139,7 +139,7 @@ struct Import<'a> {
     results: Receiver<bool>,
     /// Submissions whose end is not known.
     waiting: usize,
-    progress: Progress,
+    progress: ImportProgress,
 }
 
 enum Interrupted {
@@ -159,16 +159,16 @@ impl From<Refused> for Interrupted {
     }
 }
 
-impl Import<'_> {
-    fn file(&mut self, path: &Path, progress: &mut impl FnMut(Progress)) -> Result<(), Interrupted> {
+impl Importer<'_> {
+    fn file(&mut self, path: &Path, progress: &mut impl FnMut(ImportProgress)) -> Result<(), Interrupted> {
         let path = std::path::absolute(path)?;
-        let (mut content, facts) = Content::open(&path)?;
-        let Some(state) = self.source(&path, &mut content, &facts)? else { return Ok(()) };
+        let (mut content, stamp) = FileContent::open(&path)?;
+        let Some(state) = self.source(&path, &mut content, &stamp)? else { return Ok(()) };
         let (before, records) = (self.progress.bytes, self.progress.records);
         let known_records = state.ledger.records;
-        let mut cursor = Cursor::new(state, Some(content));
+        let mut reader = FileReader::new(state, Some(content));
         let result = loop {
-            let mut desk = Desk {
+            let mut context = ReadContext {
                 buffer: &mut self.buffer,
                 router: self.router,
                 batcher: &mut self.batcher,
@@ -178,33 +178,33 @@ impl Import<'_> {
                 now: daytable_model::time::now(),
                 newest: &mut self.newest,
             };
-            let turn = cursor.turn(Rest::Everything, &mut desk);
-            let position = cursor.state.position;
-            self.progress.records = records + cursor.state.ledger.records - known_records;
-            self.progress.bytes = before + cursor.content.as_ref().map_or(0, |content| content.bytes_before(position));
+            let outcome = reader.read_chunk(TailEnd::Final, &mut context);
+            let position = reader.state.position;
+            self.progress.records = records + reader.state.ledger.records - known_records;
+            self.progress.bytes = before + reader.content.as_ref().map_or(0, |content| content.bytes_before(position));
             progress(self.progress);
-            match turn {
-                Ok(Turn::More) if self.batcher.bytes() >= SUBMISSION_BYTES => self.hand_over(&cursor.state)?,
-                Ok(Turn::More) => {}
-                Ok(Turn::AtEnd) if cursor.content.as_ref().is_some_and(Content::is_cut) => {
+            match outcome {
+                Ok(ReadOutcome::More) if self.batcher.bytes() >= SUBMISSION_BYTES => self.submit(&reader.state)?,
+                Ok(ReadOutcome::More) => {}
+                Ok(ReadOutcome::AtEnd) if reader.content.as_ref().is_some_and(FileContent::is_cut) => {
                     break Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ends before what it holds does"));
                 }
-                Ok(Turn::AtEnd) => {
-                    cursor.state_mut().status = SourceStatus::Ended;
+                Ok(ReadOutcome::AtEnd) => {
+                    reader.state_mut().status = SourceStatus::Ended;
                     break Ok(());
                 }
-                Ok(Turn::Rewritten) => break Err(io::Error::other("it was written anew while it was read")),
+                Ok(ReadOutcome::Rewritten) => break Err(io::Error::other("it was written anew while it was read")),
                 Err(error) => break Err(error),
             }
         };
-        self.progress.bytes = before + facts.size;
-        self.hand_over(&cursor.state)?;
-        self.known.put(cursor.state);
+        self.progress.bytes = before + stamp.size;
+        self.submit(&reader.state)?;
+        self.known.put(reader.state);
         Ok(result?)
     }
 
     /// The source that a file continues, or a new one; none for an empty file.
-    fn source(&self, path: &Path, content: &mut Content, facts: &Facts) -> io::Result<Option<SourceState>> {
+    fn source(&self, path: &Path, content: &mut FileContent, stamp: &FileStamp) -> io::Result<Option<SourceState>> {
         let beginning = content.beginning()?;
         let Some(head) = head_of(&beginning, true) else { return Ok(None) };
         if is_utf16(head) {
@@ -212,17 +212,17 @@ impl Import<'_> {
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
         let head_mark = mark_at(head.len() as u64, head);
-        let same_file = self.known.of_file(facts.device, facts.inode);
+        let same_file = self.known.of_file(stamp.device, stamp.inode);
         let beside = self.known.of_head(head_mark.hash).into_iter().filter(|identity| self.is_beside(*identity, path));
         for identity in same_file.into_iter().chain(beside) {
             let Some(state) = self.known.source(identity) else { continue };
             if compare(content, state)? == Likeness::Same {
-                let state = SourceState { device: facts.device, inode: facts.inode, ..SourceState::clone(state) };
+                let state = SourceState { device: stamp.device, inode: stamp.inode, ..SourceState::clone(state) };
                 return Ok(Some(state));
             }
         }
         let path = path.to_path_buf();
-        Ok(Some(self.known.begin(SourceKind::Import, &self.options.name, path, facts, head)))
+        Ok(Some(self.known.begin(SourceKind::Import, &self.options.name, path, stamp, head)))
     }
 
     fn is_beside(&self, identity: u64, path: &Path) -> bool {
@@ -232,7 +232,7 @@ impl Import<'_> {
         state.path.parent() == path.parent() && is_of_name
     }
 
-    fn hand_over(&mut self, state: &SourceState) -> Result<(), Refused> {
+    fn submit(&mut self, state: &SourceState) -> Result<(), Refused> {
         let state = SourceState { seen: daytable_model::time::now(), ..state.clone() };
         let told = self.told.clone();
         let done = Done::new(move |is_committed| {

@@ -1,6 +1,6 @@
 //! For how long something of a file has not been read.
 
-use super::content::Facts;
+use super::file_content::FileStamp;
 use daytable_model::time::Ticks;
 
 /// Since when the oldest unread byte of a file is there, as far as looking at it tells.
@@ -14,13 +14,13 @@ impl Lag {
     /// Notes that a file is read up to `position`, and what the file system says of it.
     ///
     /// What was there when the file was found is as old as its last change at least.
-    pub(super) fn note(&mut self, position: u64, facts: &Facts, now: Ticks) {
-        if position >= facts.size {
+    pub(super) fn note(&mut self, position: u64, stamp: &FileStamp, now: Ticks) {
+        if position >= stamp.size {
             self.unread = None;
         } else if self.unread.is_none_or(|(_, size)| position >= size) {
-            let nanos = u32::try_from(facts.modified.1).unwrap_or(0);
-            let modified = Ticks::from_unix(facts.modified.0, nanos).unwrap_or(now);
-            self.unread = Some((modified.min(now), facts.size));
+            let nanos = u32::try_from(stamp.modified.1).unwrap_or(0);
+            let modified = Ticks::from_unix(stamp.modified.0, nanos).unwrap_or(now);
+            self.unread = Some((modified.min(now), stamp.size));
         }
     }
 
@@ -57,7 +57,7 @@ mod tests {
             // A file from the future is not read before it was there.
             (60, 70, 999, 111, Some(111)),
         ] {
-            lag.note(position, &Facts { size, modified: (modified, 0), ..Facts::default() }, second(now));
+            lag.note(position, &FileStamp { size, modified: (modified, 0), ..FileStamp::default() }, second(now));
             assert_eq!(lag.since(), since.map(second), "at {now}");
         }
         lag.clear();

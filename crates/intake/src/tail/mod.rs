@@ -16,37 +16,37 @@
 //! * `import`: files that are read once, to their end. `begun`: sources that begin where another collector stopped.
 
 mod adopt;
-mod begun;
+mod start_position;
 mod check;
 mod change;
-mod content;
-mod cursor;
+mod file_content;
+mod file_reader;
 mod discover;
-mod drowsy;
-mod files;
+mod idle_files;
+mod followed_files;
 mod follower;
-mod followed;
+mod followed_file;
 mod gzip;
-mod hints;
+mod wakeup;
 mod identity;
 mod import;
-mod kin;
-mod known;
+mod related_files;
+mod source_index;
 mod lag;
 mod names;
 mod options;
-mod parked;
-mod patterns;
+mod ignored_files;
+mod path_patterns;
 mod resume;
 mod rotation;
 mod search;
 mod source;
 
-pub use begun::{Adoptee, Begun, begin, matches};
-pub use check::{Found, check};
-pub use import::{ImportError, Imported, Progress, import};
-pub use options::{TailOptions, Watch};
+pub use check::{FileCheck, check};
+pub use import::{ImportError, ImportProgress, ImportSummary, import};
+pub use options::{TailOptions, WatchMode};
 pub use source::{PreparedTail, Tail};
+pub use start_position::{AdoptedFile, StartPosition, matching_files, start_positions};
 
 #[cfg(test)]
 mod tests;

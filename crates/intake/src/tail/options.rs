@@ -1,6 +1,6 @@
 //! What the tailer is told: which files, and how they are read.
 
-use super::patterns::Patterns;
+use super::path_patterns::PathPatterns;
 use crate::instance_template::InstanceTemplate;
 use crate::path_fields::PathFields;
 use crate::source::ReadFrom;
@@ -28,7 +28,7 @@ pub struct TailOptions {
     /// Descriptors held open at most; of several blocks, the largest number counts for all.
     pub open_files_max: usize,
     /// How changes are noticed.
-    pub watch: Watch,
+    pub watch: WatchMode,
     /// How long a quiet file is left alone at most, where that is more than a second; a busy one is looked at sooner.
     pub poll: Duration,
     /// How the instance of a record is named.
@@ -49,7 +49,7 @@ impl TailOptions {
             ignore_older: None,
             line_bytes_max: 1 << 20,
             open_files_max: 2048,
-            watch: Watch::Auto,
+            watch: WatchMode::Auto,
             poll: Duration::from_millis(250),
             instance: InstanceTemplate::default(),
             fields_from_path: None,
@@ -58,13 +58,13 @@ impl TailOptions {
 
     /// Whether the block reads the file at `path`.
     pub fn includes(&self, path: &Path) -> bool {
-        Patterns::new(self).is_ok_and(|patterns| patterns.take(path))
+        PathPatterns::new(self).is_ok_and(|patterns| patterns.take(path))
     }
 }
 
 /// How changes are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Watch {
+pub enum WatchMode {
     /// By the kernel's events where they come, by polling where they do not.
     #[default]
     Auto,
@@ -74,11 +74,11 @@ pub enum Watch {
 
 /// How long things are waited for. Only tests have other values than the default.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(super) struct TailTimings {
     /// Between two looks at a file that is being written to.
-    pub(super) look_min: Duration,
+    pub(super) poll_min: Duration,
     /// Between two looks at a file that is quiet.
-    pub(super) look_max: Duration,
+    pub(super) poll_max: Duration,
     /// Between two looks at the times of the folders.
     pub(super) folders: Duration,
     /// Between two walks through all folders.
@@ -90,26 +90,26 @@ pub(super) struct Pace {
     /// Quiet after which a rotated file is no longer watched.
     pub(super) rotated: Duration,
     /// Quiet after which the kernel is asked to tell of a file.
-    pub(super) drowsy_after: Duration,
+    pub(super) idle_after: Duration,
     /// Between two looks at a file of which the kernel tells.
-    pub(super) drowsy_look: Duration,
+    pub(super) idle_poll: Duration,
     /// Age at which rows are handed over, whatever their number.
-    pub(super) hand_over: Duration,
+    pub(super) submit: Duration,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace {
-            look_min: Duration::from_millis(10),
-            look_max: Duration::from_secs(1),
+impl Default for TailTimings {
+    fn default() -> TailTimings {
+        TailTimings {
+            poll_min: Duration::from_millis(10),
+            poll_max: Duration::from_secs(1),
             folders: Duration::from_millis(500),
             rescan: Duration::from_secs(10),
             line_final: Duration::from_secs(5),
             copy_final: Duration::from_secs(60),
             rotated: Duration::from_secs(3600),
-            drowsy_after: Duration::from_secs(60),
-            drowsy_look: Duration::from_secs(30),
-            hand_over: Duration::from_millis(100),
+            idle_after: Duration::from_secs(60),
+            idle_poll: Duration::from_secs(30),
+            submit: Duration::from_millis(100),
         }
     }
 }

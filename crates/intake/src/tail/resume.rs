@@ -3,13 +3,13 @@
 //! A file that was renamed is found by its inode, one that was copied and truncated, or compressed, by its bytes. One
 //! that lost its tail in a power cut goes on where it still fits.
 
-use super::content::Facts;
-use super::cursor::{Cursor, last_newline_end};
+use super::file_content::FileStamp;
+use super::file_reader::{FileReader, last_newline_end};
 use super::follower::{Follower, is_gone};
 use super::identity::{Likeness, resume_after_loss};
-use super::known::NO_INODE;
-use super::parked::Why;
-use super::search::{Candidate, compare, renamed};
+use super::ignored_files::IgnoreReason;
+use super::search::{CopyCandidate, compare, renamed};
+use super::source_index::NO_INODE;
 use crate::own_output;
 use daytable_model::path_text::PathText;
 use daytable_store::{SourceState, SourceStatus};
@@ -23,7 +23,7 @@ impl Follower {
     /// Finds the files of the sources that were followed before, whatever became of them meanwhile.
     pub(super) fn resume_all(&mut self) {
         let mut open: Vec<SourceState> = self
-            .known
+            .sources
             .sources()
             .filter(|state| state.status != SourceStatus::Ended && self.files.file(state.identity).is_none())
             .map(|state| SourceState::clone(state))
@@ -36,49 +36,57 @@ impl Follower {
     }
 
     fn is_in_place(&self, state: &SourceState) -> bool {
-        let facts = Facts::at(&state.path).ok().flatten();
-        facts.is_some_and(|facts| (facts.device, facts.inode) == (state.device, state.inode))
+        let stamp = FileStamp::at(&state.path).ok().flatten();
+        stamp.is_some_and(|stamp| (stamp.device, stamp.inode) == (state.device, state.inode))
     }
 
     pub(super) fn resume(&mut self, mut state: SourceState) {
         let Some(block) = self.block_of_source(&state) else { return };
-        let own = Facts::at(&state.path).ok().flatten();
-        let own = own.filter(|facts| (facts.device, facts.inode) == (state.device, state.inode));
-        if let Some(facts) = own.filter(|facts| own_output::is_output(facts.device, facts.inode)) {
-            return self.park(state.path.clone(), block, facts, Why::Own, None);
+        let own = FileStamp::at(&state.path).ok().flatten();
+        let own = own.filter(|stamp| (stamp.device, stamp.inode) == (state.device, state.inode));
+        if let Some(stamp) = own.filter(|stamp| own_output::is_output(stamp.device, stamp.inode)) {
+            return self.ignore(state.path.clone(), block, stamp, IgnoreReason::Own, None);
         }
         let mut left = None;
         for _ in 0..LOOKS_MAX {
             let Some(path) = place_of(&state) else { break };
-            let opened = self.files.open_at(&path).and_then(|(mut content, facts)| {
+            let opened = self.files.open_at(&path).and_then(|(mut content, stamp)| {
                 let likeness = compare(&mut content, &state)?;
-                Ok((content, facts, likeness))
+                Ok((content, stamp, likeness))
             });
             match opened {
                 // It was renamed since it was found there, and another one has its name.
-                Ok((_, facts, _)) if (facts.device, facts.inode) != (state.device, state.inode) => {}
-                Ok((content, facts, Likeness::Same)) if self.files.of_file(&facts).is_none() => {
-                    return self.follow(state, block, path, content, facts);
+                Ok((_, stamp, _)) if (stamp.device, stamp.inode) != (state.device, state.inode) => {}
+                Ok((content, stamp, Likeness::Same)) if self.files.of_file(&stamp).is_none() => {
+                    return self.follow(state, block, path, content, stamp);
                 }
-                Ok((content, facts, likeness)) => {
-                    left = Some((path, content, facts, likeness));
+                Ok((content, stamp, likeness)) => {
+                    left = Some((path, content, stamp, likeness));
                     break;
                 }
                 Err(error) if is_gone(&error) => {}
                 // It is tried again when the path is found again.
-                Err(error) => return self.park(path, block, Facts::default(), Why::Failed(error.kind()), Some(error)),
+                Err(error) => {
+                    return self.ignore(
+                        path,
+                        block,
+                        FileStamp::default(),
+                        IgnoreReason::Failed(error.kind()),
+                        Some(error),
+                    );
+                }
             }
         }
-        if let Some(Candidate { path, content, facts }) = self.copy_of(&state, &state.path) {
-            return self.follow(state, block, path, content, facts);
+        if let Some(CopyCandidate { path, content, stamp }) = self.copy_of(&state, &state.path) {
+            return self.follow(state, block, path, content, stamp);
         }
         let was_rewritten = left.is_some();
-        if let Some((path, content, facts, likeness)) = left.filter(|(_, content, ..)| !content.is_compressed()) {
-            let mut cursor = Cursor::new(state.clone(), Some(content));
-            match go_on_after_loss(&mut cursor, likeness, &facts) {
+        if let Some((path, content, stamp, likeness)) = left.filter(|(_, content, ..)| !content.is_compressed()) {
+            let mut reader = FileReader::new(state.clone(), Some(content));
+            match go_on_after_loss(&mut reader, likeness, &stamp) {
                 Ok(true) => {
-                    tracing::warn!(path = %path.escaped(), position = cursor.state.position, "file lost its tail");
-                    return self.follow_cursor(cursor, block, path, facts);
+                    tracing::warn!(path = %path.escaped(), position = reader.state.position, "file lost its tail");
+                    return self.follow_reader(reader, block, path, stamp);
                 }
                 Ok(false) => {}
                 Err(error) => tracing::warn!(path = %path.escaped(), %error, "cannot read file"),
@@ -89,8 +97,8 @@ impl Follower {
         if was_rewritten {
             state.inode = NO_INODE;
         }
-        self.known.put(state.clone());
-        self.loose.push(state);
+        self.sources.put(state.clone());
+        self.detached.push(state);
     }
 
     /// The block that a source belongs to: the one it had, if that still follows the path where it was first, else the
@@ -104,18 +112,18 @@ impl Follower {
 
 /// Where a source's own file is now, by its device and inode.
 fn place_of(state: &SourceState) -> Option<PathBuf> {
-    let own = Facts::at(&state.path).ok().flatten();
-    match own.filter(|facts| (facts.device, facts.inode) == (state.device, state.inode)) {
+    let own = FileStamp::at(&state.path).ok().flatten();
+    match own.filter(|stamp| (stamp.device, stamp.inode) == (state.device, state.inode)) {
         Some(_) => Some(state.path.clone()),
         None => renamed(&state.path, state.device, state.inode).map(|(path, _)| path),
     }
 }
 
 /// Finds where a file goes on that lost its tail; false where it is another file.
-fn go_on_after_loss(cursor: &mut Cursor, likeness: Likeness, facts: &Facts) -> io::Result<bool> {
-    let Some(content) = &mut cursor.content else { return Ok(false) };
-    let end = last_newline_end(content, facts.size)?.unwrap_or(0);
-    let Some(position) = resume_after_loss(&cursor.state, likeness, end) else { return Ok(false) };
-    cursor.go_to(position)?;
+fn go_on_after_loss(reader: &mut FileReader, likeness: Likeness, stamp: &FileStamp) -> io::Result<bool> {
+    let Some(content) = &mut reader.content else { return Ok(false) };
+    let end = last_newline_end(content, stamp.size)?.unwrap_or(0);
+    let Some(position) = resume_after_loss(&reader.state, likeness, end) else { return Ok(false) };
+    reader.go_to(position)?;
     Ok(true)
 }

@@ -4,12 +4,12 @@
 //! Of a truncated one there may be a copy beside it, which has the rest. Only when there is none are bytes lost, and
 //! then they are counted.
 
-use super::cursor::Cursor;
-use super::discover::Found;
-use super::followed::Hold;
+use super::discover::DiscoveredFile;
+use super::file_reader::FileReader;
+use super::followed_file::FileAccess;
 use super::follower::Follower;
-use super::known::NO_INODE;
-use super::search::{Candidate, renamed};
+use super::search::{CopyCandidate, renamed};
+use super::source_index::NO_INODE;
 use crate::counters::SourceEvent;
 use daytable_model::path_text::PathText;
 use daytable_store::SourceStatus;
@@ -18,23 +18,23 @@ use std::time::Instant;
 
 impl Follower {
     /// The path of a file leads to another one, or nowhere.
-    pub(super) fn missed(&mut self, identity: u64, unread: u64) {
+    pub(super) fn file_moved(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        let (path, facts) = (file.path.clone(), file.facts);
-        if let Some((path, _)) = renamed(&path, facts.device, facts.inode) {
+        let (path, stamp) = (file.path.clone(), file.stamp);
+        if let Some((path, _)) = renamed(&path, stamp.device, stamp.inode) {
             tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file was renamed");
             file.path = path;
-            file.look.next = Instant::now();
+            file.schedule.next = Instant::now();
             self.rotated(identity);
-        } else if file.cursor.content.is_some() && file.hold == Hold::Path {
+        } else if file.reader.content.is_some() && file.access == FileAccess::Path {
             tracing::debug!(path = %path.escaped(), "file was removed, it is read to its end");
-            file.hold = Hold::Descriptor;
-            file.look.next = Instant::now();
+            file.access = FileAccess::Descriptor;
+            file.schedule.next = Instant::now();
             self.rotated(identity);
         } else if !self.go_on_in_copy(identity) {
-            self.lose(identity, unread);
+            self.abandon(identity, unread);
         }
-        self.meet_at(path);
+        self.consider_path(path);
     }
 
     /// A file does not have the bytes any more that were read from it: it was truncated, and perhaps written anew.
@@ -42,23 +42,23 @@ impl Follower {
         let Some(file) = self.files.file_mut(identity) else { return };
         let path = file.path.clone();
         tracing::debug!(path = %path.escaped(), "file was truncated");
-        file.cursor.content = None;
+        file.reader.content = None;
         if !self.go_on_in_copy(identity) {
-            self.lose(identity, unread);
+            self.abandon(identity, unread);
         }
-        self.meet_at(path);
+        self.consider_path(path);
     }
 
     /// What the path of a file that moved away leads to now is a file of its own.
-    fn meet_at(&mut self, path: PathBuf) {
+    fn consider_path(&mut self, path: PathBuf) {
         match self.discovery.block_of(&path) {
-            Some(block) => self.meet(Found { path, block }),
-            None => self.meet_rotated(path),
+            Some(block) => self.consider(DiscoveredFile { path, block }),
+            None => self.consider_rotated(path),
         }
     }
 
     fn rotated(&mut self, identity: u64) {
-        self.stir(identity);
+        self.wake(identity);
         let Some(file) = self.files.file_mut(identity) else { return };
         if file.status() == SourceStatus::Live {
             file.set_status(SourceStatus::Rotated);
@@ -71,19 +71,19 @@ impl Follower {
     fn go_on_in_copy(&mut self, identity: u64) -> bool {
         let Some(file) = self.files.file(identity) else { return false };
         let found = self.copy_of(file.state(), &file.path);
-        let Some(Candidate { path, content, facts }) = found else { return false };
+        let Some(CopyCandidate { path, content, stamp }) = found else { return false };
         tracing::debug!(from = %file.path.escaped(), to = %path.escaped(), "file goes on in its copy");
-        let old = file.facts;
-        self.files.moved(identity, &old, &facts);
-        self.parked.remove(&path);
+        let old = file.stamp;
+        self.files.moved(identity, &old, &stamp);
+        self.ignored.remove(&path);
         let Some(file) = self.files.file_mut(identity) else { return false };
         let mut state = file.state().clone();
-        (state.device, state.inode) = (facts.device, facts.inode);
-        self.known.put(state.clone());
-        file.cursor = Cursor::new(state, Some(content));
+        (state.device, state.inode) = (stamp.device, stamp.inode);
+        self.sources.put(state.clone());
+        file.reader = FileReader::new(state, Some(content));
         file.path = path;
-        file.facts = facts;
-        file.hold = Hold::Path;
+        file.stamp = stamp;
+        file.access = FileAccess::Path;
         file.has_more = true;
         file.is_final = false;
         file.is_changed = true;
@@ -92,18 +92,18 @@ impl Follower {
     }
 
     /// What a source had is gone; what of it was seen and not read is counted.
-    fn lose(&mut self, identity: u64, unread: u64) {
+    fn abandon(&mut self, identity: u64, unread: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        let (block, facts) = (file.block, file.facts);
+        let (block, stamp) = (file.block, file.stamp);
         if unread > 0 {
             tracing::warn!(path = %file.path.escaped(), unread, "file was truncated or removed before it was read");
         }
-        file.cursor.state_mut().ledger.lost_bytes += unread;
+        file.reader.state_mut().ledger.lost_bytes += unread;
         // Whatever has this inode from now on is another file.
-        file.cursor.state_mut().inode = NO_INODE;
-        file.cursor.content = None;
+        file.reader.state_mut().inode = NO_INODE;
+        file.reader.content = None;
         file.has_more = false;
-        self.files.release(identity, &facts);
+        self.files.release(identity, &stamp);
         self.rotated(identity);
         self.counters_of(block).count(SourceEvent::BytesDestroyed, unread);
         self.end(identity);
@@ -115,6 +115,6 @@ impl Follower {
         file.set_status(SourceStatus::Ended);
         tracing::debug!(path = %file.path.escaped(), "file has ended");
         let state = file.state().clone();
-        self.known.put(state);
+        self.sources.put(state);
     }
 }

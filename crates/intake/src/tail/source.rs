@@ -3,8 +3,8 @@
 use super::change::Change;
 pub use super::change::PreparedTail;
 use super::follower::Follower;
-use super::hints::Hints;
-use super::options::{Pace, TailOptions};
+use super::options::{TailOptions, TailTimings};
+use super::wakeup::Wakeup;
 use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::Router;
 use crate::source::{Source, SourceContext, SourceError};
@@ -52,7 +52,8 @@ impl Source for Tail {
             Some(thread) => thread.change(prepared, counters),
             None => {
                 let SourceContext { router, host, intake, .. } = context.clone();
-                self.thread = Some(TailThread::start(prepared, router, host, intake, counters, Pace::default())?);
+                self.thread =
+                    Some(TailThread::start(prepared, router, host, intake, counters, TailTimings::default())?);
             }
         }
         Ok(())
@@ -68,7 +69,7 @@ impl Source for Tail {
 
     fn request_stop(&mut self) {
         if let Some(thread) = &self.thread {
-            thread.hints.stop();
+            thread.wakeup.stop();
         }
     }
 
@@ -79,7 +80,7 @@ impl Source for Tail {
 
 /// The thread that reads all files.
 pub(super) struct TailThread {
-    pub(super) hints: Hints,
+    pub(super) wakeup: Wakeup,
     changes: Sender<Change>,
     thread: Option<JoinHandle<()>>,
 }
@@ -93,13 +94,13 @@ impl TailThread {
         host: String,
         intake: Intake,
         counters: Vec<Arc<SourceCounters>>,
-        pace: Pace,
+        timings: TailTimings,
     ) -> io::Result<TailThread> {
         let (changes, received) = channel();
-        let follower = Follower::new(prepared, router, host, intake, counters, pace)?;
-        let hints = follower.hints.clone();
+        let follower = Follower::new(prepared, router, host, intake, counters, timings)?;
+        let wakeup = follower.wakeup.clone();
         let thread = std::thread::Builder::new().name("tail".into()).spawn(move || follower.run(&received))?;
-        Ok(TailThread { hints, changes, thread: Some(thread) })
+        Ok(TailThread { wakeup, changes, thread: Some(thread) })
     }
 
     /// Follows these blocks instead, and returns once the thread does. What was read for the old blocks is submitted. Files
@@ -109,7 +110,7 @@ impl TailThread {
         let (done, is_done) = channel();
         // The daemon notices by itself that the thread has ended.
         let _ = self.changes.send(Change { prepared, counters, done });
-        self.hints.call();
+        self.wakeup.call();
         let _ = is_done.recv();
     }
 
@@ -120,7 +121,7 @@ impl TailThread {
 
     /// Submits what was read already and ends. What was not read yet is read next time.
     pub(super) fn stop(&mut self) {
-        self.hints.stop();
+        self.wakeup.stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

@@ -20,7 +20,7 @@ impl Bench {
         let mut expected: Vec<_> = messages.iter().map(|message| message.to_string()).collect();
         expected.sort();
         self.until(&format!("{messages:?}"), |bench| bench.messages().len() >= expected.len());
-        let until = Instant::now() + 3 * self.pace.rescan;
+        let until = Instant::now() + 3 * self.timings.rescan;
         self.until("time", |_| Instant::now() > until);
         assert_eq!(self.messages(), expected);
     }

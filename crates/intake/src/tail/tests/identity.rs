@@ -75,10 +75,10 @@ fn backup_copy_is_not_read_twice() {
     fs::copy(bench.path("app.log"), bench.path("app.log.bak")).expect("copied");
     bench.settle();
     bench.append("app.log", "more\n");
-    let deadline = Instant::now() + 2 * bench.pace.copy_final;
+    let deadline = Instant::now() + 2 * bench.timings.copy_final;
     bench.until("time", |_| Instant::now() > deadline);
     bench.restart(|bench| bench.append("app.log", "and more\n"));
-    let deadline = Instant::now() + 2 * bench.pace.copy_final;
+    let deadline = Instant::now() + 2 * bench.timings.copy_final;
     bench.until("time", |_| Instant::now() > deadline);
     bench.settle();
     assert_eq!(bench.records().len(), 202, "{:#?}", bench.messages());

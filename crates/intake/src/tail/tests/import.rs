@@ -1,14 +1,14 @@
 //! Files that are imported, and imported again.
 
 use super::*;
-use crate::tail::{ImportError, Imported, import};
+use crate::tail::{ImportError, ImportSummary, import};
 
 /// Imports into what `sources` know; gives the rows and what is known then.
 fn run(
     sources: Vec<SourceState>,
     paths: &[PathBuf],
     fails: bool,
-) -> (Result<Imported, ImportError>, Vec<Row>, Vec<SourceState>) {
+) -> (Result<ImportSummary, ImportError>, Vec<Row>, Vec<SourceState>) {
     let (intake, sink) = Sink::new(sources);
     let mut rows = Vec::new();
     let imported = std::thread::scope(|scope| {

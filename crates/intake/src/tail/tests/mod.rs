@@ -10,7 +10,7 @@ mod rotation;
 mod saved;
 mod unseen;
 
-use super::options::Pace;
+use super::options::TailTimings;
 use super::source::TailThread;
 use super::*;
 use crate::counters::{SourceCounters, SourceEvent};
@@ -31,20 +31,20 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn pace() -> Pace {
+fn timings() -> TailTimings {
     let ms = Duration::from_millis;
-    Pace {
-        look_min: ms(1),
-        look_max: ms(10),
+    TailTimings {
+        poll_min: ms(1),
+        poll_max: ms(10),
         folders: ms(10),
         rescan: ms(200),
         line_final: ms(150),
         copy_final: ms(400),
         rotated: Duration::from_secs(3600),
         // Whatever is not told of a drowsy file comes too late for every test.
-        drowsy_after: ms(20),
-        drowsy_look: Duration::from_secs(3600),
-        hand_over: ms(10),
+        idle_after: ms(20),
+        idle_poll: Duration::from_secs(3600),
+        submit: ms(10),
     }
 }
 
@@ -70,7 +70,7 @@ struct Row {
 struct Bench {
     folder: tempfile::TempDir,
     options: TailOptions,
-    pace: Pace,
+    timings: TailTimings,
     sink: Sink,
     intake: Intake,
     counters: Vec<Arc<SourceCounters>>,
@@ -87,7 +87,7 @@ impl Bench {
         options.reading.join.wait = Duration::from_millis(100);
         let (intake, sink) = Sink::new(vec![]);
         let counters = vec![Arc::new(SourceCounters::new("tail", "t"))];
-        Bench { folder, options, pace: pace(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
+        Bench { folder, options, timings: timings(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
     }
 
     /// Follows everything in its folder.
@@ -132,13 +132,13 @@ impl Bench {
     fn start(&mut self) {
         let prepared = PreparedTail::new(vec![self.options.clone()]).expect("patterns");
         let (intake, counters) = (self.intake.clone(), self.counters.clone());
-        let tailer = TailThread::start(prepared, router(), "host".into(), intake, counters, self.pace.clone());
+        let tailer = TailThread::start(prepared, router(), "host".into(), intake, counters, self.timings.clone());
         self.tailer = Some(tailer.expect("started"));
     }
 
     fn stop(&mut self) {
         if let Some(mut tailer) = self.tailer.take() {
-            tailer.hints.stop();
+            tailer.wakeup.stop();
             while !tailer.has_ended() {
                 self.take(Duration::from_millis(1));
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::source::ReadFrom;
-use crate::tail::Watch;
+use crate::tail::WatchMode;
 use crate::tail::follower::Follower;
 use std::sync::atomic::Ordering;
 
@@ -46,8 +46,8 @@ fn file_grows_while_read() {
 fn a_stop_reads_what_was_written_until_then() {
     let mut bench = Bench::new();
     let never = Duration::from_secs(3600);
-    bench.pace = Pace { look_min: never, look_max: never, folders: never, rescan: never, ..pace() };
-    (bench.options.watch, bench.options.reading.join.wait) = (Watch::Poll, Duration::ZERO);
+    bench.timings = TailTimings { poll_min: never, poll_max: never, folders: never, rescan: never, ..timings() };
+    (bench.options.watch, bench.options.reading.join.wait) = (WatchMode::Poll, Duration::ZERO);
     bench.append("a.log", "{\"msg\":\"one\"}\n");
     bench.start();
     bench.until("the first line", |bench| bench.messages() == ["one"]);
@@ -134,7 +134,7 @@ fn unfinished_last_line_waits() {
     bench.append("a.log", "one\ntw");
     bench.append("b.log", "no newline yet");
     bench.expect(&["one"]);
-    let deadline = Instant::now() + 2 * bench.pace.line_final;
+    let deadline = Instant::now() + 2 * bench.timings.line_final;
     bench.until("time", |_| Instant::now() > deadline);
     bench.expect(&["one"]);
     bench.append("a.log", "o\n");
@@ -150,7 +150,7 @@ fn a_drowsy_file_wakes_with_the_first_write_and_dozes_again() {
         bench.append("a.log", format!("line {n}\n"));
         expected.push(format!("line {n}"));
         bench.expect(&expected.iter().map(String::as_str).collect::<Vec<_>>());
-        let drowsy = Instant::now() + 5 * bench.pace.drowsy_after;
+        let drowsy = Instant::now() + 5 * bench.timings.idle_after;
         bench.until("time", |_| Instant::now() > drowsy);
     }
     fs::rename(bench.path("a.log"), bench.path("a.log.1")).expect("renamed");
@@ -164,21 +164,22 @@ fn a_drowsy_file_wakes_with_the_first_write_and_dozes_again() {
 #[test]
 fn a_drowsy_file_is_read_where_its_event_was_lost() {
     let (mut bench, elsewhere) = (Bench::new(), tempfile::tempdir().expect("a folder"));
-    if !drowsy::is_of_this_machine(bench.folder.path()) {
+    if !idle_files::is_of_this_machine(bench.folder.path()) {
         return;
     }
     // A folder that is listed again has its files looked at.
-    (bench.pace.folders, bench.pace.rescan) = (Duration::from_secs(3600), Duration::from_secs(3600));
+    (bench.timings.folders, bench.timings.rescan) = (Duration::from_secs(3600), Duration::from_secs(3600));
     let prepared = PreparedTail::new(vec![bench.options.clone()]).expect("patterns");
     let counters = bench.counters.clone();
-    let follower = Follower::new(prepared, router(), "host".into(), bench.intake.clone(), counters, bench.pace.clone());
+    let follower =
+        Follower::new(prepared, router(), "host".into(), bench.intake.clone(), counters, bench.timings.clone());
     let mut follower = follower.expect("a follower");
     bench.append("a.log", "{\"message\":\"one\"}\n");
     bench.until("the file is drowsy", |_| {
         follower.round().expect("taken");
-        follower.files.iter().any(|file| file.drowsy.is_some())
+        follower.files.iter().any(|file| file.idle_watch.is_some())
     });
-    follower.drowsy = drowsy::fill(follower.drowsy, &elsewhere.path().join("b.log")).expect("events");
+    follower.idle_files = idle_files::fill(follower.idle_files, &elsewhere.path().join("b.log")).expect("events");
     bench.append("a.log", "{\"message\":\"two\"}\n");
     bench.until("both lines are read", |bench| {
         follower.round().expect("taken");
@@ -231,12 +232,12 @@ fn excluded() {
 #[test]
 fn new_file_within_a_second() {
     let mut bench = Bench::new();
-    bench.pace = Pace::default();
+    bench.timings = TailTimings::default();
     bench.options.include = vec![bench.path("**/*.log").to_string_lossy().into_owned()];
     bench.start();
     bench.append("first.log", "first\n");
     bench.until("the first file", |bench| bench.rows.len() == 1);
-    for watch in [Watch::Auto, Watch::Poll] {
+    for watch in [WatchMode::Auto, WatchMode::Poll] {
         bench.options.watch = watch;
         bench.restart(|_| {});
         bench.until("it runs", |bench| bench.counters[0].followed_files.load(Ordering::Relaxed) > 0);
@@ -337,7 +338,7 @@ fn a_removed_file_is_read_again_after_a_failed_commit() {
     }
     bench.remove("a.log");
     // Long enough for the file to be let go of, if it were.
-    let deadline = Instant::now() + 4 * bench.pace.line_final;
+    let deadline = Instant::now() + 4 * bench.timings.line_final;
     while Instant::now() < deadline {
         std::thread::yield_now();
     }

@@ -1,7 +1,7 @@
 //! Every way in which a file is rotated, while the tailer runs and while it does not.
 
 use super::*;
-use crate::tail::Watch;
+use crate::tail::WatchMode;
 
 #[test]
 fn rotation_by_rename() {
@@ -130,9 +130,9 @@ fn a_file_that_came_and_went_while_down_is_read() {
 #[test]
 fn rotated_twice_between_two_looks() {
     let mut bench = Bench::new();
-    bench.pace.look_max = Duration::from_millis(400);
-    bench.pace.folders = Duration::from_millis(400);
-    bench.options.watch = Watch::Poll;
+    bench.timings.poll_max = Duration::from_millis(400);
+    bench.timings.folders = Duration::from_millis(400);
+    bench.options.watch = WatchMode::Poll;
     bench.start();
     bench.append("app.log", "one\n");
     bench.until("the first", |bench| bench.rows.len() == 1);
@@ -207,8 +207,8 @@ fn copytruncate_regrown_past_the_old_position() {
 fn truncated_and_regrown_while_it_runs() {
     let mut bench = Bench::new();
     // One look at the file sees both at once.
-    bench.pace.look_min = Duration::from_millis(300);
-    bench.pace.look_max = Duration::from_millis(300);
+    bench.timings.poll_min = Duration::from_millis(300);
+    bench.timings.poll_max = Duration::from_millis(300);
     bench.start();
     bench.append("app.log", "header\none\n");
     bench.until("both", |bench| bench.rows.len() == 2);
@@ -302,7 +302,7 @@ fn symlink_swap() {
 #[test]
 fn a_rotated_file_is_let_go_after_a_long_quiet_and_known_again() {
     let mut bench = Bench::of_all_names();
-    bench.pace.rotated = Duration::from_millis(300);
+    bench.timings.rotated = Duration::from_millis(300);
     bench.start();
     bench.append("app.log", "one\n");
     bench.expect(&["one"]);

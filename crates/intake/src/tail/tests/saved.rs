@@ -16,7 +16,7 @@ fn save(bench: &Bench, text: &str) {
 fn a_file_that_is_saved_with_what_was_read_goes_on_behind_it() {
     let mut bench = Bench::new();
     // How long a removed file is quiet before it is over, and a copy looked at again.
-    bench.pace.line_final = Duration::from_millis(50);
+    bench.timings.line_final = Duration::from_millis(50);
     bench.start();
     bench.append("app.log", lines(0..40));
     bench.until("all lines", |bench| bench.records().len() == 40);

@@ -9,7 +9,7 @@
 //! then becomes a record of what is kept. Until then the position stays at its start, so a kill in between changes
 //! nothing. What was learnt of the source moves with the position, and only with it.
 
-use super::content::Content;
+use super::file_content::FileContent;
 use super::identity::{MARK_BYTES_MAX, mark_at, note_marks};
 use super::options::TailOptions;
 use crate::batcher::Batcher;
@@ -36,11 +36,11 @@ pub(super) const CHUNK_BYTES: usize = 256 << 10;
 ///
 /// There may be tens of thousands that nothing is written to: of those no more is kept than the state, which they share with
 /// whoever else knows them.
-pub(super) struct Cursor {
+pub(super) struct FileReader {
     /// As it is to be committed with the records that were read.
     pub(super) state: Arc<SourceState>,
     /// Its file, while that is open.
-    pub(super) content: Option<Content>,
+    pub(super) content: Option<FileContent>,
     /// Offset up to which no newline was found of a line that is over the limit.
     passed: Option<u64>,
     /// Whether something was read since garbage was looked for.
@@ -48,11 +48,11 @@ pub(super) struct Cursor {
     /// How long a record waits that the last turn left at the end of the file because it may go on.
     open: Option<Duration>,
     /// None until a record asks for it.
-    reader: Option<Box<Reader>>,
+    parser: Option<Box<RecordParser>>,
 }
 
 /// What makes rows of the records of a source. All of it follows from the state and the configuration.
-struct Reader {
+struct RecordParser {
     learned: Learned,
     lanes: FileRoutes,
     /// The path that its records name.
@@ -65,7 +65,7 @@ struct Reader {
 }
 
 /// What a turn needs from outside.
-pub(super) struct Desk<'a> {
+pub(super) struct ReadContext<'a> {
     pub(super) buffer: &'a mut Vec<u8>,
     pub(super) router: &'a Router,
     pub(super) batcher: &'a mut Batcher,
@@ -79,21 +79,21 @@ pub(super) struct Desk<'a> {
 
 /// How much of the end of a file a turn takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(super) enum TailEnd {
     /// Neither a record that may go on nor an unfinished line.
-    Waits,
+    Open,
     /// The record: it waited long enough for another line. But not if the file has more than `size` bytes by now.
-    Record {
+    FinalRecord {
         /// Its size when it was found quiet.
         size: u64,
     },
     /// All there is, for nothing more comes. But not of a compressed file that is cut: the rest may come yet.
-    Everything,
+    Final,
 }
 
 /// What a turn came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum ReadOutcome {
     /// There is nothing to read for now, but for what waits.
     AtEnd,
     /// There may be more.
@@ -102,10 +102,10 @@ pub(super) enum Turn {
     Rewritten,
 }
 
-impl Cursor {
+impl FileReader {
     /// Of a source that goes on at its position.
-    pub(super) fn new(state: impl Into<Arc<SourceState>>, content: Option<Content>) -> Cursor {
-        Cursor { state: state.into(), content, passed: None, has_advanced: false, open: None, reader: None }
+    pub(super) fn new(state: impl Into<Arc<SourceState>>, content: Option<FileContent>) -> FileReader {
+        FileReader { state: state.into(), content, passed: None, has_advanced: false, open: None, parser: None }
     }
 
     /// The state, to be changed.
@@ -114,9 +114,9 @@ impl Cursor {
     }
 
     /// The state, of which whoever changes it makes a copy of its own, and what reads by it.
-    fn parts(&mut self) -> (&mut Arc<SourceState>, &mut Reader) {
-        let reader = self.reader.get_or_insert_with(|| Box::new(Reader::of(&self.state)));
-        (&mut self.state, reader)
+    fn parts(&mut self) -> (&mut Arc<SourceState>, &mut RecordParser) {
+        let parser = self.parser.get_or_insert_with(|| Box::new(RecordParser::of(&self.state)));
+        (&mut self.state, parser)
     }
 
     /// Goes back to what is committed, or to where it was begun.
@@ -125,13 +125,13 @@ impl Cursor {
         self.has_advanced = false;
         self.passed = None;
         self.open = None;
-        self.reader = None;
+        self.parser = None;
     }
 
     /// Forgets where its records go, and what their path gives them: the configuration has other tables, another name for
     /// the instance or other fields. Or nothing was read for a while, and nobody may ever ask again.
-    pub(super) fn forget_reader(&mut self) {
-        self.reader = None;
+    pub(super) fn forget_parser(&mut self) {
+        self.parser = None;
     }
 
     /// How long the file is to be quiet until the record at its end waits no more; none where none is open.
@@ -140,17 +140,17 @@ impl Cursor {
     }
 
     /// Reads a chunk and writes its records.
-    pub(super) fn turn(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
-        let turn = self.read_on(rest, desk)?;
-        if turn == Turn::AtEnd {
-            self.count_garbage(desk.counters);
+    pub(super) fn read_chunk(&mut self, tail_end: TailEnd, context: &mut ReadContext<'_>) -> io::Result<ReadOutcome> {
+        let outcome = self.read_on(tail_end, context)?;
+        if outcome == ReadOutcome::AtEnd {
+            self.count_garbage(context.counters);
         }
-        Ok(turn)
+        Ok(outcome)
     }
 
     /// Counts what lies behind a compressed content, with its last records: so a restart does not count it again.
     fn count_garbage(&mut self, counters: &SourceCounters) {
-        let garbage = self.content.as_ref().map_or(0, Content::garbage_bytes);
+        let garbage = self.content.as_ref().map_or(0, FileContent::garbage_bytes);
         if garbage == 0 || !std::mem::take(&mut self.has_advanced) {
             return;
         }
@@ -159,8 +159,8 @@ impl Cursor {
         counters.count(SourceEvent::BytesDestroyed, garbage);
     }
 
-    fn read_on(&mut self, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
-        let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
+    fn read_on(&mut self, tail_end: TailEnd, context: &mut ReadContext<'_>) -> io::Result<ReadOutcome> {
+        let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
         let position = self.state.position;
         let mark = self.state.marks.last().copied().filter(|mark| mark.position == position).unwrap_or_default();
         let before = mark.length as usize;
@@ -169,66 +169,66 @@ impl Cursor {
         let proven = proof.length as usize;
 
         self.open = None;
-        desk.buffer.resize(CHUNK_BYTES, 0);
-        let mut n = content.read_at(position - u64::from(mark.length), desk.buffer)?;
-        if n < proven || proven > 0 && xxh3_64(&desk.buffer[..proven]) != proof.hash {
-            return Ok(Turn::Rewritten);
+        context.buffer.resize(CHUNK_BYTES, 0);
+        let mut n = content.read_at(position - u64::from(mark.length), context.buffer)?;
+        if n < proven || proven > 0 && xxh3_64(&context.buffer[..proven]) != proof.hash {
+            return Ok(ReadOutcome::Rewritten);
         }
         if let Some(passed) = self.passed {
-            return self.pass_over(passed, rest, desk);
+            return self.pass_over(passed, tail_end, context);
         }
-        let limit = desk.options.line_bytes_max;
+        let limit = context.options.line_bytes_max;
         loop {
-            let is_at_end = n < desk.buffer.len();
-            let is_cut = self.content.as_ref().is_some_and(Content::is_cut);
+            let is_at_end = n < context.buffer.len();
+            let is_cut = self.content.as_ref().is_some_and(FileContent::is_cut);
             let end = position + (n - before) as u64;
-            let rest = match rest {
-                _ if !is_at_end || is_cut => Rest::Waits,
-                Rest::Record { size } if end > size => Rest::Waits,
-                rest => rest,
+            let tail_end = match tail_end {
+                _ if !is_at_end || is_cut => TailEnd::Open,
+                TailEnd::FinalRecord { size } if end > size => TailEnd::Open,
+                tail_end => tail_end,
             };
-            let buffer = std::mem::take(desk.buffer);
-            let used = self.records(&buffer[before..n], rest, desk);
+            let buffer = std::mem::take(context.buffer);
+            let used = self.records(&buffer[before..n], tail_end, context);
             // What a cut file has open waits for the rest of the file, however long.
             self.open.take_if(|_| is_cut);
             if used > 0 {
-                self.advance(used as u64, &buffer[..before + used], desk.counters);
+                self.advance(used as u64, &buffer[..before + used], context.counters);
             }
-            *desk.buffer = buffer;
+            *context.buffer = buffer;
             if used > 0 || is_at_end && n - before <= limit {
-                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+                return Ok(if is_at_end { ReadOutcome::AtEnd } else { ReadOutcome::More });
             }
             if n - before > limit {
                 self.passed = Some(position + (n - before) as u64);
-                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+                return Ok(if is_at_end { ReadOutcome::AtEnd } else { ReadOutcome::More });
             }
             // One line or record that is longer than a chunk: with one byte more than the limit it is known what it is.
-            desk.buffer.resize(before + limit + 1, 0);
-            let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
-            n += content.read_at(position + (n - before) as u64, &mut desk.buffer[n..])?;
+            context.buffer.resize(before + limit + 1, 0);
+            let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
+            n += content.read_at(position + (n - before) as u64, &mut context.buffer[n..])?;
         }
     }
 
     /// Writes the records at the position, of which `data` follows. Gives how many bytes they take.
-    fn records(&mut self, data: &[u8], rest: Rest, desk: &mut Desk<'_>) -> usize {
+    fn records(&mut self, data: &[u8], tail_end: TailEnd, context: &mut ReadContext<'_>) -> usize {
         if data.is_empty() {
             return 0;
         }
-        let whole = match rest {
-            Rest::Everything => data.len(),
+        let whole = match tail_end {
+            TailEnd::Final => data.len(),
             _ => memrchr(b'\n', data).map_or(0, |newline| newline + 1),
         };
-        let ending = if rest == Rest::Waits { Ending::Open } else { Ending::Closed };
-        let (reading, unfinished) = (&desk.options.reading, data.len() - whole);
-        let mut records = Assembler::new(&data[..whole], unfinished, desk.options.line_bytes_max, reading, ending)
+        let ending = if tail_end == TailEnd::Open { Ending::Open } else { Ending::Closed };
+        let (reading, unfinished) = (&context.options.reading, data.len() - whole);
+        let mut records = Assembler::new(&data[..whole], unfinished, context.options.line_bytes_max, reading, ending)
             .at_beginning(self.state.position == 0);
-        let (state, reader) = self.parts();
-        let mut next = records.next(&reader.learned, reading);
+        let (state, parser) = self.parts();
+        let mut next = records.next(&parser.learned, reading);
         if next.is_some() {
             let state = Arc::make_mut(state);
             while let Some(record) = next {
-                reader.record(record, state, desk);
-                next = records.next(&reader.learned, reading);
+                parser.record(record, state, context);
+                next = records.next(&parser.learned, reading);
             }
         }
         self.open = records.open();
@@ -236,48 +236,48 @@ impl Cursor {
     }
 
     /// Looks for the end of a line that is over the limit, from `passed` on.
-    fn pass_over(&mut self, passed: u64, rest: Rest, desk: &mut Desk<'_>) -> io::Result<Turn> {
-        let Some(content) = &mut self.content else { return Ok(Turn::AtEnd) };
-        let n = content.read_at(passed, desk.buffer)?;
-        let is_at_end = n < desk.buffer.len();
-        let (end, next) = match memchr(b'\n', &desk.buffer[..n]) {
+    fn pass_over(&mut self, passed: u64, tail_end: TailEnd, context: &mut ReadContext<'_>) -> io::Result<ReadOutcome> {
+        let Some(content) = &mut self.content else { return Ok(ReadOutcome::AtEnd) };
+        let n = content.read_at(passed, context.buffer)?;
+        let is_at_end = n < context.buffer.len();
+        let (end, next) = match memchr(b'\n', &context.buffer[..n]) {
             Some(newline) => (passed + newline as u64, passed + newline as u64 + 1),
-            None if rest == Rest::Everything && is_at_end && !content.is_cut() => {
+            None if tail_end == TailEnd::Final && is_at_end && !content.is_cut() => {
                 (passed + n as u64, passed + n as u64)
             }
             None => {
                 self.passed = Some(passed + n as u64);
-                return Ok(if is_at_end { Turn::AtEnd } else { Turn::More });
+                return Ok(if is_at_end { ReadOutcome::AtEnd } else { ReadOutcome::More });
             }
         };
         let position = self.state.position;
         // With the byte behind the limit it is known whether the limit is in the middle of a character.
-        let mut kept = vec![0; desk.options.line_bytes_max + 1];
+        let mut kept = vec![0; context.options.line_bytes_max + 1];
         let n = content.read_at(position, &mut kept)?;
         let mut before = [0; MARK_BYTES_MAX];
         let start = next.saturating_sub(MARK_BYTES_MAX as u64);
         let marked = content.read_at(start, &mut before)?;
         if n < kept.len() || start + (marked as u64) < next {
-            return Ok(Turn::Rewritten);
+            return Ok(ReadOutcome::Rewritten);
         }
         let cut = usize::try_from(end - position).unwrap_or(usize::MAX).saturating_sub(kept.len());
-        let (limit, reading) = (desk.options.line_bytes_max, &desk.options.reading);
-        let (state, reader) = self.parts();
-        let record = cut_record(&kept, limit, cut, &reader.learned, reading);
+        let (limit, reading) = (context.options.line_bytes_max, &context.options.reading);
+        let (state, parser) = self.parts();
+        let record = cut_record(&kept, limit, cut, &parser.learned, reading);
         let record = if position == 0 { record.at_beginning() } else { record };
-        reader.record(record, Arc::make_mut(state), desk);
+        parser.record(record, Arc::make_mut(state), context);
         let window = &before[..usize::try_from(next - start).unwrap_or(0).min(marked)];
-        self.advance(next - position, window, desk.counters);
+        self.advance(next - position, window, context.counters);
         self.passed = None;
-        Ok(Turn::More)
+        Ok(ReadOutcome::More)
     }
 
     fn advance(&mut self, by: u64, window: &[u8], counters: &SourceCounters) {
-        let (state, reader) = self.parts();
+        let (state, parser) = self.parts();
         let state = Arc::make_mut(state);
         state.position += by;
         state.ledger.bytes += by;
-        state.learned = reader.learned.save();
+        state.learned = parser.learned.save();
         note_marks(&mut state.marks, state.position, window);
         self.has_advanced = true;
         count(&counters.bytes, by);
@@ -323,11 +323,11 @@ impl Cursor {
     }
 }
 
-impl Reader {
+impl RecordParser {
     /// Of a source that nothing was read from in this run, or for a second.
-    fn of(state: &SourceState) -> Reader {
+    fn of(state: &SourceState) -> RecordParser {
         let (text, lossy) = (state.path.text(), state.path.to_string_lossy());
-        Reader {
+        RecordParser {
             learned: Learned::restore(&state.learned),
             lanes: FileRoutes::default(),
             named_by: (text != lossy).then(|| lossy.into()),
@@ -336,8 +336,8 @@ impl Reader {
         }
     }
 
-    fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, desk: &mut Desk<'_>) {
-        let parsed = self.learned.record(&raw.text, raw.envelope, &desk.options.reading, desk.now);
+    fn record(&mut self, raw: RawRecord<'_>, state: &mut SourceState, context: &mut ReadContext<'_>) {
+        let parsed = self.learned.record(&raw.text, raw.envelope, &context.options.reading, context.now);
         let (mut record, format) = (parsed.record, parsed.format);
         if format == Format::Syslog && own_output::is_record(&record) {
             state.ledger.own_records += 1;
@@ -345,19 +345,19 @@ impl Reader {
         }
         let ledger = &mut state.ledger;
         ledger.records += 1;
-        count(&desk.counters.records, 1);
-        count(&desk.counters.by_format[format.number()], 1);
+        count(&context.counters.records, 1);
+        count(&context.counters.by_format[format.number()], 1);
         if raw.is_invalid {
             ledger.invalid_utf8_records += 1;
-            count(&desk.counters.invalid_utf8, 1);
+            count(&context.counters.invalid_utf8, 1);
         }
         if raw.cut > 0 {
             ledger.truncated_records += 1;
             ledger.truncated_bytes += raw.cut as u64;
-            count(&desk.counters.truncated, 1);
+            count(&context.counters.truncated, 1);
             record.fields.push(Field { name: "truncated".into(), value: Value::Boolean(true) });
         }
-        if let Some(pattern) = &desk.options.fields_from_path {
+        if let Some(pattern) = &context.options.fields_from_path {
             let fields = self.path_fields.get_or_insert_with(|| fields_of(pattern, &self.source));
             // In front: whoever asks for a field by its name is given the path's, which no line can forge.
             let fields = fields
@@ -366,18 +366,18 @@ impl Reader {
             record.fields.splice(0..0, fields);
         }
         // Only a time that a line gave is handed on: a file without any has the time of arrival in each record.
-        let time = record.time.or(state.last_time).unwrap_or(desk.now);
+        let time = record.time.or(state.last_time).unwrap_or(context.now);
         state.last_time = record.time.or(state.last_time);
         let position = state.position + raw.start as u64;
         let origin = Origin { identity: state.identity, position, source: &self.source, tenant: None };
-        let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), desk);
-        let admission = lane.push(desk.router, desk.batcher, &record, time, origin, desk.now);
+        let lane = self.lanes.of(&record, self.named_by.as_deref().unwrap_or(&self.source), context);
+        let admission = lane.push(context.router, context.batcher, &record, time, origin, context.now);
         if admission != Admission::Own {
-            desk.counters.count_misplaced(lane.table(), admission);
+            context.counters.count_misplaced(lane.table(), admission);
         }
         // One line from the year 9999 must not vouch for any clock.
         if admission != Admission::Early {
-            *desk.newest = record.time.max(*desk.newest);
+            *context.newest = record.time.max(*context.newest);
         }
     }
 }
@@ -389,7 +389,7 @@ fn fields_of(pattern: &PathFields, path: &str) -> Vec<(String, String)> {
 
 /// The offset behind the last newline of a plain file of `size` bytes; none where there is none in its last 2 MiB and
 /// a chunk.
-pub(super) fn last_newline_end(content: &mut Content, size: u64) -> io::Result<Option<u64>> {
+pub(super) fn last_newline_end(content: &mut FileContent, size: u64) -> io::Result<Option<u64>> {
     let mut end = size;
     let mut chunk = vec![0; CHUNK_BYTES];
     while end > 0 && size - end <= LINE_BYTES_LIMIT {
@@ -416,11 +416,11 @@ struct FileRoutes {
 }
 
 impl FileRoutes {
-    fn of(&mut self, record: &Record<'_>, source: &str, desk: &Desk<'_>) -> &mut RouteCache {
-        let instance = || desk.options.instance.render(desk.host, source, |name| record.text(name));
-        if desk.options.instance.is_fixed() {
-            return self.fixed.get_or_insert_with(|| RouteCache::new(desk.router, &instance(), source));
+    fn of(&mut self, record: &Record<'_>, source: &str, context: &ReadContext<'_>) -> &mut RouteCache {
+        let instance = || context.options.instance.render(context.host, source, |name| record.text(name));
+        if context.options.instance.is_fixed() {
+            return self.fixed.get_or_insert_with(|| RouteCache::new(context.router, &instance(), source));
         }
-        self.by_name.get(desk.router, &instance(), source)
+        self.by_name.get(context.router, &instance(), source)
     }
 }

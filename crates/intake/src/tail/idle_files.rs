@@ -6,10 +6,10 @@
 //! mapped makes no event, and at once when something happens in its folder. Only on file systems of this machine: on
 //! others the writer may be elsewhere, where no event tells of it.
 
-use super::content::Facts;
-use super::followed::{Followed, Hold};
+use super::file_content::FileStamp;
+use super::followed_file::{FileAccess, FollowedFile};
 use super::follower::Follower;
-use crate::tail::Watch;
+use crate::tail::WatchMode;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ const ONE_WRITE: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::ONESHOT);
 /// The files that the kernel watches. There may be tens of thousands, so of each no more is kept than two numbers; `notify`,
 /// which watches folders for us, keeps the path of each several times.
 #[derive(Default)]
-pub(super) struct Drowsy {
+pub(super) struct IdleFiles {
     events: Option<OwnedFd>,
     /// There are no events here, or no more of them.
     is_over: bool,
@@ -39,14 +39,14 @@ pub(super) struct Drowsy {
 
 /// What events said since they were asked for last.
 #[derive(Default)]
-pub(super) struct Stirred {
+pub(super) struct IdleEvents {
     /// The files that were written to.
     files: Vec<u64>,
     /// Events were lost: it may be any.
     is_all: bool,
 }
 
-impl Drowsy {
+impl IdleFiles {
     /// Asks for one event of the file at `path`, and gives the number that it has with the kernel; none where there is no
     /// event to be had. To ask again changes nothing.
     fn watch(&mut self, path: &Path, device: u64, identity: u64) -> Option<i32> {
@@ -78,14 +78,14 @@ impl Drowsy {
         }
     }
 
-    /// What becomes readable when there is something to [take](Drowsy::take).
+    /// What becomes readable when there is something to [take](IdleFiles::take).
     pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
         self.events.as_ref().map(AsFd::as_fd)
     }
 
     /// What was heard since the last time. Files that are named are watched no longer.
-    fn take(&mut self) -> Stirred {
-        let mut stirred = Stirred::default();
+    fn take(&mut self) -> IdleEvents {
+        let mut stirred = IdleEvents::default();
         let Some(events) = &self.events else { return stirred };
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
         let mut reader = inotify::Reader::new(events, &mut buffer);
@@ -114,57 +114,57 @@ pub(super) fn is_of_this_machine(path: &Path) -> bool {
 
 impl Follower {
     /// A file that is followed under its path was found quiet: from some time on, the kernel tells when it is not.
-    pub(super) fn doze(&mut self, identity: u64, now: Instant) {
+    pub(super) fn watch_if_idle(&mut self, identity: u64, now: Instant) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        if file.drowsy.is_some() && self.drowsy.is_over {
-            file.look.next = now + self.pace.drowsy_look;
+        if file.idle_watch.is_some() && self.idle_files.is_over {
+            file.schedule.next = now + self.timings.idle_poll;
             return;
         }
-        let is_fit = file.hold == Hold::Path
-            && file.cursor.open().is_none()
-            && file.look.quiet_for(now) >= self.pace.drowsy_after
-            && self.blocks[file.block].watch == Watch::Auto;
+        let is_fit = file.access == FileAccess::Path
+            && file.reader.open().is_none()
+            && file.schedule.quiet_for(now) >= self.timings.idle_after
+            && self.blocks[file.block].watch == WatchMode::Auto;
         if !is_fit {
             return;
         }
         // Also where it is watched: another file may have come to this path for a moment, and taken its number.
-        let number = self.drowsy.watch(&file.path, file.facts.device, identity);
-        let before = std::mem::replace(&mut file.drowsy, number);
+        let number = self.idle_files.watch(&file.path, file.stamp.device, identity);
+        let before = std::mem::replace(&mut file.idle_watch, number);
         if let Some(before) = before.filter(|before| number != Some(*before)) {
-            self.drowsy.unwatch(before);
+            self.idle_files.unwatch(before);
         }
         if number.is_none() {
             return;
         }
         // What was written between the last look and now made no event.
-        match Facts::at(&file.path) {
-            Ok(Some(facts)) if facts == (Facts { links: facts.links, ..file.facts }) => {
-                file.look.next = now + self.pace.drowsy_look;
+        match FileStamp::at(&file.path) {
+            Ok(Some(stamp)) if stamp == (FileStamp { links: stamp.links, ..file.stamp }) => {
+                file.schedule.next = now + self.timings.idle_poll;
             }
-            _ => self.stir(identity),
+            _ => self.wake(identity),
         }
     }
 
     /// A file is looked at again as others are, and at once.
-    pub(super) fn stir(&mut self, identity: u64) {
+    pub(super) fn wake(&mut self, identity: u64) {
         let Some(file) = self.files.file_mut(identity) else { return };
-        let Some(number) = file.drowsy.take() else { return };
-        file.look.next = Instant::now();
-        self.drowsy.unwatch(number);
+        let Some(number) = file.idle_watch.take() else { return };
+        file.schedule.next = Instant::now();
+        self.idle_files.unwatch(number);
     }
 
     /// Looks at the drowsy files that something was heard of, and at those in folders that changed; at all of them where
     /// events were lost. Those that are only looked at stay drowsy: there may be tens of thousands in one folder.
-    pub(super) fn stir_all(&mut self, is_all: bool, folders: &[PathBuf]) {
-        let mut stirred = self.drowsy.take();
+    pub(super) fn wake_idle(&mut self, is_all: bool, folders: &[PathBuf]) {
+        let mut stirred = self.idle_files.take();
         stirred.is_all |= is_all;
         if stirred.is_all || !folders.is_empty() {
             let now = Instant::now();
             let is_meant =
-                |file: &&mut Followed| file.drowsy.is_some() && (stirred.is_all || is_in(&file.path, folders));
-            self.files.iter_mut().filter(is_meant).for_each(|file| file.look.next = now);
+                |file: &&mut FollowedFile| file.idle_watch.is_some() && (stirred.is_all || is_in(&file.path, folders));
+            self.files.iter_mut().filter(is_meant).for_each(|file| file.schedule.next = now);
         }
-        stirred.files.into_iter().for_each(|identity| self.stir(identity));
+        stirred.files.into_iter().for_each(|identity| self.wake(identity));
     }
 }
 
@@ -176,10 +176,10 @@ fn is_in(path: &Path, folders: &[PathBuf]) -> bool {
 /// Has the kernel queue so many events of a file that no more of any are kept: each time that the file is asked for it gets
 /// another number, and events of two numbers are never one. None where there are no events.
 #[cfg(test)]
-pub(super) fn fill(mut drowsy: Drowsy, path: &Path) -> Option<Drowsy> {
+pub(super) fn fill(mut drowsy: IdleFiles, path: &Path) -> Option<IdleFiles> {
     use std::io::Write;
     let mut file = std::fs::File::create(path).expect("created");
-    let device = Facts::at(path).expect("facts").expect("a file").device;
+    let device = FileStamp::at(path).expect("stamp").expect("a file").device;
     let events_max = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
     for _ in 0..=events_max.trim().parse::<usize>().expect("a number") {
         drowsy.watch(path, device, 0)?;
@@ -199,8 +199,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.log");
         std::fs::write(&path, "one\n").expect("written");
-        let device = Facts::at(&path).expect("facts").expect("a file").device;
-        let mut drowsy = Drowsy::default();
+        let device = FileStamp::at(&path).expect("stamp").expect("a file").device;
+        let mut drowsy = IdleFiles::default();
         let number = drowsy.watch(&path, device, 7);
         assert_eq!(drowsy.watch(&path, device, 7), number, "to ask again changes nothing");
         assert_eq!(number.is_some(), is_of_this_machine(&path));
@@ -232,9 +232,9 @@ mod tests {
     fn of_events_that_the_kernel_had_no_room_for_any_may_be_lost() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.log");
-        if let Some(mut drowsy) = fill(Drowsy::default(), &path) {
+        if let Some(mut drowsy) = fill(IdleFiles::default(), &path) {
             let stirred = drowsy.take();
-            assert!(stirred.is_all && !stirred.files.is_empty(), "those before it are heard of");
+            assert!(stirred.is_all && !stirred.files.is_empty(), "those before it are folder_changes of");
             assert!(!drowsy.take().is_all, "it is said once");
         }
     }

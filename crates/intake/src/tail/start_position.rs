@@ -7,15 +7,15 @@
 //!
 //! A source of ours that something was read of is left alone. One that only began somewhere begins where the position says.
 
-use super::content::{Content, Facts};
-use super::cursor::{Cursor, last_newline_end};
-use super::discover::{Discovery, Found};
-use super::hints::Heard;
+use super::discover::{DiscoveredFile, Discovery};
+use super::file_content::{FileContent, FileStamp};
+use super::file_reader::{FileReader, last_newline_end};
 use super::identity::{Likeness, head_of};
-use super::known::Known;
-use super::options::{Pace, TailOptions};
-use super::patterns::Patterns;
+use super::options::{TailOptions, TailTimings};
+use super::path_patterns::PathPatterns;
 use super::search::{compare, renamed};
+use super::source_index::SourceIndex;
+use super::wakeup::FolderChanges;
 use crate::adopt::{self, Position};
 use daytable_model::path_text::PathText;
 use daytable_store::{Ledger, SourceKind, SourceState, SourceStatus};
@@ -33,7 +33,7 @@ const FINGERPRINT_BYTES: usize = 1024;
 
 /// What is made of a position.
 #[derive(Debug)]
-pub enum Begun {
+pub enum StartPosition {
     /// A source that is to begin there: a new one, or one of ours that nothing was read of.
     At(Arc<SourceState>),
     /// The file is a source of ours already, as far as this.
@@ -49,7 +49,7 @@ pub enum Begun {
 
 /// A file that another collector knows, and what is made of it.
 #[derive(Debug)]
-pub struct Adoptee {
+pub struct AdoptedFile {
     /// Where it is; where it was, if it is not found.
     pub path: Option<PathBuf>,
     /// How far the other one was.
@@ -57,31 +57,31 @@ pub struct Adoptee {
     /// Bytes it has now.
     pub size: u64,
     /// What is made of it.
-    pub begun: Begun,
+    pub begun: StartPosition,
 }
 
 /// Makes sources of positions, for the files that `blocks` follow. `sources` are those that are known. Of several
 /// positions of one file the least counts. An error where a pattern is none.
-pub fn begin(
+pub fn start_positions(
     blocks: &[TailOptions],
     positions: &[Position],
     sources: Vec<Arc<SourceState>>,
-) -> io::Result<Vec<Adoptee>> {
-    let patterns = blocks.iter().map(Patterns::new).collect::<Result<Vec<_>, _>>();
+) -> io::Result<Vec<AdoptedFile>> {
+    let patterns = blocks.iter().map(PathPatterns::new).collect::<Result<Vec<_>, _>>();
     let patterns = patterns.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut discovery = Discovery::new(patterns, None);
-    let found = discovery.look(&Heard::default(), Instant::now(), &Pace::default()).found;
-    let mut known = Known::new(sources);
+    let found = discovery.list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default()).found;
+    let mut known = SourceIndex::new(sources);
     let (mut files, mut adoptees) = (BTreeMap::<(u64, u64), (PathBuf, Option<PathBuf>, u64)>::new(), Vec::new());
     for Position { file, offset } in positions {
         match find(file, &found) {
-            Ok((path, home, facts)) => {
-                let least = files.entry((facts.device, facts.inode)).or_insert((path, home, *offset));
+            Ok((path, home, stamp)) => {
+                let least = files.entry((stamp.device, stamp.inode)).or_insert((path, home, *offset));
                 least.2 = least.2.min(*offset);
             }
             Err(why) => {
-                let (path, begun) = (path_of(file).map(Path::to_path_buf), Begun::Refused(why));
-                adoptees.push(Adoptee { path, offset: *offset, size: 0, begun });
+                let (path, begun) = (path_of(file).map(Path::to_path_buf), StartPosition::Refused(why));
+                adoptees.push(AdoptedFile { path, offset: *offset, size: 0, begun });
             }
         }
     }
@@ -89,12 +89,12 @@ pub fn begin(
         let home = home.unwrap_or_else(|| path.clone());
         let block = discovery.block_of(&home).or_else(|| discovery.block_of(&path));
         let (size, begun) = match block.map(|block| source(&mut known, &blocks[block].name, &path, home, offset)) {
-            None => (0, Ok(Begun::Refused("no [[tail]] block follows it".into()))),
+            None => (0, Ok(StartPosition::Refused("no [[tail]] block follows it".into()))),
             Some(Ok((size, begun))) => (size, Ok(begun)),
             Some(Err(error)) => (0, Err(error)),
         };
-        let begun = begun.unwrap_or_else(|error: io::Error| Begun::Refused(error.to_string()));
-        adoptees.push(Adoptee { path: Some(path), offset, size, begun });
+        let begun = begun.unwrap_or_else(|error: io::Error| StartPosition::Refused(error.to_string()));
+        adoptees.push(AdoptedFile { path: Some(path), offset, size, begun });
     }
     adoptees.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(adoptees)
@@ -105,11 +105,11 @@ pub fn begin(
 /// # Errors
 ///
 /// Where a pattern is none.
-pub fn matches(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
-    let patterns = Patterns::new(block).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+pub fn matching_files(block: &TailOptions) -> io::Result<Vec<PathBuf>> {
+    let patterns = PathPatterns::new(block).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let mut discovery = Discovery::new(vec![patterns], None);
     Ok(discovery
-        .look(&Heard::default(), Instant::now(), &Pace::default())
+        .list_changed(&FolderChanges::default(), Instant::now(), &TailTimings::default())
         .found
         .into_iter()
         .map(|found| found.path)
@@ -125,29 +125,29 @@ fn path_of(file: &adopt::Known) -> Option<&Path> {
 }
 
 /// Where a file is, where it was, and what the file system says of it.
-fn find(file: &adopt::Known, found: &[Found]) -> Result<(PathBuf, Option<PathBuf>, Facts), String> {
-    let at = |path: &Path| Facts::at(path).ok().flatten();
+fn find(file: &adopt::Known, found: &[DiscoveredFile]) -> Result<(PathBuf, Option<PathBuf>, FileStamp), String> {
+    let at = |path: &Path| FileStamp::at(path).ok().flatten();
     let all = || found.iter().map(|found| found.path.as_path());
     match file {
         adopt::Known::Path(path) => {
-            let facts = at(path).ok_or("it is not there")?;
-            Ok((path.clone(), None, facts))
+            let stamp = at(path).ok_or("it is not there")?;
+            Ok((path.clone(), None, stamp))
         }
         adopt::Known::Inode { device, inode, path } => {
-            let is_it = |facts: &Facts| facts.inode == *inode && device.is_none_or(|device| facts.device == device);
+            let is_it = |stamp: &FileStamp| stamp.inode == *inode && device.is_none_or(|device| stamp.device == device);
             if let Some(path) = path {
-                if let Some(facts) = at(path).filter(is_it) {
-                    return Ok((path.clone(), None, facts));
+                if let Some(stamp) = at(path).filter(is_it) {
+                    return Ok((path.clone(), None, stamp));
                 }
                 // Without a device it is the one of the folder: a rename stays within it.
                 let of_folder = || at_folder(path);
                 let renamed = device.or_else(of_folder).and_then(|device| renamed(path, device, *inode));
-                let (now, facts) = renamed.ok_or("the file of that inode is neither there nor beside it")?;
-                return Ok((now, Some(path.clone()), facts));
+                let (now, stamp) = renamed.ok_or("the file of that inode is neither there nor beside it")?;
+                return Ok((now, Some(path.clone()), stamp));
             }
             let mut same = all().filter_map(|path| Some((path, at(path).filter(is_it)?)));
-            let (path, facts) = same.next().ok_or("no file that is followed has this inode")?;
-            Ok((path.to_owned(), None, facts))
+            let (path, stamp) = same.next().ok_or("no file that is followed has this inode")?;
+            Ok((path.to_owned(), None, stamp))
         }
         adopt::Known::Sha256 { digest, path } => {
             let is_it = |path: &&Path| {
@@ -171,19 +171,19 @@ fn find(file: &adopt::Known, found: &[Found]) -> Result<(PathBuf, Option<PathBuf
 /// The one file that these paths lead to.
 fn only<'p>(
     paths: impl Iterator<Item = &'p Path>,
-    at: impl Fn(&Path) -> Option<Facts>,
-) -> Result<(PathBuf, Option<PathBuf>, Facts), String> {
-    let mut one: Option<(PathBuf, Facts)> = None;
+    at: impl Fn(&Path) -> Option<FileStamp>,
+) -> Result<(PathBuf, Option<PathBuf>, FileStamp), String> {
+    let mut one: Option<(PathBuf, FileStamp)> = None;
     for path in paths {
-        let Some(facts) = at(path) else { continue };
+        let Some(stamp) = at(path) else { continue };
         match &one {
-            Some((first, known)) if !known.is_same_file(&facts) => {
+            Some((first, known)) if !known.is_same_file(&stamp) => {
                 return Err(format!("{} and {} have the same fingerprint", first.escaped(), path.escaped()));
             }
-            _ => one = Some((path.to_owned(), facts)),
+            _ => one = Some((path.to_owned(), stamp)),
         }
     }
-    one.map(|(path, facts)| (path, None, facts)).ok_or_else(|| "no file that is followed has this fingerprint".into())
+    one.map(|(path, stamp)| (path, None, stamp)).ok_or_else(|| "no file that is followed has this fingerprint".into())
 }
 
 fn at_folder(path: &Path) -> Option<u64> {
@@ -192,7 +192,7 @@ fn at_folder(path: &Path) -> Option<u64> {
 }
 
 fn beginning(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let (mut content, _) = Content::open(path)?;
+    let (mut content, _) = FileContent::open(path)?;
     let mut bytes = vec![0; most];
     let n = content.read_at(0, &mut bytes)?;
     bytes.truncate(n);
@@ -204,13 +204,19 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// The source of the file at `path`, which was at `home` first, from `offset` on; and the file's size.
-fn source(known: &mut Known, block: &str, path: &Path, home: PathBuf, offset: u64) -> io::Result<(u64, Begun)> {
-    let (mut content, facts) = Content::open(path)?;
-    let size = facts.size;
-    let refused = |why: &str| Ok((size, Begun::Refused(why.into())));
-    let ours = ours(known, &mut content, &facts)?;
+fn source(
+    known: &mut SourceIndex,
+    block: &str,
+    path: &Path,
+    home: PathBuf,
+    offset: u64,
+) -> io::Result<(u64, StartPosition)> {
+    let (mut content, stamp) = FileContent::open(path)?;
+    let size = stamp.size;
+    let refused = |why: &str| Ok((size, StartPosition::Refused(why.into())));
+    let ours = ours(known, &mut content, &stamp)?;
     if let Some(state) = ours.as_ref().filter(|state| !is_unread(state)) {
-        return Ok((size, Begun::Known { position: state.position, is_same: false }));
+        return Ok((size, StartPosition::Known { position: state.position, is_same: false }));
     }
     if content.is_compressed() {
         return refused("it is compressed: what was read of it is not known");
@@ -227,27 +233,27 @@ fn source(known: &mut Known, block: &str, path: &Path, home: PathBuf, offset: u6
                 return refused("it has no whole line yet: it is read from its beginning");
             };
             let status = if home == path { SourceStatus::Live } else { SourceStatus::Rotated };
-            SourceState { status, ..known.begin(SourceKind::Tail, block, home, &facts, head) }
+            SourceState { status, ..known.begin(SourceKind::Tail, block, home, &stamp, head) }
         }
     };
     let Some(position) = last_newline_end(&mut content, offset)?.or_else(|| (offset <= 2 << 20).then_some(0)) else {
         return refused("that is in the middle of a line of more than 2 MiB");
     };
     if is_ours && state.position == position {
-        return Ok((size, Begun::Known { position, is_same: true }));
+        return Ok((size, StartPosition::Known { position, is_same: true }));
     }
-    let mut cursor = Cursor::new(state, Some(content));
-    cursor.go_to(position)?;
+    let mut reader = FileReader::new(state, Some(content));
+    reader.go_to(position)?;
     // Nothing was read of it: this is all that there is to say.
-    cursor.state_mut().ledger = Ledger { skipped_bytes: position, adopted_bytes: position, ..Ledger::default() };
-    known.put(cursor.state.clone());
-    Ok((size, Begun::At(cursor.state)))
+    reader.state_mut().ledger = Ledger { skipped_bytes: position, adopted_bytes: position, ..Ledger::default() };
+    known.put(reader.state.clone());
+    Ok((size, StartPosition::At(reader.state)))
 }
 
 /// The source of ours whose file this is: it has all that was read of it. An inode is used again when its file is gone,
 /// so it alone says nothing.
-fn ours(known: &Known, content: &mut Content, facts: &Facts) -> io::Result<Option<Arc<SourceState>>> {
-    for identity in known.of_file(facts.device, facts.inode) {
+fn ours(known: &SourceIndex, content: &mut FileContent, stamp: &FileStamp) -> io::Result<Option<Arc<SourceState>>> {
+    for identity in known.of_file(stamp.device, stamp.inode) {
         if let Some(state) = known.source(identity).filter(|state| state.kind == SourceKind::Tail)
             && compare(content, state)? == Likeness::Same
         {

@@ -2,7 +2,7 @@
 //!
 //! They are kept so that a file which turns up again, under whatever name, is not read twice.
 
-use super::content::Facts;
+use super::file_content::FileStamp;
 use super::identity::{identity_of, mark_at};
 use daytable_store::{SourceKind, SourceState};
 use std::collections::{BTreeSet, HashMap};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 ///
 /// There may be tens of thousands, so a state is shared with whoever else keeps it, and an index costs a few words.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct SourceIndex {
     sources: HashMap<u64, Arc<SourceState>>,
     by_file: BTreeSet<(u64, u64, u64)>,
     by_head: BTreeSet<(u64, u64)>,
@@ -27,10 +27,10 @@ pub(super) struct Known {
 /// The inode of a source whose file was truncated or removed: no file has it.
 pub(super) const NO_INODE: u64 = 0;
 
-impl Known {
+impl SourceIndex {
     /// What is committed.
-    pub(super) fn new(sources: impl IntoIterator<Item = Arc<SourceState>>) -> Known {
-        let mut known = Known::default();
+    pub(super) fn new(sources: impl IntoIterator<Item = Arc<SourceState>>) -> SourceIndex {
+        let mut known = SourceIndex::default();
         sources.into_iter().for_each(|state| known.put(state));
         known
     }
@@ -92,13 +92,13 @@ impl Known {
         kind: SourceKind,
         block: &str,
         path: PathBuf,
-        facts: &Facts,
+        stamp: &FileStamp,
         head: &[u8],
     ) -> SourceState {
-        let (generation, identity) = self.next_identity(facts.device, facts.inode, head);
+        let (generation, identity) = self.next_identity(stamp.device, stamp.inode, head);
         SourceState {
-            device: facts.device,
-            inode: facts.inode,
+            device: stamp.device,
+            inode: stamp.inode,
             generation,
             head: mark_at(head.len() as u64, head),
             ..SourceState::new(identity, kind, block.to_owned(), path)

@@ -15,17 +15,17 @@ use std::time::Duration;
 
 /// Shared by the tailer, the watcher's thread and whoever stops the tailer.
 #[derive(Clone)]
-pub(super) struct Hints(Arc<Shared>);
+pub(super) struct Wakeup(Arc<WakeupState>);
 
-struct Shared {
-    noted: Mutex<Noted>,
+struct WakeupState {
+    reasons: Mutex<WakeupReasons>,
     /// Readable since something was noted: a descriptor, because the tailer waits for the kernel's events at the same time.
     bell: OwnedFd,
 }
 
 #[derive(Default)]
-struct Noted {
-    heard: Heard,
+struct WakeupReasons {
+    folder_changes: FolderChanges,
     is_stopping: bool,
     /// Somebody has something to say to the tailer.
     is_called: bool,
@@ -33,22 +33,22 @@ struct Noted {
 
 /// What events said since they were asked for last.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct FolderChanges {
     /// Folders in which something was created, removed or renamed.
     pub(super) folders: HashSet<PathBuf>,
     /// Events were lost: everything may have changed.
     pub(super) is_all: bool,
 }
 
-impl Hints {
+impl Wakeup {
     /// Nothing is noted yet. An error where there is no descriptor to be had.
-    pub(super) fn new() -> io::Result<Hints> {
+    pub(super) fn new() -> io::Result<Wakeup> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Hints(Arc::new(Shared { noted: Mutex::default(), bell })))
+        Ok(Wakeup(Arc::new(WakeupState { reasons: Mutex::default(), bell })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Noted> {
-        self.0.noted.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, WakeupReasons> {
+        self.0.reasons.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn ring(&self) {
@@ -79,8 +79,8 @@ impl Hints {
     }
 
     /// What was heard since the last time.
-    pub(super) fn take(&self) -> Heard {
-        std::mem::take(&mut self.lock().heard)
+    pub(super) fn take(&self) -> FolderChanges {
+        std::mem::take(&mut self.lock().folder_changes)
     }
 
     /// Waits for something to be noted, or for `events` to become readable, at most for `timeout`.
@@ -93,15 +93,18 @@ impl Hints {
         let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
     }
 
-    fn heard(&self, event: notify::Result<Event>) {
-        let mut noted = self.lock();
+    fn folder_changes(&self, event: notify::Result<Event>) {
+        let mut reasons = self.lock();
         match event {
             Ok(event) if !event.need_rescan() => {
-                noted.heard.folders.extend(event.paths.iter().filter_map(|path| path.parent()).map(Path::to_path_buf));
+                reasons
+                    .folder_changes
+                    .folders
+                    .extend(event.paths.iter().filter_map(|path| path.parent()).map(Path::to_path_buf));
             }
-            _ => noted.heard.is_all = true,
+            _ => reasons.folder_changes.is_all = true,
         }
-        drop(noted);
+        drop(reasons);
         self.ring();
     }
 }
@@ -114,12 +117,12 @@ pub(super) struct FolderEvents {
 
 impl FolderEvents {
     /// None are watched yet. Where nobody is to hear of them, and where there can be no events at all, polling is all there is.
-    pub(super) fn new(hints: Option<&Hints>) -> FolderEvents {
-        let Some(hints) = hints else { return FolderEvents { watcher: None } };
+    pub(super) fn new(wakeup: Option<&Wakeup>) -> FolderEvents {
+        let Some(wakeup) = wakeup else { return FolderEvents { watcher: None } };
         let kinds = EventKindMask::CREATE | EventKindMask::REMOVE | EventKindMask::MODIFY_NAME;
         let config = notify::Config::default().with_event_kinds(kinds).with_follow_symlinks(false);
-        let hints = hints.clone();
-        let watcher = RecommendedWatcher::new(move |event| hints.heard(event), config);
+        let wakeup = wakeup.clone();
+        let watcher = RecommendedWatcher::new(move |event| wakeup.folder_changes(event), config);
         if let Err(error) = &watcher {
             tracing::info!(%error, "no file system events, folders are polled");
         }

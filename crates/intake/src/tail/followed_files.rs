@@ -1,25 +1,25 @@
 //! The files that are followed, and a bound on the descriptors they hold.
 
-use super::content::{Content, Facts};
-use super::followed::{Followed, Hold};
+use super::file_content::{FileContent, FileStamp};
+use super::followed_file::{FileAccess, FollowedFile};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::path::Path;
 
 /// Every file that is followed, by the identity of its source.
-pub(super) struct Files {
+pub(super) struct FollowedFiles {
     /// Boxed: a map of large values has much room between them.
-    followed: BTreeMap<u64, Box<Followed>>,
+    followed: BTreeMap<u64, Box<FollowedFile>>,
     by_file: HashMap<(u64, u64), u64>,
     /// Those that may hold a descriptor, the next to lose it first.
     holders: VecDeque<u64>,
     open_max: usize,
 }
 
-impl Files {
+impl FollowedFiles {
     /// None yet; at most `open_max` descriptors.
-    pub(super) fn new(open_max: usize) -> Files {
-        Files {
+    pub(super) fn new(open_max: usize) -> FollowedFiles {
+        FollowedFiles {
             followed: BTreeMap::new(),
             by_file: HashMap::new(),
             holders: VecDeque::new(),
@@ -38,66 +38,66 @@ impl Files {
     }
 
     /// Follows a file.
-    pub(super) fn insert(&mut self, file: Followed) {
+    pub(super) fn insert(&mut self, file: FollowedFile) {
         let identity = file.state().identity;
-        self.by_file.insert((file.facts.device, file.facts.inode), identity);
+        self.by_file.insert((file.stamp.device, file.stamp.inode), identity);
         self.holders.push_back(identity);
         self.followed.insert(identity, Box::new(file));
     }
 
     /// Follows it no longer.
-    pub(super) fn remove(&mut self, identity: u64) -> Option<Box<Followed>> {
+    pub(super) fn remove(&mut self, identity: u64) -> Option<Box<FollowedFile>> {
         let file = self.followed.remove(&identity)?;
-        self.release(identity, &file.facts);
+        self.release(identity, &file.stamp);
         Some(file)
     }
 
     /// The file of a source now has other facts: it is another file.
-    pub(super) fn moved(&mut self, identity: u64, old: &Facts, new: &Facts) {
+    pub(super) fn moved(&mut self, identity: u64, old: &FileStamp, new: &FileStamp) {
         self.release(identity, old);
         self.by_file.insert((new.device, new.inode), identity);
     }
 
     /// A source has no file any more, whoever gets its device and inode.
-    pub(super) fn release(&mut self, identity: u64, facts: &Facts) {
-        let file = (facts.device, facts.inode);
+    pub(super) fn release(&mut self, identity: u64, stamp: &FileStamp) {
+        let file = (stamp.device, stamp.inode);
         if self.by_file.get(&file) == Some(&identity) {
             self.by_file.remove(&file);
         }
     }
 
     /// The source that follows a file.
-    pub(super) fn of_file(&self, facts: &Facts) -> Option<u64> {
-        self.by_file.get(&(facts.device, facts.inode)).copied()
+    pub(super) fn of_file(&self, stamp: &FileStamp) -> Option<u64> {
+        self.by_file.get(&(stamp.device, stamp.inode)).copied()
     }
 
-    pub(super) fn file(&self, identity: u64) -> Option<&Followed> {
+    pub(super) fn file(&self, identity: u64) -> Option<&FollowedFile> {
         self.followed.get(&identity).map(Box::as_ref)
     }
 
-    pub(super) fn file_mut(&mut self, identity: u64) -> Option<&mut Followed> {
+    pub(super) fn file_mut(&mut self, identity: u64) -> Option<&mut FollowedFile> {
         self.followed.get_mut(&identity).map(Box::as_mut)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Followed> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &FollowedFile> {
         self.followed.values().map(Box::as_ref)
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Followed> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut FollowedFile> {
         self.followed.values_mut().map(Box::as_mut)
     }
 
     /// Opens the file at `path`, after another one was closed where there are too many. One that has more to read, or
     /// was read not long ago, keeps its descriptor before one that is quiet.
-    pub(super) fn open_at(&mut self, path: &Path) -> io::Result<(Content, Facts)> {
+    pub(super) fn open_at(&mut self, path: &Path) -> io::Result<(FileContent, FileStamp)> {
         while self.holders.len() >= self.open_max && self.close_one() {}
-        match Content::open(path) {
+        match FileContent::open(path) {
             Err(error) if is_out_of_descriptors(&error) && self.close_one() => {
                 // Whoever else needs descriptors in this process needs some, too.
                 for _ in 0..self.holders.len() / 2 {
                     self.close_one();
                 }
-                Content::open(path)
+                FileContent::open(path)
             }
             other => other,
         }
@@ -106,15 +106,15 @@ impl Files {
     /// Opens a followed file again. An error where its path leads to another one now.
     pub(super) fn reopen(&mut self, identity: u64) -> io::Result<()> {
         let Some(file) = self.followed.get(&identity) else { return Ok(()) };
-        if file.cursor.content.is_some() {
+        if file.reader.content.is_some() {
             return Ok(());
         }
         let path = file.path.clone();
-        let (content, facts) = self.open_at(&path)?;
+        let (content, stamp) = self.open_at(&path)?;
         self.holders.push_back(identity);
         match self.followed.get_mut(&identity) {
-            Some(file) if file.facts.is_same_file(&facts) => {
-                file.cursor.content = Some(content);
+            Some(file) if file.stamp.is_same_file(&stamp) => {
+                file.reader.content = Some(content);
                 Ok(())
             }
             _ => Err(io::ErrorKind::NotFound.into()),
@@ -126,22 +126,22 @@ impl Files {
         // Twice around: the first time may only find that all are in use.
         for _ in 0..2 * self.holders.len() {
             let Some(identity) = self.holders.pop_front() else { return false };
-            let Some(file) = self.followed.get_mut(&identity).filter(|file| file.cursor.content.is_some()) else {
+            let Some(file) = self.followed.get_mut(&identity).filter(|file| file.reader.content.is_some()) else {
                 return true;
             };
             if !file.can_close() || std::mem::take(&mut file.is_in_use) {
                 self.holders.push_back(identity);
                 continue;
             }
-            file.cursor.content = None;
+            file.reader.content = None;
             return true;
         }
         false
     }
 
     /// Where a source's file is, and whether it is held by its path.
-    pub(super) fn place(&self, identity: u64) -> Option<(&Path, Hold)> {
-        self.followed.get(&identity).map(|file| (file.path.as_path(), file.hold))
+    pub(super) fn place(&self, identity: u64) -> Option<(&Path, FileAccess)> {
+        self.followed.get(&identity).map(|file| (file.path.as_path(), file.access))
     }
 }
 

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// What the file system says of a file. Equal facts mean that nothing has to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(super) struct FileStamp {
     pub(super) device: u64,
     pub(super) inode: u64,
     /// Bytes, as they lie on the disk.
@@ -27,14 +27,14 @@ pub(super) struct Facts {
     pub(super) links: u64,
 }
 
-impl Facts {
+impl FileStamp {
     /// Of the file that a path leads to, through symbolic links; none where that is no regular file.
-    pub(super) fn at(path: &Path) -> io::Result<Option<Facts>> {
-        Ok(Facts::of(&std::fs::metadata(path)?))
+    pub(super) fn at(path: &Path) -> io::Result<Option<FileStamp>> {
+        Ok(FileStamp::of(&std::fs::metadata(path)?))
     }
 
-    fn of(metadata: &Metadata) -> Option<Facts> {
-        metadata.is_file().then(|| Facts {
+    fn of(metadata: &Metadata) -> Option<FileStamp> {
+        metadata.is_file().then(|| FileStamp {
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.size(),
@@ -44,7 +44,7 @@ impl Facts {
     }
 
     /// Whether both are of one file.
-    pub(super) fn is_same_file(&self, other: &Facts) -> bool {
+    pub(super) fn is_same_file(&self, other: &FileStamp) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
@@ -53,15 +53,15 @@ impl Facts {
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 /// An open file.
-pub(super) enum Content {
+pub(super) enum FileContent {
     /// Its bytes are its content.
     Plain(File),
     /// Its content is what its bytes decode to.
-    Compressed(Box<Stream>),
+    Compressed(Box<CompressedFile>),
 }
 
 /// A compressed file as it is decoded.
-pub(super) struct Stream {
+pub(super) struct CompressedFile {
     file: File,
     decoder: Option<Box<dyn Read + Send>>,
     /// The bytes that were asked for last, and those read beyond.
@@ -82,22 +82,22 @@ enum Compression {
     Zstd,
 }
 
-impl Content {
+impl FileContent {
     /// Opens a regular file; its first bytes say whether it is compressed.
-    pub(super) fn open(path: &Path) -> io::Result<(Content, Facts)> {
+    pub(super) fn open(path: &Path) -> io::Result<(FileContent, FileStamp)> {
         // A pipe without a writer would block an open, and the thread with it.
         let not_blocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         let file = OpenOptions::new().read(true).custom_flags(not_blocking).open(path)?;
-        let facts = Facts::of(&file.metadata()?).ok_or_else(not_regular)?;
+        let stamp = FileStamp::of(&file.metadata()?).ok_or_else(not_regular)?;
         let content = match compression(&file)? {
-            Some(_) => Content::compressed(file),
-            None => Content::Plain(file),
+            Some(_) => FileContent::compressed(file),
+            None => FileContent::Plain(file),
         };
-        Ok((content, facts))
+        Ok((content, stamp))
     }
 
-    fn compressed(file: File) -> Content {
-        Content::Compressed(Box::new(Stream {
+    fn compressed(file: File) -> FileContent {
+        FileContent::Compressed(Box::new(CompressedFile {
             file,
             decoder: None,
             window: Vec::new(),
@@ -110,45 +110,45 @@ impl Content {
 
     /// Whether its bytes have to be decoded.
     pub(super) fn is_compressed(&self) -> bool {
-        matches!(self, Content::Compressed(_))
+        matches!(self, FileContent::Compressed(_))
     }
 
     /// Whether it ended, when it was last read, before what it holds did: it is still being compressed, or it was cut
     /// off. Its last line is then not known to be whole.
     pub(super) fn is_cut(&self) -> bool {
-        matches!(self, Content::Compressed(stream) if stream.is_cut)
+        matches!(self, FileContent::Compressed(stream) if stream.is_cut)
     }
 
     /// Bytes behind a compressed content that are none of it, once that was read to its end.
     pub(super) fn garbage_bytes(&self) -> u64 {
         match self {
-            Content::Plain(_) => 0,
-            Content::Compressed(stream) => stream.garbage.load(Ordering::Relaxed),
+            FileContent::Plain(_) => 0,
+            FileContent::Compressed(stream) => stream.garbage.load(Ordering::Relaxed),
         }
     }
 
     /// How many of its bytes on the disk were read for what lies before `position`, about.
     pub(super) fn bytes_before(&self, position: u64) -> u64 {
         match self {
-            Content::Plain(_) => position,
-            Content::Compressed(stream) => stream.encoded.load(Ordering::Relaxed),
+            FileContent::Plain(_) => position,
+            FileContent::Compressed(stream) => stream.encoded.load(Ordering::Relaxed),
         }
     }
 
     /// What the file system says of it now, whatever its path leads to.
-    pub(super) fn facts(&self) -> io::Result<Facts> {
+    pub(super) fn stamp(&self) -> io::Result<FileStamp> {
         let file = match self {
-            Content::Plain(file) => file,
-            Content::Compressed(stream) => &stream.file,
+            FileContent::Plain(file) => file,
+            FileContent::Compressed(stream) => &stream.file,
         };
-        Facts::of(&file.metadata()?).ok_or_else(not_regular)
+        FileStamp::of(&file.metadata()?).ok_or_else(not_regular)
     }
 
     /// Reads what lies at `offset`: as many bytes as `buffer` takes, or as there are.
     pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let file = match self {
-            Content::Plain(file) => file,
-            Content::Compressed(stream) => return stream.read_at(offset, buffer),
+            FileContent::Plain(file) => file,
+            FileContent::Compressed(stream) => return stream.read_at(offset, buffer),
         };
         let mut filled = 0;
         while filled < buffer.len() {
@@ -168,10 +168,10 @@ impl Content {
     pub(super) fn beginning(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; HEAD_BYTES_MAX];
         let mut n = self.read_at(0, &mut bytes)?;
-        if let Content::Plain(file) = self
+        if let FileContent::Plain(file) = self
             && compression_of(&bytes[..n])?.is_some()
         {
-            *self = Content::compressed(file.try_clone()?);
+            *self = FileContent::compressed(file.try_clone()?);
             n = self.read_at(0, &mut bytes)?;
         }
         bytes.truncate(n);
@@ -269,7 +269,7 @@ impl Read for FromStart {
     }
 }
 
-impl Stream {
+impl CompressedFile {
     fn restart(&mut self) -> io::Result<()> {
         self.encoded = Arc::default();
         self.garbage = Arc::default();
@@ -369,7 +369,7 @@ mod tests {
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, bytes).expect("written");
-            let (mut content, _) = Content::open(&path).expect("opened");
+            let (mut content, _) = FileContent::open(&path).expect("opened");
             assert_eq!(content.is_compressed(), name != "plain");
             for (offset, length) in
                 [(0, 10), (5, 1000), (500_000, 70_000), (499_000, 5000), (text.len() - 3, 10), (1, 1)]
@@ -392,7 +392,7 @@ mod tests {
         let path = folder.path().join("gz");
         let whole = gzip(&text());
         std::fs::write(&path, &whole[..whole.len() / 2]).expect("written");
-        let (mut content, _) = Content::open(&path).expect("opened");
+        let (mut content, _) = FileContent::open(&path).expect("opened");
         let mut buffer = vec![0; text().len()];
         let n = content.read_at(0, &mut buffer).expect("some of it");
         assert!(n > 0 && n < buffer.len());
@@ -409,7 +409,7 @@ mod tests {
             for begun in 0..6 {
                 let path = folder.path().join(format!("{begun}.{name}"));
                 std::fs::write(&path, &whole[..begun]).expect("written");
-                let (mut content, _) = Content::open(&path).expect("opened");
+                let (mut content, _) = FileContent::open(&path).expect("opened");
                 std::fs::write(&path, &whole).expect("written");
                 let beginning = content.beginning().expect("read");
                 assert!(content.is_compressed(), "{name} with {begun} bytes");
@@ -432,7 +432,7 @@ mod tests {
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, [&gzip(&text)[..], behind].concat()).expect("written");
-            let (mut content, _) = Content::open(&path).expect("opened");
+            let (mut content, _) = FileContent::open(&path).expect("opened");
             let mut buffer = vec![0; text.len() + 10];
             let n = content.read_at(0, &mut buffer).expect(name);
             assert_eq!(&buffer[..n], &text[..], "{name}");
@@ -442,13 +442,13 @@ mod tests {
         }
         let path = folder.path().join("members");
         std::fs::write(&path, [gzip(b"one\n"), vec![0; 70_000], gzip(b"two\n")].concat()).expect("written");
-        let (mut content, _) = Content::open(&path).expect("opened");
+        let (mut content, _) = FileContent::open(&path).expect("opened");
         let mut buffer = [0; 10];
         let n = content.read_at(0, &mut buffer).expect("read");
         assert_eq!(&buffer[..n], b"one\ntwo\n");
         for begun in 1..3 {
             std::fs::write(&path, [&gzip(b"one\n")[..], &gzip(b"two\n")[..begun]].concat()).expect("written");
-            let (mut content, _) = Content::open(&path).expect("opened");
+            let (mut content, _) = FileContent::open(&path).expect("opened");
             let n = content.read_at(0, &mut buffer).expect("read");
             assert_eq!((&buffer[..n], content.is_cut()), (&b"one\n"[..], true), "{begun}");
         }
@@ -465,12 +465,12 @@ mod tests {
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, begin).expect("written");
-            let error = Content::open(&path).err().expect(name);
+            let error = FileContent::open(&path).err().expect(name);
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}");
             assert!(error.to_string().contains(name), "{error}");
         }
         let path = folder.path().join("text");
         std::fs::write(&path, "BZh is how bzip2 begins\n").expect("written");
-        assert!(Content::open(&path).is_ok());
+        assert!(FileContent::open(&path).is_ok());
     }
 }

@@ -1,9 +1,9 @@
 //! A file that is followed: its cursor, where it is now, and when it is looked at next.
 
-use super::content::Facts;
-use super::cursor::Cursor;
+use super::file_content::FileStamp;
+use super::file_reader::FileReader;
 use super::lag::Lag;
-use super::options::Pace;
+use super::options::TailTimings;
 use daytable_model::time::Ticks;
 use daytable_store::{SourceState, SourceStatus};
 use std::io;
@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A source with a file.
-pub(super) struct Followed {
-    pub(super) cursor: Cursor,
+pub(super) struct FollowedFile {
+    pub(super) reader: FileReader,
     /// The block it belongs to, by its number.
     pub(super) block: usize,
     /// Where its file is now; `cursor.state.path` is where it was when it got its first records.
     pub(super) path: PathBuf,
-    pub(super) hold: Hold,
+    pub(super) access: FileAccess,
     /// What the file system said last.
-    pub(super) facts: Facts,
-    pub(super) look: Look,
+    pub(super) stamp: FileStamp,
+    pub(super) schedule: PollSchedule,
     /// For how long something of it is not read.
     pub(super) lag: Lag,
     /// Whether the last turn left something that can be read at once.
@@ -33,22 +33,22 @@ pub(super) struct Followed {
     /// The last submission that has something of it.
     pub(super) submitted: u64,
     /// The number it has with the kernel, where that tells when it is written to.
-    pub(super) drowsy: Option<i32>,
+    pub(super) idle_watch: Option<i32>,
     /// Whether it was read since descriptors ran short last.
     pub(super) is_in_use: bool,
     /// The trouble that was reported already.
     pub(super) failed: Option<io::ErrorKind>,
     /// As it was when it was begun or found again: where it goes back to as long as nothing of it is committed.
-    begun: Option<Arc<SourceState>>,
+    initial: Option<Arc<SourceState>>,
     /// The time in it then: what is committed with a later one is committed since.
-    begun_seen: Ticks,
+    initial_seen: Ticks,
     /// The first submission that has something of it since; 0 before there is one.
-    first: u64,
+    first_submission: u64,
 }
 
 /// What leads to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(super) enum FileAccess {
     /// Its path.
     Path,
     /// Nothing but the open descriptor: it was removed, or moved away for good.
@@ -56,24 +56,24 @@ pub(super) enum Hold {
 }
 
 /// When a file is looked at.
-pub(super) struct Look {
+pub(super) struct PollSchedule {
     pub(super) next: Instant,
     every: Duration,
     /// When it was seen to change last.
     changed: Instant,
 }
 
-impl Look {
-    fn new(now: Instant, pace: &Pace) -> Look {
-        Look { next: now, every: pace.look_min, changed: now }
+impl PollSchedule {
+    fn new(now: Instant, timings: &TailTimings) -> PollSchedule {
+        PollSchedule { next: now, every: timings.poll_min, changed: now }
     }
 
     /// It changed: look again the sooner, the more often it does. One that changes once in a while is looked at twice
     /// for each change, about: of a thousand such files, looking is most of the work.
-    pub(super) fn after_change(&mut self, now: Instant, pace: &Pace) {
-        let is_slow = self.quiet_for(now) > pace.look_max / 4 * 3;
+    pub(super) fn after_change(&mut self, now: Instant, timings: &TailTimings) {
+        let is_slow = self.quiet_for(now) > timings.poll_max / 4 * 3;
         self.changed = now;
-        self.every = if is_slow { pace.look_max / 2 } else { self.every / 2 }.max(pace.look_min);
+        self.every = if is_slow { timings.poll_max / 2 } else { self.every / 2 }.max(timings.poll_min);
         self.next = now + self.every;
     }
 
@@ -83,14 +83,14 @@ impl Look {
     }
 
     /// It did not: look again later and later, up to once a second, or once a `poll` where that is longer.
-    pub(super) fn after_quiet(&mut self, now: Instant, poll: Duration, pace: &Pace) {
-        self.every = (self.every * 2).clamp(pace.look_min, poll.max(pace.look_max));
+    pub(super) fn after_quiet(&mut self, now: Instant, poll: Duration, timings: &TailTimings) {
+        self.every = (self.every * 2).clamp(timings.poll_min, poll.max(timings.poll_max));
         self.next = now + self.every;
     }
 
     /// It cannot be read: look again in a while.
-    pub(super) fn after_trouble(&mut self, now: Instant, pace: &Pace) {
-        self.every = (self.every * 2).clamp(pace.look_max, 30 * pace.look_max);
+    pub(super) fn after_trouble(&mut self, now: Instant, timings: &TailTimings) {
+        self.every = (self.every * 2).clamp(timings.poll_max, 30 * timings.poll_max);
         self.next = now + self.every;
     }
 
@@ -100,66 +100,66 @@ impl Look {
     }
 }
 
-impl Followed {
+impl FollowedFile {
     /// A file that is followed from now on.
     pub(super) fn new(
-        cursor: Cursor,
+        reader: FileReader,
         block: usize,
         path: PathBuf,
-        facts: Facts,
-        begun: Arc<SourceState>,
+        stamp: FileStamp,
+        initial: Arc<SourceState>,
         now: Instant,
-        pace: &Pace,
-    ) -> Followed {
-        Followed {
-            cursor,
+        timings: &TailTimings,
+    ) -> FollowedFile {
+        FollowedFile {
+            reader,
             block,
             path,
-            hold: Hold::Path,
-            facts,
-            look: Look::new(now, pace),
+            access: FileAccess::Path,
+            stamp,
+            schedule: PollSchedule::new(now, timings),
             lag: Lag::default(),
             has_more: true,
             is_final: false,
             is_changed: true,
             submitted: 0,
-            drowsy: None,
+            idle_watch: None,
             is_in_use: true,
             failed: None,
-            begun_seen: begun.seen,
-            begun: Some(begun),
-            first: 0,
+            initial_seen: initial.seen,
+            initial: Some(initial),
+            first_submission: 0,
         }
     }
 
     /// Its source.
     pub(super) fn state(&self) -> &SourceState {
-        &self.cursor.state
+        &self.reader.state
     }
 
     /// Where it is in its life.
     pub(super) fn status(&self) -> SourceStatus {
-        self.cursor.state.status
+        self.reader.state.status
     }
 
     /// Moves it on in its life.
     pub(super) fn set_status(&mut self, status: SourceStatus) {
-        if self.cursor.state.status != status {
-            self.cursor.state_mut().status = status;
+        if self.reader.state.status != status {
+            self.reader.state_mut().status = status;
             self.is_changed = true;
         }
     }
 
     /// Whether its descriptor can be closed and opened again later without loss.
     pub(super) fn can_close(&self) -> bool {
-        self.hold == Hold::Path && self.cursor.content.is_some()
+        self.access == FileAccess::Path && self.reader.content.is_some()
     }
 
     /// Bytes that are not read yet, as far as that is known.
     pub(super) fn unread(&self) -> u64 {
-        match &self.cursor.content {
+        match &self.reader.content {
             Some(content) if content.is_compressed() => 0,
-            _ => self.cursor.unread(self.facts.size),
+            _ => self.reader.unread(self.stamp.size),
         }
     }
 
@@ -167,29 +167,29 @@ impl Followed {
     pub(super) fn note_lag(&mut self, now: Ticks) {
         match self.unread() {
             0 => self.lag.clear(),
-            _ => self.lag.note(self.cursor.state.position, &self.facts, now),
+            _ => self.lag.note(self.reader.state.position, &self.stamp, now),
         }
     }
 
     /// What a submission has of it.
     pub(super) fn submit(&mut self, number: u64, seen: Ticks) -> Arc<SourceState> {
         self.submitted = number;
-        if self.first == 0 {
-            self.first = number;
+        if self.first_submission == 0 {
+            self.first_submission = number;
         }
-        let is_as_begun = self.begun.as_ref().is_some_and(|begun| Arc::ptr_eq(begun, &self.cursor.state));
-        self.cursor.state_mut().seen = seen;
-        if is_as_begun {
+        let is_as_initial = self.initial.as_ref().is_some_and(|initial| Arc::ptr_eq(initial, &self.reader.state));
+        self.reader.state_mut().seen = seen;
+        if is_as_initial {
             // The same, but for the time. All files begin at once, and of each there is one less in memory then.
-            self.begun = Some(self.cursor.state.clone());
+            self.initial = Some(self.reader.state.clone());
         }
-        self.cursor.state.clone()
+        self.reader.state.clone()
     }
 
     /// Submissions are committed up to this one. If one of them has something of it, it goes back to what is committed.
     pub(super) fn was_committed(&mut self, number: u64) {
-        if self.first > 0 && self.first <= number {
-            self.begun = None;
+        if self.first_submission > 0 && self.first_submission <= number {
+            self.initial = None;
         }
     }
 
@@ -197,31 +197,31 @@ impl Followed {
     /// committed from before may be behind the end of its file: that is why it was begun elsewhere.
     pub(super) fn rewind(&mut self, committed: Option<&Arc<SourceState>>, now: Instant) {
         // What was submitted is refused.
-        self.first = 0;
-        let begun = self.begun.clone();
+        self.first_submission = 0;
+        let initial = self.initial.clone();
         // A commit that failed at its very end is on disk all the same.
-        let since = committed.filter(|state| begun.is_none() || state.seen > self.begun_seen);
-        self.read_from(since.cloned().or(begun), now);
+        let since = committed.filter(|state| initial.is_none() || state.seen > self.initial_seen);
+        self.read_from(since.cloned().or(initial), now);
     }
 
     /// Reads again from there; by none given, from where it is.
     pub(super) fn read_from(&mut self, state: Option<Arc<SourceState>>, now: Instant) {
         let has_left = self.status() != SourceStatus::Live;
         if let Some(state) = state {
-            self.cursor.rewind(state);
+            self.reader.rewind(state);
         }
         if has_left && self.status() == SourceStatus::Live {
             // That it is no longer where it was is not found out a second time, and only so is it read to its very end.
-            self.cursor.state_mut().status = SourceStatus::Rotated;
+            self.reader.state_mut().status = SourceStatus::Rotated;
         }
         // What was found out about its file is still so.
-        let (device, inode) = (self.facts.device, self.facts.inode);
-        let state = self.cursor.state_mut();
+        let (device, inode) = (self.stamp.device, self.stamp.inode);
+        let state = self.reader.state_mut();
         (state.device, state.inode) = (device, inode);
         self.has_more = true;
         self.is_final = false;
         self.is_changed = true;
-        self.look.next = now;
+        self.schedule.next = now;
     }
 }
 
@@ -232,24 +232,24 @@ mod tests {
 
     #[test]
     fn a_busy_file_is_looked_at_often_and_a_quiet_one_once_a_second() {
-        let pace = Pace::default();
+        let timings = TailTimings::default();
         let start = Instant::now();
         let poll = Duration::from_millis(250);
-        let mut look = Look::new(start, &pace);
+        let mut look = PollSchedule::new(start, &timings);
         let mut now = start;
         let mut looks = 0;
         while now < start + Duration::from_secs(60) {
-            look.after_quiet(now, poll, &pace);
+            look.after_quiet(now, poll, &timings);
             now = look.next;
             looks += 1;
         }
         assert!(looks < 60 + 30, "{looks}");
-        assert_eq!(look.every, pace.look_max);
+        assert_eq!(look.every, timings.poll_max);
         for _ in 0..10 {
-            look.after_change(now, &pace);
+            look.after_change(now, &timings);
             now = look.next;
         }
-        assert_eq!(look.every, pace.look_min);
+        assert_eq!(look.every, timings.poll_min);
     }
 
     /// Its commit failed for all that is known, and is on disk all the same.
@@ -257,21 +257,22 @@ mod tests {
     fn what_is_committed_is_not_read_again_where_the_clock_went_back_meanwhile() {
         let at = |seconds| Ticks::UNIX_EPOCH.plus(Duration::from_secs(seconds));
         let (now, before) = (Instant::now(), SourceState { seen: at(1), ..tests_state(7) });
-        let begun = || {
+        let initial = || {
             let state = Arc::new(before.clone());
-            let cursor = Cursor::new(state.clone(), None);
-            let mut file = Followed::new(cursor, 0, "a.log".into(), Facts::default(), state, now, &Pace::default());
+            let reader = FileReader::new(state.clone(), None);
+            let mut file =
+                FollowedFile::new(reader, 0, "a.log".into(), FileStamp::default(), state, now, &TailTimings::default());
             file.submit(1, at(9));
-            file.cursor.state_mut().position += 100;
+            file.reader.state_mut().position += 100;
             let read = file.submit(2, at(5));
             (file, read)
         };
-        let (mut file, read) = begun();
+        let (mut file, read) = initial();
         file.rewind(Some(&read), now);
         assert_eq!(file.state().position, before.position + 100);
         // Neither is on disk, and what is was committed before the file was begun.
         for committed in [None, Some(Arc::new(SourceState { position: 900, ..before.clone() }))] {
-            let (mut file, _) = begun();
+            let (mut file, _) = initial();
             file.rewind(committed.as_ref(), now);
             assert_eq!(file.state().position, before.position, "{committed:?}");
         }

@@ -5,7 +5,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::{Path, PathBuf};
 
 /// The patterns of one block, ready to match.
-pub(super) struct Patterns {
+pub(super) struct PathPatterns {
     include: GlobSet,
     exclude: GlobSet,
     /// Folders that may hold what `include` matches, or folders that do.
@@ -14,9 +14,9 @@ pub(super) struct Patterns {
     pub(super) roots: Vec<PathBuf>,
 }
 
-impl Patterns {
+impl PathPatterns {
     /// Fails on what is no pattern, with its text.
-    pub(super) fn new(options: &TailOptions) -> Result<Patterns, globset::Error> {
+    pub(super) fn new(options: &TailOptions) -> Result<PathPatterns, globset::Error> {
         let absolute = |text: &String| match std::path::absolute(text) {
             Ok(path) if !text.starts_with("**/") => path.to_string_lossy().into_owned(),
             _ => text.clone(),
@@ -24,7 +24,7 @@ impl Patterns {
         let include: Vec<String> = options.include.iter().map(absolute).collect();
         let exclude: Vec<String> = options.exclude.iter().map(absolute).collect();
         let folders: Vec<String> = include.iter().flat_map(|pattern| folders_of(pattern)).collect();
-        Ok(Patterns {
+        Ok(PathPatterns {
             include: set(&include)?,
             exclude: set(&exclude)?,
             folders: set(&folders)?,
@@ -85,9 +85,9 @@ fn folders_of(pattern: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn patterns(include: &str, exclude: &[&str]) -> Patterns {
+    fn patterns(include: &str, exclude: &[&str]) -> PathPatterns {
         let exclude = exclude.iter().map(|text| text.to_string()).collect();
-        Patterns::new(&TailOptions { exclude, ..TailOptions::new("t", vec![include.into()]) }).expect("patterns")
+        PathPatterns::new(&TailOptions { exclude, ..TailOptions::new("t", vec![include.into()]) }).expect("patterns")
     }
 
     #[test]
