@@ -4,10 +4,10 @@
 //! few of them stay; after a burst of queries the others close, and all of them after a drop.
 
 use super::life::Lives;
-use super::metrics_bridge::CounterRegistry;
 use super::reload::{ReloadError, ReloadRequest};
 use crate::http::api::Lines;
 use crate::http::{Api, ApiError, CountParams, FilterParams, QueryParams, ResponseWriter};
+use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
 use daytable_intake::counters::{SourceCounters, SourceEvent};
 use daytable_intake::push::Stored;
@@ -47,6 +47,8 @@ pub(super) struct ApiContext {
     pub(super) remote: Option<Arc<dyn RemoteStore>>,
     /// What waits for it.
     pub(super) outbox: Option<StatusReader>,
+    /// All metrics.
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// What is behind the data folder.
@@ -72,9 +74,10 @@ pub(super) fn api(
     ways: ApiContext,
     reload: mpsc::UnboundedSender<ReloadRequest>,
 ) -> Api {
-    let ApiContext { reading, archives, counters, remote, outbox } = ways;
+    let ApiContext { reading, archives, counters, remote, outbox, metrics } = ways;
     let (intake, behind) = (store.intake(), Arc::new(ReadSources { archives, remote }));
     Api {
+        metrics: Box::new(move || metrics.render()),
         query: Box::new({
             let (readers, behind) = (readers.clone(), behind.clone());
             move |params, out| readers.with(|reader| behind.with(reader, |stores| answer_query(stores, params, out)))

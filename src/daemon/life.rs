@@ -3,7 +3,7 @@
 use super::api::{ReaderPool, write_all};
 use crate::config::{Config, StoreKind};
 use crate::http::{ApiError, ResponseWriter, RestoreRequest};
-use crate::metrics::{Metrics, raise_to, size};
+use crate::metrics::LifecycleSample;
 use crate::remote::{RemoteLifecycle, configured_rules, local_limits, local_rules};
 use daytable_lifecycle::listing;
 use daytable_lifecycle::progress::StepProgress;
@@ -72,6 +72,22 @@ impl Lives {
             tables = remote.list_tables(tables, self.settings.load().limits)?;
         }
         write_all(tables.iter(), out)
+    }
+
+    /// The state that a scrape of the metrics shows.
+    pub(super) fn sample(&self) -> LifecycleSample {
+        let progress = self.executor.progress();
+        let shown = progress.read();
+        let state = Reader::open(&self.data_dir).and_then(|reader| LifecycleState::of(reader.catalogue()));
+        let disk = rustix::fs::statvfs(&self.data_dir).ok();
+        LifecycleSample {
+            tables: state.ok().map(|state| self.view(state)).map(|view| (view.count_states(), view.bytes)),
+            bytes_max: self.settings.load().limits.max_bytes.unwrap_or(0),
+            free_bytes: disk.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize)),
+            held_back: shown.held_back.values().map(|reason| reason.name()).collect(),
+            waiting: shown.failed.values().map(|failed| failed.step).collect(),
+            bytes: progress.bytes.read().into(),
+        }
     }
 
     pub(super) fn plan(&self, out: &mut ResponseWriter) -> Result<(), ApiError> {
@@ -151,39 +167,6 @@ pub(super) fn settings(config: &Config) -> Settings {
         schedule: config.lifecycle.schedule.clone(),
         limits: local_limits(config),
     }
-}
-
-/// Has what is to be told of the lives of days fetched when somebody asks for metrics.
-pub(super) fn fetch(metrics: &Metrics, lives: &Lives) {
-    let lives = lives.clone();
-    metrics.on_scrape(Box::new(move |metrics| {
-        let bytes_max = lives.settings.load().limits.max_bytes.unwrap_or(0);
-        metrics.store_bytes_max.set(i64::try_from(bytes_max).unwrap_or(i64::MAX));
-        let state = Reader::open(&lives.data_dir).and_then(|reader| LifecycleState::of(reader.catalogue()));
-        let Ok(state) = state else { return };
-        let view = lives.view(state);
-        for (name, count) in view.count_states() {
-            metrics.tables.with_label_values(&[name]).set(size(count));
-        }
-        metrics.store_bytes.set(i64::try_from(view.bytes).unwrap_or(i64::MAX));
-        if let Ok(disk) = rustix::fs::statvfs(&lives.data_dir) {
-            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-            metrics.store_free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));
-        }
-        let progress = lives.executor.progress();
-        let shown = progress.read();
-        metrics.tables_held_back.reset();
-        for reason in shown.held_back.values() {
-            metrics.tables_held_back.with_label_values(&[reason.name()]).inc();
-        }
-        metrics.lifecycle_waiting.reset();
-        for failed in shown.failed.values() {
-            metrics.lifecycle_waiting.with_label_values(&[failed.step]).inc();
-        }
-        for (step, bytes) in progress.bytes.read() {
-            raise_to(&metrics.lifecycle_bytes.with_label_values(&[step]), bytes);
-        }
-    }));
 }
 
 /// Where archives are looked for that the catalogue does not know.

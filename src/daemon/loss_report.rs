@@ -6,7 +6,7 @@
 //! [`EVERY`], and at the stop. A kill takes along what was lost in the second before it; nothing is ever entered twice, as
 //! what a failed commit refused counts as not said.
 
-use super::metrics_bridge::CounterRegistry;
+use crate::metrics::CounterRegistry;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::{Done, Intake, Submission, Taken};
 use std::collections::BTreeMap;

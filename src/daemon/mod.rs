@@ -24,6 +24,7 @@ mod sources;
 mod verify;
 mod watchdog;
 
+#[cfg(feature = "testing")]
 pub(crate) use api::filter;
 pub use reload::Reloaded;
 
@@ -31,7 +32,7 @@ use crate::config::{Config, ConfigError, TableConfig};
 use crate::http::{
     self, BindError, HttpLimits, Listener, ListenerKind, PushAuthError, ReadTokenError, Readiness, ServerContext,
 };
-use crate::metrics::Metrics;
+use crate::metrics::{CounterRegistry, MetricSources, Metrics};
 use crate::remote::{self, Outbox, RemoteError, RemoteSetup};
 use api::{ApiContext, ReaderPool};
 use budget::Budget;
@@ -51,7 +52,6 @@ use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
 use daytable_store::{Onward, Store, StoreError};
 use life::Lives;
-use metrics_bridge::CounterRegistry;
 use reload::{ReloadRequest, Running};
 use sources::Sources;
 use std::net::TcpListener;
@@ -132,16 +132,16 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     sources.prepare(&config, &mut inherited)?;
     inherited.finish()?;
     raise_descriptor_limit();
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::default());
     let remote = remote::set_up(&config)?;
     let router = match &remote {
         Some(remote) => router(&config.tables).with_bucket_plan(remote.bucket_plan().clone()),
         None => router(&config.tables),
     };
     // Before the folder is touched: a configuration that cannot be run with changes nothing.
-    let present = ConnectionLimiter::new(config.http.per_sender);
-    let limits = HttpLimits { connections: config.http.connections_max.get().into(), present, ..HttpLimits::default() };
-    let front = TcpServer::new(&config.http, &router, metrics.clone(), limits)?;
+    let peers = ConnectionLimiter::new(config.http.per_sender);
+    let limits = HttpLimits { connections: config.http.connections_max.get().into(), peers, ..HttpLimits::default() };
+    let front = TcpServer::new(&config.http, &router, metrics.http.clone(), limits)?;
     let readiness = Arc::new(Readiness::default());
     let mut options = metrics_bridge::store_options(&config, &metrics, &readiness);
     if let Some(remote) = &remote {
@@ -205,7 +205,6 @@ async fn serve(
     let open = remote.as_ref().map(|remote| remote.open(&executor)).transpose()?;
     let (remote_store, remote_lifecycle) = open.map(|open| (open.store, open.lifecycle)).unzip();
     let lives = Lives::new(&config, executor.clone(), readers.clone(), remote_lifecycle.clone());
-    life::fetch(&metrics, &lives);
     let outbox = remote.map(|remote| remote.start(store, &metrics, &readiness)).transpose()?;
     let (reading, archives) =
         (Reloadable::new(config.reading()), Reloadable::new(Archives::Read(config.archives.clone())));
@@ -215,10 +214,11 @@ async fn serve(
         counters: counters.clone(),
         remote: remote_store,
         outbox: outbox.as_ref().map(|outbox| outbox.status()),
+        metrics: metrics.clone(),
     };
     let api = api::api(&readers, lives.clone(), store, router.clone(), ways, orders);
     let limits = HttpLimits { scans: budget.scans, ..front.limits() };
-    let shared = ServerContext::new(api, metrics.clone(), readiness.clone(), limits.clone());
+    let shared = ServerContext::new(api, metrics.http.clone(), readiness.clone(), limits.clone());
     let push_limits = budget.push(config.http.limits);
     let (intake, stored) = (store.intake(), readers.clone());
     let push = Arc::new(Push::new(
@@ -230,10 +230,19 @@ async fn serve(
         stored,
     ));
 
+    let lifecycle_sample = lives.clone();
+    metrics.connect(MetricSources {
+        counters: counters.clone(),
+        push: push.clone(),
+        intake: store.intake(),
+        lifecycle: Box::new(move || lifecycle_sample.sample()),
+        remote: outbox.as_ref().map(|outbox| outbox.sample()),
+    });
+
     let mut servers = tokio::task::JoinSet::new();
     let control = Listener::unix(&daytable_store::control_socket(&config.data_dir))?;
     let routes = http::router(shared.clone(), ListenerKind::Unix, Some(push.clone()));
-    servers.spawn(http::serve(control, routes, limits, readiness.draining()));
+    servers.spawn(http::serve(control, routes, limits, metrics.http.clone(), readiness.draining()));
     front.serve(port, &shared, &push, &mut servers)?;
 
     let (host, intake, steps) = (daytable_platform::host::name(), store.intake(), store.steps());
@@ -244,7 +253,6 @@ async fn serve(
     // Where the start fails, a source must not wait for commits that may fail as well.
     sources.apply(&config, &source_context).inspect_err(|_| source_context.intake.drain())?;
     let sources = Arc::new(Mutex::new(sources));
-    metrics_bridge::fetch(&metrics, counters.clone(), push.clone(), store.intake());
     readiness.listeners_bound();
     let (lifecycle_orders, settings) = mpsc::channel();
     let lifecycle = Lifecycle {

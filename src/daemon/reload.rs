@@ -20,6 +20,7 @@ use daytable_intake::source::SourceContext;
 use daytable_lifecycle::Settings;
 use daytable_net::inherited::Inherited;
 use daytable_parse::Reading;
+use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
 use serde::{Deserialize, Serialize};
@@ -115,8 +116,10 @@ impl Running {
         servers: &mut JoinSet<()>,
     ) -> Result<Reloaded, ReloadError> {
         let came = self.try_reload(again, servers).await;
-        let result = if came.is_ok() { "success" } else { "failure" };
-        self.metrics.config_reloads.with_label_values(&[result]).inc();
+        let succeeded = u64::from(came.is_ok());
+        let mut reloads = lock(&self.metrics.reloads);
+        (reloads.succeeded, reloads.failed) = (reloads.succeeded + succeeded, reloads.failed + 1 - succeeded);
+        drop(reloads);
         match &came {
             Ok(Reloaded { changed, needs_restart }) if changed.is_empty() && needs_restart.is_empty() => {
                 tracing::info!("the configuration was read again: nothing has changed");

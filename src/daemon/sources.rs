@@ -5,8 +5,8 @@
 
 use super::DaemonError;
 use super::budget::Budget;
-use super::metrics_bridge::{self, CounterRegistry};
 use crate::config::Config;
+use crate::metrics::CounterRegistry;
 use daytable_intake::counters::SourceCounters;
 use daytable_intake::journal::Journals;
 use daytable_intake::push::{Push, PushOptions};
@@ -79,7 +79,7 @@ impl Sources {
         registry.unreplayable = unreplayable.flat_map(|section| section.counters()).collect();
         registry.listeners = self.sections.iter().flat_map(|section| section.listeners()).collect();
         registry.add_redactions(config);
-        registry.certificates = metrics_bridge::certificates(config);
+        registry.set_certificates(config);
         self.counters.store(registry);
     }
 }

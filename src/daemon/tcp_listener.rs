@@ -6,15 +6,15 @@
 
 use super::DaemonError;
 use crate::config::{HttpConfig, Listen};
-use crate::http::{self, BindError, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ServerContext};
-use crate::metrics::{Metrics, raise_to};
+use crate::http::{
+    self, BindError, HttpCounters, HttpLimits, Listener, ListenerKind, PushAuth, ReadToken, ServerContext,
+};
 use daytable_intake::push::Push;
 use daytable_intake::route::Router;
 use daytable_net::inherited::Inherited;
 use daytable_platform::reloadable::Reloadable;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -24,7 +24,7 @@ pub(super) struct TcpServer {
     reading: Reloadable<Option<ReadToken>>,
     pushing: Reloadable<PushAuth>,
     limits: HttpLimits,
-    metrics: Arc<Metrics>,
+    counters: Arc<HttpCounters>,
     /// Its socket once more, for the server after it.
     socket: Option<TcpListener>,
     /// Has the server that runs drain.
@@ -49,23 +49,17 @@ impl TcpServer {
     pub(super) fn new(
         config: &HttpConfig,
         router: &Router,
-        metrics: Arc<Metrics>,
+        counters: Arc<HttpCounters>,
         limits: HttpLimits,
     ) -> Result<TcpServer, DaemonError> {
         let token = config.token_file.as_deref().map(ReadToken::read).transpose()?;
-        let gate = PushAuth::new(config, router, metrics.clone())?;
-        let (present, cut) = (limits.present.clone(), limits.cut.clone());
-        metrics.on_scrape(Box::new(move |metrics| {
-            let refused = |reason| metrics.connections_refused.with_label_values(&["http", reason]);
-            raise_to(&refused("per_sender"), present.refused());
-            raise_to(&refused("slow"), cut.load(Ordering::Relaxed));
-        }));
+        let gate = PushAuth::new(config, router, counters.clone())?;
         Ok(TcpServer {
             config: config.clone(),
             reading: Reloadable::new(token),
             pushing: Reloadable::new(gate),
             limits,
-            metrics,
+            counters,
             socket: None,
             drain: watch::Sender::new(false),
         })
@@ -131,9 +125,8 @@ impl TcpServer {
         self.pushing.store(prepared.gate);
         self.config = config.clone();
         if let Some(bound) = prepared.listener {
-            let present = self.limits.present.with_limits(config.per_sender);
-            self.limits =
-                HttpLimits { connections: config.connections_max.get().into(), present, ..self.limits.clone() };
+            let peers = self.limits.peers.with_limits(config.per_sender);
+            self.limits = HttpLimits { connections: config.connections_max.get().into(), peers, ..self.limits.clone() };
             self.drain();
             self.drain = watch::Sender::new(false);
             self.put(bound, shared, push, servers);
@@ -151,7 +144,7 @@ impl TcpServer {
         let socket = port.try_clone().ok();
         let listener = Listener::over(port)?;
         let listener = match config.tls.clone() {
-            Some(tls) => listener.with_tls(tls, self.metrics.clone())?,
+            Some(tls) => listener.with_tls(tls)?,
             None => listener,
         };
         Ok(BoundListener { listener, socket })
@@ -171,6 +164,12 @@ impl TcpServer {
         }
         let door = ListenerKind::Tcp { reading: self.reading.clone(), pushing: self.pushing.clone() };
         let router = http::router(shared.clone(), door, Some(push.clone()));
-        servers.spawn(http::serve(listener, router, self.limits.clone(), self.drain.subscribe()));
+        servers.spawn(http::serve(
+            listener,
+            router,
+            self.limits.clone(),
+            self.counters.clone(),
+            self.drain.subscribe(),
+        ));
     }
 }

@@ -11,6 +11,7 @@ use crate::verify::{Ask, Finding, Kind, Report, Share, verify};
 use daytable_intake::tail::TailOptions;
 use daytable_lifecycle::Schedule;
 use daytable_model::time;
+use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
 use std::ops::ControlFlow;
@@ -134,15 +135,14 @@ impl Verifier {
     }
 
     fn tell(&self, Report { findings, verdict, .. }: &Report, took: Duration) {
-        let metrics = &self.metrics;
-        for kind in Kind::ALL {
-            let found = findings.iter().filter(|finding| finding.finding == kind && !finding.is_doubt).count();
-            metrics.verify_findings.with_label_values(&[kind.name()]).set(i64::try_from(found).unwrap_or(i64::MAX));
-        }
-        metrics.verify_bytes.inc_by(verdict.bytes);
-        metrics.verify_seconds.set(took.as_secs_f64());
-        metrics.verify_last_run.set(time::now().unix_seconds() as f64);
-        metrics.verify_runs.inc();
+        let count = |kind: Kind| findings.iter().filter(|finding| finding.finding == kind && !finding.is_doubt).count();
+        let mut totals = lock(&self.metrics.verify);
+        totals.runs += 1;
+        totals.bytes += verdict.bytes;
+        totals.findings = Kind::ALL.map(|kind| (kind.name(), count(kind) as u64)).into();
+        totals.seconds = took.as_secs_f64();
+        totals.last_run = time::now().unix_seconds();
+        drop(totals);
         for Finding { finding, place, file, found, advice, is_doubt } in findings.iter().take(SAID_MAX) {
             let file = file.as_deref().unwrap_or_default();
             match is_doubt {

@@ -8,10 +8,11 @@
 //! The status, as `systemctl status` shows it: records a second, how far the slowest source is behind, and the next step of a
 //! day's life. Nothing is computed for it: all of it is counted anyway.
 
-use super::metrics_bridge::CounterRegistry;
+use crate::metrics::CounterRegistry;
 use crate::metrics::Metrics;
 use daytable_lifecycle::LifecycleProgress;
 use daytable_model::time;
+use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store::Intake;
 use sd_notify::NotifyState;
@@ -103,7 +104,7 @@ impl CommitterWatch {
         CommitterWatch {
             pace,
             told: now,
-            records: watched.metrics.records_committed.get(),
+            records: lock(&watched.metrics.commits).records,
             beats: watched.intake.beats(),
             went: now,
             waited: false,
@@ -145,7 +146,7 @@ impl CommitterWatch {
             CommitterState::Stands => return format!("commits stand still, for {still} s"),
             CommitterState::Goes => {}
         }
-        let records = watched.metrics.records_committed.get();
+        let records = lock(&watched.metrics.commits).records;
         let committed = records.saturating_sub(std::mem::replace(&mut self.records, records));
         let rate = (committed as f64 / since.as_secs_f64()).round();
         let sources = &watched.counters.load().sources;

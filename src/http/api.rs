@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 /// What answers the routes.
 pub struct Api {
+    /// `/metrics`: all metrics in Prometheus's text format.
+    pub metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// `/api/query`: one object a record, newest first, at most `n`.
     pub query: Lines<QueryParams>,
     /// `/api/count`: one JSON document, as one line.

@@ -5,9 +5,10 @@
 //! kept the daemon waiting longest: one that is idle, or in the middle of a handshake, a head or a body; but none that did
 //! not for [`PATIENCE`]. A connection whose request is here is never cut for another.
 
+use super::counters::HttpCounters;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(super) struct ConnectionSlots {
     free: Arc<Semaphore>,
     taken: Mutex<Vec<Weak<WaitClock>>>,
     places: usize,
-    cut: Arc<AtomicU64>,
+    counters: Arc<HttpCounters>,
 }
 
 /// The place of a connection until it is dropped.
@@ -43,8 +44,8 @@ pub(super) struct WaitClock {
 
 impl ConnectionSlots {
     /// So many; `cut` counts the connections that had to give theirs up.
-    pub(super) fn new(places: usize, cut: Arc<AtomicU64>) -> ConnectionSlots {
-        ConnectionSlots { free: Arc::new(Semaphore::new(places)), taken: Mutex::default(), places, cut }
+    pub(super) fn new(places: usize, counters: Arc<HttpCounters>) -> ConnectionSlots {
+        ConnectionSlots { free: Arc::new(Semaphore::new(places)), taken: Mutex::default(), places, counters }
     }
 
     /// A place, once there is one. Nothing is lost where it is not waited for to the end.
@@ -74,7 +75,7 @@ impl ConnectionSlots {
             // Not a second time.
             place.answers();
             place.cut.notify_one();
-            self.cut.fetch_add(1, Ordering::Relaxed);
+            self.counters.slow.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

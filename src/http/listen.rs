@@ -1,6 +1,5 @@
 //! Binding: a TCP port, with TLS or without, or the control socket in the data folder.
 
-use crate::metrics::Metrics;
 use daytable_model::path_text::PathText;
 use daytable_net::tls::TlsOptions;
 use daytable_net::tls::{Certificates, TlsError};
@@ -12,7 +11,6 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tokio::net::{TcpListener, UnixListener};
 
 /// Connections that wait to be accepted.
@@ -23,15 +21,9 @@ pub enum Listener {
     /// A port.
     Tcp(TcpListener),
     /// A port, behind which TLS is spoken.
-    Tls(TcpListener, TlsContext),
+    Tls(TcpListener, Certificates),
     /// The control socket.
     Unix(ControlSocket),
-}
-
-/// What TLS is spoken with.
-pub struct TlsContext {
-    pub(super) certificates: Certificates,
-    pub(super) metrics: Arc<Metrics>,
 }
 
 /// A unix socket of mode 0600, whose file goes with it.
@@ -82,10 +74,10 @@ impl Listener {
     /// # Errors
     ///
     /// Certificates that cannot be used.
-    pub fn with_tls(self, config: TlsOptions, metrics: Arc<Metrics>) -> Result<Listener, TlsError> {
+    pub fn with_tls(self, config: TlsOptions) -> Result<Listener, TlsError> {
         let certificates = Certificates::read(config, "http")?;
         Ok(match self {
-            Listener::Tcp(listener) => Listener::Tls(listener, TlsContext { certificates, metrics }),
+            Listener::Tcp(listener) => Listener::Tls(listener, certificates),
             other => other,
         })
     }

@@ -43,6 +43,7 @@ pub mod readiness;
 pub mod serve;
 mod connection_slots;
 mod control;
+mod counters;
 mod credential_store;
 mod follow;
 mod params;
@@ -57,6 +58,7 @@ mod write_timeout;
 mod tests;
 
 pub use api::{Api, ApiError, CountParams, FilterParams, ImportRequest, QueryParams, RestoreRequest};
+pub use counters::HttpCounters;
 pub use listen::{BindError, Listener};
 pub use push_auth::{PushAuth, PushAuthError};
 pub use read_auth::{ReadToken, ReadTokenError};
@@ -66,8 +68,6 @@ pub use routes::{ListenerKind, ServerContext, router};
 pub use serve::serve;
 
 use daytable_intake::rate_limit::{ConnectionLimiter, SenderLimits};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Reads `text` as the parameters of each route that has some.
@@ -85,10 +85,8 @@ pub(crate) fn filters_of_each_route(text: &str) -> Vec<FilterParams> {
 pub struct HttpLimits {
     /// Connections of one listener; more wait, and have one cut that has kept the daemon waiting for long.
     pub connections: usize,
-    /// How many were cut for others.
-    pub cut: Arc<AtomicU64>,
     /// What of them one address has; more than it may are closed.
-    pub present: ConnectionLimiter,
+    pub peers: ConnectionLimiter,
     /// Scans that run at a time, over all listeners.
     pub scans: usize,
     /// How long a request waits for its scan to begin before it is answered 503.
@@ -98,7 +96,7 @@ pub struct HttpLimits {
     /// How long a client may take for the head of a request, and how long a connection may be idle between two.
     pub header_read: Duration,
     /// How long a client may take to read nothing of what is sent to it.
-    pub write_stall: Duration,
+    pub write_timeout: Duration,
     /// How often a follower hears that the connection stands, when there is nothing else to hear.
     pub heartbeat: Duration,
     /// How long open requests may go on once draining has begun.
@@ -109,13 +107,12 @@ impl Default for HttpLimits {
     fn default() -> HttpLimits {
         HttpLimits {
             connections: 256,
-            cut: Arc::default(),
-            present: ConnectionLimiter::new(SenderLimits::default()),
+            peers: ConnectionLimiter::new(SenderLimits::default()),
             scans: 8,
             scan_wait: Duration::from_millis(500),
             followers: 32,
             header_read: Duration::from_secs(10),
-            write_stall: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             heartbeat: Duration::from_secs(15),
             drain: Duration::from_secs(5),
         }

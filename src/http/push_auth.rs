@@ -12,6 +12,7 @@
 //! | none, and `push` is `"open"` | everybody; unless a browser sent it for a web page |
 //! | none, and only `tls.client_ca_file` is set | whoever has a certificate: without one there is no connection |
 
+use super::counters::HttpCounters;
 use super::credential_store::{Credential, CredentialStore, identify};
 use super::push::linger;
 use super::response::{refusal, retry_after};
@@ -19,7 +20,6 @@ use super::routes::ListenerKind;
 use super::serve::PeerAddress;
 use super::usage::{UsageHandle, UsageKey, UsageLimiter};
 use crate::config::{ConfigError, HttpConfig, PushAccess, PushAccessError};
-use crate::metrics::Metrics;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -31,6 +31,7 @@ use daytable_intake::route::Router;
 use daytable_model::path_text::PathText;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What is asked of those who push, and what is known of them.
@@ -40,7 +41,7 @@ pub struct PushAuth {
     known: Option<Mutex<CredentialStore>>,
     accounts: Arc<UsageLimiter>,
     per_sender: SenderLimits,
-    metrics: Arc<Metrics>,
+    counters: Arc<HttpCounters>,
 }
 
 /// Why it cannot be said who may push.
@@ -78,8 +79,8 @@ impl PushAuth {
     /// # Errors
     ///
     /// Where nobody would be asked, or the credentials cannot be read.
-    pub fn new(config: &HttpConfig, routes: &Router, metrics: Arc<Metrics>) -> Result<PushAuth, PushAuthError> {
-        PushAuth::with(config, routes, metrics, None)
+    pub fn new(config: &HttpConfig, routes: &Router, counters: Arc<HttpCounters>) -> Result<PushAuth, PushAuthError> {
+        PushAuth::with(config, routes, counters, None)
     }
 
     /// The same by another configuration. A sender that owes something still owes it where senders may send what they
@@ -90,13 +91,13 @@ impl PushAuth {
     /// As those of [`PushAuth::new`].
     pub fn changed(&self, config: &HttpConfig, routes: &Router) -> Result<PushAuth, PushAuthError> {
         let accounts = (self.per_sender == config.per_sender).then(|| self.accounts.clone());
-        PushAuth::with(config, routes, self.metrics.clone(), accounts)
+        PushAuth::with(config, routes, self.counters.clone(), accounts)
     }
 
     fn with(
         config: &HttpConfig,
         routes: &Router,
-        metrics: Arc<Metrics>,
+        counters: Arc<HttpCounters>,
         accounts: Option<Arc<UsageLimiter>>,
     ) -> Result<PushAuth, PushAuthError> {
         let pushing = config.push_access()?;
@@ -104,13 +105,13 @@ impl PushAuth {
         let known = path.map(|path| CredentialStore::read(path, routes)).transpose()?.map(Mutex::new);
         let per_sender = config.per_sender;
         let accounts = accounts.unwrap_or_else(|| Arc::new(Mutex::new(RateLimiter::new(per_sender))));
-        Ok(PushAuth { pushing, routes: routes.clone(), known, accounts, per_sender, metrics })
+        Ok(PushAuth { pushing, routes: routes.clone(), known, accounts, per_sender, counters })
     }
 
     /// One through which everybody may push.
     #[cfg(test)]
-    pub(super) fn open(metrics: Arc<Metrics>) -> PushAuth {
-        PushAuth::new(&HttpConfig::default(), &Router::new(Vec::new()), metrics).expect("it asks for nothing")
+    pub(super) fn open(counters: Arc<HttpCounters>) -> PushAuth {
+        PushAuth::new(&HttpConfig::default(), &Router::new(Vec::new()), counters).expect("it asks for nothing")
     }
 
     /// Who makes this request.
@@ -140,7 +141,7 @@ impl PushAuth {
     fn credentials(&self) -> Option<Arc<[Credential]>> {
         let mut known = locked(self.known.as_ref()?);
         if let Err(error) = known.renew(&self.routes) {
-            self.metrics.credential_reloads_failed.inc();
+            self.counters.credential_reloads_failed.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(%error, "the credentials changed and cannot be used, those before stay in use");
         }
         Some(known.credentials())
@@ -148,7 +149,7 @@ impl PushAuth {
 
     /// The answer to who is refused, which is counted.
     pub(super) fn refuse(&self, why: AuthRefusal) -> Response {
-        self.metrics.pushes_refused.with_label_values(&[why.label()]).inc();
+        self.counters.count_refused_push(why.label());
         let mut response = refusal(why.status(), &why.to_string());
         let headers = response.headers_mut();
         match why {
@@ -251,7 +252,7 @@ password = \"correct:horse\"
     struct Guarded {
         gate: PushAuth,
         path: PathBuf,
-        metrics: Arc<Metrics>,
+        counters: Arc<HttpCounters>,
         _folder: tempfile::TempDir,
     }
 
@@ -262,9 +263,9 @@ password = \"correct:horse\"
         let tables = "[[table]]\nname = \"Audit\"\nwhen = { level_at_least = \"fatal\" }\n[[table]]\nname = \"Log\"\n";
         let text = format!("[http]\ncredentials_file = \"{}\"\n{more}{tables}", path.display());
         let config = Config::parse(&text, "f").expect("a configuration");
-        let metrics = Arc::new(Metrics::new());
-        let gate = PushAuth::new(&config.http, &crate::daemon::router(&config.tables), metrics.clone())?;
-        Ok(Guarded { gate, path, metrics, _folder: folder })
+        let counters = Arc::new(HttpCounters::default());
+        let gate = PushAuth::new(&config.http, &crate::daemon::router(&config.tables), counters.clone())?;
+        Ok(Guarded { gate, path, counters, _folder: folder })
     }
 
     fn guarded(more: &str) -> Guarded {
@@ -354,7 +355,7 @@ password = \"correct:horse\"
 
     #[test]
     fn a_new_file_is_used_and_a_bad_one_is_not() {
-        let Guarded { gate, path, metrics, _folder } = guarded("");
+        let Guarded { gate, path, counters, _folder } = guarded("");
         let change = |text: &str, is_done: &dyn Fn() -> bool| {
             // In one go, as no half of it is to be seen.
             std::fs::write(path.with_extension("new"), text).expect("written");
@@ -371,7 +372,7 @@ password = \"correct:horse\"
         for (failed, bad) in (1..).zip(["[[credential]]\nname =", "", &FILE.replace("audit", "Elsewhere")]) {
             let is_seen = || {
                 assert_eq!(asked(&gate, new).as_deref(), Ok("web"), "those before stay in use");
-                metrics.credential_reloads_failed.get() == failed
+                counters.credential_reloads_failed.load(Ordering::Relaxed) == failed
             };
             change(bad, &is_seen);
         }
@@ -413,11 +414,11 @@ password = \"correct:horse\"
 
     #[test]
     fn a_refusal_names_no_secret_and_is_counted() {
-        let Guarded { gate, metrics, .. } = guarded("");
+        let Guarded { gate, counters, .. } = guarded("");
         let answer = gate.refuse(AuthRefusal::Wrong);
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         assert_eq!(answer.headers().get_all(header::WWW_AUTHENTICATE).iter().count(), 2);
-        assert!(metrics.render().contains("daytable_pushes_refused_total{reason=\"wrong_credential\"} 1"));
+        assert_eq!(counters.pushes_refused()["wrong_credential"], 1);
         for why in [AuthRefusal::Off, AuthRefusal::Browser, AuthRefusal::Missing] {
             assert!(!why.to_string().is_empty() && !gate.refuse(why).status().is_success());
         }

@@ -1,12 +1,12 @@
 //! What is where.
 
 use super::api::{Api, ApiError, Lines};
+use super::counters::HttpCounters;
 use super::push_auth::PushAuth;
 use super::read_auth::ReadToken;
 use super::readiness::Readiness;
 use super::response::{ResponseFormat, answer, refusal};
 use super::{HttpLimits, control, follow, params, push, read_auth};
-use crate::metrics::{self, Metrics};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri, header};
@@ -18,6 +18,9 @@ use daytable_platform::reloadable::Reloadable;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+
+/// The media type of Prometheus's text format.
+const METRICS_MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const METRICS: &str = "/metrics";
 const HEALTHZ: &str = "/healthz";
@@ -78,20 +81,25 @@ pub struct ServerContext {
     pub(super) imports: Arc<Semaphore>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) followers: Arc<Semaphore>,
-    metrics: Arc<Metrics>,
+    counters: Arc<HttpCounters>,
     scans: Arc<Semaphore>,
 }
 
 impl ServerContext {
     /// Bounds that hold over all listeners are counted here.
-    pub fn new(api: Api, metrics: Arc<Metrics>, readiness: Arc<Readiness>, limits: HttpLimits) -> Arc<ServerContext> {
+    pub fn new(
+        api: Api,
+        counters: Arc<HttpCounters>,
+        readiness: Arc<Readiness>,
+        limits: HttpLimits,
+    ) -> Arc<ServerContext> {
         Arc::new(ServerContext {
             scans: Arc::new(Semaphore::new(limits.scans)),
             followers: Arc::new(Semaphore::new(limits.followers)),
             imports: Arc::new(Semaphore::new(1)),
             api,
             limits,
-            metrics,
+            counters,
             readiness,
         })
     }
@@ -147,14 +155,14 @@ pub fn router(shared: Arc<ServerContext>, door: ListenerKind, push: Option<Arc<P
 async fn counted(State(shared): State<Arc<ServerContext>>, request: Request, next: Next) -> Response {
     let route = counted_as(request.uri().path());
     let response = next.run(request).await;
-    shared.metrics.http_request(response.status().as_str(), route).inc();
+    shared.counters.count_request(response.status().as_u16(), route);
     response
 }
 
 async fn metrics_text(State(shared): State<Arc<ServerContext>>) -> Result<Response, ApiError> {
-    let rendered = tokio::task::spawn_blocking(move || shared.metrics.render()).await;
+    let rendered = tokio::task::spawn_blocking(move || (shared.api.metrics)()).await;
     let text = rendered.map_err(|error| ApiError::Failed(format!("rendering the metrics: {error}")))?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+    Ok(([(header::CONTENT_TYPE, METRICS_MEDIA)], text).into_response())
 }
 
 async fn readyz(State(shared): State<Arc<ServerContext>>) -> Response {

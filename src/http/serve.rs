@@ -10,7 +10,8 @@
 
 use super::HttpLimits;
 use super::connection_slots::{ConnectionSlot, ConnectionSlots, RequestBody, ResponseBody};
-use super::listen::{Listener, TlsContext};
+use super::counters::HttpCounters;
+use super::listen::Listener;
 use super::readiness::drained;
 use super::write_timeout::WriteTimeout;
 use axum::Router;
@@ -27,6 +28,8 @@ use std::future::{poll_fn, ready};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -46,52 +49,69 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddress(pub(super) IpAddr);
 
-/// Where a connection comes from, if it comes over TCP, and its place among those of its address.
+/// The peer of a TCP connection, and the connection's share of the peer's limit.
 type ConnectionOrigin = Option<(PeerAddress, ConnectionPermit)>;
 
-/// Serves `router` on `listener` until `draining` turns true and what was open then has ended.
-pub async fn serve(listener: Listener, router: Router, limits: HttpLimits, draining: watch::Receiver<bool>) {
-    let (stall, present) = (limits.write_stall, limits.present.clone());
+/// Serves `router` on `listener` until `draining` turns true and the connections that were open then have ended.
+pub async fn serve(
+    listener: Listener,
+    router: Router,
+    limits: HttpLimits,
+    counters: Arc<HttpCounters>,
+    draining: watch::Receiver<bool>,
+) {
+    let (write_timeout, peers) = (limits.write_timeout, limits.peers.clone());
+    let origin = {
+        let counters = counters.clone();
+        move |peer: PeerAddress| {
+            let permit = peers.try_acquire(peer.0);
+            if permit.is_none() {
+                counters.over_peer_limit.fetch_add(1, Ordering::Relaxed);
+            }
+            permit.map(|permit| (peer, permit))
+        }
+    };
+    let accept_tcp = |listener: &TcpListener, context: &mut Context<'_>| {
+        let accepted = listener.poll_accept(context);
+        accepted.map_ok(|(stream, address)| {
+            tune(&stream, write_timeout);
+            (stream, PeerAddress(address.ip().to_canonical()))
+        })
+    };
     match listener {
         Listener::Tcp(listener) => {
-            let begin = |(stream, peer): (TcpStream, PeerAddress)| {
-                tune(&stream, stall);
-                ready(present.try_acquire(peer.0).map(|counted| (stream, Some((peer, counted)))))
-            };
-            accept_all(|context: &mut Context<'_>| accept_tcp(&listener, context), begin, router, &limits, draining)
-                .await;
+            let accept = |context: &mut Context<'_>| accept_tcp(&listener, context);
+            let begin = |(stream, peer): (TcpStream, PeerAddress)| ready(origin(peer).map(|from| (stream, Some(from))));
+            accept_all(accept, begin, router, &limits, counters, draining).await;
         }
-        Listener::Tls(listener, TlsContext { mut certificates, metrics }) => {
+        Listener::Tls(listener, mut certificates) => {
+            let tls = counters.clone();
             let begin = move |(stream, peer): (TcpStream, PeerAddress)| {
-                tune(&stream, stall);
-                let failed = || metrics.certificate_reloads_failed.with_label_values(&["http"]).inc();
-                let (acceptor, metrics) = (certificates.acceptor(failed), metrics.clone());
-                let counted = present.try_acquire(peer.0);
+                let failed = || {
+                    tls.certificate_reloads_failed.fetch_add(1, Ordering::Relaxed);
+                };
+                let (acceptor, tls) = (certificates.acceptor(failed), tls.clone());
+                let from = origin(peer);
                 async move {
-                    let counted = counted?;
+                    let from = from?;
                     let error = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => return Some((stream, Some((peer, counted)))),
+                        Ok(Ok(stream)) => return Some((stream, Some(from))),
                         Ok(Err(error)) => error,
                         Err(_) => ErrorKind::TimedOut.into(),
                     };
-                    metrics.connections_refused.with_label_values(&["http", "tls"]).inc();
+                    tls.handshakes_failed.fetch_add(1, Ordering::Relaxed);
                     tracing::info!(peer = %peer.0, %error, "a TLS handshake failed");
                     None
                 }
             };
-            accept_all(|context: &mut Context<'_>| accept_tcp(&listener, context), begin, router, &limits, draining)
-                .await;
+            let accept = |context: &mut Context<'_>| accept_tcp(&listener, context);
+            accept_all(accept, begin, router, &limits, counters, draining).await;
         }
         Listener::Unix(socket) => {
             let accept = |context: &mut Context<'_>| socket.listener.poll_accept(context).map_ok(|(stream, _)| stream);
-            accept_all(accept, |stream| ready(Some((stream, None))), router, &limits, draining).await;
+            accept_all(accept, |stream| ready(Some((stream, None))), router, &limits, counters, draining).await;
         }
     }
-}
-
-fn accept_tcp(listener: &TcpListener, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, PeerAddress)>> {
-    let accepted = listener.poll_accept(context);
-    accepted.map_ok(|(stream, address)| (stream, PeerAddress(address.ip().to_canonical())))
 }
 
 /// A connection works without either of these, only not as well.
@@ -110,12 +130,13 @@ async fn accept_all<S, T, F>(
     mut begin: impl FnMut(S) -> F,
     router: Router,
     limits: &HttpLimits,
+    counters: Arc<HttpCounters>,
     mut draining: watch::Receiver<bool>,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     F: Future<Output = Option<(T, ConnectionOrigin)>> + Send + 'static,
 {
-    let places = ConnectionSlots::new(limits.connections, limits.cut.clone());
+    let places = ConnectionSlots::new(limits.connections, counters.clone());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new());
     http.header_read_timeout(limits.header_read).max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
@@ -130,7 +151,7 @@ async fn accept_all<S, T, F>(
             Some(_) = connections.join_next() => {}
             place = places.take(), if waits.is_some() => {
                 let Some(stream) = waits.take() else { continue };
-                let (begun, stall) = (begin(stream), limits.write_stall);
+                let (begun, stall) = (begin(stream), limits.write_timeout);
                 connections.spawn(connection(http.clone(), begun, stall, router.clone(), draining.clone(), place));
             }
             accepted = poll_fn(&mut accept), if waits.is_none() => match accepted {
@@ -229,7 +250,7 @@ mod tests {
             let accept = move |_: &mut Context<'_>| script.pop_front().map_or(Poll::Pending, Poll::Ready);
             let router = Router::new().route("/", get(async || "here"));
             let begin = |stream| ready(Some((stream, None)));
-            accept_all(accept, begin, router, &HttpLimits::default(), draining).await;
+            accept_all(accept, begin, router, &HttpLimits::default(), Arc::default(), draining).await;
         });
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.expect("written");
         let mut answer = String::new();
@@ -240,9 +261,13 @@ mod tests {
     }
 
     /// Serves these clients one after another, with a place for one.
-    fn serve_in_turn(clients: impl IntoIterator<Item = DuplexStream>, limits: &HttpLimits) -> watch::Sender<bool> {
+    fn serve_in_turn(
+        clients: impl IntoIterator<Item = DuplexStream>,
+        counters: &Arc<HttpCounters>,
+    ) -> watch::Sender<bool> {
         let mut clients: VecDeque<_> = clients.into_iter().collect();
-        let limits = HttpLimits { connections: 1, header_read: Duration::from_secs(600), ..limits.clone() };
+        let limits = HttpLimits { connections: 1, header_read: Duration::from_secs(600), ..HttpLimits::default() };
+        let counters = counters.clone();
         let drain = watch::Sender::new(false);
         let draining = drain.subscribe();
         tokio::spawn(async move {
@@ -254,7 +279,7 @@ mod tests {
             };
             let router = Router::new().route("/", get(async || "here")).route("/late", post(late));
             let begin = |stream| ready(Some((stream, None)));
-            accept_all(accept, begin, router, &limits, draining).await;
+            accept_all(accept, begin, router, &limits, counters, draining).await;
         });
         drain
     }
@@ -276,27 +301,27 @@ mod tests {
             b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
         ] {
             let ((mut slow, of_slow), (mut other, of_other)) = (duplex(1 << 10), duplex(1 << 10));
-            let limits = HttpLimits::default();
-            let _drain = serve_in_turn([of_slow, of_other], &limits);
+            let counters = Arc::default();
+            let _drain = serve_in_turn([of_slow, of_other], &counters);
             slow.write_all(sends).await.expect("written");
             other.write_all(ASKS).await.expect("written");
             assert!(answer_of(&mut other).await.ends_with("here"));
             let is_answered = sends.ends_with(b"\r\n\r\n");
             assert_eq!(answer_of(&mut slow).await.ends_with("here"), is_answered);
-            assert_eq!(limits.cut.load(std::sync::atomic::Ordering::Relaxed), 1);
+            assert_eq!(counters.slow.load(Ordering::Relaxed), 1);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn whose_request_is_here_is_answered_whoever_waits() {
         let ((mut first, of_first), (mut other, of_other)) = (duplex(1 << 10), duplex(1 << 10));
-        let limits = HttpLimits::default();
-        let _drain = serve_in_turn([of_first, of_other], &limits);
+        let counters = Arc::default();
+        let _drain = serve_in_turn([of_first, of_other], &counters);
         let post = b"POST /late HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nconnection: close\r\n\r\nab";
         first.write_all(post).await.expect("written");
         other.write_all(ASKS).await.expect("written");
         assert!(answer_of(&mut first).await.ends_with("ab"));
         assert!(answer_of(&mut other).await.ends_with("here"));
-        assert_eq!(limits.cut.load(std::sync::atomic::Ordering::Relaxed), 0);
+        assert_eq!(counters.slow.load(Ordering::Relaxed), 0);
     }
 }

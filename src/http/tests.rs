@@ -3,7 +3,6 @@
 mod client;
 
 use super::*;
-use crate::metrics::Metrics;
 use client::{Client, Response};
 use daytable_platform::reloadable::Reloadable;
 use serde_json::json;
@@ -20,6 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 /// An API that answers everything with nothing.
 fn silent() -> Api {
     Api {
+        metrics: Box::new(|| "some_metric 1\n".into()),
         query: Box::new(|_, _| Ok(())),
         count: Box::new(|_, _| Ok(())),
         tail: Box::new(|_, _| Ok(())),
@@ -62,7 +62,7 @@ fn following(lines: usize) -> (Api, mpsc::Receiver<()>) {
 struct Daemon {
     tcp: std::net::SocketAddr,
     socket: PathBuf,
-    metrics: Arc<Metrics>,
+    counters: Arc<HttpCounters>,
     readiness: Arc<Readiness>,
     serving: Vec<JoinHandle<()>>,
     _folder: tempfile::TempDir,
@@ -72,18 +72,24 @@ impl Daemon {
     async fn start(api: Api, limits: HttpLimits, token: Option<&str>) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("control.sock");
-        let (metrics, readiness) = (Arc::new(Metrics::new()), Arc::new(Readiness::default()));
-        let shared = ServerContext::new(api, metrics.clone(), readiness.clone(), limits.clone());
+        let (counters, readiness) = (Arc::new(HttpCounters::default()), Arc::new(Readiness::default()));
+        let shared = ServerContext::new(api, counters.clone(), readiness.clone(), limits.clone());
         let tcp = Listener::tcp("127.0.0.1:0").await.expect("bound");
         let unix = Listener::unix(&socket).expect("bound");
         let address = tcp.tcp_address().expect("a port");
         let token = token.map(|token| ReadToken::new(token).expect("a token"));
-        let (reading, pushing) = (Reloadable::new(token), Reloadable::new(PushAuth::open(metrics.clone())));
+        let (reading, pushing) = (Reloadable::new(token), Reloadable::new(PushAuth::open(counters.clone())));
         let doors = [(tcp, ListenerKind::Tcp { reading, pushing }), (unix, ListenerKind::Unix)];
         let serving = doors.map(|(listener, door)| {
-            tokio::spawn(serve(listener, router(shared.clone(), door, None), limits.clone(), readiness.draining()))
+            tokio::spawn(serve(
+                listener,
+                router(shared.clone(), door, None),
+                limits.clone(),
+                counters.clone(),
+                readiness.draining(),
+            ))
         });
-        Daemon { tcp: address, socket, metrics, readiness, serving: serving.into(), _folder: folder }
+        Daemon { tcp: address, socket, counters, readiness, serving: serving.into(), _folder: folder }
     }
 
     async fn with(api: Api) -> Daemon {
@@ -325,7 +331,7 @@ async fn a_client_that_reads_nothing_is_cut_and_its_scan_ends() {
         ended.send(()).expect("heard");
         Ok(())
     });
-    let limits = HttpLimits { write_stall: Duration::from_millis(50), ..HttpLimits::default() };
+    let limits = HttpLimits { write_timeout: Duration::from_millis(50), ..HttpLimits::default() };
     let daemon = Daemon::start(api, limits, None).await;
     let mut client = daemon.unix().await;
     client.write("GET /api/query HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -479,13 +485,8 @@ async fn health_readiness_and_metrics_tell_what_is() {
     assert_eq!(daemon.get("/readyz").await.status, 200);
     daemon.get("/made/up").await;
     let metrics = daemon.get("/metrics").await;
-    assert_eq!(metrics.header("content-type"), Some(crate::metrics::CONTENT_TYPE));
-    for line in [
-        "daytable_http_requests_total{code=\"503\",route=\"/readyz\"} 1\n",
-        "daytable_http_requests_total{code=\"404\",route=\"other\"} 1\n",
-        "process_threads ",
-    ] {
-        assert!(metrics.body.contains(line), "{line} is not in\n{}", metrics.body);
-    }
-    assert_eq!(daemon.metrics.http_request("200", "/readyz").get(), 1);
+    assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(metrics.body, "some_metric 1\n");
+    let requests = daemon.counters.requests();
+    assert_eq!((requests[&(503, "/readyz")], requests[&(200, "/readyz")], requests[&(404, "other")]), (1, 1, 1));
 }

@@ -1,87 +1,69 @@
 //! The process as the kernel sees it, under the names every Prometheus client uses for it.
 
-use super::naming::Naming;
-use prometheus::{Counter, Gauge, IntGauge};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
+use std::sync::OnceLock;
 
-pub(super) struct Process {
-    cpu_seconds: Counter,
-    resident_bytes: IntGauge,
-    virtual_bytes: IntGauge,
-    open_fds: IntGauge,
-    max_fds: IntGauge,
-    start_time: Gauge,
-    threads: IntGauge,
+/// The process at the moment of a scrape. A value that `/proc` does not have is 0.
+#[derive(Default)]
+pub(super) struct ProcessSample {
+    pub(super) cpu_seconds: f64,
+    pub(super) resident_bytes: u64,
+    pub(super) virtual_bytes: u64,
+    pub(super) open_fds: u64,
+    pub(super) max_fds: u64,
+    pub(super) start_time: f64,
+    pub(super) threads: u64,
 }
 
-/// What `/proc/self/stat` says, in its own units.
+/// The content of `/proc/self/stat`, in its own units.
 #[derive(Debug, PartialEq)]
 struct Stat {
     /// User and system time, in clock ticks.
     cpu: u64,
-    threads: i64,
+    threads: u64,
     /// Clock ticks since the machine was started.
     started: u64,
-    virtual_bytes: i64,
-    resident_pages: i64,
+    virtual_bytes: u64,
+    resident_pages: u64,
 }
 
 impl Stat {
-    /// The fields are those of proc(5), counted from behind the name, which may hold anything.
+    /// Parses the fields of proc(5), counted from the end of the name, which may contain any character.
     fn parse(text: &str) -> Option<Stat> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let unsigned = |field: usize| fields.get(field)?.parse::<u64>().ok();
-        let signed = |field: usize| fields.get(field)?.parse::<i64>().ok();
         Some(Stat {
             cpu: unsigned(11)?.saturating_add(unsigned(12)?),
-            threads: signed(17)?,
+            threads: unsigned(17)?,
             started: unsigned(19)?,
-            virtual_bytes: signed(20)?,
-            resident_pages: signed(21)?,
+            virtual_bytes: unsigned(20)?,
+            resident_pages: unsigned(21)?,
         })
     }
 }
 
-impl Process {
-    pub(super) fn new(all: &Naming) -> Process {
-        let gauge = |name: &str, help: &str| all.enter(IntGauge::new(name, help));
-        Process {
-            cpu_seconds: all
-                .enter(Counter::new("process_cpu_seconds_total", "User and system time spent, in seconds.")),
-            resident_bytes: gauge("process_resident_memory_bytes", "Resident memory size in bytes."),
-            virtual_bytes: gauge("process_virtual_memory_bytes", "Virtual memory size in bytes."),
-            open_fds: gauge("process_open_fds", "Open file descriptors."),
-            max_fds: gauge("process_max_fds", "Most file descriptors that may be open."),
-            start_time: all
-                .enter(Gauge::new("process_start_time_seconds", "Unix time at which the process was started.")),
-            threads: gauge("process_threads", "Threads of the process."),
-        }
-    }
-
-    /// Brings all of it up to date; what `/proc` does not tell stays as it was.
-    pub(super) fn read(&self) {
+impl ProcessSample {
+    pub(super) fn read() -> ProcessSample {
+        // Read once: the kernel derives the start time from the wall clock, so the value would move with each correction.
+        static START_TIME: OnceLock<f64> = OnceLock::new();
+        let mut sample = ProcessSample::default();
         if let Some(stat) = fs::read_to_string("/proc/self/stat").ok().and_then(|text| Stat::parse(&text)) {
             let hertz = rustix::param::clock_ticks_per_second() as f64;
-            let page = i64::try_from(rustix::param::page_size()).unwrap_or(i64::MAX);
-            self.cpu_seconds.inc_by((stat.cpu as f64 / hertz - self.cpu_seconds.get()).max(0.0));
-            self.resident_bytes.set(stat.resident_pages.saturating_mul(page));
-            self.virtual_bytes.set(stat.virtual_bytes);
-            self.threads.set(stat.threads);
-            // Once: the kernel derives it from the wall clock, and it would move with every correction of that.
-            if self.start_time.get() == 0.0
-                && let Some(booted) = boot_time()
-            {
-                self.start_time.set(booted as f64 + stat.started as f64 / hertz);
+            sample.cpu_seconds = stat.cpu as f64 / hertz;
+            sample.resident_bytes = stat.resident_pages.saturating_mul(rustix::param::page_size() as u64);
+            sample.virtual_bytes = stat.virtual_bytes;
+            sample.threads = stat.threads;
+            if let Some(booted) = boot_time() {
+                sample.start_time = *START_TIME.get_or_init(|| booted as f64 + stat.started as f64 / hertz);
             }
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // One of them is the folder that is being read.
-            self.open_fds.set(super::size(open.count().saturating_sub(1)));
+            // One descriptor is the folder that is being read.
+            sample.open_fds = (open.count() as u64).saturating_sub(1);
         }
-        if let Some(most) = getrlimit(Resource::Nofile).current {
-            self.max_fds.set(i64::try_from(most).unwrap_or(i64::MAX));
-        }
+        sample.max_fds = getrlimit(Resource::Nofile).current.unwrap_or(0);
+        sample
     }
 }
 
@@ -109,12 +91,11 @@ mod tests {
 
     #[test]
     fn this_process_has_memory_files_threads_and_a_past() {
-        let process = Process::new(&Naming::new());
-        process.read();
-        assert!(process.resident_bytes.get() > 1 << 20 && process.virtual_bytes.get() > process.resident_bytes.get());
-        assert!(process.open_fds.get() >= 3 && process.max_fds.get() > process.open_fds.get());
-        assert!(process.threads.get() >= 1);
+        let process = ProcessSample::read();
+        assert!(process.resident_bytes > 1 << 20 && process.virtual_bytes > process.resident_bytes);
+        assert!(process.open_fds >= 3 && process.max_fds > process.open_fds && process.threads >= 1);
         let now = daytable_model::time::now().unix_seconds() as f64;
-        assert!(process.start_time.get() > now - 86_400.0 && process.start_time.get() < now + 60.0);
+        assert!(process.start_time > now - 86_400.0 && process.start_time < now + 60.0);
+        assert_eq!(process.start_time, ProcessSample::read().start_time);
     }
 }

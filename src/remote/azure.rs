@@ -2,11 +2,11 @@
 
 use super::{
     BucketStatus, LossReader, OpenRemote, QUERY_PATIENCE, RemoteError, RemoteLifecycle, RemoteSetup, RemoteStore,
-    StatusReader, WORK_PATIENCE, configured_rules,
+    SampleReader, StatusReader, WORK_PATIENCE, configured_rules,
 };
 use crate::config::{Config, SendOrder, TableConfig, WhenFull};
 use crate::http::Readiness;
-use crate::metrics::{Metrics, raise_to};
+use crate::metrics::{Metrics, RemoteSample};
 use crate::remote::OutboxStatus;
 use daytable_lifecycle::executor::{ArchiveOutcome, OnStepProgress};
 use daytable_lifecycle::{
@@ -15,6 +15,7 @@ use daytable_lifecycle::{
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time;
+use daytable_platform::lock;
 use daytable_query::ShownTable;
 use daytable_query::tables::TableError;
 use daytable_remote::outbox;
@@ -155,7 +156,7 @@ impl RemoteSetup for Setup {
         readiness: &Readiness,
     ) -> Result<Box<dyn super::Outbox>, RemoteError> {
         let Setup { config, client, plan, level, inbox, .. } = *self;
-        let (landed, azure) = (metrics.remote.transaction_entities.clone(), &config.store.azure);
+        let (metrics, azure) = (metrics.clone(), &config.store.azure);
         let endpoint = client.account().endpoint().to_owned();
         let table = |table: &TableConfig| TableOptions {
             name: table.name.clone(),
@@ -174,11 +175,10 @@ impl RemoteSetup for Setup {
             departures: store.departures(),
             spread: plan.clone(),
             host: host_id(&config),
-            on_landed: Box::new(move |entities| landed.observe(entities as f64)),
+            on_landed: Box::new(move |entities| lock(&metrics.transactions).entities.observe(entities as f64)),
         };
         let outbox = outbox::Outbox::start(setup, inbox)?;
         let state = Arc::new(State { counters: outbox.counters(), level: level.clone(), plan: plan.clone(), endpoint });
-        export(metrics, state.clone());
         readiness.settled_by(move || plan.is_loaded());
         readiness.bounded_by(move || level.is_full());
         Ok(Box::new(Sender { outbox, state }))
@@ -258,6 +258,11 @@ impl super::Outbox for Sender {
         Arc::new(move || state.status())
     }
 
+    fn sample(&self) -> SampleReader {
+        let state = self.state.clone();
+        Box::new(move || state.sample())
+    }
+
     fn losses(&self) -> LossReader {
         let state = self.state.clone();
         Box::new(move || state.losses())
@@ -320,41 +325,28 @@ impl State {
         let dropped = Dropped::ALL.map(|why| (why.label().to_owned(), self.level.dropped(why)));
         aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect()
     }
-}
 
-/// Has the metrics read the state at each scrape.
-fn export(metrics: &Metrics, state: Arc<State>) {
-    // Series exist before the first event.
-    for why in SetAside::ALL {
-        metrics.remote.dead_letters.with_label_values(&[why.label()]);
-    }
-    let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    let of_outbox = metrics.source("outbox");
-    metrics.on_scrape(Box::new(move |metrics| {
-        let (remote, State { counters, level, plan, .. }) = (&metrics.remote, &*state);
-        remote.outbox_entities.set(gauge(state.waiting()));
-        remote.outbox_bytes.set(gauge(level.bytes()));
-        remote.outbox_age_seconds.set(state.age().as_secs_f64());
-        remote.outbox_full.set(i64::from(level.is_full()));
-        for (code, requests) in counters.codes() {
-            let code = if code == 0 { "none".to_owned() } else { code.to_string() };
-            raise_to(&remote.requests.with_label_values(&[&code]), requests);
-        }
-        raise_to(&remote.retries, counters.retries.load(Ordering::Relaxed));
-        raise_to(&remote.throttled, counters.throttled.load(Ordering::Relaxed));
-        raise_to(&remote.entities_sent, counters.sent.load(Ordering::Relaxed));
-        remote.spread_pending.set(i64::from(!plan.is_loaded()));
+    fn sample(&self) -> RemoteSample {
+        let State { counters, level, plan, .. } = self;
+        let code = |code: u16| if code == 0 { "none".to_owned() } else { code.to_string() };
         let planned = plan.planned();
-        remote.spread_instances.set(gauge(planned.len() as u64));
-        let most = planned.iter().flat_map(|planned| &planned.steps).map(|step| step.buckets.get()).max();
-        remote.spread_buckets_max.set(most.unwrap_or(0).into());
-        raise_to(&remote.spread_steps, counters.spread_steps.load(Ordering::Relaxed));
-        remote.denied.set(i64::from(counters.is_denied.load(Ordering::Relaxed)));
-        for why in SetAside::ALL {
-            raise_to(&remote.dead_letters.with_label_values(&[why.label()]), counters.set_aside(why));
+        let buckets = planned.iter().flat_map(|planned| &planned.steps).map(|step| step.buckets.get());
+        RemoteSample {
+            entities: self.waiting(),
+            bytes: level.bytes(),
+            oldest_age_seconds: self.age().as_secs_f64(),
+            is_full: level.is_full(),
+            requests: counters.codes().into_iter().map(|(status, requests)| (code(status), requests)).collect(),
+            retries: counters.retries.load(Ordering::Relaxed),
+            throttled: counters.throttled.load(Ordering::Relaxed),
+            sent: counters.sent.load(Ordering::Relaxed),
+            spread_instances: planned.len() as u64,
+            spread_buckets_max: buckets.max().unwrap_or(0).into(),
+            spread_steps: counters.spread_steps.load(Ordering::Relaxed),
+            is_spread_pending: !plan.is_loaded(),
+            is_denied: counters.is_denied.load(Ordering::Relaxed),
+            dead_letters: SetAside::ALL.map(|why| (why.label(), counters.set_aside(why))).into(),
+            dropped: Dropped::ALL.map(|why| (why.label(), level.dropped(why))).into(),
         }
-        for why in Dropped::ALL {
-            raise_to(&of_outbox.records_dropped(why.label(), true), level.dropped(why));
-        }
-    }));
+    }
 }

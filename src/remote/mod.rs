@@ -20,7 +20,7 @@ pub use status::{BucketStatus, OutboxStatus};
 
 use crate::config::{Config, StoreKind, TableConfig};
 use crate::http::Readiness;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, RemoteSample};
 use daytable_lifecycle::executor::{ArchiveOutcome, OnStepProgress};
 use daytable_lifecycle::{
     ArchiveRequirement, Executor, LifecycleLimits, PlanLine, RestoreOutcome, RestoreSpec, RunSummary, StepError,
@@ -193,6 +193,8 @@ pub trait RemoteLifecycle: Send + Sync {
 
 /// Reads the state of the outbox.
 pub type StatusReader = Arc<dyn Fn() -> OutboxStatus + Send + Sync>;
+/// Reads the counters for a scrape of the metrics.
+pub type SampleReader = Box<dyn Fn() -> RemoteSample + Send + Sync>;
 /// Reads how many rows left the outbox unsent since the start, by reason.
 pub type LossReader = Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>;
 
@@ -206,6 +208,9 @@ pub trait Outbox: Send + Sync {
 
     /// What `daytable sources` shows.
     fn status(&self) -> StatusReader;
+
+    /// See [`SampleReader`].
+    fn sample(&self) -> SampleReader;
 
     /// See [`LossReader`].
     fn losses(&self) -> LossReader;

@@ -1,0 +1,214 @@
+//! All counters at the moment of a scrape.
+
+use super::Metrics;
+use super::process::ProcessSample;
+use super::registry::CounterRegistry;
+use super::totals::{CommitTotals, ReloadTotals, RunTotals, TransactionTotals, VerifyTotals};
+use crate::http::HttpCounters;
+use daytable_intake::counters::{SourceCounters, SourceEvent};
+use daytable_intake::push::Push;
+use daytable_model::time::{self, Ticks};
+use daytable_platform::lock;
+use daytable_platform::reloadable::Reloadable;
+use daytable_store::Intake;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The parts whose counters a scrape reads.
+pub struct MetricSources {
+    /// Sources that read and listen.
+    pub counters: Reloadable<CounterRegistry>,
+    /// Endpoints of push.
+    pub push: Arc<Push>,
+    /// The queue of commits.
+    pub intake: Intake,
+    /// Reads the lifecycle's state.
+    pub lifecycle: Box<dyn Fn() -> LifecycleSample + Send + Sync>,
+    /// Reads the state of the outbox, where there is a remote store.
+    pub remote: Option<Box<dyn Fn() -> RemoteSample + Send + Sync>>,
+}
+
+/// The lifecycle of the data folder at the moment of a scrape.
+#[derive(Default)]
+pub struct LifecycleSample {
+    /// Day-tables by state, and their bytes. Absent where the catalog cannot be read.
+    pub tables: Option<([(&'static str, usize); 4], u64)>,
+    /// The bound `max_bytes`; 0 without a bound.
+    pub bytes_max: u64,
+    /// Bytes that are free on the disk of the data folder.
+    pub free_bytes: Option<u64>,
+    /// The reason for each day-table that has expired and stays.
+    pub held_back: Vec<&'static str>,
+    /// The step of each failure that waits for its next attempt.
+    pub waiting: Vec<&'static str>,
+    /// Bytes that steps have processed, by step.
+    pub bytes: Vec<(&'static str, u64)>,
+}
+
+/// The outbox and the remote store at the moment of a scrape. All zero without a remote store.
+#[derive(Default)]
+pub struct RemoteSample {
+    /// Entities that wait in the outbox.
+    pub entities: u64,
+    /// Bytes of the outbox on disk.
+    pub bytes: u64,
+    /// Seconds since the oldest entity was accepted.
+    pub oldest_age_seconds: f64,
+    /// Whether the outbox is full.
+    pub is_full: bool,
+    /// Requests by `code`: the status of the response, or `none`.
+    pub requests: Vec<(String, u64)>,
+    /// Requests that were sent again.
+    pub retries: u64,
+    /// Responses that asked daytable to slow down.
+    pub throttled: u64,
+    /// Entities that the remote store accepted.
+    pub sent: u64,
+    /// Instances of a day-table with more partitions than configured.
+    pub spread_instances: u64,
+    /// The most partitions of one instance.
+    pub spread_buckets_max: u64,
+    /// Times that an instance got more partitions.
+    pub spread_steps: u64,
+    /// Whether files and journals wait for the bucket plan.
+    pub is_spread_pending: bool,
+    /// Whether the service refuses this daytable.
+    pub is_denied: bool,
+    /// Entities that were set aside, by reason.
+    pub dead_letters: Vec<(&'static str, u64)>,
+    /// Rows that were dropped from the outbox unsent, by reason.
+    pub dropped: Vec<(&'static str, u64)>,
+}
+
+/// The counters of one source.
+pub(super) struct SourceSample {
+    pub(super) counters: Arc<SourceCounters>,
+    pub(super) events: BTreeMap<SourceEvent, u64>,
+    /// Seconds since the oldest unread byte was seen; 0 where everything is read.
+    pub(super) lag_seconds: f64,
+}
+
+/// All counters at the moment of a scrape.
+#[derive(Default)]
+pub(super) struct Snapshot {
+    pub(super) commits: CommitTotals,
+    pub(super) runs: RunTotals,
+    pub(super) verify: VerifyTotals,
+    pub(super) reloads: ReloadTotals,
+    pub(super) transactions: TransactionTotals,
+    pub(super) http: Arc<HttpCounters>,
+    pub(super) process: ProcessSample,
+    pub(super) registry: Arc<CounterRegistry>,
+    pub(super) sources: Vec<SourceSample>,
+    pub(super) held_bytes: u64,
+    pub(super) waiting_bytes: u64,
+    pub(super) lifecycle: LifecycleSample,
+    pub(super) remote: RemoteSample,
+}
+
+pub(super) fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Snapshot {
+    pub(super) fn read(metrics: &Metrics, sources: Option<&MetricSources>) -> Snapshot {
+        let mut snapshot = Snapshot {
+            commits: lock(&metrics.commits).clone(),
+            runs: lock(&metrics.runs).clone(),
+            verify: lock(&metrics.verify).clone(),
+            reloads: *lock(&metrics.reloads),
+            transactions: lock(&metrics.transactions).clone(),
+            http: metrics.http.clone(),
+            process: ProcessSample::read(),
+            ..Snapshot::default()
+        };
+        if let Some(MetricSources { counters, push, intake, lifecycle, remote }) = sources {
+            snapshot.registry = counters.load();
+            snapshot.held_bytes = push.bodies().held() as u64;
+            snapshot.waiting_bytes = intake.waiting_bytes() as u64;
+            snapshot.lifecycle = lifecycle();
+            snapshot.remote = remote.as_ref().map(|remote| remote()).unwrap_or_default();
+            if remote.is_some() {
+                snapshot.add_source(outbox(&snapshot.remote));
+            }
+        }
+        let registry = snapshot.registry.clone();
+        registry.sources.iter().for_each(|source| snapshot.add_source(source.clone()));
+        snapshot
+    }
+
+    fn add_source(&mut self, counters: Arc<SourceCounters>) {
+        let since = i64::try_from(read(&counters.unread_since)).ok().filter(|ticks| *ticks > 0).and_then(Ticks::new);
+        let lag_seconds = since.map_or(0.0, |since| time::now().since(since).as_secs_f64());
+        self.sources.push(SourceSample { events: counters.events(), lag_seconds, counters });
+    }
+
+    /// The sum of a counter over all sources.
+    pub(super) fn sum(&self, counter: impl Fn(&SourceCounters) -> u64) -> u64 {
+        self.sources.iter().map(|source| counter(&source.counters)).sum()
+    }
+
+    /// Records that were cut, of the sources of these kinds.
+    pub(super) fn truncated(&self, kinds: &[&str]) -> u64 {
+        self.sum(|source| if kinds.contains(&source.kind) { read(&source.truncated) } else { 0 })
+    }
+}
+
+/// The rows that left the outbox unsent, as the losses of a source.
+fn outbox(remote: &RemoteSample) -> Arc<SourceCounters> {
+    let counters = SourceCounters::new("outbox", "outbox");
+    for (reason, count) in &remote.dropped {
+        counters.declare([SourceEvent::RecordsLimited(reason)]);
+        counters.count(SourceEvent::RecordsLimited(reason), *count);
+    }
+    Arc::new(counters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::text_of;
+
+    #[test]
+    fn each_source_is_shown_with_its_records_and_losses() {
+        let app = SourceCounters::with_events("tail", "app", [SourceEvent::BytesSkipped, SourceEvent::BytesDestroyed]);
+        app.records.store(7, Ordering::Relaxed);
+        app.count(SourceEvent::BytesDestroyed, 12);
+        app.count(SourceEvent::ReadError, 2);
+        app.truncated.store(1, Ordering::Relaxed);
+        let udp = SourceCounters::with_events("syslog", "udp", [SourceEvent::KernelDrops]);
+        udp.count(SourceEvent::RecordsLimited("quota"), 2);
+        let tcp = SourceCounters::with_events("syslog", "tcp", [SourceEvent::ConnectionAccepted]);
+        tcp.connections.store(4, Ordering::Relaxed);
+        tcp.count(SourceEvent::ConnectionClosed("tls"), 3);
+        let mut snapshot = Snapshot::default();
+        for source in [app, udp, tcp] {
+            snapshot.add_source(Arc::new(source));
+        }
+        snapshot
+            .add_source(outbox(&RemoteSample { dropped: vec![("age", 5), ("bytes", 0)], ..RemoteSample::default() }));
+        let text = text_of(&snapshot);
+        for line in [
+            "daytable_records_received_total{source=\"app\"} 7\n",
+            "daytable_records_received_total{source=\"udp\"} 0\n",
+            "daytable_bytes_dropped_total{intentional=\"false\",reason=\"destroyed\",source=\"app\"} 12\n",
+            "daytable_bytes_dropped_total{intentional=\"true\",reason=\"skipped\",source=\"app\"} 0\n",
+            "daytable_records_dropped_total{intentional=\"true\",reason=\"quota\",source=\"udp\"} 2\n",
+            "daytable_records_dropped_total{intentional=\"true\",reason=\"age\",source=\"outbox\"} 5\n",
+            "daytable_records_dropped_total{intentional=\"true\",reason=\"bytes\",source=\"outbox\"} 0\n",
+            "daytable_records_truncated_total{reason=\"line_bytes_max\"} 1\n",
+            "daytable_records_truncated_total{reason=\"message_bytes_max\"} 0\n",
+            "daytable_read_errors_total 2\n",
+            "daytable_source_lag_seconds{source=\"app\"} 0\n",
+            "daytable_udp_drops_total{source=\"udp\"} 0\n",
+            "daytable_connections{source=\"tcp\"} 4\n",
+            "daytable_connections_refused_total{reason=\"tls\",source=\"tcp\"} 3\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        for absent in ["daytable_udp_drops_total{source=\"tcp\"}", "daytable_connections{source=\"udp\"}"] {
+            assert!(!text.contains(absent), "{absent} is in\n{text}");
+        }
+    }
+}
