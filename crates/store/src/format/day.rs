@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// SQLite's page, in bytes: measured over 4, 8 and 16 KiB (see `ARCHITECTURE.md`).
+/// SQLite's page, in bytes: measured over 4, 8 and 16 KiB (see `docs/architecture/pages.md`).
 const SQLITE_PAGE_BYTES: u32 = 4096;
 /// Partitions whose number is kept in memory for one file.
 const PARTITIONS_CACHED: usize = 50_000;
