@@ -2,7 +2,7 @@
 
 use super::bulk::Items;
 use super::elastic;
-use super::otlp::Form;
+use super::otlp::OtlpFormat;
 use super::{Endpoint, Refusal};
 use serde_json::json;
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub(super) enum Reply {
     Ingest(Vec<(usize, Cow<'static, str>)>),
-    Otlp(Form, Vec<(usize, Cow<'static, str>)>),
+    Otlp(OtlpFormat, Vec<(usize, Cow<'static, str>)>),
     Loki,
     Bulk(Items),
     Journal,
@@ -68,7 +68,7 @@ pub fn refused(endpoint: Endpoint, media: &str, refusal: &Refusal) -> Answer {
     let (status, reason) = (refusal.status(), refusal.to_string());
     let (media, body) = match endpoint {
         Endpoint::Otlp => {
-            let form = Form::read(media).unwrap_or(Form::Json);
+            let form = OtlpFormat::read(media).unwrap_or(OtlpFormat::Json);
             // Of `google.rpc.Code`: UNAVAILABLE, or INVALID_ARGUMENT.
             let code = if status == 503 { 14 } else { 3 };
             (form.media(), form.status(code, &reason))

@@ -33,7 +33,7 @@ mod ingest;
 pub mod journal;
 mod loki;
 mod otlp;
-mod raws;
+mod raw_json;
 mod refusal;
 mod request;
 mod sender;
@@ -41,7 +41,7 @@ mod source;
 mod taking;
 #[cfg(test)]
 mod tests;
-mod wire;
+mod protobuf;
 
 pub use answer::{Answer, refused};
 pub use encoding::{Encoding, decode, reader};
@@ -399,7 +399,7 @@ fn take_body(request: &Request, body: &[u8], setting: &Setting, taking: &mut Tak
             Box::new(Reply::Ingest)
         }
         Endpoint::Otlp => {
-            let form = otlp::Form::read(&request.media)?;
+            let form = otlp::OtlpFormat::read(&request.media)?;
             otlp::take(body, form, taking)?;
             Box::new(move |reasons| Reply::Otlp(form, reasons))
         }

@@ -1,37 +1,37 @@
-//! Why a request is not taken, as a whole. A record that is refused alone is none of these.
+//! Why a whole request is refused. A single record that is refused is counted and reported, and is no [`Refusal`].
 
 use std::borrow::Cow;
 
-/// Why nothing of a request was kept. Text reads well as the answer to its sender.
+/// Why no record of a request was kept. The text is an answer to the sender.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// 400: the body is not what it is said to be.
+    /// 400: the body is malformed.
     #[error("{reason}{}", at(.index))]
     Bad {
-        /// What is wrong with it.
+        /// What is wrong.
         reason: Cow<'static, str>,
-        /// The record where that shows, counted from 0.
+        /// The index of the record at fault, from 0.
         index: Option<usize>,
     },
-    /// 408: the body was too long in coming.
+    /// 408: the body did not arrive in time.
     #[error("the body did not come within {0} s")]
     Slow(u64),
-    /// 413: it is over a limit, which it names.
+    /// 413: the request exceeds the limit that the text names.
     #[error("more than {0}")]
     TooLarge(String),
-    /// 415: an encoding that is not known here.
+    /// 415: the encoding is unknown.
     #[error("content-encoding {0:?} is not known here: gzip, zstd, deflate, snappy and identity are")]
     Encoding(String),
-    /// 415: a content type that the endpoint does not take.
+    /// 415: the endpoint does not accept the content type.
     #[error("content-type {0:?} is not taken here: {1}")]
     Media(String, &'static str),
-    /// 422: the idempotency key came before, with another body.
+    /// 422: the idempotency key was used with another body.
     #[error("the idempotency key was used before, with another body")]
     OtherBody,
-    /// 500: a fault of ours, which is logged.
+    /// 500: daytable has a fault, which is logged.
     #[error("failed by a fault of its own, see the log")]
     Fault,
-    /// 503: come again later.
+    /// 503: the sender must try again later.
     #[error("{0}")]
     Busy(&'static str),
 }
@@ -41,30 +41,35 @@ fn at(index: &Option<usize>) -> String {
 }
 
 impl Refusal {
-    /// What is wrong with a body, before any record of it.
+    /// A malformed body, without a record at fault.
     pub fn bad(reason: impl Into<Cow<'static, str>>) -> Refusal {
         Refusal::Bad { reason: reason.into(), index: None }
     }
 
-    /// What is wrong with a body, seen at a record.
+    /// A malformed body, with the index of the record at fault.
     pub fn bad_at(index: usize, reason: impl Into<Cow<'static, str>>) -> Refusal {
         Refusal::Bad { reason: reason.into(), index: Some(index) }
     }
 
-    /// The status that says so.
-    pub const fn status(&self) -> u16 {
+    /// The HTTP status, and the index in [`Refusal::REASONS`].
+    const fn status_and_number(&self) -> (u16, usize) {
         match self {
-            Refusal::Bad { .. } => 400,
-            Refusal::Slow(_) => 408,
-            Refusal::TooLarge(_) => 413,
-            Refusal::Encoding(_) | Refusal::Media(..) => 415,
-            Refusal::OtherBody => 422,
-            Refusal::Fault => 500,
-            Refusal::Busy(_) => 503,
+            Refusal::Bad { .. } => (400, 0),
+            Refusal::Slow(_) => (408, 1),
+            Refusal::TooLarge(_) => (413, 2),
+            Refusal::Encoding(_) | Refusal::Media(..) => (415, 3),
+            Refusal::OtherBody => (422, 4),
+            Refusal::Busy(_) => (503, 5),
+            Refusal::Fault => (500, 6),
         }
     }
 
-    /// The label of the metric that counts it.
+    /// The HTTP status.
+    pub const fn status(&self) -> u16 {
+        self.status_and_number().0
+    }
+
+    /// The value of the label `reason` in metrics.
     pub const fn reason(&self) -> &'static str {
         Refusal::REASONS[self.number()]
     }
@@ -73,14 +78,31 @@ impl Refusal {
     pub const REASONS: [&'static str; 7] = ["bad", "slow", "too_large", "media", "other_body", "busy", "fault"];
 
     pub(super) const fn number(&self) -> usize {
+        self.status_and_number().1
+    }
+}
+
+/// Why a decoder stopped.
+#[derive(Debug)]
+pub(super) enum DecodeError {
+    /// The request exceeds a limit.
+    Refused(Refusal),
+    /// The body is malformed.
+    Malformed(String),
+}
+
+impl From<Refusal> for DecodeError {
+    fn from(refusal: Refusal) -> DecodeError {
+        DecodeError::Refused(refusal)
+    }
+}
+
+impl DecodeError {
+    /// The refusal of a body that should be `expected`, at the record with this index.
+    pub(super) fn refusal(self, expected: &str, index: usize) -> Refusal {
         match self {
-            Refusal::Bad { .. } => 0,
-            Refusal::Slow(_) => 1,
-            Refusal::TooLarge(_) => 2,
-            Refusal::Encoding(_) | Refusal::Media(..) => 3,
-            Refusal::OtherBody => 4,
-            Refusal::Busy(_) => 5,
-            Refusal::Fault => 6,
+            DecodeError::Refused(refusal) => refusal,
+            DecodeError::Malformed(error) => Refusal::bad_at(index, format!("the body is no {expected}: {error}")),
         }
     }
 }

@@ -1,16 +1,15 @@
-//! The labels of a stream as Loki's protocol buffers have them: `{job="api", host="web-17"}`.
+//! The labels of a stream in Loki's protocol buffers: `{job="api", host="web-17"}`. Values are
+//! [string literals of Go](https://go.dev/ref/spec#String_literals).
 
-/// Labels of a stream at most; Loki takes 15 where nobody says otherwise.
+/// The number of labels of a stream. Loki's default is 15.
 const LABELS_MAX: usize = 256;
 
-/// The names and values of `{name="value", …}`, values quoted as Go quotes them; none where it is no such text.
+/// The names and values of `{name="value", …}`. `None` for any other text.
 pub(super) fn parse(text: &str) -> Option<Vec<(String, String)>> {
     let mut rest = text.trim().strip_prefix('{')?.trim_start();
     let mut labels = Vec::new();
-    if rest == "}" {
-        return Some(labels);
-    }
-    loop {
+    // A comma may follow the last label.
+    while rest != "}" {
         let (name, value) = rest.split_once('=')?;
         let (value, end) = unquote(value.trim_start())?;
         let name = name.trim();
@@ -18,60 +17,48 @@ pub(super) fn parse(text: &str) -> Option<Vec<(String, String)>> {
             return None;
         }
         labels.push((name.to_owned(), value));
-        rest = end.trim_start();
-        if let Some(more) = rest.strip_prefix(',') {
-            rest = more.trim_start();
-            // A comma behind the last one.
-            if rest == "}" {
-                return Some(labels);
-            }
-        } else {
-            return (rest == "}").then_some(labels);
-        }
+        let end = end.trim_start();
+        rest = match end.strip_prefix(',') {
+            Some(more) => more.trim_start(),
+            None if end == "}" => end,
+            None => return None,
+        };
     }
+    Some(labels)
 }
 
-/// A quoted text, and what is behind it.
+/// A string literal, and the text behind it.
 fn unquote(text: &str) -> Option<(String, &str)> {
     if let Some(raw) = text.strip_prefix('`') {
         let (value, rest) = raw.split_once('`')?;
         return Some((value.to_owned(), rest));
     }
-    let inner = text.strip_prefix('"')?;
+    let mut rest = text.strip_prefix('"')?;
     let mut value = Vec::new();
-    let mut at = 0;
     loop {
-        let plain = inner[at..].find(['"', '\\'])?;
-        value.extend_from_slice(&inner.as_bytes()[at..at + plain]);
-        at += plain;
-        if inner[at..].starts_with('"') {
-            return Some((String::from_utf8_lossy(&value).into_owned(), &inner[at + 1..]));
+        let (plain, special) = rest.split_at(rest.find(['"', '\\'])?);
+        value.extend_from_slice(plain.as_bytes());
+        if let Some(rest) = special.strip_prefix('"') {
+            return Some((String::from_utf8_lossy(&value).into_owned(), rest));
         }
-        let escape = *inner.as_bytes().get(at + 1)?;
-        let digits = |count: usize| inner.get(at + 2..at + 2 + count);
-        let mut character = [0; 4];
-        let (bytes, length): (&[u8], usize) = match escape {
-            b'n' => (b"\n", 2),
-            b't' => (b"\t", 2),
-            b'r' => (b"\r", 2),
-            b'a' => (b"\x07", 2),
-            b'b' => (b"\x08", 2),
-            b'f' => (b"\x0c", 2),
-            b'v' => (b"\x0b", 2),
-            b'"' | b'\\' | b'\'' => (&inner.as_bytes()[at + 1..at + 2], 2),
-            b'x' => {
-                character[0] = u8::from_str_radix(digits(2)?, 16).ok()?;
-                (&character[..1], 4)
-            }
-            b'u' | b'U' => {
-                let count = if escape == b'u' { 4 } else { 8 };
-                let code = char::from_u32(u32::from_str_radix(digits(count)?, 16).ok()?)?;
-                (code.encode_utf8(&mut character).as_bytes(), 2 + count)
-            }
-            _ => return None,
+        let escape = *special.as_bytes().get(1)?;
+        let hex = |digits: usize| u32::from_str_radix(special.get(2..2 + digits)?, 16).ok();
+        let length = match escape {
+            b'x' => 4,
+            b'u' => 6,
+            b'U' => 10,
+            _ => 2,
         };
-        value.extend_from_slice(bytes);
-        at += length;
+        match escape {
+            b'x' => value.push(u8::try_from(hex(2)?).ok()?),
+            b'u' | b'U' => {
+                let code = char::from_u32(hex(length - 2)?)?;
+                value.extend_from_slice(code.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+            b'"' | b'\\' | b'\'' => value.push(escape),
+            _ => value.push(b"\x07\x08\t\n\x0b\x0c\r"[b"abtnvfr".iter().position(|name| *name == escape)?]),
+        }
+        rest = &special[length..];
     }
 }
 
@@ -81,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn labels_as_go_writes_them() {
+    fn labels_with_literals_of_go() {
         let pairs =
             |text: &str| parse(text).map(|labels| labels.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>());
         for (text, expected) in [
@@ -116,11 +103,11 @@ mod tests {
     }
 
     proptest! {
-        /// Any text is labels or none, and values come back.
+        /// Any text is labels or no labels, and values come back.
         #[test]
         fn any_text(text in "[{]?([a-z]=|[\"`\\\\,{} xué0-9]){0,20}", value in "[ -~]{0,20}") {
             let _ = parse(&text);
-            // Go quotes these as Rust does.
+            // Rust quotes these characters as Go does.
             prop_assert_eq!(parse(&format!("{{a={value:?}}}")), Some(vec![("a".to_owned(), value)]));
         }
     }

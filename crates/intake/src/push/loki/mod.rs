@@ -20,55 +20,55 @@ use daytable_model::time::Ticks;
 use daytable_parse::Envelope;
 use std::borrow::Cow;
 
-/// Labels that name the instance, the first of them first.
+/// Labels that name the instance, by priority.
 const INSTANCE: [&str; 7] = ["instance", "host", "hostname", "pod", "node_name", "service_name", "job"];
-/// Labels that say the level where the text does not.
+/// Labels that give the level if the text does not.
 const LEVEL: [&str; 3] = ["level", "detected_level", "severity"];
 
-/// Takes a decoded body apart.
+/// Writes the entries of a body.
 pub(super) fn take(body: &[u8], media: &str, setting: &Setting, taking: &mut Taking<'_>) -> Result<(), Refusal> {
     let is_json = match &*essence(media) {
         "application/json" => true,
         "application/x-protobuf" | "application/protobuf" | "" => false,
-        // What `curl -d` says of it.
+        // `curl -d` sends another content type.
         _ => body.trim_ascii_start().starts_with(b"{"),
     };
     if is_json {
-        return json::take(body, taking);
+        return json::decode(body, taking).map_err(|error| error.refusal("push request", taking.index()));
     }
     let message = encoding::unblock(body, setting.limits.decoded_bytes_max, |bytes| taking.make_room(bytes))?;
-    proto::take(&message, taking)
+    proto::decode(&message, taking).map_err(|error| error.refusal("push request", taking.index()))
 }
 
-/// The labels of a stream, as they are needed for each of its entries.
-struct Stream<'a> {
+/// The labels of a stream, which belong to each of its entries.
+struct LokiStream<'a> {
     fields: Vec<Field<'a>>,
     instance: Cow<'a, str>,
     level: Option<Level>,
-    /// Bytes of the labels.
+    /// The bytes of the labels.
     bytes: usize,
 }
 
 /// An entry of a stream.
-struct Entry<'a> {
+struct LokiEntry<'a> {
     time: Option<Ticks>,
     line: Cow<'a, str>,
     metadata: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
-/// Bytes of names and values.
+/// The bytes of names and values.
 fn bytes_of(labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> usize {
     labels.iter().map(|(name, value)| name.len() + value.len()).sum()
 }
 
-impl<'a> Stream<'a> {
-    fn new(labels: Vec<(Cow<'a, str>, Cow<'a, str>)>, taking: &Taking<'_>) -> Stream<'a> {
+impl<'a> LokiStream<'a> {
+    fn new(labels: Vec<(Cow<'a, str>, Cow<'a, str>)>, taking: &Taking<'_>) -> LokiStream<'a> {
         let labels: Vec<_> =
             labels.into_iter().map(|(name, value)| (taking.clean(name), taking.clean(value))).collect();
         let of = |name: &str| labels.iter().find(|(label, value)| label == name && !value.is_empty());
         let instance = INSTANCE.iter().find_map(|name| of(name)).map(|(_, value)| value.clone());
         let level = LEVEL.iter().find_map(|name| of(name).and_then(|(_, value)| Level::from_word(value)));
-        Stream {
+        LokiStream {
             bytes: bytes_of(&labels),
             instance: instance.unwrap_or_else(|| Cow::Owned(taking.peer().to_owned())),
             level,
@@ -76,9 +76,9 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn write(&self, entry: Entry<'_>, taking: &mut Taking<'_>) -> Result<(), Refusal> {
+    fn write(&self, entry: LokiEntry<'_>, taking: &mut Taking<'_>) -> Result<(), Refusal> {
         let index = taking.begin()?;
-        // Only the line can be cut, and labels are a part of every entry.
+        // Only the line can be cut. The labels are part of every entry.
         if self.bytes + bytes_of(&entry.metadata) > RECORD_BYTES_MAX {
             return Err(Refusal::TooLarge(format!(
                 "{RECORD_BYTES_MAX} bytes of labels and metadata, at entry {index}"

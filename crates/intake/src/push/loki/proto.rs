@@ -1,4 +1,5 @@
-//! Loki's protocol buffers: `logproto.PushRequest`.
+//! Loki's protocol buffers:
+//! [`logproto.PushRequest`](https://github.com/grafana/loki/blob/main/pkg/push/push.proto).
 //!
 //! ```text
 //! PushRequest    streams = 1
@@ -6,56 +7,40 @@
 //! Entry          timestamp = 1 (seconds = 1, nanos = 2), line = 2, structuredMetadata = 3 (name = 1, value = 2)
 //! ```
 
+use super::super::protobuf::{ProtobufError, fields, messages_at};
+use super::super::refusal::DecodeError;
 use super::super::taking::Taking;
-use super::super::wire::{Wire, WireError, fields};
-use super::{Entry, Refusal, Stream, labels};
+use super::{LokiEntry, LokiStream, labels};
 use daytable_model::time::Ticks;
 use std::borrow::Cow;
 
-/// Takes a message apart.
-pub(super) fn take(message: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    for field in fields(message) {
-        let (number, value) = field.map_err(|error| bad(taking, error))?;
-        if number == 1 {
-            let bytes = value.bytes().map_err(|error| bad(taking, error))?;
-            stream(bytes, taking)?;
+/// Writes the entries of a message.
+pub(super) fn decode(message: &[u8], taking: &mut Taking<'_>) -> Result<(), DecodeError> {
+    for stream in messages_at(message, 1) {
+        let stream = stream?;
+        // The labels first: they may follow the entries in the message.
+        let mut written: Cow<'_, str> = Cow::Borrowed("");
+        for text in messages_at(stream, 1) {
+            written = String::from_utf8_lossy(text?);
+        }
+        let labels = match labels::parse(&written) {
+            Some(labels) => labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            None if written.is_empty() => Vec::new(),
+            None => vec![("labels".into(), written)],
+        };
+        let labels = LokiStream::new(labels, taking);
+        for entry in messages_at(stream, 2) {
+            labels.write(decode_entry(entry?)?, taking)?;
         }
     }
     Ok(())
 }
 
-fn bad(taking: &Taking<'_>, error: WireError) -> Refusal {
-    Refusal::bad_at(taking.index(), format!("the body is no push request: {error}"))
-}
-
-fn stream(message: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    // Labels first: nothing says that they come first on the wire.
-    let mut written: Cow<'_, str> = Cow::Borrowed("");
+fn decode_entry(message: &[u8]) -> Result<LokiEntry<'_>, ProtobufError> {
+    let mut entry = LokiEntry { time: None, line: Cow::Borrowed(""), metadata: Vec::new() };
     for field in fields(message) {
-        if let (1, value) = field.map_err(|error| bad(taking, error))? {
-            written = value.text().map_err(|error| bad(taking, error))?;
-        }
-    }
-    let labels = match labels::parse(&written) {
-        Some(labels) => labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        None if written.is_empty() => Vec::new(),
-        None => vec![("labels".into(), written)],
-    };
-    let stream = Stream::new(labels, taking);
-    for field in fields(message) {
-        if let (2, value) = field.map_err(|error| bad(taking, error))? {
-            let entry = entry(value).map_err(|error| bad(taking, error))?;
-            stream.write(entry, taking)?;
-        }
-    }
-    Ok(())
-}
-
-fn entry(value: Wire<'_>) -> Result<Entry<'_>, WireError> {
-    let mut entry = Entry { time: None, line: Cow::Borrowed(""), metadata: Vec::new() };
-    for field in fields(value.bytes()?) {
         match field? {
-            (1, value) => entry.time = time(value)?,
+            (1, value) => entry.time = time(value.bytes()?)?,
             (2, value) => entry.line = value.text()?,
             (3, value) => {
                 let (mut name, mut text) = (Cow::Borrowed(""), Cow::Borrowed(""));
@@ -74,10 +59,10 @@ fn entry(value: Wire<'_>) -> Result<Entry<'_>, WireError> {
     Ok(entry)
 }
 
-/// A `google.protobuf.Timestamp`; none where it is zero, which nobody means, or out of range.
-fn time(value: Wire<'_>) -> Result<Option<Ticks>, WireError> {
+/// The time of a `google.protobuf.Timestamp`. `None` for zero, which means that no time is known, and out of range.
+fn time(message: &[u8]) -> Result<Option<Ticks>, ProtobufError> {
     let (mut seconds, mut nanos) = (0i64, 0u64);
-    for field in fields(value.bytes()?) {
+    for field in fields(message) {
         match field? {
             (1, value) => seconds = value.varint()?.cast_signed(),
             (2, value) => nanos = value.varint()?,

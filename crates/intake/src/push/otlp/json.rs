@@ -1,10 +1,13 @@
-//! OTLP's JSON: that of protocol buffers, but for ids, which are hex. Numbers of 64 bits are texts or numbers, names that
-//! are not known are passed over. Each log record is cut out as it is written before anything is read of it.
+//! OTLP's JSON: [the mapping of protocol buffers](https://protobuf.dev/programming-guides/json/), but for ids, which are hex
+//! ([OTLP specification](https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding)). A number of 64 bits is a text or
+//! a number. Unknown names are skipped.
 
-use super::super::raws::Raws;
+use super::super::Refusal;
+use super::super::raw_json::RawElements;
+use super::super::refusal::DecodeError;
 use super::super::taking::Taking;
-use super::value::Any;
-use super::{Log, Origin, Refusal};
+use super::value::{AnyValue, Attributes};
+use super::{LogRecord, ScopeContext};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -14,112 +17,96 @@ use std::fmt;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Request<'a> {
-    #[serde(borrow, default)]
-    resource_logs: Option<Raws<'a>>,
+struct ExportRequest<'a> {
+    #[serde(borrow)]
+    resource_logs: Option<RawElements<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceLogs<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     resource: Option<Resource<'a>>,
-    #[serde(borrow, default)]
-    scope_logs: Option<Raws<'a>>,
+    #[serde(borrow)]
+    scope_logs: Option<RawElements<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Resource<'a> {
-    #[serde(borrow, default)]
-    attributes: Option<Vec<Pair<'a>>>,
+    #[serde(borrow)]
+    attributes: Option<Vec<KeyValue<'a>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ScopeLogs<'a> {
-    #[serde(borrow, default)]
-    scope: Option<Scope<'a>>,
-    #[serde(borrow, default)]
-    log_records: Option<Raws<'a>>,
+    #[serde(borrow)]
+    scope: Option<InstrumentationScope<'a>>,
+    #[serde(borrow)]
+    log_records: Option<RawElements<'a>>,
 }
 
-#[derive(Deserialize)]
-struct Scope<'a> {
-    #[serde(default)]
+#[derive(Default, Deserialize)]
+struct InstrumentationScope<'a> {
     name: Option<String>,
-    #[serde(default)]
     version: Option<String>,
-    #[serde(borrow, default)]
-    attributes: Option<Vec<Pair<'a>>>,
+    #[serde(borrow)]
+    attributes: Option<Vec<KeyValue<'a>>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LogRecord<'a> {
-    #[serde(default)]
-    time_unix_nano: Number,
-    #[serde(default)]
-    observed_time_unix_nano: Number,
-    #[serde(default)]
-    severity_number: Number,
-    #[serde(default)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct JsonLogRecord<'a> {
+    time_unix_nano: WholeNumber,
+    observed_time_unix_nano: WholeNumber,
+    severity_number: WholeNumber,
     severity_text: Option<String>,
-    #[serde(borrow, default)]
-    body: Option<Any<'a>>,
-    #[serde(borrow, default)]
-    attributes: Option<Vec<Pair<'a>>>,
-    #[serde(default)]
-    dropped_attributes_count: Number,
-    #[serde(default)]
-    flags: Number,
-    #[serde(default)]
+    #[serde(borrow)]
+    body: Option<AnyValue<'a>>,
+    #[serde(borrow)]
+    attributes: Option<Vec<KeyValue<'a>>>,
+    dropped_attributes_count: WholeNumber,
+    flags: WholeNumber,
     trace_id: Option<String>,
-    #[serde(default)]
     span_id: Option<String>,
-    #[serde(default)]
     event_name: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Pair<'a> {
+struct KeyValue<'a> {
     #[serde(default)]
     key: String,
-    #[serde(borrow, default)]
-    value: Option<Any<'a>>,
+    #[serde(borrow)]
+    value: Option<AnyValue<'a>>,
 }
 
-/// A whole number, written as one or as a text; zero where it is null.
+/// A whole number, as a number or as a text. `null` is zero.
 #[derive(Clone, Copy, Debug, Default)]
-struct Number(i128);
+struct WholeNumber(i128);
 
-/// Takes a document apart.
-pub(super) fn take(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
+/// Writes the log records of a document.
+pub(super) fn decode(body: &[u8], taking: &mut Taking<'_>) -> Result<(), DecodeError> {
     let text = taking.text_of(body)?;
-    // serde would take an array for the members of an object in their order.
-    if !is_object(text.trim_ascii_start()) {
-        return Err(Refusal::bad("the body is no export request: it is no JSON object"));
+    // serde accepts an array in place of an object, with the members in their order.
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(Refusal::bad("the body is no export request: it is no JSON object").into());
     }
-    let request: Request<'_> = serde_json::from_str(&text).map_err(|error| bad(taking, &error))?;
-    for resource in request.resource_logs.into_iter().flatten() {
-        let logs: ResourceLogs<'_> = serde_json::from_str(resource.get()).map_err(|error| bad(taking, &error))?;
-        let attributes = logs.resource.and_then(|resource| resource.attributes);
-        let mut origin = Origin::of_resource(pairs(attributes), taking);
-        for scope in logs.scope_logs.into_iter().flatten() {
-            let logs: ScopeLogs<'_> = serde_json::from_str(scope.get()).map_err(|error| bad(taking, &error))?;
-            if let Some(Scope { name, version, attributes }) = logs.scope {
-                let text = |text: Option<String>| Cow::Owned(text.unwrap_or_default());
-                origin.set_scope(text(name), text(version), pairs(attributes));
-            } else {
-                origin.set_scope("".into(), "".into(), Vec::new());
-            }
-            for record in logs.log_records.into_iter().flatten() {
+    let request: ExportRequest<'_> = serde_json::from_str(&text)?;
+    for resource in request.resource_logs.unwrap_or_default().0 {
+        let ResourceLogs { resource, scope_logs } = serde_json::from_str(resource.get())?;
+        let mut context = ScopeContext::new(attributes(resource.unwrap_or_default().attributes), taking);
+        for scope in scope_logs.unwrap_or_default().0 {
+            let ScopeLogs { scope, log_records } = serde_json::from_str(scope.get())?;
+            let scope = scope.unwrap_or_default();
+            context.set_scope(text_of(scope.name), text_of(scope.version), attributes(scope.attributes));
+            for record in log_records.unwrap_or_default().0 {
                 let index = taking.begin()?;
-                if !origin.fits(record.get().len(), index, taking) {
+                if !context.fits(record.get().len(), index, taking) {
                     continue;
                 }
-                match serde_json::from_str::<LogRecord<'_>>(record.get()) {
-                    Ok(_) if !is_object(record.get()) => taking.refuse(index, "is no JSON object"),
-                    Ok(record) => origin.write(index, record.into_log(), taking),
+                match serde_json::from_str::<JsonLogRecord<'_>>(record.get()) {
+                    Ok(_) if !record.get().starts_with('{') => taking.refuse(index, "is no JSON object"),
+                    Ok(record) => context.write(index, record.into(), taking),
                     Err(error) => taking.refuse(index, error.to_string()),
                 }
             }
@@ -128,149 +115,139 @@ pub(super) fn take(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> 
     Ok(())
 }
 
-fn is_object(text: &str) -> bool {
-    text.starts_with('{')
+fn text_of(text: Option<String>) -> Cow<'static, str> {
+    text.unwrap_or_default().into()
 }
 
-fn bad(taking: &Taking<'_>, error: &serde_json::Error) -> Refusal {
-    Refusal::bad_at(taking.index(), format!("the body is no export request: {error}"))
-}
-
-fn pairs(pairs: Option<Vec<Pair<'_>>>) -> Vec<(Cow<'_, str>, Any<'_>)> {
+fn attributes(pairs: Option<Vec<KeyValue<'_>>>) -> Attributes<'_> {
     let pairs = pairs.unwrap_or_default();
-    pairs.into_iter().map(|Pair { key, value }| (key.into(), value.unwrap_or_default())).collect()
+    pairs.into_iter().map(|KeyValue { key, value }| (key.into(), value.unwrap_or_default())).collect()
 }
 
-impl<'a> LogRecord<'a> {
-    fn into_log(self) -> Log<'a> {
-        let text = |text: Option<String>| Cow::Owned(text.unwrap_or_default());
-        Log {
-            time: self.time_unix_nano.unsigned(),
-            observed: self.observed_time_unix_nano.unsigned(),
-            severity: i32::try_from(self.severity_number.0).unwrap_or(0),
-            severity_text: text(self.severity_text),
-            body: self.body.unwrap_or_default(),
-            attributes: pairs(self.attributes),
-            dropped: u32::try_from(self.dropped_attributes_count.0).unwrap_or(u32::MAX),
-            flags: u32::try_from(self.flags.0).unwrap_or(0),
-            trace_id: id(self.trace_id),
-            span_id: id(self.span_id),
-            event_name: text(self.event_name),
+impl<'a> From<JsonLogRecord<'a>> for LogRecord<'a> {
+    fn from(record: JsonLogRecord<'a>) -> LogRecord<'a> {
+        LogRecord {
+            time: record.time_unix_nano.unsigned(),
+            observed: record.observed_time_unix_nano.unsigned(),
+            severity: i32::try_from(record.severity_number.0).unwrap_or(0),
+            severity_text: text_of(record.severity_text),
+            body: record.body.unwrap_or_default(),
+            attributes: attributes(record.attributes),
+            dropped: u32::try_from(record.dropped_attributes_count.0).unwrap_or(u32::MAX),
+            flags: u32::try_from(record.flags.0).unwrap_or(0),
+            trace_id: id(record.trace_id),
+            span_id: id(record.span_id),
+            event_name: text_of(record.event_name),
         }
     }
 }
 
-/// An id in lower case; none where all of it is zero.
+/// An id in lower case. An id of zeros means that no id is known, and becomes empty.
 fn id(written: Option<String>) -> String {
     let mut id = written.unwrap_or_default().to_ascii_lowercase();
     id.truncate(id.floor_char_boundary(64));
     if id.bytes().all(|byte| byte == b'0') { String::new() } else { id }
 }
 
-impl Number {
-    /// What is below zero is not known.
+impl WholeNumber {
+    /// The number, within the range of 64 bits. A negative number means that no value is known.
     fn unsigned(self) -> u64 {
         u64::try_from(self.0.max(0)).unwrap_or(u64::MAX)
     }
 }
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Number, D::Error> {
-        struct Whole;
-        impl Visitor<'_> for Whole {
-            type Value = Number;
+impl<'de> Deserialize<'de> for WholeNumber {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<WholeNumber, D::Error> {
+        struct NumberVisitor;
+        impl Visitor<'_> for NumberVisitor {
+            type Value = WholeNumber;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a whole number, or one as text")
             }
 
-            fn visit_unit<E: Error>(self) -> Result<Number, E> {
-                Ok(Number(0))
+            fn visit_unit<E: Error>(self) -> Result<WholeNumber, E> {
+                Ok(WholeNumber(0))
             }
 
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Number, E> {
-                Ok(Number(number.into()))
+            fn visit_u64<E: Error>(self, number: u64) -> Result<WholeNumber, E> {
+                Ok(WholeNumber(number.into()))
             }
 
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Number, E> {
-                Ok(Number(number.into()))
+            fn visit_i64<E: Error>(self, number: i64) -> Result<WholeNumber, E> {
+                Ok(WholeNumber(number.into()))
             }
 
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Number, E> {
-                // JavaScript writes 1.7e18 for some; its digits are what it has.
-                if number.fract() == 0.0 { Ok(Number(number as i128)) } else { Err(E::custom("is no whole number")) }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<WholeNumber, E> {
+                // JavaScript writes some whole numbers as 1.7e18.
+                if number.fract() == 0.0 {
+                    Ok(WholeNumber(number as i128))
+                } else {
+                    Err(E::custom("is no whole number"))
+                }
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Number, E> {
-                text.parse().map(Number).map_err(|_| E::custom("a text is no whole number"))
+            fn visit_str<E: Error>(self, text: &str) -> Result<WholeNumber, E> {
+                text.parse().map(WholeNumber).map_err(|_| E::custom("a text is no whole number"))
             }
         }
-        input.deserialize_any(Whole)
+        input.deserialize_any(NumberVisitor)
     }
 }
 
-/// A number with a fraction, written as one or as a text, as not every one of them is JSON's.
-struct Real(f64);
-
-impl<'de> Deserialize<'de> for Real {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Real, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Number(f64),
-            Text(String),
-        }
-        match Written::deserialize(input)? {
-            Written::Number(number) => Ok(Real(number)),
-            Written::Text(text) => text.parse().map(Real).map_err(|_| D::Error::custom("a text is no number")),
-        }
-    }
-}
-
+/// A floating-point number. JSON has no infinities, so they are texts.
 #[derive(Deserialize)]
-struct Values<'a> {
-    #[serde(borrow, default)]
-    values: Option<Vec<Any<'a>>>,
+#[serde(untagged)]
+enum FloatNumber {
+    Number(f64),
+    Text(String),
 }
 
+/// The members of an `ArrayValue` or a `KeyValueList`.
 #[derive(Deserialize)]
-struct PairValues<'a> {
-    #[serde(borrow, default)]
-    values: Option<Vec<Pair<'a>>>,
+struct ValueList<T> {
+    values: Option<Vec<T>>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Any<'a> {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Any<'a>, D::Error> {
-        struct Kinds;
-        impl<'de> Visitor<'de> for Kinds {
-            type Value = Any<'de>;
+impl<'de: 'a, 'a> Deserialize<'de> for AnyValue<'a> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<AnyValue<'a>, D::Error> {
+        struct AnyValueVisitor;
+        impl<'de> Visitor<'de> for AnyValueVisitor {
+            type Value = AnyValue<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a value with its kind")
             }
 
-            fn visit_unit<E: Error>(self) -> Result<Any<'de>, E> {
-                Ok(Any::Empty)
+            fn visit_unit<E: Error>(self) -> Result<AnyValue<'de>, E> {
+                Ok(AnyValue::Empty)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Any<'de>, A::Error> {
-                let mut any = Any::Empty;
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AnyValue<'de>, A::Error> {
+                let mut any = AnyValue::Empty;
                 while let Some(kind) = map.next_key::<Cow<'de, str>>()? {
                     any = match &*kind {
-                        "stringValue" => Any::Text(Cow::Owned(map.next_value()?)),
-                        "boolValue" => Any::Boolean(map.next_value()?),
+                        "stringValue" => AnyValue::Text(Cow::Owned(map.next_value()?)),
+                        "boolValue" => AnyValue::Boolean(map.next_value()?),
                         "intValue" => {
-                            let Number(number) = map.next_value()?;
-                            Any::Int64(i64::try_from(number).map_err(|_| A::Error::custom("is over 64 bits"))?)
+                            let WholeNumber(number) = map.next_value()?;
+                            AnyValue::Int64(i64::try_from(number).map_err(|_| A::Error::custom("is over 64 bits"))?)
                         }
-                        "doubleValue" => Any::Double(map.next_value::<Real>()?.0),
+                        "doubleValue" => AnyValue::Double(match map.next_value()? {
+                            FloatNumber::Number(number) => number,
+                            FloatNumber::Text(text) => {
+                                text.parse().map_err(|_| A::Error::custom("a text is no number"))?
+                            }
+                        }),
                         "bytesValue" => {
                             let text: String = map.next_value()?;
                             let bytes = STANDARD.decode(text).map_err(|_| A::Error::custom("is no base64"))?;
-                            Any::Bytes(Cow::Owned(bytes))
+                            AnyValue::Bytes(Cow::Owned(bytes))
                         }
-                        "arrayValue" => Any::Array(map.next_value::<Values<'de>>()?.values.unwrap_or_default()),
-                        "kvlistValue" => Any::Object(pairs(map.next_value::<PairValues<'de>>()?.values)),
+                        "arrayValue" => {
+                            AnyValue::Array(map.next_value::<ValueList<AnyValue<'de>>>()?.values.unwrap_or_default())
+                        }
+                        "kvlistValue" => AnyValue::Object(attributes(map.next_value::<ValueList<_>>()?.values)),
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                             any
@@ -280,6 +257,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Any<'a> {
                 Ok(any)
             }
         }
-        input.deserialize_any(Kinds)
+        input.deserialize_any(AnyValueVisitor)
     }
 }

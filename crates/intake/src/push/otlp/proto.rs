@@ -1,4 +1,5 @@
-//! OTLP's protocol buffers: `ExportLogsServiceRequest`.
+//! OTLP's protocol buffers:
+//! [`ExportLogsServiceRequest`](https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/logs/v1/logs.proto).
 //!
 //! ```text
 //! request        resource_logs = 1
@@ -10,165 +11,122 @@
 //! AnyValue       string = 1, bool = 2, int = 3, double = 4, array = 5 (values = 1), kvlist = 6 (values = 1), bytes = 7
 //! ```
 
+use super::super::protobuf::{ProtobufError, fields, messages_at};
+use super::super::refusal::DecodeError;
 use super::super::taking::Taking;
-use super::super::wire::{Wire, WireError, fields};
-use super::value::{Any, DEPTH_MAX};
-use super::{Log, Origin, Refusal, hex};
+use super::value::{AnyValue, Attributes, DEPTH_MAX};
+use super::{LogRecord, ScopeContext, hex};
 use std::borrow::Cow;
 
-type Attributes<'a> = Vec<(Cow<'a, str>, Any<'a>)>;
-
-/// Takes a message apart.
-pub(super) fn take(message: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let bad = |index: usize| {
-        move |error: WireError| Refusal::bad_at(index, format!("the body is no export request: {error}"))
-    };
-    for field in fields(message) {
-        let (number, value) = field.map_err(bad(taking.index()))?;
-        if number == 1 {
-            let bytes = value.bytes().map_err(bad(taking.index()))?;
-            of_resource(bytes, taking)?.map_err(bad(taking.index()))?;
+/// Writes the log records of a message. The resource and the scope are decoded before the records, because they may follow
+/// the records in the message.
+pub(super) fn decode(message: &[u8], taking: &mut Taking<'_>) -> Result<(), DecodeError> {
+    for resource_logs in messages_at(message, 1) {
+        let resource_logs = resource_logs?;
+        let mut attributes = Vec::new();
+        for resource in messages_at(resource_logs, 1) {
+            attributes.extend(attributes_at(resource?, 1)?);
+        }
+        let mut context = ScopeContext::new(attributes, taking);
+        for scope_logs in messages_at(resource_logs, 2) {
+            decode_scope(scope_logs?, &mut context, taking)?;
         }
     }
     Ok(())
 }
 
-/// The outer result ends the request for a limit, the inner one for what it says.
-type Walked = Result<Result<(), WireError>, Refusal>;
-
-/// Goes on with `?` within a [`Walked`].
-macro_rules! walk {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(error) => return Ok(Err(error)),
-        }
-    };
-}
-
-fn of_resource(message: &[u8], taking: &mut Taking<'_>) -> Walked {
-    // The resource first: nothing says that it comes first on the wire.
-    let mut attributes = Vec::new();
-    for field in fields(message) {
-        if let (1, value) = walk!(field) {
-            attributes.extend(walk!(attributes_at(1, walk!(value.bytes()))));
-        }
-    }
-    let mut origin = Origin::of_resource(attributes, taking);
-    for field in fields(message) {
-        if let (2, value) = walk!(field) {
-            walk!(of_scope(walk!(value.bytes()), &mut origin, taking)?);
-        }
-    }
-    Ok(Ok(()))
-}
-
-fn of_scope<'a>(message: &'a [u8], origin: &mut Origin<'a>, taking: &mut Taking<'_>) -> Walked {
+fn decode_scope<'a>(
+    message: &'a [u8],
+    context: &mut ScopeContext<'a>,
+    taking: &mut Taking<'_>,
+) -> Result<(), DecodeError> {
     let (mut name, mut version, mut attributes) = (Cow::Borrowed(""), Cow::Borrowed(""), Vec::new());
-    for field in fields(message) {
-        let (1, scope) = walk!(field) else { continue };
-        let scope = walk!(scope.bytes());
+    for scope in messages_at(message, 1) {
+        let scope = scope?;
         for field in fields(scope) {
-            match walk!(field) {
-                (1, value) => name = walk!(value.text()),
-                (2, value) => version = walk!(value.text()),
+            match field? {
+                (1, value) => name = value.text()?,
+                (2, value) => version = value.text()?,
                 _ => {}
             }
         }
-        attributes.extend(walk!(attributes_at(3, scope)));
+        attributes.extend(attributes_at(scope, 3)?);
     }
-    origin.set_scope(name, version, attributes);
+    context.set_scope(name, version, attributes);
     for field in fields(message) {
-        let (2, value) = walk!(field) else { continue };
+        let (2, value) = field? else { continue };
         let index = taking.begin()?;
-        let record = walk!(value.bytes());
-        if !origin.fits(record.len(), index, taking) {
+        let record = value.bytes()?;
+        if !context.fits(record.len(), index, taking) {
             continue;
         }
-        match log(record) {
-            Ok(log) => origin.write(index, log, taking),
+        match decode_record(record) {
+            Ok(record) => context.write(index, record, taking),
             Err(error) => taking.refuse(index, error.to_string()),
         }
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
-fn log(message: &[u8]) -> Result<Log<'_>, WireError> {
-    let mut log = Log { attributes: attributes_at(6, message)?, ..Log::default() };
+fn decode_record(message: &[u8]) -> Result<LogRecord<'_>, ProtobufError> {
+    let mut record = LogRecord { attributes: attributes_at(message, 6)?, ..LogRecord::default() };
     for field in fields(message) {
         match field? {
-            (1, value) => log.time = value.fixed64()?,
-            (2, value) => log.severity = i32::try_from(value.varint()?).unwrap_or(0),
-            (3, value) => log.severity_text = value.text()?,
-            (5, value) => log.body = any(value, 0)?,
-            (7, value) => log.dropped = u32::try_from(value.varint()?).unwrap_or(u32::MAX),
-            (8, value) => log.flags = value.fixed32()?,
-            (9, value) => log.trace_id = hex(value.bytes()?),
-            (10, value) => log.span_id = hex(value.bytes()?),
-            (11, value) => log.observed = value.fixed64()?,
-            (12, value) => log.event_name = value.text()?,
+            (1, value) => record.time = value.fixed64()?,
+            (2, value) => record.severity = i32::try_from(value.varint()?).unwrap_or(0),
+            (3, value) => record.severity_text = value.text()?,
+            (5, value) => record.body = any_value(value.bytes()?, 0)?,
+            (7, value) => record.dropped = u32::try_from(value.varint()?).unwrap_or(u32::MAX),
+            (8, value) => record.flags = value.fixed32()?,
+            (9, value) => record.trace_id = hex(value.bytes()?),
+            (10, value) => record.span_id = hex(value.bytes()?),
+            (11, value) => record.observed = value.fixed64()?,
+            (12, value) => record.event_name = value.text()?,
             _ => {}
         }
     }
-    Ok(log)
+    Ok(record)
 }
 
-/// The attributes of a message that has them at this number.
-fn attributes_at(number: u64, message: &[u8]) -> Result<Attributes<'_>, WireError> {
-    let mut attributes = Vec::new();
+/// The attributes of a message at this field number.
+fn attributes_at(message: &[u8], number: u64) -> Result<Attributes<'_>, ProtobufError> {
+    messages_at(message, number).map(|attribute| key_value(attribute?, 0)).collect()
+}
+
+fn key_value(message: &[u8], depth: usize) -> Result<(Cow<'_, str>, AnyValue<'_>), ProtobufError> {
+    let (mut key, mut any) = (Cow::Borrowed(""), AnyValue::Empty);
     for field in fields(message) {
         match field? {
-            (found, value) if found == number => attributes.push(pair(value, 0)?),
+            (1, value) => key = value.text()?,
+            (2, value) => any = any_value(value.bytes()?, depth)?,
             _ => {}
         }
     }
-    Ok(attributes)
+    Ok((key, any))
 }
 
-fn pair(value: Wire<'_>, depth: usize) -> Result<(Cow<'_, str>, Any<'_>), WireError> {
-    let (mut name, mut own) = (Cow::Borrowed(""), Any::Empty);
-    for field in fields(value.bytes()?) {
-        match field? {
-            (1, value) => name = value.text()?,
-            (2, value) => own = any(value, depth)?,
-            _ => {}
-        }
-    }
-    Ok((name, own))
-}
-
-fn any(value: Wire<'_>, depth: usize) -> Result<Any<'_>, WireError> {
+fn any_value(message: &[u8], depth: usize) -> Result<AnyValue<'_>, ProtobufError> {
     if depth > DEPTH_MAX {
-        return Err(WireError::Depth);
+        return Err(ProtobufError::Depth);
     }
-    let mut found = Any::Empty;
-    for field in fields(value.bytes()?) {
-        found = match field? {
-            (1, value) => Any::Text(value.text()?),
-            (2, value) => Any::Boolean(value.varint()? != 0),
-            (3, value) => Any::Int64(value.varint()?.cast_signed()),
-            (4, value) => Any::Double(f64::from_bits(value.fixed64()?)),
+    let mut any = AnyValue::Empty;
+    for field in fields(message) {
+        any = match field? {
+            (1, value) => AnyValue::Text(value.text()?),
+            (2, value) => AnyValue::Boolean(value.varint()? != 0),
+            (3, value) => AnyValue::Int64(value.varint()?.cast_signed()),
+            (4, value) => AnyValue::Double(f64::from_bits(value.fixed64()?)),
             (5, value) => {
-                let mut values = Vec::new();
-                for field in fields(value.bytes()?) {
-                    if let (1, value) = field? {
-                        values.push(any(value, depth + 1)?);
-                    }
-                }
-                Any::Array(values)
+                let values = messages_at(value.bytes()?, 1);
+                AnyValue::Array(values.map(|value| any_value(value?, depth + 1)).collect::<Result<_, _>>()?)
             }
             (6, value) => {
-                let mut members = Vec::new();
-                for field in fields(value.bytes()?) {
-                    if let (1, value) = field? {
-                        members.push(pair(value, depth + 1)?);
-                    }
-                }
-                Any::Object(members)
+                let members = messages_at(value.bytes()?, 1);
+                AnyValue::Object(members.map(|member| key_value(member?, depth + 1)).collect::<Result<_, _>>()?)
             }
-            (7, value) => Any::Bytes(Cow::Borrowed(value.bytes()?)),
-            _ => found,
+            (7, value) => AnyValue::Bytes(Cow::Borrowed(value.bytes()?)),
+            _ => any,
         };
     }
-    Ok(found)
+    Ok(any)
 }

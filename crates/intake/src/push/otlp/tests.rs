@@ -195,17 +195,17 @@ const FULL_JSON: &str = r#"{"resourceLogs":[{"resource":{"attributes":[
       {"key":"http","value":{"kvlistValue":{"values":[{"key":"id","value":{"stringValue":"x"}},{"key":"n","value":{"intValue":-7}}]}}},
       {"key":"none","value":{"kvlistValue":{}}},{"key":"empty"}]}]}],"schemaUrl":"x"}]}"#;
 
-fn export(form: Form, body: &[u8]) -> Result<Taken, Refusal> {
+fn export(form: OtlpFormat, body: &[u8]) -> Result<Taken, Refusal> {
     taken(Endpoint::Otlp, |taking| take(body, form, taking))
 }
 
 fn shown(record: schema::LogRecord) -> String {
-    export(Form::Protobuf, &request(record).encode_to_vec()).expect("taken").shown().remove(0)
+    export(OtlpFormat::Protobuf, &request(record).encode_to_vec()).expect("taken").shown().remove(0)
 }
 
 #[test]
 fn both_forms_say_the_same_and_all_of_it_is_kept() {
-    let json = export(Form::Json, FULL_JSON.as_bytes()).expect("taken").shown();
+    let json = export(OtlpFormat::Json, FULL_JSON.as_bytes()).expect("taken").shown();
     assert_eq!(json, [shown(full())]);
     assert_eq!(
         json[0],
@@ -251,16 +251,16 @@ fn a_record_that_cannot_be_read_is_refused_alone() {
     records.push(schema::LogRecord { body: Some(wrapped(deep)), ..Default::default() });
     records.push(schema::LogRecord { body: Some(wrapped(text(&"x".repeat(RECORD_BYTES_MAX)))), ..Default::default() });
     records.push(full());
-    let taken = export(Form::Protobuf, &request.encode_to_vec()).expect("taken");
+    let taken = export(OtlpFormat::Protobuf, &request.encode_to_vec()).expect("taken");
     assert_eq!((taken.messages().len(), taken.refused().len()), (2, 2));
     assert_eq!(taken.refused()[0], (1, "values are nested too deeply"));
     let json = FULL_JSON.replace("\"logRecords\":[", "\"logRecords\":[{\"timeUnixNano\":\"noon\"},7,");
-    let taken = export(Form::Json, json.as_bytes()).expect("taken");
+    let taken = export(OtlpFormat::Json, json.as_bytes()).expect("taken");
     assert_eq!((taken.messages().len(), taken.refused().len()), (1, 2));
     let nested = "{\"arrayValue\":{\"values\":[".repeat(10_000);
     let json = FULL_JSON
         .replace("\"logRecords\":[", &format!("\"logRecords\":[{{\"body\":{nested}{}}},", "]}}".repeat(10_000)));
-    assert_eq!(export(Form::Json, json.as_bytes()).expect("taken").refused().len(), 1);
+    assert_eq!(export(OtlpFormat::Json, json.as_bytes()).expect("taken").refused().len(), 1);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn what_all_records_have_in_common_counts_for_each_of_them() {
         logs.scope_logs[0].log_records = vec![schema::LogRecord::default(); count];
         let attributes = &mut logs.resource.as_mut().expect("a resource").attributes;
         attributes.push(attribute("long", text(&"x".repeat(bytes))));
-        export(Form::Protobuf, &request.encode_to_vec())
+        export(OtlpFormat::Protobuf, &request.encode_to_vec())
     };
     let taken = records(RECORD_BYTES_MAX, 3).expect("taken");
     assert_eq!((taken.messages().len(), taken.refused().len()), (0, 3));
@@ -284,15 +284,17 @@ fn what_all_records_have_in_common_counts_for_each_of_them() {
 fn what_is_no_request_is_refused_and_an_empty_one_is_none() {
     let whole = request(full()).encode_to_vec();
     for cut in 1..whole.len() {
-        assert!(export(Form::Protobuf, &whole[..cut]).is_err(), "cut at {cut}");
+        assert!(export(OtlpFormat::Protobuf, &whole[..cut]).is_err(), "cut at {cut}");
     }
     for body in ["", "[]", "{\"resourceLogs\":7}", "{\"resourceLogs\":[{\"scopeLogs\":{}}]}"] {
-        assert!(matches!(export(Form::Json, body.as_bytes()), Err(Refusal::Bad { .. })), "{body}");
+        assert!(matches!(export(OtlpFormat::Json, body.as_bytes()), Err(Refusal::Bad { .. })), "{body}");
     }
-    for (form, body) in [(Form::Protobuf, ""), (Form::Json, "{}"), (Form::Json, "{\"resourceLogs\":null}")] {
+    for (form, body) in
+        [(OtlpFormat::Protobuf, ""), (OtlpFormat::Json, "{}"), (OtlpFormat::Json, "{\"resourceLogs\":null}")]
+    {
         assert!(export(form, body.as_bytes()).expect("nothing").messages().is_empty());
     }
-    assert_eq!(Form::read("text/plain").expect_err("none").status(), 415);
+    assert_eq!(OtlpFormat::read("text/plain").expect_err("none").status(), 415);
 }
 
 #[test]
@@ -309,10 +311,10 @@ fn answers_are_written_as_the_request_was() {
         #[prost(string, tag = "2")]
         message: String,
     }
-    assert_eq!((Form::Protobuf.response(0, ""), Form::Json.response(0, "")), (vec![], b"{}".to_vec()));
-    let said = Response::decode(&*Form::Protobuf.response(300, "why")).expect("a message");
+    assert_eq!((OtlpFormat::Protobuf.response(0, ""), OtlpFormat::Json.response(0, "")), (vec![], b"{}".to_vec()));
+    let said = Response::decode(&*OtlpFormat::Protobuf.response(300, "why")).expect("a message");
     assert_eq!(said.partial, Some(Partial { rejected: 300, message: "why".into() }));
-    let said: serde_json::Value = serde_json::from_slice(&Form::Json.response(300, "why")).expect("JSON");
+    let said: serde_json::Value = serde_json::from_slice(&OtlpFormat::Json.response(300, "why")).expect("JSON");
     assert_eq!(said["partialSuccess"], serde_json::json!({"rejectedLogRecords": "300", "errorMessage": "why"}));
 }
 
@@ -320,13 +322,13 @@ proptest! {
     /// Any bytes are records or none.
     #[test]
     fn any_bytes(bytes: Vec<u8>, is_json: bool) {
-        let _ = export(if is_json { Form::Json } else { Form::Protobuf }, &bytes);
+        let _ = export(if is_json { OtlpFormat::Json } else { OtlpFormat::Protobuf }, &bytes);
     }
 
     /// So is a request of which some bytes were changed.
     #[test]
     fn changed_bytes(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
-        for (form, mut body) in [(Form::Protobuf, request(full()).encode_to_vec()), (Form::Json, FULL_JSON.as_bytes().to_vec())] {
+        for (form, mut body) in [(OtlpFormat::Protobuf, request(full()).encode_to_vec()), (OtlpFormat::Json, FULL_JSON.as_bytes().to_vec())] {
             for (at, byte) in &changes {
                 let at = at.index(body.len());
                 body[at] = *byte;

@@ -7,17 +7,19 @@ use daytable_model::record::Value;
 use serde_json::json;
 use std::borrow::Cow;
 
-/// Values within values; what is deeper is refused with its record.
+/// The depth of nested values. A record with deeper values is refused.
 pub(super) const DEPTH_MAX: usize = 32;
-/// Bytes of a name that others are put behind with a dot: without it one long name and many short ones would take memory
-/// by their product.
+/// The bytes of a name that becomes the prefix of other names. Without this limit, one long name and many short names would
+/// take memory by their product.
 const PREFIX_BYTES_MAX: usize = 255;
 
-/// Names and values of a record.
-pub(super) type Members<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
+/// The attributes of a message.
+pub(super) type Attributes<'a> = Vec<(Cow<'a, str>, AnyValue<'a>)>;
+/// The names and values of fields.
+pub(super) type FieldList<'a> = Vec<(Cow<'a, str>, Value<'a>)>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Any<'a> {
+pub(super) enum AnyValue<'a> {
     #[default]
     Empty,
     Text(Cow<'a, str>),
@@ -25,67 +27,66 @@ pub(super) enum Any<'a> {
     Int64(i64),
     Double(f64),
     Bytes(Cow<'a, [u8]>),
-    Array(Vec<Any<'a>>),
-    Object(Vec<(Cow<'a, str>, Any<'a>)>),
+    Array(Vec<AnyValue<'a>>),
+    Object(Attributes<'a>),
 }
 
-/// Bytes of names and values.
-pub(super) fn bytes_of(members: &[(Cow<'_, str>, Value<'_>)]) -> usize {
+/// The bytes of names and values.
+pub(super) fn bytes_of(fields: &[(Cow<'_, str>, Value<'_>)]) -> usize {
     let of_value = |value: &Value<'_>| match value {
         Value::String(text) => text.len(),
         Value::Binary(bytes) => bytes.len(),
         _ => size_of::<u64>(),
     };
-    members.iter().map(|(name, value)| name.len() + of_value(value)).sum()
+    fields.iter().map(|(name, value)| name.len() + of_value(value)).sum()
 }
 
-/// Adds attributes as fields: what lies in an object under the name of both, with a dot between them.
-pub(super) fn flatten<'a>(attributes: Vec<(Cow<'a, str>, Any<'a>)>, members: &mut Members<'a>) {
+/// Adds attributes as fields. The members of an object are named by both names with a dot between them.
+pub(super) fn flatten<'a>(attributes: Attributes<'a>, fields: &mut FieldList<'a>) {
     for (name, any) in attributes {
-        add(name, any, members);
+        add(name, any, fields);
     }
 }
 
-fn add<'a>(name: Cow<'a, str>, any: Any<'a>, members: &mut Members<'a>) {
+fn add<'a>(name: Cow<'a, str>, any: AnyValue<'a>, fields: &mut FieldList<'a>) {
     let value = match any {
-        Any::Empty => return,
-        Any::Text(text) => Value::String(text),
-        Any::Boolean(truth) => Value::Boolean(truth),
-        Any::Int64(number) => Value::Int64(number),
-        Any::Double(number) => Value::Double(number),
-        Any::Bytes(bytes) if bytes.len() <= BINARY_BYTES_MAX => Value::Binary(bytes),
-        Any::Object(inner) if !inner.is_empty() && name.len() <= PREFIX_BYTES_MAX => {
-            for (own, any) in inner {
-                add(Cow::Owned(format!("{name}.{own}")), any, members);
+        AnyValue::Empty => return,
+        AnyValue::Text(text) => Value::String(text),
+        AnyValue::Boolean(truth) => Value::Boolean(truth),
+        AnyValue::Int64(number) => Value::Int64(number),
+        AnyValue::Double(number) => Value::Double(number),
+        AnyValue::Bytes(bytes) if bytes.len() <= BINARY_BYTES_MAX => Value::Binary(bytes),
+        AnyValue::Object(members) if !members.is_empty() && name.len() <= PREFIX_BYTES_MAX => {
+            for (member, any) in members {
+                add(Cow::Owned(format!("{name}.{member}")), any, fields);
             }
             return;
         }
         any => Value::String(any.to_json().into()),
     };
-    members.push((name, value));
+    fields.push((name, value));
 }
 
-impl Any<'_> {
-    /// As JSON; bytes in base64.
+impl AnyValue<'_> {
+    /// The value as JSON. Bytes are base64, without quotes.
     pub(super) fn to_json(&self) -> String {
         match self {
-            // Nothing has to be quoted where it is the whole.
-            Any::Bytes(bytes) => STANDARD.encode(bytes),
+            AnyValue::Bytes(bytes) => STANDARD.encode(bytes),
             any => any.json().to_string(),
         }
     }
 
     fn json(&self) -> serde_json::Value {
         match self {
-            Any::Empty => serde_json::Value::Null,
-            Any::Text(text) => json!(text),
-            Any::Boolean(truth) => json!(truth),
-            Any::Int64(number) => json!(number),
-            Any::Double(number) if number.is_finite() => json!(number),
-            Any::Double(number) => json!(number.to_string()),
-            Any::Bytes(bytes) => json!(STANDARD.encode(bytes)),
-            Any::Array(values) => values.iter().map(Any::json).collect(),
-            Any::Object(members) => {
+            AnyValue::Empty => serde_json::Value::Null,
+            AnyValue::Text(text) => json!(text),
+            AnyValue::Boolean(truth) => json!(truth),
+            AnyValue::Int64(number) => json!(number),
+            AnyValue::Double(number) if number.is_finite() => json!(number),
+            AnyValue::Double(number) => json!(number.to_string()),
+            AnyValue::Bytes(bytes) => json!(STANDARD.encode(bytes)),
+            AnyValue::Array(values) => values.iter().map(AnyValue::json).collect(),
+            AnyValue::Object(members) => {
                 members.iter().map(|(name, value)| (name.clone().into_owned(), value.json())).collect()
             }
         }

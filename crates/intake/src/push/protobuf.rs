@@ -1,75 +1,91 @@
-//! Protocol buffers, as far as a reader needs them: the fields of a message, borrowed from its bytes.
+//! The [wire format of protocol buffers](https://protobuf.dev/programming-guides/encoding/): the fields of a message, borrowed
+//! from its bytes.
 //!
-//! Nothing is decoded before somebody asks for it, so nobody pays for what a message claims to hold: two bytes of an empty
-//! record are two bytes here, and a couple of hundred in a struct. Unknown fields are passed over, groups (which nobody
-//! sends) are refused.
+//! Fields are decoded on demand, so memory follows the bytes of a message. A decoder into structs would need a hundred times
+//! the memory for a body of many empty records: such a record has two bytes, and its struct some hundreds. Unknown fields
+//! are skipped. Groups, which are deprecated, are refused.
 
+use super::refusal::DecodeError;
 use std::borrow::Cow;
 
-/// A message that is none.
+/// The bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum WireError {
-    /// It ends within a field, or a length points behind its end.
+pub(super) enum ProtobufError {
+    /// The message ends within a field, or a length exceeds it.
     #[error("a message ends within a field")]
     Short,
-    /// A field of a kind that is not known, or a number over 64 bits.
+    /// The wire type is unknown, or a number has more than 64 bits.
     #[error("a field has no kind that is known")]
     Kind,
-    /// A field has another kind than the schema says.
+    /// The wire type is not the one of the schema.
     #[error("a field has another kind than its number says")]
     Mismatch,
-    /// Messages lie too deep in one another.
+    /// Messages are nested too deeply.
     #[error("values are nested too deeply")]
     Depth,
 }
 
+impl From<ProtobufError> for DecodeError {
+    fn from(error: ProtobufError) -> DecodeError {
+        DecodeError::Malformed(error.to_string())
+    }
+}
+
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wire<'a> {
+pub(super) enum FieldValue<'a> {
     Varint(u64),
     Fixed64(u64),
     Fixed32(u32),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Wire<'a> {
-    pub(super) fn bytes(self) -> Result<&'a [u8], WireError> {
-        if let Wire::Bytes(bytes) = self { Ok(bytes) } else { Err(WireError::Mismatch) }
+impl<'a> FieldValue<'a> {
+    pub(super) fn bytes(self) -> Result<&'a [u8], ProtobufError> {
+        if let FieldValue::Bytes(bytes) = self { Ok(bytes) } else { Err(ProtobufError::Mismatch) }
     }
 
-    /// A text; what is no UTF-8 in it is replaced.
-    pub(super) fn text(self) -> Result<Cow<'a, str>, WireError> {
+    /// A text. Invalid UTF-8 is replaced.
+    pub(super) fn text(self) -> Result<Cow<'a, str>, ProtobufError> {
         self.bytes().map(String::from_utf8_lossy)
     }
 
-    pub(super) fn varint(self) -> Result<u64, WireError> {
-        if let Wire::Varint(number) = self { Ok(number) } else { Err(WireError::Mismatch) }
+    pub(super) fn varint(self) -> Result<u64, ProtobufError> {
+        if let FieldValue::Varint(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
     }
 
-    pub(super) fn fixed64(self) -> Result<u64, WireError> {
-        if let Wire::Fixed64(number) = self { Ok(number) } else { Err(WireError::Mismatch) }
+    pub(super) fn fixed64(self) -> Result<u64, ProtobufError> {
+        if let FieldValue::Fixed64(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
     }
 
-    pub(super) fn fixed32(self) -> Result<u32, WireError> {
-        if let Wire::Fixed32(number) = self { Ok(number) } else { Err(WireError::Mismatch) }
+    pub(super) fn fixed32(self) -> Result<u32, ProtobufError> {
+        if let FieldValue::Fixed32(number) = self { Ok(number) } else { Err(ProtobufError::Mismatch) }
     }
 }
 
-/// The fields of a message in their order, by number; ends after an error.
-pub(super) struct Fields<'a>(&'a [u8]);
-
-/// The fields of a message.
-pub(super) fn fields(message: &[u8]) -> Fields<'_> {
-    Fields(message)
+/// The fields of a message in their order, with their numbers. Ends after an error.
+pub(super) fn fields(message: &[u8]) -> MessageFields<'_> {
+    MessageFields(message)
 }
 
-impl<'a> Fields<'a> {
-    fn varint(&mut self) -> Result<u64, WireError> {
+/// The nested messages of a message at one field number. Ends after an error.
+pub(super) fn messages_at(message: &[u8], number: u64) -> impl Iterator<Item = Result<&[u8], ProtobufError>> {
+    fields(message).filter_map(move |field| match field {
+        Ok((found, value)) => (found == number).then(|| value.bytes()),
+        Err(error) => Some(Err(error)),
+    })
+}
+
+/// See [`fields`].
+pub(super) struct MessageFields<'a>(&'a [u8]);
+
+impl<'a> MessageFields<'a> {
+    fn varint(&mut self) -> Result<u64, ProtobufError> {
         let mut number = 0u64;
         for (at, byte) in self.0.iter().enumerate().take(10) {
             let bits = u64::from(byte & 0x7f);
             if at == 9 && bits > 1 {
-                return Err(WireError::Kind);
+                return Err(ProtobufError::Kind);
             }
             number |= bits << (7 * at);
             if byte & 0x80 == 0 {
@@ -77,33 +93,39 @@ impl<'a> Fields<'a> {
                 return Ok(number);
             }
         }
-        Err(if self.0.len() >= 10 { WireError::Kind } else { WireError::Short })
+        Err(if self.0.len() >= 10 { ProtobufError::Kind } else { ProtobufError::Short })
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], WireError> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(WireError::Short)?;
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(ProtobufError::Short)?;
         self.0 = rest;
-        Ok(taken)
+        Ok(bytes)
     }
 
-    fn field(&mut self) -> Result<(u64, Wire<'a>), WireError> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ProtobufError> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(ProtobufError::Short)?;
+        self.0 = rest;
+        Ok(*bytes)
+    }
+
+    fn field(&mut self) -> Result<(u64, FieldValue<'a>), ProtobufError> {
         let tag = self.varint()?;
         let value = match tag & 7 {
-            0 => Wire::Varint(self.varint()?),
-            1 => Wire::Fixed64(self.take(8)?.iter().rfold(0, |number, byte| number << 8 | u64::from(*byte))),
+            0 => FieldValue::Varint(self.varint()?),
+            1 => FieldValue::Fixed64(u64::from_le_bytes(self.array()?)),
             2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| WireError::Short)?;
-                Wire::Bytes(self.take(length)?)
+                let length = usize::try_from(self.varint()?).map_err(|_| ProtobufError::Short)?;
+                FieldValue::Bytes(self.bytes(length)?)
             }
-            5 => Wire::Fixed32(self.take(4)?.iter().rfold(0, |number, byte| number << 8 | u32::from(*byte))),
-            _ => return Err(WireError::Kind),
+            5 => FieldValue::Fixed32(u32::from_le_bytes(self.array()?)),
+            _ => return Err(ProtobufError::Kind),
         };
         Ok((tag >> 3, value))
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Wire<'a>), WireError>;
+impl<'a> Iterator for MessageFields<'a> {
+    type Item = Result<(u64, FieldValue<'a>), ProtobufError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -159,15 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         for (bytes, error) in [
-            (&b"\x08"[..], WireError::Short),
-            (b"\x08\xff", WireError::Short),
-            (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", WireError::Kind),
-            (b"\x09\x00", WireError::Short),
-            (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", WireError::Short),
-            (b"\x0b\x0c", WireError::Kind),
-            (b"\x0e", WireError::Kind),
+            (&b"\x08"[..], ProtobufError::Short),
+            (b"\x08\xff", ProtobufError::Short),
+            (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", ProtobufError::Kind),
+            (b"\x09\x00", ProtobufError::Short),
+            (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", ProtobufError::Short),
+            (b"\x0b\x0c", ProtobufError::Kind),
+            (b"\x0e", ProtobufError::Kind),
         ] {
             let all: Vec<_> = fields(bytes).collect();
             assert_eq!(all, [Err(error)], "{bytes:?}");
@@ -176,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// What another implementation wrote is read as it was meant, and what is written here is read by that.
+        /// Messages of another implementation are read correctly, and the other implementation reads ours.
         #[test]
         fn agrees_with_prost(varint: u64, fixed64: u64, fixed32: u32, bytes: Vec<u8>, signed: i64) {
             let sample = Sample { varint, fixed64, fixed32, bytes, signed };
@@ -200,7 +222,7 @@ mod tests {
             prop_assert_eq!((back.varint, back.bytes), (sample.varint, sample.bytes));
         }
 
-        /// Any bytes end, in fields that are parts of them or in an error.
+        /// Any bytes end, in fields within them or in an error.
         #[test]
         fn any_bytes_end(bytes: Vec<u8>) {
             let total: usize = fields(&bytes).flatten().filter_map(|(_, value)| value.bytes().ok()).map(<[u8]>::len).sum();
