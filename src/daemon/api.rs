@@ -10,7 +10,7 @@ use crate::http::{Api, ApiError, CountParams, FilterParams, QueryParams, Respons
 use crate::metrics::{CounterRegistry, Metrics};
 use crate::remote::{RemoteStore, StatusReader};
 use daytable_intake::counters::{SourceCounters, SourceEvent};
-use daytable_intake::push::Stored;
+use daytable_intake::push::DocumentLookup;
 use daytable_intake::route::Router;
 use daytable_intake::tail::{self, ImportError, TailOptions};
 use daytable_model::key::{DayTable, RowKey};
@@ -209,20 +209,20 @@ impl ReaderPool {
     }
 }
 
-impl Stored for ReaderPool {
-    fn has(&self, rows: &[(DayTable, Arc<str>, RowKey)]) -> Result<Vec<bool>, StoreError> {
+impl DocumentLookup for ReaderPool {
+    fn exist(&self, rows: &[(DayTable, Arc<str>, RowKey)]) -> Result<Vec<bool>, StoreError> {
         self.look(|reader| {
-            let has = |(table, partition, key): &(DayTable, Arc<str>, RowKey)| match reader.row(table, partition, *key)
-            {
-                Ok(row) => Ok(row.is_some()),
-                Err(StoreError::TableGone(_)) => Ok(false),
-                Err(error) => Err(error),
-            };
-            rows.iter().map(has).collect()
+            let exists =
+                |(table, partition, key): &(DayTable, Arc<str>, RowKey)| match reader.row(table, partition, *key) {
+                    Ok(row) => Ok(row.is_some()),
+                    Err(StoreError::TableGone(_)) => Ok(false),
+                    Err(error) => Err(error),
+                };
+            rows.iter().map(exists).collect()
         })
     }
 
-    fn knows(&self, once: &Once) -> Result<bool, StoreError> {
+    fn is_committed(&self, once: &Once) -> Result<bool, StoreError> {
         self.look(|reader| reader.catalogue().knows(once))
     }
 }

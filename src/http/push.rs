@@ -28,7 +28,9 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
 use daytable_intake::counters::SourceEvent;
-use daytable_intake::push::{self, Answer, Encoding, Endpoint, Hold, Push, Refusal, Request, Sender, elastic};
+use daytable_intake::push::{
+    self, Answer, Encoding, Endpoint, MemoryReservation, Push, Refusal, Request, Sender, elastic,
+};
 use daytable_store::Outcome;
 use futures_core::Stream;
 use std::future::poll_fn;
@@ -205,16 +207,16 @@ impl PushContext {
         since: std::time::Instant,
     ) -> Result<Answer, Refusal> {
         self.is_open()?;
-        let mut hold = self.push.bodies().hold();
-        let body = self.gather(parts, body, &mut hold).await?;
+        let mut memory = self.push.memory().reservation();
+        let body = self.gather(parts, body, &mut memory).await?;
         self.push.counters_of(request.endpoint).count(SourceEvent::BodyBytes, body.len() as u64);
         let turn = timeout(self.push.limits().turn_wait, self.push.turns().clone().acquire_owned());
         let Ok(Ok(turn)) = turn.await else { return Err(Refusal::Busy("too many requests wait to be taken apart")) };
         let (push, (told, hears)) = (self.push.clone(), oneshot::channel());
         let sender = request.sender.clone();
         let working = spawn_blocking(move || {
-            let taken = push.take(&request, body, &mut hold, since)?;
-            let is_large = hold.is_large();
+            let taken = push.take(&request, body, &mut memory, since)?;
+            let is_large = memory.is_large();
             let (back, returned) = std::sync::mpsc::channel();
             push.clone().submit(taken, move |pending, outcome| {
                 push.note(&pending, outcome);
@@ -223,14 +225,14 @@ impl PushContext {
                 }
                 // Room for as much as it held is there when its rows are on disk. Nobody may hear it: the client is gone.
                 if is_large {
-                    let _ = back.send(hold);
+                    let _ = back.send(memory);
                 } else {
-                    drop(hold);
+                    drop(memory);
                 }
                 let _ = told.send((pending, outcome));
             });
             drop(turn);
-            // What the committer frees of this thread's memory is this thread's still, until it looks: dropping the hold does.
+            // Memory of this thread that the committer frees goes back when this thread drops the reservation.
             if is_large {
                 drop(returned.recv());
             }
@@ -256,7 +258,12 @@ impl PushContext {
     }
 
     /// A body, as it came.
-    async fn gather(&self, parts: &Parts, body: &mut BodyDataStream, hold: &mut Hold) -> Result<Vec<u8>, Refusal> {
+    async fn gather(
+        &self,
+        parts: &Parts,
+        body: &mut BodyDataStream,
+        memory: &mut MemoryReservation,
+    ) -> Result<Vec<u8>, Refusal> {
         let limits = self.push.limits();
         let too_large = || Refusal::TooLarge(format!("{} bytes", limits.body_bytes_max));
         let said = text(parts, header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
@@ -277,9 +284,9 @@ impl PushContext {
                         // As much again, but no more than is said to come. While it grows it is there twice.
                         let room = (2 * whole.capacity()).max(ROOM_BYTES).min(said.unwrap_or(usize::MAX)).max(length);
                         let had = whole.capacity();
-                        hold.more(room)?;
+                        memory.grow(room)?;
                         whole.reserve_exact(room - whole.len());
-                        hold.keep(hold.held() - had);
+                        memory.shrink_to(memory.bytes() - had);
                     }
                     whole.extend_from_slice(&piece);
                 }

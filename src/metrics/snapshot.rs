@@ -125,7 +125,7 @@ impl Snapshot {
         };
         if let Some(MetricSources { counters, push, intake, lifecycle, remote }) = sources {
             snapshot.registry = counters.load();
-            snapshot.held_bytes = push.bodies().held() as u64;
+            snapshot.held_bytes = push.memory().reserved() as u64;
             snapshot.waiting_bytes = intake.waiting_bytes() as u64;
             snapshot.lifecycle = lifecycle();
             snapshot.remote = remote.as_ref().map(|remote| remote()).unwrap_or_default();

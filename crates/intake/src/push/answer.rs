@@ -1,6 +1,6 @@
 //! What is answered, in the words of each protocol.
 
-use super::bulk::Items;
+use super::bulk::BulkAnswers;
 use super::elastic;
 use super::otlp::OtlpFormat;
 use super::{Endpoint, Refusal};
@@ -25,7 +25,7 @@ pub(super) enum Reply {
     Ingest(Vec<(usize, Cow<'static, str>)>),
     Otlp(OtlpFormat, Vec<(usize, Cow<'static, str>)>),
     Loki,
-    Bulk(Items),
+    Bulk(BulkAnswers),
     Journal,
 }
 
@@ -54,7 +54,7 @@ impl Reply {
             }
             Reply::Loki => Answer { status: 204, media: None, body: Vec::new() },
             Reply::Bulk(items) => {
-                let (took, errors, items) = (took.as_millis(), items.has_errors, &items.json);
+                let (took, errors, items) = (took.as_millis(), items.has_errors(), items.to_json());
                 let body = format!("{{\"took\":{took},\"errors\":{errors},\"items\":[{items}]}}");
                 Answer { status: 200, media: JSON, body: body.into_bytes() }
             }

@@ -1,259 +1,254 @@
-//! `POST /elasticsearch/_bulk` and `/elasticsearch/{index}/_bulk`: what Filebeat, Logstash, Vector, Fluent Bit and the
-//! clients of Elasticsearch send.
+//! `POST /elasticsearch/_bulk` and `/elasticsearch/{index}/_bulk`: the
+//! [bulk API](https://www.elastic.co/guide/en/elasticsearch/reference/8.17/docs-bulk.html), which Filebeat, Logstash, Vector,
+//! Fluent Bit and the clients of Elasticsearch use.
 //!
 //! ```text
 //! {"create":{"_index":"logs","_id":"7"}}       an action: create or index; both add a record
-//! {"@timestamp":"…","message":"…"}             its document, read as a JSON line is
+//! {"@timestamp":"…","message":"…"}             its document, parsed like a JSON line
 //! ```
 //!
-//! Each action is answered by itself. What is no action makes the body none, because what follows it cannot be known.
-//! `update` and `delete` are refused: a record is not changed. A document with an `_id` has its row key of that, so that
-//! the same document of the same time is written over itself by `index`; by `create` it is not written again, and its item
-//! is a 409. `index` always says `created`: whether a document was there is not looked up for it. The index stays with the record, as `_index`. The instance
-//! is the field `host`, under any of its names (`host.name`), else the sender's address.
+//! Each action has its own answer. A line that should be an action and is not refuses the whole body, because the meaning of
+//! the following lines is unknown. `update` and `delete` are refused: records do not change.
+//!
+//! A document with an `_id` gets its row key from the `_id`. `index` therefore overwrites a document of the same id and time.
+//! `create` does not write it again, and answers with a 409. `index` always answers `created`, because daytable does not look
+//! the document up.
+//!
+//! The record keeps its index as the field `_index`. The *instance* (whatever writes logs: a host, a service) is the field
+//! `host`, under any of its names (`host.name`), else the sender's address.
 
 use super::Refusal;
-use super::ids::Id;
+use super::document_ids::DocumentId;
 use super::ingest::TOO_LONG;
 use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
 use daytable_model::record::{Field, Value};
 use daytable_parse::{Envelope, Format};
-use memchr::memchr;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
-use std::ops::Range;
 
 /// Fields that name the instance.
 const INSTANCE: Instance<'static> = Instance::Named(&["host", "host.name", "host.hostname"]);
 
-/// Bytes of an index's name at most, as Elasticsearch has it.
+/// The bytes of an index's name, as Elasticsearch limits them.
 const INDEX_BYTES_MAX: usize = 255;
-/// Bytes of a document's id at most, as Elasticsearch has it; as it is written, quotes and escapes with it.
+/// The bytes of a document's id as it is written: 512 characters, as Elasticsearch limits them, with quotes and escapes.
 const ID_BYTES_MAX: usize = 512 * 6 + 2;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Action<'a> {
+enum BulkAction<'a> {
     #[serde(borrow)]
-    Create(Target<'a>),
+    Create(ActionTarget<'a>),
     #[serde(borrow)]
-    Index(Target<'a>),
+    Index(ActionTarget<'a>),
     #[serde(borrow)]
-    Update(Target<'a>),
+    Update(ActionTarget<'a>),
     #[serde(borrow)]
-    Delete(Target<'a>),
+    Delete(ActionTarget<'a>),
 }
 
-/// Why a `create` is refused.
-pub(super) const EXISTS: &str = "a document of this id is there already";
-
-/// Why a body is refused with a name that no index or document has.
-const NO_INDEX: &str = "an index has a name of at most 255 bytes, a document an id of at most 512";
-
 #[derive(Deserialize)]
-struct Target<'a> {
+struct ActionTarget<'a> {
     #[serde(rename = "_index", default)]
     index: Option<Cow<'a, str>>,
-    /// A text, or a number.
+    /// A text or a number.
     #[serde(rename = "_id", default, borrow)]
     id: Option<&'a RawValue>,
 }
 
-/// The answers to the actions so far, as they are written.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Items {
-    pub(super) json: String,
-    pub(super) has_errors: bool,
-    /// Documents with an id of their own, which no other request may write at the same time.
-    pub(super) ids: HashSet<Id>,
-    /// Those that are to be created, with the place of their answer in `json`.
-    pub(super) creates: Vec<(Id, Range<usize>)>,
+/// Why a `create` is refused.
+pub(super) const EXISTS: &str = "a document of this id is there already";
+/// Why an `update` or a `delete` is refused.
+const UNCHANGEABLE: &str = "records are not changed";
+/// Why a name is refused.
+const INVALID_NAME: &str = "an index has a name of at most 255 bytes, a document an id of at most 512";
+
+/// The answers to the actions of a body, and the ids of its documents.
+#[derive(Debug, Default)]
+pub(super) struct BulkAnswers {
+    /// The beginnings of all answers, one behind another: `{"create":{"_index":"logs","_id":"7"`.
+    heads: String,
+    /// The end of each beginning, and the result that completes the answer.
+    items: Vec<(usize, ItemResult)>,
+    /// The ids of documents. No other request may write these documents at the same time.
+    pub(super) ids: HashSet<DocumentId>,
+    /// The documents to create, with the index of their item.
+    pub(super) creates: HashMap<DocumentId, usize>,
 }
 
-/// How the answer to a document ends that is written.
+/// The result of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ItemResult {
+    Created,
+    /// The document exists.
+    Conflict,
+    Refused(&'static str),
+}
+
 const CREATED: &str = ",\"status\":201,\"result\":\"created\"}}";
-/// How the answer to a `create` ends whose document is there.
 const CONFLICT: &str = concat!(
     ",\"status\":409,\"error\":{\"type\":\"version_conflict_engine_exception\",",
     "\"reason\":\"version conflict, document already exists\"}}}"
 );
 
-/// Takes a decoded body apart; `index` is that of the path.
-pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) -> Result<Items, Refusal> {
-    let mut items = Items::default();
-    // Documents that this body creates: nothing else may write them in it, so that each has one row and one answer.
-    let mut created = HashSet::new();
-    let mut lines = Lines(body);
-    let is_index = |index: Option<&str>| index.is_none_or(|index| index.len() <= INDEX_BYTES_MAX);
-    // That of the path is a part of every record and every answer.
-    if !is_index(index) {
-        return Err(Refusal::bad(NO_INDEX));
+/// Writes the documents of a body. `index` is the index in the path.
+pub(super) fn take(body: &[u8], index: Option<&str>, taking: &mut Taking<'_>) -> Result<BulkAnswers, Refusal> {
+    let mut answers = BulkAnswers::default();
+    // The index of the path is part of every record and every answer.
+    if index.is_some_and(|index| index.len() > INDEX_BYTES_MAX) {
+        return Err(Refusal::bad(INVALID_NAME));
     }
-    while let Some(line) = lines.next_full() {
+    let lines = body.strip_suffix(b"\n").unwrap_or(body).split(|byte| *byte == b'\n');
+    let mut lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    while let Some(line) = lines.find(|line| !line.trim_ascii().is_empty()) {
         let number = taking.begin()?;
-        let action: Action<'_> = serde_json::from_slice(line)
+        let action: BulkAction<'_> = serde_json::from_slice(line)
             .map_err(|error| Refusal::bad_at(number, format!("what should be an action is none: {error}")))?;
         let (name, target) = match action {
-            Action::Create(target) => ("create", target),
-            Action::Index(target) => ("index", target),
-            Action::Delete(target) => {
-                items.refuse(taking, number, ("delete", &target, index), "records are not changed");
-                continue;
-            }
-            Action::Update(target) => {
-                lines.next();
-                items.refuse(taking, number, ("update", &target, index), "records are not changed");
-                continue;
+            BulkAction::Create(target) => ("create", target),
+            BulkAction::Index(target) => ("index", target),
+            BulkAction::Update(target) => ("update", target),
+            BulkAction::Delete(target) => ("delete", target),
+        };
+        let document = if name == "delete" { None } else { lines.next() };
+        let begun = answers.begin(name, &target, index, taking.key_of(number), taking)?;
+        let result = match (name, document) {
+            ("update" | "delete", _) => ItemResult::Refused(UNCHANGEABLE),
+            (_, None) => return Err(Refusal::bad_at(number, "an action has no document")),
+            (_, Some(document)) => {
+                let index = target.index.as_deref().or(index);
+                let id = target.id.map(RawValue::get);
+                write(document, number, name == "create", index, id, taking, &mut answers)?
             }
         };
-        let document = lines.next().ok_or_else(|| Refusal::bad_at(number, "an action has no document"))?;
-        if !is_index(target.index.as_deref()) || target.id.is_some_and(|id| id.get().len() > ID_BYTES_MAX) {
-            items.refuse(taking, number, (name, &target, index), NO_INDEX);
-            continue;
+        match result {
+            ItemResult::Created => {}
+            ItemResult::Conflict => taking.refuse(number, EXISTS),
+            ItemResult::Refused(reason) => taking.refuse(number, reason),
         }
-        let text = String::from_utf8_lossy(document);
-        if text.len() > RECORD_BYTES_MAX {
-            items.refuse(taking, number, (name, &target, index), TOO_LONG);
-            continue;
-        }
-        let (_, objects) = taking.readings();
-        let parsed = taking.parse(&text, Envelope::default(), objects);
-        if parsed.format != Format::Json {
-            items.refuse(taking, number, (name, &target, index), "the document is no JSON object");
-            continue;
-        }
-        let mut record = parsed.record;
-        let is_invalid = matches!(text, Cow::Owned(_));
-        taking.note(parsed.format, is_invalid, 0, &mut record);
-        let to = target.index.as_deref().or(index).map(|to| taking.clean(to.into()));
-        if let Some(to) = &to {
-            record.fields.push(Field { name: "_index".into(), value: Value::String(Cow::Borrowed(to)) });
-        }
-        let key = target
-            .id
-            .map(|id| taking.key_of_name(&[to.as_deref().unwrap_or_default().as_bytes(), id.get().as_bytes()]))
-            .transpose()?;
-        let id = key.unwrap_or_else(|| taking.key_of(number));
-        let is_new = key.is_none() || items.ids.insert(id);
-        let (begin, memory) = (items.json.len(), items.json.capacity());
-        items.put(name, &target, index, 201, id, |json| json.push_str(",\"result\":\"created\""));
-        let answer = begin..items.json.len();
-        // The answers are copied once more where some of them change.
-        taking.make_room(2 * (items.json.capacity() - memory))?;
-        if !is_new && (name == "create" || created.contains(&id)) {
-            items.conflict_last();
-            taking.refuse(number, EXISTS);
-            continue;
-        }
-        if name == "create" && key.is_some() {
-            created.insert(id);
-            items.creates.push((id, answer));
-        }
-        taking.write(number, INSTANCE, record, Some(id));
+        answers.items.push((begun, result));
     }
-    Ok(items)
+    Ok(answers)
 }
 
-impl Items {
-    /// Has the answer that was put last say that the document is there already.
-    fn conflict_last(&mut self) {
-        self.has_errors = true;
-        let end = self.json.strip_suffix(CREATED).map_or(self.json.len(), str::len);
-        self.json.truncate(end);
-        self.json.push_str(CONFLICT);
+/// Writes a document as the record with the index `number`.
+fn write(
+    document: &[u8],
+    number: usize,
+    is_create: bool,
+    index: Option<&str>,
+    id: Option<&str>,
+    taking: &mut Taking<'_>,
+    answers: &mut BulkAnswers,
+) -> Result<ItemResult, Refusal> {
+    if index.is_some_and(|index| index.len() > INDEX_BYTES_MAX) || id.is_some_and(|id| id.len() > ID_BYTES_MAX) {
+        return Ok(ItemResult::Refused(INVALID_NAME));
     }
-
-    /// Has the answers at these places, which are in their order, say that the document is there already.
-    pub(super) fn conflict(&mut self, answers: &[Range<usize>]) {
-        if answers.is_empty() {
-            return;
+    let text = String::from_utf8_lossy(document);
+    if text.len() > RECORD_BYTES_MAX {
+        return Ok(ItemResult::Refused(TOO_LONG));
+    }
+    let (_, objects) = taking.readings();
+    let parsed = taking.parse(&text, Envelope::default(), objects);
+    if parsed.format != Format::Json {
+        return Ok(ItemResult::Refused("the document is no JSON object"));
+    }
+    let mut record = parsed.record;
+    taking.note(parsed.format, matches!(text, Cow::Owned(_)), 0, &mut record);
+    let index = index.map(|index| taking.clean(index.into()));
+    if let Some(index) = &index {
+        record.fields.push(Field { name: "_index".into(), value: Value::String(Cow::Borrowed(index)) });
+    }
+    let mut key = None;
+    if let Some(id) = id {
+        let id = taking.key_of_name(&[index.as_deref().unwrap_or_default().as_bytes(), id.as_bytes()])?;
+        // A document that this body creates has no second writer in the body, so it has one row and one answer.
+        if !answers.ids.insert(id) && (is_create || answers.creates.contains_key(&id)) {
+            return Ok(ItemResult::Conflict);
         }
-        self.has_errors = true;
-        let (mut json, mut at) = (String::with_capacity(self.json.len() + answers.len() * CONFLICT.len()), 0);
-        for answer in answers {
-            let whole = &self.json[at..answer.end];
-            json.push_str(whole.strip_suffix(CREATED).unwrap_or(whole));
-            json.push_str(CONFLICT);
-            at = answer.end;
+        if is_create {
+            answers.creates.insert(id, answers.items.len());
         }
-        json.push_str(&self.json[at..]);
-        self.json = json;
+        key = Some(id);
     }
+    taking.write(number, INSTANCE, record, key);
+    Ok(ItemResult::Created)
+}
 
-    fn refuse(
-        &mut self,
-        taking: &mut Taking<'_>,
-        number: usize,
-        of: (&str, &Target<'_>, Option<&str>),
-        reason: &'static str,
-    ) {
-        let (name, target, index) = of;
-        self.has_errors = true;
-        self.put(name, target, index, 400, taking.key_of(number), |json| {
-            let _ =
-                write!(json, ",\"error\":{{\"type\":\"document_parsing_exception\",\"reason\":{}}}", quoted(reason));
-        });
-        taking.refuse(number, reason);
-    }
-
-    /// One answer, as clients read it.
-    fn put(
+impl BulkAnswers {
+    /// Writes the beginning of an answer, and returns its end in `heads`.
+    fn begin(
         &mut self,
         name: &str,
-        target: &Target<'_>,
+        target: &ActionTarget<'_>,
         index: Option<&str>,
-        status: u16,
         (identity, position): (u64, u64),
-        more: impl FnOnce(&mut String),
-    ) {
-        let json = &mut self.json;
-        if !json.is_empty() {
-            json.push(',');
-        }
-        let to = quoted(target.index.as_deref().or(index).unwrap_or_default());
+        taking: &mut Taking<'_>,
+    ) -> Result<usize, Refusal> {
+        let memory = self.memory();
+        self.items.reserve(1);
+        let json = &mut self.heads;
+        let index = quoted(target.index.as_deref().or(index).unwrap_or_default());
         // Writing to a string cannot fail.
-        let _ = write!(json, "{{\"{name}\":{{\"_index\":{to},\"_id\":");
+        let _ = write!(json, "{{\"{name}\":{{\"_index\":{index},\"_id\":");
         let _ = match target.id.map(RawValue::get) {
             Some(text) if text.starts_with('"') => json.write_str(text),
             Some(number) => write!(json, "{}", quoted(number)),
             None => write!(json, "\"{identity:016x}{position:012x}\""),
         };
-        let _ = write!(json, ",\"status\":{status}");
-        more(json);
-        json.push_str("}}");
+        let end = json.len();
+        // Rendering needs the memory once more.
+        taking.make_room(2 * (self.memory() - memory))?;
+        Ok(end)
+    }
+
+    /// Answers the creation of this document with a conflict.
+    pub(super) fn conflict(&mut self, id: &DocumentId) {
+        if let Some(item) = self.creates.get(id) {
+            self.items[*item].1 = ItemResult::Conflict;
+        }
+    }
+
+    /// Whether an action failed.
+    pub(super) fn has_errors(&self) -> bool {
+        self.items.iter().any(|(_, result)| *result != ItemResult::Created)
+    }
+
+    /// The memory of the answers, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.heads.capacity() + self.items.capacity() * size_of::<(usize, ItemResult)>()
+    }
+
+    /// The answers as the elements of a JSON array.
+    pub(super) fn to_json(&self) -> String {
+        let mut json = String::with_capacity(self.heads.len() + self.items.len() * (CREATED.len() + 1));
+        let mut begin = 0;
+        for (end, result) in &self.items {
+            if begin > 0 {
+                json.push(',');
+            }
+            json.push_str(&self.heads[begin..*end]);
+            begin = *end;
+            // Writing to a string cannot fail.
+            let _ = match result {
+                ItemResult::Created => json.write_str(CREATED),
+                ItemResult::Conflict => json.write_str(CONFLICT),
+                ItemResult::Refused(reason) => write!(
+                    json,
+                    ",\"status\":400,\"error\":{{\"type\":\"document_parsing_exception\",\"reason\":{}}}}}}}",
+                    quoted(reason)
+                ),
+            };
+        }
+        json
     }
 }
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-/// The lines of a body, without what ends them.
-struct Lines<'a>(&'a [u8]);
-
-impl<'a> Lines<'a> {
-    fn next(&mut self) -> Option<&'a [u8]> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let end = memchr(b'\n', self.0);
-        let line = &self.0[..end.unwrap_or(self.0.len())];
-        self.0 = end.map_or(&[], |end| &self.0[end + 1..]);
-        Some(line.strip_suffix(b"\r").unwrap_or(line))
-    }
-
-    /// The next one that is not empty.
-    fn next_full(&mut self) -> Option<&'a [u8]> {
-        while let Some(line) = self.next() {
-            if !line.trim_ascii().is_empty() {
-                return Some(line);
-            }
-        }
-        None
-    }
 }
 
 #[cfg(test)]
@@ -264,12 +259,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn bulk(index: Option<&str>, body: &str) -> Result<(Taken, serde_json::Value), Refusal> {
-        let mut items = Items::default();
+        let mut items = BulkAnswers::default();
         let taken = taken(Endpoint::Bulk, |taking| {
             items = take(body.as_bytes(), index, taking)?;
             Ok(())
         })?;
-        let json = serde_json::from_str(&format!("[{}]", items.json)).expect("JSON");
+        let json = serde_json::from_str(&format!("[{}]", items.to_json())).expect("JSON");
         Ok((taken, json))
     }
 
@@ -318,20 +313,20 @@ mod tests {
     }
 
     #[test]
-    fn names_that_elasticsearch_would_not_take_are_refused() {
+    fn names_that_elasticsearch_refuses_are_refused() {
         let long = "x".repeat(INDEX_BYTES_MAX + 1);
         let body = format!(
             "{{\"index\":{{\"_index\":{long:?}}}}}\n{{}}\n{{\"create\":{{}}}}\n{{}}\n{{\"create\":{{\"_id\":{:?}}}}}\n{{}}\n",
             "x".repeat(ID_BYTES_MAX)
         );
-        let (taken, _) = bulk(Some("by-path"), &body).expect("the others are taken");
+        let (taken, _) = bulk(Some("by-path"), &body).expect("the other documents are written");
         assert_eq!(taken.refused().iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 2]);
-        // It would be written with each record, and said in each answer.
+        // The index of the path would be part of each record and each answer.
         assert!(matches!(bulk(Some(&long), "{\"create\":{}}\n{}\n"), Err(Refusal::Bad { .. })));
     }
 
     #[test]
-    fn what_is_no_action_makes_the_body_none() {
+    fn a_line_that_is_no_action_refuses_the_body() {
         for (body, index) in [
             ("words\n", 0),
             ("{\"create\":{}}\n{}\n{\"message\":\"a\"}\n", 1),
@@ -348,7 +343,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any body is answered in JSON, or refused.
+        /// Any body gets an answer in JSON or is refused.
         #[test]
         fn any_body(body in "(\\{\"(create|index|update|delete)\":\\{(\"_i(d|ndex)\":(\"[a\\\\u0]{0,7}\"|7))?\\}\\}\n|\\{\"message\":\"[a\"]{0,2}\"\\}\n|\\PC|\n){0,20}") {
             let _ = bulk(None, &body);

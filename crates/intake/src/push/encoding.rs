@@ -4,7 +4,7 @@
 //! two forms of `deflate` (with zlib's header, as RFC 9110 says, and without, as some clients have it) and of snappy (a
 //! block, as Loki's clients send it, and the framed stream of others) are told apart by their first bytes.
 
-use super::{Hold, Refusal};
+use super::{MemoryReservation, Refusal};
 use flate2::bufread::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, BufRead, Read};
@@ -69,30 +69,40 @@ impl Encoding {
 /// # Errors
 ///
 /// A body that is not what it is said to be, is over the limit, or has no room.
-pub fn decode(body: Vec<u8>, encoding: Encoding, bytes_max: usize, hold: &mut Hold) -> Result<Vec<u8>, Refusal> {
+pub fn decode(
+    body: Vec<u8>,
+    encoding: Encoding,
+    bytes_max: usize,
+    memory: &mut MemoryReservation,
+) -> Result<Vec<u8>, Refusal> {
     match encoding {
         Encoding::Identity if body.len() > bytes_max => Err(too_large(bytes_max)),
         Encoding::Identity => Ok(body),
-        Encoding::Snappy if !body.starts_with(SNAPPY_STREAM) => unblock(&body, bytes_max, |bytes| hold.more(bytes)),
+        Encoding::Snappy if !body.starts_with(SNAPPY_STREAM) => unblock(&body, bytes_max, |bytes| memory.grow(bytes)),
         _ => {
-            let before = hold.held();
+            let before = memory.bytes();
             // Where there is little room at all, a window is not to keep small bodies out.
-            let window = encoding.window_bytes().min(hold.left_at_best() / 4);
-            hold.more(window)?;
-            let decoded = unpack(&body, encoding, bytes_max, hold)?;
+            let window = encoding.window_bytes().min(memory.available_max() / 4);
+            memory.grow(window)?;
+            let decoded = unpack(&body, encoding, bytes_max, memory)?;
             // No more of a window is used than what came out of it, and the last block.
-            hold.spare(window.saturating_sub(decoded.len() + (256 << 10)));
+            memory.release_unused(window.saturating_sub(decoded.len() + (256 << 10)));
             // Of the body as it came nothing is needed any more.
             let came = body.capacity();
             drop(body);
-            hold.keep(before.saturating_sub(came) + decoded.capacity());
+            memory.shrink_to(before.saturating_sub(came) + decoded.capacity());
             Ok(decoded)
         }
     }
 }
 
 /// What comes out of a reader, in memory that `hold` has room for.
-fn unpack(body: &[u8], encoding: Encoding, bytes_max: usize, hold: &mut Hold) -> Result<Vec<u8>, Refusal> {
+fn unpack(
+    body: &[u8],
+    encoding: Encoding,
+    bytes_max: usize,
+    memory: &mut MemoryReservation,
+) -> Result<Vec<u8>, Refusal> {
     let mut decoded = Vec::new();
     let mut input = reader(body, encoding).map_err(undecodable)?;
     let mut piece = vec![0; PIECE_BYTES];
@@ -119,14 +129,14 @@ fn unpack(body: &[u8], encoding: Encoding, bytes_max: usize, hold: &mut Hold) ->
         }
         if length > decoded.capacity() {
             let (had, room) = (decoded.capacity(), length.next_power_of_two().min(GROWN_BYTES_MAX));
-            hold.more(room)?;
+            memory.grow(room)?;
             decoded.reserve_exact(room - decoded.len());
-            hold.keep(hold.held() - had);
+            memory.shrink_to(memory.bytes() - had);
         }
         decoded.extend_from_slice(&piece[..read]);
     }
     drop(input);
-    hold.more(length)?;
+    memory.grow(length)?;
     decoded.reserve_exact(length);
     // The same bytes come out again, and not one more.
     let input = reader(body, encoding).map_err(undecodable)?;
@@ -259,7 +269,7 @@ fn undecodable(error: io::Error) -> Refusal {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::push::Bodies;
+    use crate::push::MemoryPool;
     use proptest::prelude::*;
     use std::io::Write;
 
@@ -291,7 +301,7 @@ pub(crate) mod tests {
     }
 
     fn decoded(body: &[u8], encoding: Encoding, bytes_max: usize) -> Result<Vec<u8>, Refusal> {
-        decode(body.to_vec(), encoding, bytes_max, &mut Bodies::new(1 << 30).hold())
+        decode(body.to_vec(), encoding, bytes_max, &mut MemoryPool::new(1 << 30).reservation())
     }
 
     #[test]
@@ -314,8 +324,8 @@ pub(crate) mod tests {
         let bomb = vec![b'a'; 8 << 20];
         for (encoding, body) in all(&bomb) {
             assert!(matches!(decoded(&body, encoding, 1 << 20), Err(Refusal::TooLarge(_))), "{encoding:?}");
-            let mut hold = Bodies::new(1 << 20).hold();
-            let full = decode(body, encoding, usize::MAX, &mut hold);
+            let mut memory = MemoryPool::new(1 << 20).reservation();
+            let full = decode(body, encoding, usize::MAX, &mut memory);
             assert!(encoding == Encoding::Identity || matches!(full, Err(Refusal::TooLarge(_))), "{encoding:?}");
         }
         // It claims 4 GiB in five bytes.
@@ -341,14 +351,14 @@ pub(crate) mod tests {
         for length in [GROWN_BYTES_MAX - 1, GROWN_BYTES_MAX, GROWN_BYTES_MAX + 1, 3 * GROWN_BYTES_MAX] {
             let bytes: Vec<u8> = (0..length).map(|n| (n / 1000) as u8).collect();
             for (encoding, body) in all(&bytes).into_iter().filter(|(encoding, _)| *encoding != Encoding::Identity) {
-                let bodies = Bodies::new(1 << 30);
-                let mut hold = bodies.hold();
-                let whole = decode(body, encoding, length, &mut hold).expect("within its limit");
+                let pool = MemoryPool::new(1 << 30);
+                let mut memory = pool.reservation();
+                let whole = decode(body, encoding, length, &mut memory).expect("within its limit");
                 assert!(whole == bytes, "{encoding:?} {length}");
                 assert!(
-                    (length..=GROWN_BYTES_MAX.max(length)).contains(&bodies.held()),
+                    (length..=GROWN_BYTES_MAX.max(length)).contains(&pool.reserved()),
                     "{encoding:?} {}",
-                    bodies.held()
+                    pool.reserved()
                 );
             }
         }

@@ -1,42 +1,46 @@
-//! `POST /ingest`: our own endpoint, which takes what people have.
+//! `POST /ingest`: daytable's own endpoint, for lines and JSON in common forms.
 //!
 //! | content type | what it is |
 //! |---|---|
-//! | `application/json`, `…+json` | an array, an object, or objects one behind another. What is no JSON is refused as a whole |
-//! | `application/x-ndjson`, `…jsonl`, `…jsonlines` | an object a line. Another line is refused alone |
-//! | `text/plain` | lines, read as those of a file |
-//! | any other, or none | by looking: an array where it begins with `[{`, objects where they are, else lines as those of a file |
+//! | `application/json`, `…+json` | an array, an object, or a sequence of objects. Malformed JSON refuses the whole body |
+//! | `application/x-ndjson`, `…jsonl`, `…jsonlines` | an object per line ([NDJSON](https://github.com/ndjson/ndjson-spec)). Any other line is refused alone |
+//! | `text/plain` | lines, parsed like the lines of a file |
+//! | any other type, or no type | an array if the body begins with `[{`, objects if it has objects, else lines like those of a file |
 //!
-//! The instance is `?instance=`, else the field `instance` or `host` (under any of its names), else the sender's address.
-//! Elements of an array are objects, or texts that are read as lines. Empty lines are none.
+//! The *instance* (whatever writes logs: a host, a service) is `?instance=`, else the field `instance` or `host` (under any of
+//! its names), else the sender's address. Elements of an array are objects, or texts that are parsed as lines. Empty lines
+//! are ignored.
 
+use super::raw_json::ForEachElement;
 use super::taking::{Instance, RECORD_BYTES_MAX, Taking};
 use super::{Refusal, essence};
 use daytable_parse::{Assembler, Ending, Envelope, Format, RawRecord};
 use memchr::memchr;
-use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Error};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::fmt;
 
-/// Fields that name the instance, the first of them first.
+/// Fields that name the instance, by priority.
 const INSTANCE: Instance<'static> = Instance::Named(&["instance", "host"]);
-/// Why an element of JSON is refused alone.
+/// Why a line is refused.
 const NO_OBJECT: &str = "is no JSON object";
-/// Why a record is.
+/// Why a long record is refused.
 pub(super) const TOO_LONG: &str = "is longer than 1 MiB";
 
-/// What a body is said to be.
+/// The form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum BodyForm {
+    /// A JSON document or several.
     Json,
+    /// An object per line.
     Objects,
     Lines,
-    Unsaid,
+    /// The content type does not tell.
+    Unknown,
 }
 
-impl Kind {
-    fn read(media: &str) -> Kind {
+impl BodyForm {
+    fn of_media(media: &str) -> BodyForm {
         match &*essence(media) {
             "application/x-ndjson"
             | "application/ndjson"
@@ -44,33 +48,35 @@ impl Kind {
             | "application/x-jsonl"
             | "application/jsonlines"
             | "application/x-jsonlines"
-            | "application/json-lines" => Kind::Objects,
-            "application/json" | "text/json" => Kind::Json,
-            "text/plain" => Kind::Lines,
-            other if other.ends_with("+json") => Kind::Json,
-            _ => Kind::Unsaid,
+            | "application/json-lines" => BodyForm::Objects,
+            "application/json" | "text/json" => BodyForm::Json,
+            "text/plain" => BodyForm::Lines,
+            other if other.ends_with("+json") => BodyForm::Json,
+            _ => BodyForm::Unknown,
         }
     }
 
-    /// What a body is by its looks, where it is not said.
-    fn seen(self, body: &[u8]) -> Kind {
+    /// The form after a look at the body itself.
+    fn refine(self, body: &[u8]) -> BodyForm {
         let body = body.trim_ascii_start();
         let first = &body[..memchr(b'\n', body).unwrap_or(body.len())];
         match (self, first) {
-            (Kind::Unsaid, [b'[', rest @ ..]) if matches!(rest.trim_ascii_start().first(), Some(b'{')) => Kind::Json,
-            (Kind::Unsaid, [b'[', rest @ ..]) if rest.trim_ascii().is_empty() => Kind::Json,
-            // An object over several lines; one line of it is none.
-            (Kind::Unsaid, [b'{', ..]) if !first.trim_ascii_end().ends_with(b"}") => {
-                let mut values = serde_json::Deserializer::from_slice(body).into_iter::<&RawValue>();
-                if values.next().is_some_and(|value| value.is_ok()) { Kind::Json } else { Kind::Lines }
+            (BodyForm::Unknown, [b'[', rest @ ..]) if matches!(rest.trim_ascii_start().first(), Some(b'{')) => {
+                BodyForm::Json
             }
-            (Kind::Unsaid, _) => Kind::Lines,
-            // Nearly all that is called JSON and is not an array has an object a line.
-            (Kind::Json, [b'{', .., b'}'] | [b'{', .., b'}', b'\r']) if first.len() < body.len() => {
+            (BodyForm::Unknown, [b'[', rest @ ..]) if rest.trim_ascii().is_empty() => BodyForm::Json,
+            // An object over several lines, none of which is an object.
+            (BodyForm::Unknown, [b'{', ..]) if !first.trim_ascii_end().ends_with(b"}") => {
+                let mut values = serde_json::Deserializer::from_slice(body).into_iter::<&RawValue>();
+                if values.next().is_some_and(|value| value.is_ok()) { BodyForm::Json } else { BodyForm::Lines }
+            }
+            (BodyForm::Unknown, _) => BodyForm::Lines,
+            // A body that is called JSON and is no array nearly always has an object per line.
+            (BodyForm::Json, [b'{', .., b'}'] | [b'{', .., b'}', b'\r']) if first.len() < body.len() => {
                 if serde_json::from_slice::<&RawValue>(first).is_ok() {
-                    Kind::Objects
+                    BodyForm::Objects
                 } else {
-                    Kind::Json
+                    BodyForm::Json
                 }
             }
             _ => self,
@@ -78,27 +84,27 @@ impl Kind {
     }
 }
 
-/// Takes a decoded body apart.
+/// Writes the records of a body.
 pub(super) fn take(body: &[u8], media: &str, taking: &mut Taking<'_>) -> Result<(), Refusal> {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    let said = Kind::read(media);
-    match said.seen(body) {
-        Kind::Json => json(body, taking),
-        Kind::Objects if said == Kind::Json => {
+    let declared = BodyForm::of_media(media);
+    match declared.refine(body) {
+        BodyForm::Json => json(body, taking),
+        BodyForm::Objects if declared == BodyForm::Json => {
             let before = taking.index();
             lines(body, taking, true)?;
-            // It is one document then, and a part of it is none.
+            // The body is one document, so a malformed line refuses all of it.
             match taking.first_refused_from(before) {
                 Some((index, reason)) => Err(Refusal::bad_at(index, reason)),
                 None => Ok(()),
             }
         }
-        Kind::Objects => lines(body, taking, true),
-        Kind::Lines | Kind::Unsaid => lines(body, taking, false),
+        BodyForm::Objects => lines(body, taking, true),
+        BodyForm::Lines | BodyForm::Unknown => lines(body, taking, false),
     }
 }
 
-/// Takes lines; `is_strict` where each of them has to be an object.
+/// Writes lines. With `is_strict` each line must be an object.
 fn lines(body: &[u8], taking: &mut Taking<'_>, is_strict: bool) -> Result<(), Refusal> {
     let (any, objects) = taking.readings();
     let reading = if is_strict { objects } else { any };
@@ -106,7 +112,7 @@ fn lines(body: &[u8], taking: &mut Taking<'_>, is_strict: bool) -> Result<(), Re
     while let Some(raw) = assembler.next(taking.learned(), reading) {
         let index = taking.begin()?;
         let RawRecord { text, envelope, cut, is_invalid, .. } = &raw;
-        // What a container runtime wrote around a line was an object; what was in it may be anything.
+        // The envelope of a container runtime is an object. The line in it can have any format.
         let is_object = is_strict && *envelope == Envelope::default();
         let parsed = taking.parse(text, *envelope, if is_object { objects } else { any });
         if is_object && parsed.format != Format::Json {
@@ -120,24 +126,22 @@ fn lines(body: &[u8], taking: &mut Taking<'_>, is_strict: bool) -> Result<(), Re
     Ok(())
 }
 
-/// Takes an array, or objects one behind another.
+/// Writes the elements of an array, or a sequence of objects.
 fn json(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
-    let text = taking.text_of(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))?;
+    let text = taking.text_of(body)?;
     let is_invalid = matches!(text, Cow::Owned(_));
     let mut refused = None;
+    let mut write = |value: &RawValue| {
+        element(value.get(), is_invalid, taking).map_err(|refusal| {
+            refused = Some(refusal);
+            "refused"
+        })
+    };
+    let mut input = serde_json::Deserializer::from_str(&text);
     let read = if text.trim_ascii_start().starts_with('[') {
-        let mut input = serde_json::Deserializer::from_str(&text);
-        let elements = Elements { taking, is_invalid, refused: &mut refused };
-        elements.deserialize(&mut input).and_then(|()| input.end())
+        ForEachElement(&mut write).deserialize(&mut input).and_then(|()| input.end())
     } else {
-        let values = serde_json::Deserializer::from_str(&text).into_iter::<&RawValue>();
-        let mut take = |value: serde_json::Result<&RawValue>| {
-            element(value?.get(), is_invalid, taking).map_err(|refusal| {
-                refused = Some(refusal);
-                serde_json::Error::custom("refused")
-            })
-        };
-        values.into_iter().try_for_each(&mut take)
+        input.into_iter().try_for_each(|value| write(value?).map_err(serde_json::Error::custom))
     };
     match (refused, read) {
         (Some(refusal), _) => Err(refusal),
@@ -146,7 +150,7 @@ fn json(body: &[u8], taking: &mut Taking<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Takes one value of a document.
+/// Writes one value of a document.
 fn element(written: &str, is_invalid: bool, taking: &mut Taking<'_>) -> Result<(), Refusal> {
     let index = taking.begin()?;
     let (any, objects) = taking.readings();
@@ -158,7 +162,7 @@ fn element(written: &str, is_invalid: bool, taking: &mut Taking<'_>) -> Result<(
         Some(b'{') => written.into(),
         Some(b'"') => match serde_json::from_str::<String>(written) {
             Ok(text) => text.into(),
-            // Half a surrogate pair: kept as it is written.
+            // Half a surrogate pair: the text stays as it is written.
             Err(_) => written.into(),
         },
         _ => {
@@ -172,40 +176,6 @@ fn element(written: &str, is_invalid: bool, taking: &mut Taking<'_>) -> Result<(
     taking.note(parsed.format, is_invalid, 0, &mut record);
     taking.write(index, INSTANCE, record, None);
     Ok(())
-}
-
-/// The elements of an array, each cut out as it is written.
-struct Elements<'t, 'p> {
-    taking: &'t mut Taking<'p>,
-    is_invalid: bool,
-    /// Why the rest was not looked at, where it is not the JSON.
-    refused: &'t mut Option<Refusal>,
-}
-
-impl<'de> DeserializeSeed<'de> for Elements<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
-        input.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Elements<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while let Some(written) = seq.next_element::<&'de RawValue>()? {
-            if let Err(refusal) = element(written.get(), self.is_invalid, self.taking) {
-                *self.refused = Some(refusal);
-                return Err(A::Error::custom("refused"));
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! where the protocol can say so. With an idempotency key the rows have their keys of that and of their index, and the
 //! store says whether the key was there before; without one they have 64 random bits and their index.
 //!
-//! **What is bounded**: bytes of a body as it comes and decoded, bodies in memory over all connections ([`Bodies`]), records
+//! **What is bounded**: bytes of a body as it comes and decoded, bodies in memory over all connections ([`MemoryPool`]), records
 //! of a request, bytes of a record, how deep values lie in one another, how many requests are taken apart at a time, how
 //! long one waits for that. Nothing here waits for room while it holds some: it is refused, and its sender comes again.
 //!
@@ -25,13 +25,13 @@
 
 mod answer;
 mod bulk;
+mod document_ids;
 pub mod elastic;
 mod encoding;
-mod hold;
-mod ids;
 mod ingest;
 pub mod journal;
 mod loki;
+mod memory_pool;
 mod otlp;
 mod raw_json;
 mod refusal;
@@ -44,9 +44,9 @@ mod tests;
 mod protobuf;
 
 pub use answer::{Answer, refused};
+pub use document_ids::DocumentLookup;
 pub use encoding::{Encoding, decode, reader};
-pub use hold::{Bodies, Hold};
-pub use ids::Stored;
+pub use memory_pool::{MemoryPool, MemoryReservation};
 pub use refusal::Refusal;
 pub use request::Setting;
 pub use request::{Endpoint, Limits, Request};
@@ -58,14 +58,14 @@ use crate::counters::{SourceCounters, SourceEvent, count};
 use crate::record_writer::random_identity;
 use crate::route::Router;
 use answer::Reply;
-use bulk::Items;
+use bulk::BulkAnswers;
 use daytable_model::batch::Batch;
 use daytable_model::time::{self, Ticks};
 use daytable_parse::Reading;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store as store;
 use daytable_store::{Done, Intake, Once, Outcome, Submission};
-use ids::{Ids, Reserved, without_standing};
+use document_ids::{DocumentIds, IdReservation, remove_existing};
 use request::{essence, identity_of, once};
 use std::io::{BufRead, Read};
 use std::sync::Arc;
@@ -87,10 +87,10 @@ fn events() -> impl Iterator<Item = SourceEvent> {
 /// Takes what is pushed. One for all listeners.
 pub struct Push {
     setting: Reloadable<Setting>,
-    bodies: Reloadable<Bodies>,
+    memory: Reloadable<MemoryPool>,
     intake: Intake,
-    stored: Arc<dyn Stored>,
-    ids: Ids,
+    stored: Arc<dyn DocumentLookup>,
+    ids: DocumentIds,
     host: String,
     turns: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
@@ -103,7 +103,7 @@ pub struct Taken {
     newest: Option<Ticks>,
     once: Option<Once>,
     pending: Pending,
-    reserved: Reserved,
+    reserved: IdReservation,
 }
 
 /// What is left to do for a request once its commit is known.
@@ -152,18 +152,18 @@ impl Push {
         limits: Limits,
         host: String,
         intake: Intake,
-        stored: Arc<dyn Stored>,
+        stored: Arc<dyn DocumentLookup>,
     ) -> Push {
         // One that waits for the store while another is taken apart; more would only share the cores.
         let turns = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
         Push {
-            bodies: Reloadable::new(Bodies::within(limits.bodies_bytes_max)),
+            memory: Reloadable::new(MemoryPool::within(limits.bodies_bytes_max)),
             turns: Arc::new(Semaphore::new(turns)),
             uploads: Arc::new(Semaphore::new(limits.uploads_max)),
             setting: Reloadable::new(Setting::new(router, reading, limits)),
             intake,
             stored,
-            ids: Ids::default(),
+            ids: DocumentIds::default(),
             host,
             counters: Endpoint::ALL
                 .map(|endpoint| Arc::new(SourceCounters::with_events("push", endpoint.source(), events()))),
@@ -174,7 +174,7 @@ impl Push {
     pub fn change(&self, reading: Reading, limits: Limits) {
         let before = self.setting.load();
         if before.limits.bodies_bytes_max != limits.bodies_bytes_max {
-            self.bodies.store(Bodies::within(limits.bodies_bytes_max));
+            self.memory.store(MemoryPool::within(limits.bodies_bytes_max));
         }
         self.setting.store(Setting::new(before.router.clone(), reading, limits));
     }
@@ -189,9 +189,9 @@ impl Push {
         &self.host
     }
 
-    /// The room for bodies.
-    pub fn bodies(&self) -> Arc<Bodies> {
-        self.bodies.load()
+    /// The memory of all requests.
+    pub fn memory(&self) -> Arc<MemoryPool> {
+        self.memory.load()
     }
 
     /// Turns to take a body apart, which few have at a time.
@@ -219,20 +219,26 @@ impl Push {
     /// # Errors
     ///
     /// Why nothing of it is taken.
-    pub fn take(&self, request: &Request, body: Vec<u8>, hold: &mut Hold, since: Instant) -> Result<Taken, Refusal> {
+    pub fn take(
+        &self,
+        request: &Request,
+        body: Vec<u8>,
+        memory: &mut MemoryReservation,
+        since: Instant,
+    ) -> Result<Taken, Refusal> {
         let setting = &*self.setting.load();
-        hold.wait_for(setting.limits.turn_wait);
-        let body = decode(body, request.encoding, setting.limits.decoded_bytes_max, hold)?;
+        memory.set_patience(setting.limits.turn_wait);
+        let body = decode(body, request.encoding, setting.limits.decoded_bytes_max, memory)?;
         let once = request.key.as_deref().map(|key| once(request, key, &body));
         let identity = once.as_ref().map_or_else(random_identity, identity_of);
-        let mut taking = Taking::new(setting, request, identity, time::now()).within(hold, body.len())?;
+        let mut taking = Taking::new(setting, request, identity, time::now()).within(memory, body.len())?;
         let made = take_body(request, &body, setting, &mut taking)?;
         let mut rows_memory = taking.memory();
         let Gathered { mut batches, newest, counters, mut taken, mut refused, reasons, .. } = taking.gather();
         let (reply, reserved) = match made {
-            Made::Reply(reply) => (reply(reasons), Reserved::default()),
+            Made::Reply(reply) => (reply(reasons), IdReservation::default()),
             Made::Bulk(mut items) => {
-                rows_memory += items.json.capacity();
+                rows_memory += items.memory();
                 let (reserved, standing) = self.leave_standing(&mut items, &mut batches, once.as_ref(), setting)?;
                 counters.records.fetch_sub(standing.into(), std::sync::atomic::Ordering::Relaxed);
                 (taken, refused) = (taken.saturating_sub(standing), refused + standing);
@@ -243,7 +249,7 @@ impl Push {
         let bytes = body.len() as u64;
         // Of the body nothing is needed any more; its rows stay until they are on disk.
         drop(body);
-        hold.keep(rows_memory);
+        memory.shrink_to(rows_memory);
         let pending = Pending { endpoint: request.endpoint, counters, bytes, taken, refused, reply, since };
         Ok(Taken { batches, newest, once, pending, reserved })
     }
@@ -252,30 +258,26 @@ impl Push {
     /// Of a repeat none is, for it is its own documents that stand.
     fn leave_standing(
         &self,
-        items: &mut Items,
+        items: &mut BulkAnswers,
         batches: &mut Vec<Batch>,
         once: Option<&Once>,
         setting: &Setting,
-    ) -> Result<(Reserved, u32), Refusal> {
+    ) -> Result<(IdReservation, u32), Refusal> {
         let reserved = self.ids.reserve(std::mem::take(&mut items.ids), setting.limits.turn_wait)?;
-        let creates = std::mem::take(&mut items.creates);
         let unread = |error: store::StoreError| {
             tracing::error!(%error, "failed to look for documents that are to be created");
             Refusal::Busy("the store cannot be asked which documents are there")
         };
-        let is_repeat = match once.filter(|_| !creates.is_empty()) {
-            Some(once) => self.stored.knows(once).map_err(unread)?,
+        let is_repeat = match once.filter(|_| !items.creates.is_empty()) {
+            Some(once) => self.stored.is_committed(once).map_err(unread)?,
             None => false,
         };
-        if creates.is_empty() || is_repeat {
+        if items.creates.is_empty() || is_repeat {
             return Ok((reserved, 0));
         }
-        let ids = creates.iter().map(|(id, _)| *id).collect();
-        let standing = without_standing(batches, &ids, &*self.stored).map_err(unread)?;
-        let answers: Vec<_> =
-            creates.into_iter().filter(|(id, _)| standing.contains(id)).map(|(_, answer)| answer).collect();
-        items.conflict(&answers);
-        Ok((reserved, u32::try_from(answers.len()).unwrap_or(u32::MAX)))
+        let existing = remove_existing(batches, &items.creates, &*self.stored).map_err(unread)?;
+        existing.iter().for_each(|id| items.conflict(id));
+        Ok((reserved, u32::try_from(existing.len()).unwrap_or(u32::MAX)))
     }
 
     /// Hands rows over, and has `told` called once it is known what became of them: at once where there are none. Waits
@@ -330,8 +332,8 @@ impl Push {
     /// Why it ended early; what came before may be committed all the same.
     pub fn take_journal(&self, request: &Request, body: impl BufRead) -> Result<Answer, Refusal> {
         let counters = self.counters_of(Endpoint::Journal);
-        let mut hold = self.bodies().hold();
-        hold.more(request.encoding.window_bytes().min(hold.left_at_best() / 4))?;
+        let mut memory = self.memory().reservation();
+        memory.grow(request.encoding.window_bytes().min(memory.available_max() / 4))?;
         let undecodable = |error| Refusal::bad(format!("the body cannot be decoded: {error}"));
         let reader = reader(body, request.encoding).map_err(undecodable)?;
         let body = Counted { reader, counter: &counters.bytes, sender: &request.sender };
@@ -386,7 +388,7 @@ impl<R: Read> Read for Counted<'_, R> {
 enum Made {
     Reply(ReplyOf),
     /// The answers to its actions, as far as the store has not been asked.
-    Bulk(Items),
+    Bulk(BulkAnswers),
 }
 
 /// What makes an answer, once it is known which records were refused.
@@ -436,7 +438,7 @@ pub fn count_records(
         sender: Sender::anonymous("testing"),
         key: None,
     };
-    let mut hold = Bodies::new(setting.limits.bodies_bytes_max).hold();
+    let mut memory = MemoryPool::new(setting.limits.bodies_bytes_max).reservation();
     if endpoint == Endpoint::Journal {
         let mut records = 0;
         journal::take(setting, &request, bytes, |gathered| {
@@ -445,9 +447,9 @@ pub fn count_records(
         })?;
         return Ok(records);
     }
-    let body = decode(bytes.to_vec(), encoding, setting.limits.decoded_bytes_max, &mut hold)?;
+    let body = decode(bytes.to_vec(), encoding, setting.limits.decoded_bytes_max, &mut memory)?;
     let taking = Taking::new(setting, &request, 7, Ticks::from_date(2026, 11, 21).unwrap_or_default());
-    let mut taking = taking.within(&mut hold, body.len())?;
+    let mut taking = taking.within(&mut memory, body.len())?;
     let _reply = take_body(&request, &body, setting, &mut taking)?;
     Ok(taking.gather().taken as usize)
 }

@@ -1,7 +1,7 @@
 //! One request on its way: its records become rows one by one, what is refused alone is noted with its index.
 
 use super::request::hash;
-use super::{Hold, Refusal, Request, Setting};
+use super::{MemoryReservation, Refusal, Request, Setting};
 use crate::counters::{SourceCounters, count};
 use crate::record_writer::RecordWriter;
 use crate::route::{Origin, RouteCaches};
@@ -28,7 +28,7 @@ pub(crate) struct Taking<'p> {
     pub(super) now: Ticks,
     rows: RecordWriter,
     /// What the room for the rows is taken of.
-    hold: Option<&'p mut Hold>,
+    reservation: Option<&'p mut MemoryReservation>,
     /// Bytes of room that the rows have.
     room: usize,
     lanes: RouteCaches,
@@ -87,7 +87,7 @@ impl<'p> Taking<'p> {
             identity,
             now,
             rows,
-            hold: None,
+            reservation: None,
             room: 0,
             lanes: RouteCaches::default(),
             learned: Learned::default(),
@@ -98,22 +98,26 @@ impl<'p> Taking<'p> {
         }
     }
 
-    /// Takes room for what the body becomes of `hold`: at once so much as it has bytes, which is what is usual, and more where
+    /// Takes room for what the body becomes of `memory`: at once so much as it has bytes, which is what is usual, and more where
     /// that is not enough. So it is seen before the work whether there is room for it.
     ///
     /// # Errors
     ///
     /// Where there is not that much.
-    pub(super) fn within(mut self, hold: &'p mut Hold, body_bytes: usize) -> Result<Taking<'p>, Refusal> {
-        let room = body_bytes.min(hold.left_at_best());
-        hold.more(room)?;
-        (self.hold, self.room) = (Some(hold), room);
+    pub(super) fn within(
+        mut self,
+        memory: &'p mut MemoryReservation,
+        body_bytes: usize,
+    ) -> Result<Taking<'p>, Refusal> {
+        let room = body_bytes.min(memory.available_max());
+        memory.grow(room)?;
+        (self.reservation, self.room) = (Some(memory), room);
         Ok(self)
     }
 
     /// Takes room for bytes that are no rows.
     pub(super) fn make_room(&mut self, bytes: usize) -> Result<(), Refusal> {
-        self.hold.as_mut().map_or(Ok(()), |hold| hold.more(bytes))
+        self.reservation.as_mut().map_or(Ok(()), |memory| memory.grow(bytes))
     }
 
     /// A body as text. Bytes that are no UTF-8 are within a text of it, where U+FFFD may stand for them: three bytes for each,
@@ -128,12 +132,12 @@ impl<'p> Taking<'p> {
 
     /// Has room for the rows so far, and for one record more.
     fn cover_rows(&mut self) -> Result<(), Refusal> {
-        let Some(hold) = &mut self.hold else { return Ok(()) };
+        let Some(memory) = &mut self.reservation else { return Ok(()) };
         let wanted = self.rows.memory();
         if wanted > self.room {
             let ahead = ROOM_STEP.min(wanted / 4);
-            let more = (wanted - self.room + ahead).min(hold.left_at_best()).max(wanted - self.room);
-            hold.more(more)?;
+            let more = (wanted - self.room + ahead).min(memory.available_max()).max(wanted - self.room);
+            memory.grow(more)?;
             self.room += more;
         }
         Ok(())
