@@ -34,7 +34,7 @@ fn main() -> Result<()> {
         table: table.clone(),
         generation: 2,
         inputs: vec![data.join("tables").join(format!("{table}.1.db"))],
-        committed: Reader::open(&data)?.catalogue().committed()?,
+        committed: Reader::open(&data)?.catalog().committed()?,
         out: out.clone(),
     };
     let start = Instant::now();

@@ -13,7 +13,7 @@
 //! * [`log`]: what the program logs about itself.
 //!
 //! What does not exist, on purpose: sources do not know stores, and stores do not know sources (they meet in
-//! [`Batch`](daytable_model::batch::Batch) and in [`Intake`](daytable_store::Intake)); a position is kept only in the commit that
+//! [`Batch`](daytable_model::batch::Batch) and in [`CommitQueue`](daytable_store::CommitQueue)); a position is kept only in the commit that
 //! holds its rows; no row is ever deleted to expire; only [`daytable_model::time`] asks for the time of day; only
 //! `daytable-store` opens the data folder.
 

@@ -15,7 +15,7 @@ use daytable_intake::batcher::Batcher;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::time::Ticks;
 use daytable_parse::{FormatChoice, parse};
-use daytable_store::{Mark, Options, SourceKind, SourceState, SourceStatus, Store, Submission};
+use daytable_store::{Mark, SourceKind, SourceState, SourceStatus, Store, StoreOptions, Submission};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::sync::Arc;
@@ -63,8 +63,8 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
     let (mut corpus, mut batcher) = (Corpus::new(SEED, 0), Batcher::default());
     let (start, cpu_before) = (Instant::now(), clock(ClockId::ProcessCPUTime));
     let mut cpu_of_lines = Duration::ZERO;
-    let store = Store::open(data, Options { commit_interval: Duration::ZERO, ..Options::default() })?;
-    let intake = store.intake();
+    let store = Store::open(data, StoreOptions { commit_interval: Duration::ZERO, ..StoreOptions::default() })?;
+    let intake = store.commit_queue();
     let names: Vec<Arc<str>> = (0..quiet.instances).map(|n| format!("pod-{n:04}").into()).collect();
     let mut lines: Vec<(usize, String)> = Vec::new();
     let (journal, mut journal_bytes_max) = (data.join(format!("tables/{day}.1.db-wal")), 0);
@@ -94,7 +94,7 @@ pub(crate) fn run(data: &Path, quiet: Quiet) -> Result<QuietTook> {
         submission.batches = batcher.take();
         let (told, committed) = std::sync::mpsc::sync_channel(1);
         // Awaited, and nothing waits for company, so it is a commit of its own, as what 250 ms bring would be.
-        submission.done = daytable_store::Done::new(move |done| {
+        submission.ack = daytable_store::Ack::new(move |done| {
             // Whoever waits is there until it is told.
             let _ = told.send(done);
         });

@@ -74,9 +74,9 @@ pub(crate) fn drop_day(daemon: &Daemon, data: &Path) -> Result<Dropped> {
     let data = data.to_owned();
     let watcher = std::thread::spawn(move || -> Result<Instant> {
         let reader = Reader::open(&data)?;
-        ensure!(!reader.catalogue().files_of(&table)?.is_empty(), "{table} is not there");
+        ensure!(!reader.catalog().files_of(&table)?.is_empty(), "{table} is not there");
         looking.send(())?;
-        while !reader.catalogue().files_of(&table)?.is_empty() {}
+        while !reader.catalog().files_of(&table)?.is_empty() {}
         Ok(Instant::now())
     });
     looks.recv().context("the watcher ended")?;

@@ -9,7 +9,7 @@ use super::output::{Columns, Output, cell};
 use daytable_intake::adopt::Peer;
 use daytable_intake::tail::{AdoptedFile, StartPosition, TailOptions, start_positions};
 use daytable_model::path_text::PathText;
-use daytable_store::{Done, Options, Reader, SourceState, Store, Submission};
+use daytable_store::{Ack, Reader, SourceState, Store, StoreOptions, Submission};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         return show(args, &adoptees);
     }
     // It takes the folder's lock: a daemon that runs has begun the files already.
-    let store = Store::open(data_dir, Options::default())?;
+    let store = Store::open(data_dir, StoreOptions::default())?;
     let adopted = adopt(args, &store, blocks, &positions);
     store.close()?;
     show(args, &adopted?)
@@ -119,7 +119,7 @@ fn adopt(
     blocks: &[TailOptions],
     positions: &[daytable_intake::adopt::Position],
 ) -> Result<Vec<AdoptedFile>, CliError> {
-    let intake = store.intake();
+    let intake = store.commit_queue();
     let (epoch, sources) = intake.sources();
     let adoptees = start_positions(blocks, positions, sources).map_err(unavailable)?;
     let is_known = |adoptee: &&AdoptedFile| matches!(adoptee.begun, StartPosition::Known { is_same: false, .. });
@@ -140,10 +140,10 @@ fn adopt(
         return Ok(adoptees);
     }
     let (told, hears) = mpsc::channel();
-    let done = Done::awaited(move |is_committed| {
+    let done = Ack::awaited(move |is_committed| {
         let _ = told.send(is_committed);
     });
-    intake.submit(Submission { advances, epoch, done, ..Submission::default() }).map_err(unavailable)?;
+    intake.submit(Submission { advances, epoch, ack: done, ..Submission::default() }).map_err(unavailable)?;
     match hears.recv() {
         Ok(true) => Ok(adoptees),
         _ => Err(unavailable("nothing is adopted, for it cannot be committed")),

@@ -17,7 +17,7 @@ use daytable_model::time::{self, Ticks};
 use daytable_query::When;
 use daytable_query::tables::copy::Copy;
 use daytable_query::tables::{Embedded, TableStore};
-use daytable_store::{Options, Reader, Store, StoreError};
+use daytable_store::{Reader, Store, StoreError, StoreOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ impl End {
     }
 
     fn folder(path: &Path, side: Side) -> Result<End, CliError> {
-        let store = (side == Side::To).then(|| Store::open(path, Options::default())).transpose()?;
+        let store = (side == Side::To).then(|| Store::open(path, StoreOptions::default())).transpose()?;
         if Reader::open(path)?.is_outbox()? {
             let what = "is the outbox of a remote store: name that, by its configuration or as azure:FILE";
             return Err(CliError::Unavailable(format!("{} {what}", path.escaped())));

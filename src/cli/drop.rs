@@ -5,7 +5,7 @@ use super::control::Control;
 use super::exit::CliError;
 use super::output::Output;
 use daytable_model::key::{DayTable, KeyError};
-use daytable_store::{Options, Reader, Store};
+use daytable_store::{Reader, Store, StoreOptions};
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 fn drop_here(data_dir: &Path, table: &DayTable, without_archive: bool) -> Result<(), CliError> {
     // Opening to write would make a folder where there is none.
     std::mem::drop(Reader::open(data_dir)?);
-    let store = Store::open(data_dir, Options::default())?;
+    let store = Store::open(data_dir, StoreOptions::default())?;
     let dropped = match without_archive {
         true => store.steps().drop_without_archive(table),
         false => store.steps().drop_table(table),

@@ -241,7 +241,9 @@ fn of_store(error: &StoreError) -> Exit {
         StoreError::NoStore(_) | StoreError::TableGone(_) => Exit::NoInput,
         StoreError::NewerFormat { .. } | StoreError::Refused(_) => Exit::Unavailable,
         StoreError::Foreign(..) | StoreError::Mismatch { .. } | StoreError::Displaced(..) => Exit::Data,
-        StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::MovesDamaged { .. } => Exit::Data,
+        StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::SourceLogDamaged { .. } => {
+            Exit::Data
+        }
         StoreError::Full(_) | StoreError::Sqlite { .. } => Exit::Io,
         StoreError::Io { source, .. } => of_io(source),
     }

@@ -13,8 +13,8 @@ use crate::http::ImportRequest;
 use daytable_intake::instance_template::InstanceTemplate;
 use daytable_intake::tail::{self, ImportProgress, TailOptions};
 use daytable_model::path_text::PathText;
-use daytable_store::outbox::steps;
-use daytable_store::{Options, Store};
+use daytable_store::outbox::bucket_plans;
+use daytable_store::{Store, StoreOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::{Path, PathBuf};
 
@@ -96,14 +96,14 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportProgre
         None => Config::default(),
     };
     let is_afar = config.store.kind == StoreKind::Azure;
-    if is_afar && steps::read(&args.data.dir)?.is_none() {
+    if is_afar && bucket_plans::read(&args.data.dir)?.is_none() {
         return Err(CliError::Unavailable(format!(
             "it is not known here how instances are spread, and what was sent before would be sent to other partitions: start \
              the daemon on {} and import again",
             args.data.dir.escaped()
         )));
     }
-    let store = Store::open(&args.data.dir, Options::default())?;
+    let store = Store::open(&args.data.dir, StoreOptions::default())?;
     let mut reading = config.reading();
     if let Some(format) = &args.format {
         // It was looked at when the options were read.
@@ -111,7 +111,8 @@ fn import_here(args: &Args, paths: &[PathBuf], show: &mut dyn FnMut(ImportProgre
     }
     let options = TailOptions { instance: args.instance.clone(), reading, ..TailOptions::new("import", Vec::new()) };
     let router = daemon::router_of(&config.tables, &args.data.dir)?;
-    let imported = tail::import(paths, &options, &router, &daytable_platform::host::name(), &store.intake(), show);
+    let imported =
+        tail::import(paths, &options, &router, &daytable_platform::host::name(), &store.commit_queue(), show);
     // Whatever became of it, what was taken is committed.
     store.close()?;
     imported?.complete()?;

@@ -119,7 +119,7 @@ enum Errand {
     /// List the daytables that share a remote store, or forget one that is gone
     #[cfg(feature = "azure")]
     Hosts(hosts::Args),
-    /// Rebuild the catalogue from the files of the data folder
+    /// Rebuild the catalog from the files of the data folder
     Repair(repair::Args),
     /// Ask the running daemon whether it is ready; exit 0 if it is
     Healthcheck(healthcheck::Args),

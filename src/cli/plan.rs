@@ -48,7 +48,7 @@ fn ask_daemon(control: Control) -> Result<Vec<PlanLine>, CliError> {
 /// Plans beside whoever writes: a plan only reads.
 fn plan_here(args: &Args) -> Result<Vec<PlanLine>, CliError> {
     let config = args.rules.config()?;
-    let state = LifecycleState::of(args.data.open()?.catalogue())?;
+    let state = LifecycleState::of(args.data.open()?.catalog())?;
     let (rules, limits) = rules_of(config.as_ref(), &state);
     let view = View::of(&args.data.dir, state, &rules, limits, time::now());
     Ok(forecast(&view).told())

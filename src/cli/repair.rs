@@ -1,4 +1,4 @@
-//! `daytable repair`: the catalogue, rebuilt from the files.
+//! `daytable repair`: the catalog, rebuilt from the files.
 
 use super::args::Data;
 use super::exit::CliError;
@@ -15,7 +15,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let said = repair(&args.data.dir)?;
     let mut output = Output::new();
     if said.is_empty() {
-        output.line("the catalogue and the files agree")?;
+        output.line("the catalog and the files agree")?;
     }
     said.iter().try_for_each(|line| output.line(line))?;
     output.flush()

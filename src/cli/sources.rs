@@ -22,7 +22,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let reader = args.data.open()?;
-    let ledgers = reader.catalogue().listeners()?;
+    let ledgers = reader.catalog().listeners()?;
     let mut sources: Vec<ShownSource> = reader.sources()?.iter().map(ShownSource::of).collect();
     sources.sort_by(|a, b| (&a.block, &a.path, &a.identity).cmp(&(&b.block, &b.path, &b.identity)));
     let (listeners, outboxes) = of_daemon(args)?;

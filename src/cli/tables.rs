@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
 /// a remote store are among them.
 fn tables(args: &Args) -> Result<Vec<ShownTable>, CliError> {
     let opened = args.behind.open(&args.data)?;
-    let state = LifecycleState::of(opened.reader.catalogue())?;
+    let state = LifecycleState::of(opened.reader.catalog())?;
     let (rules, limits) = rules_of_last_run(&state);
     let view = View::of(&args.data.dir, state.clone(), &rules, limits, time::now());
     let held_back = plan(&view).held_back.into_iter().map(|held| (held.table.to_string(), held.reason));

@@ -9,7 +9,7 @@ use super::exit::CliError;
 use crate::config::{Config, TableConfig};
 use daytable_lifecycle::progress::StepProgress;
 use daytable_lifecycle::{Executor, LifecycleLimits, LifecycleProgress, TableRule, rules_of_last_run};
-use daytable_store::{LifecycleState, Options, Reader, Store};
+use daytable_store::{LifecycleState, Reader, Store, StoreOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Rules {
     }
 }
 
-/// The rules of a configuration, or those that the catalogue remembers.
+/// The rules of a configuration, or those that the catalog remembers.
 pub(super) fn rules_of(config: Option<&Config>, state: &LifecycleState) -> (Vec<TableRule>, LifecycleLimits) {
     match config {
         Some(config) => (config.tables.iter().map(TableConfig::rule).collect(), config.lifecycle.limits),
@@ -49,7 +49,7 @@ impl Here {
     pub(super) fn open(data_dir: &Path, config: Option<&Config>) -> Result<Here, CliError> {
         // Opening to write would make a folder where there is none.
         drop(Reader::open(data_dir)?);
-        let store = Store::open(data_dir, Options::default())?;
+        let store = Store::open(data_dir, StoreOptions::default())?;
         let access = config.map(|config| config.archives.clone()).unwrap_or_default();
         let executor = Executor::new(store.steps(), data_dir.into(), access, Arc::new(LifecycleProgress::default()));
         Ok(Here { store, executor })

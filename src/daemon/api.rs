@@ -22,7 +22,7 @@ use daytable_query::tables::{TableError, TableStore};
 use daytable_query::{
     Archives, Filter, Follower, Grouping, ShownListener, ShownSource, Stores, Told, count, select, when,
 };
-use daytable_store::{Once, Reader, Store, StoreError};
+use daytable_store::{IdempotencyKey, Reader, Store, StoreError};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ pub(super) fn api(
     reload: mpsc::UnboundedSender<ReloadRequest>,
 ) -> Api {
     let ApiContext { reading, archives, counters, remote, outbox, metrics } = ways;
-    let (intake, behind) = (store.intake(), Arc::new(ReadSources { archives, remote }));
+    let (intake, behind) = (store.commit_queue(), Arc::new(ReadSources { archives, remote }));
     Api {
         metrics: Box::new(move || metrics.render()),
         query: Box::new({
@@ -222,8 +222,8 @@ impl DocumentLookup for ReaderPool {
         })
     }
 
-    fn is_committed(&self, once: &Once) -> Result<bool, StoreError> {
-        self.look(|reader| reader.catalogue().knows(once))
+    fn is_committed(&self, once: &IdempotencyKey) -> Result<bool, StoreError> {
+        self.look(|reader| reader.catalog().knows(once))
     }
 }
 

@@ -38,7 +38,7 @@ impl Budget {
         let limit = limit.map(|limit| limit.max(LEAST));
         let share = |part: u64, most: usize| limit.map_or(most, |limit| most.min(bytes(limit / part)));
         Budget {
-            waiting_bytes: share(16, daytable_store::intake::WAITING_BYTES_MAX),
+            waiting_bytes: share(16, daytable_store::queue::WAITING_BYTES_MAX),
             held_bytes: share(16, 32 << 20),
             scans: share(32 * MIB, 8).max(1),
             limit,

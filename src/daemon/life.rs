@@ -66,7 +66,7 @@ impl Lives {
     }
 
     pub(super) fn tables(&self, reader: &Reader, out: &mut ResponseWriter) -> Result<(), ApiError> {
-        let view = self.view(LifecycleState::of(reader.catalogue())?);
+        let view = self.view(LifecycleState::of(reader.catalog())?);
         let mut tables = listing::table_list(&reader.tables()?, &view, &self.executor.progress().read());
         if let Some(remote) = &self.remote {
             tables = remote.list_tables(tables, self.settings.load().limits)?;
@@ -78,7 +78,7 @@ impl Lives {
     pub(super) fn sample(&self) -> LifecycleSample {
         let progress = self.executor.progress();
         let shown = progress.read();
-        let state = Reader::open(&self.data_dir).and_then(|reader| LifecycleState::of(reader.catalogue()));
+        let state = Reader::open(&self.data_dir).and_then(|reader| LifecycleState::of(reader.catalog()));
         let disk = rustix::fs::statvfs(&self.data_dir).ok();
         LifecycleSample {
             tables: state.ok().map(|state| self.view(state)).map(|view| (view.count_states(), view.bytes)),
@@ -169,7 +169,7 @@ pub(super) fn settings(config: &Config) -> Settings {
     }
 }
 
-/// Where archives are looked for that the catalogue does not know.
+/// Where archives are looked for that the catalog does not know.
 fn places(rules: &[TableRule]) -> Vec<String> {
     let mut places: Vec<String> = rules
         .iter()

@@ -8,7 +8,7 @@
 
 use crate::metrics::CounterRegistry;
 use daytable_platform::reloadable::Reloadable;
-use daytable_store::{Done, Intake, Submission, Taken};
+use daytable_store::{Ack, CommitQueue, SourceReceipt, Submission};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -26,7 +26,7 @@ type Counts = BTreeMap<(&'static str, String), (u64, BTreeMap<String, u64>)>;
 /// What writes losses down.
 pub(super) struct LossReporter {
     pub(super) counters: Reloadable<CounterRegistry>,
-    pub(super) intake: Intake,
+    pub(super) intake: CommitQueue,
     /// Rows that went from the outbox unsent, by reason, where there is one.
     pub(super) outbox: Option<UnsentCounts>,
 }
@@ -54,15 +54,15 @@ impl LossReporter {
 
     /// Whether it is in the ledger now. The store may have no room, so this waits on a thread of its own, which is there
     /// only while something comes.
-    async fn say(&self, taken: Vec<Taken>) -> bool {
+    async fn say(&self, taken: Vec<SourceReceipt>) -> bool {
         let intake = self.intake.clone();
         let (told, hears) = mpsc::channel();
         // A stop must not wait for the interval, which may be a minute.
-        let done = Done::awaited(move |is_committed| {
+        let done = Ack::awaited(move |is_committed| {
             // Whoever hears waits below.
             let _ = told.send(is_committed);
         });
-        let submission = Submission { taken, epoch: intake.epoch(), done, ..Submission::default() };
+        let submission = Submission { receipts: taken, epoch: intake.epoch(), ack: done, ..Submission::default() };
         let said = tokio::task::spawn_blocking(move || intake.submit(submission).is_ok() && hears.recv() == Ok(true));
         said.await.unwrap_or(false)
     }
@@ -85,12 +85,12 @@ impl LossReporter {
 }
 
 /// Whether what was counted since is to be written now, so long after the last time.
-fn is_due(taken: &[Taken], after: Duration) -> bool {
+fn is_due(taken: &[SourceReceipt], after: Duration) -> bool {
     taken.iter().any(|taken| !taken.losses.is_empty()) || (!taken.is_empty() && after >= EVERY)
 }
 
 /// What was counted since it was said last.
-fn since(said: &Counts, now: &Counts) -> Vec<Taken> {
+fn since(said: &Counts, now: &Counts) -> Vec<SourceReceipt> {
     let none = (0, BTreeMap::new());
     let each = now.iter().filter_map(|(who, (bytes, losses))| {
         let (said_bytes, said_losses) = said.get(who).unwrap_or(&none);
@@ -100,7 +100,7 @@ fn since(said: &Counts, now: &Counts) -> Vec<Taken> {
         };
         let losses: Vec<(String, u64)> = losses.iter().filter_map(more).collect();
         let bytes = bytes.saturating_sub(*said_bytes);
-        let taken = Taken { bytes, losses, ..Taken::records(who.0, &*who.1, 0) };
+        let taken = SourceReceipt { bytes, losses, ..SourceReceipt::records(who.0, &*who.1, 0) };
         (taken.bytes > 0 || !taken.losses.is_empty()).then_some(taken)
     });
     each.collect()
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn losses_are_written_at_once_and_bytes_now_and_then() {
-        let bytes = Taken { bytes: 7, ..Taken::records("syslog", "udp", 0) };
-        let lost = Taken { losses: vec![("kernel".to_owned(), 1)], ..bytes.clone() };
+        let bytes = SourceReceipt { bytes: 7, ..SourceReceipt::records("syslog", "udp", 0) };
+        let lost = SourceReceipt { losses: vec![("kernel".to_owned(), 1)], ..bytes.clone() };
         assert!(!is_due(&[], EVERY));
         assert!(!is_due(std::slice::from_ref(&bytes), LOOK) && is_due(std::slice::from_ref(&bytes), EVERY));
         assert!(is_due(&[bytes, lost], Duration::ZERO));

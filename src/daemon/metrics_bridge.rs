@@ -6,14 +6,14 @@ use crate::http::Readiness;
 use crate::metrics::Metrics;
 use daytable_lifecycle::RunSummary;
 use daytable_platform::lock;
-use daytable_store::{Onward, Options};
+use daytable_store::{Forwarding, StoreOptions};
 use std::sync::Arc;
 
 /// The options of a store that counts its commits and reports whether it accepts records.
-pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: &Arc<Readiness>) -> Options {
+pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: &Arc<Readiness>) -> StoreOptions {
     let (committed, failed) = (metrics.clone(), metrics.clone());
     let (closed, opened) = (readiness.clone(), readiness.clone());
-    Options {
+    StoreOptions {
         commit_interval: config.store.commit_interval,
         on_commit: Box::new(move |report| {
             let mut totals = lock(&committed.commits);
@@ -37,7 +37,7 @@ pub(super) fn store_options(config: &Config, metrics: &Arc<Metrics>, readiness: 
             closed.store_open(false);
         }),
         on_reopened: Box::new(move || opened.store_open(true)),
-        onward: Onward::Nowhere,
+        forwarding: Forwarding::Disabled,
     }
 }
 

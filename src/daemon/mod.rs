@@ -50,7 +50,7 @@ use daytable_net::tls::TlsError;
 use daytable_platform::memory;
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::Archives;
-use daytable_store::{Onward, Store, StoreError};
+use daytable_store::{Forwarding, Store, StoreError};
 use life::Lives;
 use reload::{ReloadRequest, Running};
 use sources::Sources;
@@ -145,7 +145,7 @@ pub fn run(config: Config, again: Again) -> Result<(), DaemonError> {
     let readiness = Arc::new(Readiness::default());
     let mut options = metrics_bridge::store_options(&config, &metrics, &readiness);
     if let Some(remote) = &remote {
-        options.onward = Onward::To(remote.outbox_options()?);
+        options.forwarding = Forwarding::To(remote.outbox_options()?);
     }
     let store = Store::open(&config.data_dir, options)?;
     if let Some(remote) = &remote {
@@ -196,7 +196,7 @@ async fn serve(
     let mut hang_up = signal(SignalKind::hangup())?;
     let (orders, mut ordered) = unbounded_channel::<ReloadRequest>();
     let Bound { port, mut sources, budget, counters, mut front, remote } = bound;
-    store.intake().bound(budget.waiting_bytes);
+    store.commit_queue().bound(budget.waiting_bytes);
 
     let readers = ReaderPool::new(config.data_dir.clone(), budget.scans);
     let progress = Arc::new(LifecycleProgress::default());
@@ -220,7 +220,7 @@ async fn serve(
     let limits = HttpLimits { scans: budget.scans, ..front.limits() };
     let shared = ServerContext::new(api, metrics.http.clone(), readiness.clone(), limits.clone());
     let push_limits = budget.push(config.http.limits);
-    let (intake, stored) = (store.intake(), readers.clone());
+    let (intake, stored) = (store.commit_queue(), readers.clone());
     let push = Arc::new(Push::new(
         router.clone(),
         config.reading(),
@@ -234,7 +234,7 @@ async fn serve(
     metrics.connect(MetricSources {
         counters: counters.clone(),
         push: push.clone(),
-        intake: store.intake(),
+        intake: store.commit_queue(),
         lifecycle: Box::new(move || lifecycle_sample.sample()),
         remote: outbox.as_ref().map(|outbox| outbox.sample()),
     });
@@ -245,7 +245,7 @@ async fn serve(
     servers.spawn(http::serve(control, routes, limits, metrics.http.clone(), readiness.draining()));
     front.serve(port, &shared, &push, &mut servers)?;
 
-    let (host, intake, steps) = (daytable_platform::host::name(), store.intake(), store.steps());
+    let (host, intake, steps) = (daytable_platform::host::name(), store.commit_queue(), store.steps());
     let source_context = SourceContext { router: router.clone(), host, intake, steps };
     sources.add_push(push.clone(), budget);
     // Before it is decided which sources begin: the answer may come in between, and then they begin twice, which is once.
@@ -275,7 +275,7 @@ async fn serve(
     let (losses_stop, losses_stopped) = oneshot::channel();
     let losses = loss_report::LossReporter {
         counters: counters.clone(),
-        intake: store.intake(),
+        intake: store.commit_queue(),
         outbox: outbox.as_ref().map(|outbox| outbox.losses()),
     };
     let losses = tokio::spawn(losses.work(losses_stopped));
@@ -286,7 +286,7 @@ async fn serve(
         std::thread::Builder::new().name("shared".into()).spawn(move || lifecycle.work(on_run, remote_stopped))?;
     }
     tokio::spawn(stay_small());
-    let watched = WatchdogContext { intake: store.intake(), counters, metrics: metrics.clone(), progress };
+    let watched = WatchdogContext { intake: store.commit_queue(), counters, metrics: metrics.clone(), progress };
     let watchdog = watchdog::start(watched)?;
     tracing::info!(data = %config.data_dir.escaped(), "ready");
 
@@ -453,7 +453,7 @@ pub fn router(tables: &[TableConfig]) -> Router {
 ///
 /// Where it cannot be read how instances are spread.
 pub fn router_of(tables: &[TableConfig], data_dir: &std::path::Path) -> Result<Router, StoreError> {
-    let steps = daytable_store::outbox::steps::read(data_dir)?;
+    let steps = daytable_store::outbox::bucket_plans::read(data_dir)?;
     let spread = steps.map(|steps| Arc::new(BucketPlan::new(Some(steps.planned))));
     Ok(match spread {
         Some(spread) => router(tables).with_bucket_plan(spread),

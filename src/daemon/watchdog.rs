@@ -14,7 +14,7 @@ use daytable_lifecycle::LifecycleProgress;
 use daytable_model::time;
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
-use daytable_store::Intake;
+use daytable_store::CommitQueue;
 use sd_notify::NotifyState;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -39,7 +39,7 @@ pub(super) struct Watchdog {
 
 /// What is looked at.
 pub(super) struct WatchdogContext {
-    pub(super) intake: Intake,
+    pub(super) intake: CommitQueue,
     pub(super) counters: Reloadable<CounterRegistry>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) progress: Arc<LifecycleProgress>,

@@ -31,7 +31,7 @@ use daytable_intake::counters::SourceEvent;
 use daytable_intake::push::{
     self, Answer, Encoding, Endpoint, MemoryReservation, Push, Refusal, Request, Sender, elastic,
 };
-use daytable_store::Outcome;
+use daytable_store::CommitOutcome;
 use futures_core::Stream;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -220,7 +220,7 @@ impl PushContext {
             let (back, returned) = std::sync::mpsc::channel();
             push.clone().submit(taken, move |pending, outcome| {
                 push.note(&pending, outcome);
-                if outcome == Outcome::Committed {
+                if outcome == CommitOutcome::Committed {
                     sender.charge(pending.taken(), pending.bytes());
                 }
                 // Room for as much as it held is there when its rows are on disk. Nobody may hear it: the client is gone.

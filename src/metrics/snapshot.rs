@@ -10,7 +10,7 @@ use daytable_intake::push::Push;
 use daytable_model::time::{self, Ticks};
 use daytable_platform::lock;
 use daytable_platform::reloadable::Reloadable;
-use daytable_store::Intake;
+use daytable_store::CommitQueue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub struct MetricSources {
     /// Endpoints of push.
     pub push: Arc<Push>,
     /// The queue of commits.
-    pub intake: Intake,
+    pub intake: CommitQueue,
     /// Reads the lifecycle's state.
     pub lifecycle: Box<dyn Fn() -> LifecycleSample + Send + Sync>,
     /// Reads the state of the outbox, where there is a remote store.

@@ -24,8 +24,8 @@ use daytable_remote::shared::listing::remote_table_list;
 use daytable_remote::shared::{self, Shared, SharedExecutor};
 use daytable_remote::tables::connect::{ConnectError, account};
 use daytable_remote::tables::{AzureTables, client_of};
-use daytable_store::outbox::steps::{self, Steps};
-use daytable_store::outbox::{DEAD_LETTERS, Dropped, Level};
+use daytable_store::outbox::bucket_plans::{self, BucketPlans};
+use daytable_store::outbox::{DEAD_LETTERS, DropReason, OutboxLevel};
 use daytable_store::{LifecycleState, OutboxOptions, Store};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -88,7 +88,7 @@ pub(super) struct Setup {
     config: Config,
     client: outbox::Client,
     plan: Arc<BucketPlan>,
-    level: Arc<Level>,
+    level: Arc<OutboxLevel>,
     bell: Bell,
     inbox: Inbox,
 }
@@ -120,10 +120,10 @@ impl RemoteSetup for Setup {
     }
 
     fn load_bucket_plan(&self) {
-        let mut steps = match steps::read(&self.config.data_dir) {
+        let mut steps = match bucket_plans::read(&self.config.data_dir) {
             Ok(Some(steps)) => steps,
             // The service is asked all the same, but files and journals do not wait for the answer.
-            Ok(None) if self.config.store.azure.buckets_max == NonZeroU16::MIN => Steps::default(),
+            Ok(None) if self.config.store.azure.buckets_max == NonZeroU16::MIN => BucketPlans::default(),
             Ok(None) => return,
             Err(error) => {
                 return tracing::error!(%error, "how instances are spread is not known here: the remote store is asked");
@@ -172,7 +172,7 @@ impl RemoteSetup for Setup {
             is_newest_first: azure.send_order == SendOrder::NewestFirst,
             tables: config.tables.iter().map(table).collect(),
             client,
-            departures: store.departures(),
+            departures: store.outbox_remover(),
             spread: plan.clone(),
             host: host_id(&config),
             on_landed: Box::new(move |entities| lock(&metrics.transactions).entities.observe(entities as f64)),
@@ -276,7 +276,7 @@ impl super::Outbox for Sender {
 /// What the sender counts, and how much waits for it.
 struct State {
     counters: Arc<Counters>,
-    level: Arc<Level>,
+    level: Arc<OutboxLevel>,
     plan: Arc<BucketPlan>,
     endpoint: String,
 }
@@ -322,7 +322,7 @@ impl State {
 
     fn losses(&self) -> BTreeMap<String, u64> {
         let aside = SetAside::ALL.map(|why| (format!("dead_letter_{}", why.label()), self.counters.set_aside(why)));
-        let dropped = Dropped::ALL.map(|why| (why.label().to_owned(), self.level.dropped(why)));
+        let dropped = DropReason::ALL.map(|why| (why.label().to_owned(), self.level.dropped(why)));
         aside.into_iter().chain(dropped).filter(|(_, count)| *count > 0).collect()
     }
 
@@ -346,7 +346,7 @@ impl State {
             is_spread_pending: !plan.is_loaded(),
             is_denied: counters.is_denied.load(Ordering::Relaxed),
             dead_letters: SetAside::ALL.map(|why| (why.label(), counters.set_aside(why))).into(),
-            dropped: Dropped::ALL.map(|why| (why.label(), level.dropped(why))).into(),
+            dropped: DropReason::ALL.map(|why| (why.label(), level.dropped(why))).into(),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Archives: there, with the right length, and by request to their last byte.
 //!
-//! Each is looked at where the catalogue says that it is. One that the lifecycle removes meanwhile is none any more, so
+//! Each is looked at where the catalog says that it is. One that the lifecycle removes meanwhile is none any more, so
 //! what is missing is asked again before it is said; and what is wrong with one that a later one replaced is nobody's loss. Of one whose store does not answer, or does not let us in, nothing is
 //! known: it is a doubt, and no finding.
 
 use super::{Kind, LOOK_WAIT, Run};
 use daytable_archive::{Archive, ArchiveError, ArchiveUrl, ArchivedDay, RetryPolicy};
-use daytable_store::catalogue::{self, Catalogue};
+use daytable_store::catalog::{self, Catalog};
 use daytable_store::sealed::Manifest;
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ const ADVICE_UNREACHED: &str = "it is not known whether it is whole: name the co
 
 /// An archive that was not found as it should be, and why.
 struct Doubtful {
-    archived: catalogue::Archived,
+    archived: catalog::Archived,
     expected: ArchivedDay,
     place: Archive,
     error: ArchiveError,
@@ -28,11 +28,11 @@ fn is_damaged(error: &ArchiveError) -> bool {
 }
 
 impl Run<'_> {
-    pub(super) fn archives(&mut self, catalogue: &Catalogue) {
-        let known = match catalogue.archives() {
+    pub(super) fn archives(&mut self, catalog: &Catalog) {
+        let known = match catalog.archives() {
             Ok(known) => known,
             Err(error) => {
-                return self.find(Kind::Catalogue, "catalog.db", None, error.to_string(), super::ADVICE_CATALOGUE);
+                return self.find(Kind::Catalog, "catalog.db", None, error.to_string(), super::ADVICE_CATALOG);
             }
         };
         self.progress.total += known.len() as u64;
@@ -64,14 +64,14 @@ impl Run<'_> {
             };
             let Some(expected) = expected(&archived) else {
                 let what = "its manifest in catalog.db cannot be read".to_owned();
-                self.find(Kind::Catalogue, &archived.table.to_string(), None, what, super::ADVICE_CATALOGUE);
+                self.find(Kind::Catalog, &archived.table.to_string(), None, what, super::ADVICE_CATALOG);
                 continue;
             };
             if let Err(error) = self.look(&place, &expected, &name) {
                 doubtful.push(Doubtful { archived, expected, place, error });
             }
         }
-        self.look_into(catalogue, doubtful);
+        self.look_into(catalog, doubtful);
     }
 
     fn look(&mut self, place: &Archive, expected: &ArchivedDay, name: &str) -> Result<(), ArchiveError> {
@@ -91,17 +91,17 @@ impl Run<'_> {
     }
 
     /// Says what is wrong with archives, as far as they are some still: the lifecycle removes the manifest first, the
-    /// catalogue's line last.
-    fn look_into(&mut self, catalogue: &Catalogue, mut doubtful: Vec<Doubtful>) {
+    /// catalog's line last.
+    fn look_into(&mut self, catalog: &Catalog, mut doubtful: Vec<Doubtful>) {
         let looks = self.looks();
         for look in 1..=looks {
             if doubtful.is_empty() || self.told(0).is_break() {
                 return;
             }
             std::thread::sleep(LOOK_WAIT);
-            let Ok(known) = catalogue.archives() else { continue };
+            let Ok(known) = catalog.archives() else { continue };
             doubtful.retain_mut(|Doubtful { archived, expected, place, error }| {
-                let is_it = |one: &catalogue::Archived| {
+                let is_it = |one: &catalog::Archived| {
                     (&one.table, one.generation, &one.url) == (&archived.table, archived.generation, &archived.url)
                 };
                 let it = known.iter().find(|one| is_it(one));
@@ -109,7 +109,7 @@ impl Run<'_> {
                     self.report.verdict.archives -= 1;
                     return false;
                 }
-                // Its store is asked once more, at the last: what is on its way is seen in the catalogue.
+                // Its store is asked once more, at the last: what is on its way is seen in the catalog.
                 if look < looks || is_damaged(error) || self.told(0).is_break() {
                     return true;
                 }
@@ -131,12 +131,12 @@ impl Run<'_> {
         }
     }
 
-    fn wrong(&mut self, archived: &catalogue::Archived, what: String, advice: &'static str) {
+    fn wrong(&mut self, archived: &catalog::Archived, what: String, advice: &'static str) {
         let table = archived.table.to_string();
         self.find(Kind::Archive, &table, Some(&file_of(archived)), what, advice);
     }
 
-    fn unreached(&mut self, archived: &catalogue::Archived, why: String) {
+    fn unreached(&mut self, archived: &catalog::Archived, why: String) {
         let table = archived.table.to_string();
         self.doubt(Kind::Archive, &table, Some(&file_of(archived)), why, ADVICE_UNREACHED);
     }
@@ -144,20 +144,20 @@ impl Run<'_> {
 
 /// Whether the lifecycle removes an archive, or has begun to: a kill in between leaves it without its manifest, until a daemon
 /// comes to it. Another one at the same place has all that it had.
-fn is_on_its_way(archived: &catalogue::Archived, known: &[catalogue::Archived]) -> bool {
-    let has_all = |other: &catalogue::Archived| {
+fn is_on_its_way(archived: &catalog::Archived, known: &[catalog::Archived]) -> bool {
+    let has_all = |other: &catalog::Archived| {
         (&other.table, &other.url) == (&archived.table, &archived.url) && other.generation > archived.generation
     };
     archived.is_superseded && known.iter().any(has_all)
 }
 
 /// What an archive is called in a finding.
-fn file_of(archived: &catalogue::Archived) -> String {
+fn file_of(archived: &catalog::Archived) -> String {
     format!("{}.{} at {}", archived.table, archived.generation, archived.url)
 }
 
-/// What the archive has to be, by the manifest that the catalogue keeps of it.
-fn expected(archived: &catalogue::Archived) -> Option<ArchivedDay> {
+/// What the archive has to be, by the manifest that the catalog keeps of it.
+fn expected(archived: &catalog::Archived) -> Option<ArchivedDay> {
     let manifest = Manifest::from_json(archived.manifest.as_bytes()).ok()?;
     let is_its = (&manifest.sha256, manifest.rows, manifest.bytes)
         == (&archived.seal.sha256, archived.seal.rows, archived.seal.bytes);

@@ -2,19 +2,19 @@
 
 use super::{Kind, Run};
 use daytable_store::StoreError;
-use daytable_store::books::Books;
-use daytable_store::catalogue::Catalogue;
+use daytable_store::accounting::Accounts;
+use daytable_store::catalog::Catalog;
 
 const ADVICE: &str = "somebody changed catalog.db, or this is a fault of daytable's: keep a copy of the folder; `daytable repair` begins the books anew";
 
 impl Run<'_> {
     /// Adds up all accounts, read as they were at one moment.
-    pub(super) fn books(&mut self, catalogue: &Catalogue) {
-        let books = match catalogue.books() {
+    pub(super) fn books(&mut self, catalog: &Catalog) {
+        let books = match catalog.books() {
             Ok(Some(books)) => books,
             // No daemon of this version has opened the folder: it has none yet.
             Ok(None) => return,
-            Err(StoreError::MovesDamaged { which, what, .. }) => return self.moves_damaged(&which, &what),
+            Err(StoreError::SourceLogDamaged { which, what, .. }) => return self.moves_damaged(&which, &what),
             Err(error) => return self.find(Kind::Books, "catalog.db", None, error.to_string(), ADVICE),
         };
         for what in out_of_balance(&books) {
@@ -23,17 +23,17 @@ impl Run<'_> {
     }
 }
 
-fn out_of_balance(books: &Books) -> Vec<String> {
+fn out_of_balance(books: &Accounts) -> Vec<String> {
     let mut found = Vec::new();
     if books.records_out() != 0 {
-        let Books { of_sources, forgotten, of_listeners, records_before, records_in, .. } = books;
+        let Accounts { of_sources, forgotten, of_listeners, records_before, records_in, .. } = books;
         let said = of_sources + forgotten + of_listeners;
         found.push(format!(
             "sources and listeners say that they committed {said} records, commits were given {records_in} and {records_before} were there before"
         ));
     }
     if books.rows_out() != 0 {
-        let Books { standing, dropped, sent, replaced, rows_in, rows_before, .. } = books;
+        let Accounts { standing, dropped, sent, replaced, rows_in, rows_before, .. } = books;
         found.push(format!(
             "{standing} rows stand, {dropped} were dropped, {sent} sent and {replaced} replaced; commits were given {rows_in} and {rows_before} were there before"
         ));
@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn a_row_too_few_and_a_record_too_many_are_two_findings() {
         let whole =
-            Books { records_in: 5, of_sources: 3, of_listeners: 2, rows_in: 7, standing: 4, ..Books::default() };
-        let whole = Books { dropped: 1, sent: 1, replaced: 1, ..whole };
+            Accounts { records_in: 5, of_sources: 3, of_listeners: 2, rows_in: 7, standing: 4, ..Accounts::default() };
+        let whole = Accounts { dropped: 1, sent: 1, replaced: 1, ..whole };
         assert_eq!(out_of_balance(&whole), Vec::<String>::new());
-        let found = out_of_balance(&Books { standing: 3, of_sources: 4, ..whole });
+        let found = out_of_balance(&Accounts { standing: 3, of_sources: 4, ..whole });
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("committed 6 records, commits were given 5"), "{found:?}");
         assert!(found[1].starts_with("3 rows stand"), "{found:?}");

@@ -7,11 +7,11 @@ use std::fmt::{self, Display};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The catalogue cannot be read, or names a file that is not there.
-    Catalogue,
+    /// The catalog cannot be read, or names a file that is not there.
+    Catalog,
     /// What came in is not what stands and what went.
     Books,
-    /// A table's file has other rows than it says, or than the catalogue says of it.
+    /// A table's file has other rows than it says, or than the catalog says of it.
     Table,
     /// A page of an open day is not what was written.
     Page,
@@ -28,7 +28,7 @@ pub enum Kind {
 impl Kind {
     /// All of them.
     pub const ALL: [Kind; 8] = [
-        Kind::Catalogue,
+        Kind::Catalog,
         Kind::Books,
         Kind::Table,
         Kind::Page,
@@ -41,7 +41,7 @@ impl Kind {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Catalogue => "catalogue",
+            Kind::Catalog => "catalog",
             Kind::Books => "books",
             Kind::Table => "table",
             Kind::Page => "page",

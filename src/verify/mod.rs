@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! what sources and listeners say they committed ═╗ books      what came in = what stands + what went
-//! day-tables that the catalogue names ───────────╬ tables     rows, and every page, block and manifest by its checksum
+//! day-tables that the catalog names ───────────╬ tables     rows, and every page, block and manifest by its checksum
 //! archives that it names ────────────────────────╬ archives   there, and by their manifests
 //! files that were read, where they still are ────╣ sources    position, length, the bytes before the position
 //! numbers that records carry, where they do ─────╝ sequences  one more each time
@@ -112,17 +112,17 @@ pub fn verify(ask: &Ask<'_>, on: OnProgress<'_>) -> Result<Report, StoreError> {
         Ok(reader) => Some(reader),
         Err(error) if is_in_the_way(&error, ask.data_dir) => return Err(error),
         Err(error) => {
-            run.find(Kind::Catalogue, "catalog.db", None, error.to_string(), ADVICE_CATALOGUE);
+            run.find(Kind::Catalog, "catalog.db", None, error.to_string(), ADVICE_CATALOG);
             None
         }
     };
     if let Some(reader) = &reader {
-        run.books(reader.catalogue());
+        run.books(reader.catalog());
     }
     run.tables(reader.as_ref());
     if let Some(reader) = &reader {
         run.sources(reader);
-        run.archives(reader.catalogue());
+        run.archives(reader.catalog());
         // Last: a sender that skips numbers crowds nothing out that was lost here.
         run.sequences(reader);
     }
@@ -133,7 +133,7 @@ pub fn verify(ask: &Ask<'_>, on: OnProgress<'_>) -> Result<Report, StoreError> {
     Ok(report)
 }
 
-/// Whether an error says that nobody can say anything of the folder. Of one that has lost its catalogue the rest is looked
+/// Whether an error says that nobody can say anything of the folder. Of one that has lost its catalog the rest is looked
 /// at.
 fn is_in_the_way(error: &StoreError, data_dir: &Path) -> bool {
     match error {
@@ -144,7 +144,7 @@ fn is_in_the_way(error: &StoreError, data_dir: &Path) -> bool {
     }
 }
 
-const ADVICE_CATALOGUE: &str =
+const ADVICE_CATALOG: &str =
     "stop the daemon, copy the folder, then bring catalog.db back from a backup, or run `daytable repair`";
 
 impl Default for Progress {

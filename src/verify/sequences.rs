@@ -18,7 +18,7 @@ use super::streams::{Found, SEQUENCES_MAX, Streams};
 use super::{Kind, Run};
 use daytable_model::key::{DayTable, Period, TableName};
 use daytable_model::time;
-use daytable_store::catalogue::Catalogue;
+use daytable_store::catalog::Catalog;
 use daytable_store::{Range, Reader, StoreError, sealed};
 use std::collections::BTreeMap;
 
@@ -48,8 +48,8 @@ impl Run<'_> {
                 format!("{field} is not followed: there are several tables, and none has all numbers of a source");
             return self.doubt(Kind::Sequence, "tables", None, found, ADVICE_ROUTED);
         }
-        // What the catalogue does not say was told where the tables were looked at.
-        let (Ok(tables), Ok(unknown)) = (days_of(reader.catalogue()), unknown(reader.catalogue())) else { return };
+        // What the catalog does not say was told where the tables were looked at.
+        let (Ok(tables), Ok(unknown)) = (days_of(reader.catalog()), unknown(reader.catalog())) else { return };
         for ((name, period), days) in tables {
             let mut streams = Streams::of(field, time::now());
             self.follow(reader, &days, &unknown, &mut streams);
@@ -144,9 +144,9 @@ impl Run<'_> {
 }
 
 /// The live days of each table.
-fn days_of(catalogue: &Catalogue) -> Result<BTreeMap<(TableName, Period), Days>, StoreError> {
+fn days_of(catalog: &Catalog) -> Result<BTreeMap<(TableName, Period), Days>, StoreError> {
     let mut tables: BTreeMap<(TableName, Period), Days> = BTreeMap::new();
-    let mut files = catalogue.files()?;
+    let mut files = catalog.files()?;
     files.sort_by_key(|file| std::cmp::Reverse(file.day.start()));
     for file in files {
         let days = tables.entry((file.day.table().clone(), file.day.period())).or_default();
@@ -161,7 +161,7 @@ fn days_of(catalogue: &Catalogue) -> Result<BTreeMap<(TableName, Period), Days>,
 }
 
 /// Days that had records which are not here: those that were dropped, and those that were archived.
-fn unknown(catalogue: &Catalogue) -> Result<Vec<DayTable>, StoreError> {
-    let archived = catalogue.archives()?.into_iter().map(|archived| archived.table);
-    Ok(catalogue.dropped()?.into_iter().chain(archived).collect())
+fn unknown(catalog: &Catalog) -> Result<Vec<DayTable>, StoreError> {
+    let archived = catalog.archives()?.into_iter().map(|archived| archived.table);
+    Ok(catalog.dropped()?.into_iter().chain(archived).collect())
 }

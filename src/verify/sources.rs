@@ -2,7 +2,7 @@
 //! adds up to.
 //!
 //! A daemon at work sees a rotation a moment after it happened. So what a file is not is asked again, with what the
-//! catalogue knows by then, before it is said; where a daemon runs, for as long as that takes to notice. A file that no
+//! catalog knows by then, before it is said; where a daemon runs, for as long as that takes to notice. A file that no
 //! `[[tail]]` follows any more, or that was imported, is its owner's to change: what was read of it is in the tables.
 
 use super::{Kind, LOOK_WAIT, Run};
@@ -18,14 +18,14 @@ const ADVICE_UNREADABLE: &str = "see that the daemon's user can read it";
 
 impl Run<'_> {
     pub(super) fn sources(&mut self, reader: &Reader) {
-        let known = reader.sources().and_then(|sources| Ok((sources, reader.catalogue().listeners()?)));
+        let known = reader.sources().and_then(|sources| Ok((sources, reader.catalog().listeners()?)));
         let (sources, listeners) = match known {
             Ok(known) => known,
-            Err(StoreError::MovesDamaged { which, what, .. }) => {
+            Err(StoreError::SourceLogDamaged { which, what, .. }) => {
                 return self.moves_damaged(&which, &what);
             }
             Err(error) => {
-                return self.find(Kind::Catalogue, "catalog.db", None, error.to_string(), super::ADVICE_CATALOGUE);
+                return self.find(Kind::Catalog, "catalog.db", None, error.to_string(), super::ADVICE_CATALOG);
             }
         };
         self.report.verdict.sources = (sources.len() + listeners.len()) as u64;
@@ -61,7 +61,7 @@ impl Run<'_> {
     pub(super) fn moves_damaged(&mut self, which: &str, what: &str) {
         let found = format!("what sources moved in {which} is damaged: {what}");
         if !self.report.findings.iter().any(|finding| finding.found == found) {
-            self.find(Kind::Catalogue, "catalog.db", None, found, ADVICE_MOVED);
+            self.find(Kind::Catalog, "catalog.db", None, found, ADVICE_MOVED);
         }
     }
 

@@ -203,7 +203,7 @@ fn vector_s_checkpoints() {
     let (place, rest, offset) = place_with_files();
     let logs = place.path("logs");
     let (device, number) = inode(&logs.join("a.log"));
-    // As the CRC of the name in its catalogue computes it, of "b line 0\n" and "c line 0\n".
+    // As the CRC of the name in its catalog computes it, of "b line 0\n" and "c line 0\n".
     let crc = |bytes: &[u8]| {
         bytes.iter().fold(0_u64, |crc, byte| {
             (0..8).fold(crc ^ u64::from(*byte) << 56, |crc, _| {

@@ -195,9 +195,9 @@ fn a_lock_that_leads_elsewhere_is_refused() {
     }
 }
 
-/// Two folders with one catalogue: each would have a journal of its own for it.
+/// Two folders with one catalog: each would have a journal of its own for it.
 #[test]
-fn a_catalogue_with_two_names_is_refused() {
+fn a_catalog_with_two_names_is_refused() {
     let place = Place::new();
     place.start().stop();
     let other = place.path("catalog.db");
@@ -209,7 +209,7 @@ fn a_catalogue_with_two_names_is_refused() {
     place.start().stop();
 }
 
-/// All that the catalogue says of the day is in the journal still. Without it the folder looks as if it were new.
+/// All that the catalog says of the day is in the journal still. Without it the folder looks as if it were new.
 #[test]
 fn a_journal_that_is_lost_is_noticed_and_repaired() {
     let place = Place::new();
@@ -219,7 +219,7 @@ fn a_journal_that_is_lost_is_noticed_and_repaired() {
     let verify = place.ask("verify", &[]);
     let said = String::from_utf8_lossy(&verify.stdout).into_owned();
     assert_eq!(verify.status.code(), Some(NOT_WHAT_IT_WAS), "{said}");
-    assert!(said.contains("20 rows, and the catalogue does not name it"), "{said}");
+    assert!(said.contains("20 rows, and the catalog does not name it"), "{said}");
     let before = looks(&place);
     let output = second(&place);
     assert_eq!(output.status.code(), Some(NOT_WHAT_IT_WAS), "{}", error_of(&output));
@@ -229,7 +229,7 @@ fn a_journal_that_is_lost_is_noticed_and_repaired() {
     };
     assert_eq!(files(&looks(&place)), files(&before), "nothing of the days was changed");
     let said = place.said("repair", &[]);
-    assert!(said.contains("20 entities that the catalogue did not name: kept"), "{said}");
+    assert!(said.contains("20 entities that the catalog did not name: kept"), "{said}");
     assert_eq!(place.ask("verify", &[]).status.code(), Some(0));
     place.wait_for_messages(&lines);
     let daemon = place.start_with(TAIL);

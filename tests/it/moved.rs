@@ -1,4 +1,4 @@
-//! Damage of what commits moved (`moved` of the catalogue): a daemon at work writes it anew, and what a kill left of it
+//! Damage of what commits moved (`moved` of the catalog): a daemon at work writes it anew, and what a kill left of it
 //! is named, refused, and left out by `daytable repair`, which keeps all else.
 
 use crate::place::{DAYTABLE, Daemon, PATIENCE, Place, numbered, wait_for};
@@ -19,7 +19,7 @@ fn error_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn catalogue(place: &Place) -> Connection {
+fn catalog(place: &Place) -> Connection {
     let connection = Connection::open(place.data().join("catalog.db")).expect("opened");
     connection.busy_timeout(PATIENCE).expect("set");
     connection
@@ -27,7 +27,7 @@ fn catalogue(place: &Place) -> Connection {
 
 /// Turns a bit around in what the last commit moved.
 fn damage(place: &Place) {
-    let connection = catalogue(place);
+    let connection = catalog(place);
     let last = "SELECT seq, sources FROM moved ORDER BY seq DESC LIMIT 1";
     let (seq, mut row): (i64, Vec<u8>) =
         connection.query_row(last, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a row");
@@ -118,7 +118,7 @@ fn a_daemon_that_cannot_open_its_folder_again_ends_and_says_what_to_do() {
     let mut daemon = place.start_with(TAIL);
     write_slowly(&place, &daemon, "app.log", &numbered("line", 3));
     damage(&place);
-    catalogue(&place).execute("DELETE FROM file", []).expect("damaged");
+    catalog(&place).execute("DELETE FROM file", []).expect("damaged");
     place.write("app.log", &["one more".into()]);
     let status = daemon.ended();
     let said = daemon.said();

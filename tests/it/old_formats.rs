@@ -27,7 +27,7 @@ fn messages(place: &Place) -> BTreeSet<String> {
 
 fn format_of(data: &Path) -> u8 {
     // SQLite's header keeps `user_version` at byte 60, big endian.
-    fs::read(data.join("catalog.db")).expect("a catalogue")[63]
+    fs::read(data.join("catalog.db")).expect("a catalog")[63]
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_folder_of_each_format_is_read_as_it_is_and_brought_to_that_of_today() {
         daemon.stop();
         assert_eq!(messages(&place), expected, "format {format}, after it");
         assert!(place.said("repair", &[]).contains("agree"), "format {format}");
-        // What was not written to may stay as it is; the catalogue is written to at every start.
+        // What was not written to may stay as it is; the catalog is written to at every start.
         let newest = format_of(&place.data());
         assert_eq!(newest, 7, "format {format}");
         // Its books began with what was there.

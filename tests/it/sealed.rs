@@ -54,7 +54,7 @@ fn sealed(place: &Place, table: &str) -> (PathBuf, Manifest) {
         table: DayTable::parse(table).expect("a day-table"),
         generation: 2,
         inputs: vec![place.data().join("tables").join(format!("{table}.1.db"))],
-        committed: reader.catalogue().committed().expect("read"),
+        committed: reader.catalog().committed().expect("read"),
         out: out.clone(),
     };
     let manifest = seal(&sealing, &mut |_| ControlFlow::Continue(())).expect("sealed");

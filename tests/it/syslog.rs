@@ -270,7 +270,7 @@ pub(crate) fn flood(daemon: &Daemon, to: SocketAddr, sent: u32) {
 /// Records of all listeners and what the kernel dropped, as the ledger in the folder has it; nobody asks the daemon.
 pub(crate) fn in_the_ledger(place: &Place) -> Option<(u64, u64)> {
     let reader = daytable_store::Reader::open(&place.data()).ok()?;
-    let ledgers = reader.catalogue().listeners().ok()?;
+    let ledgers = reader.catalog().listeners().ok()?;
     let dropped = ledgers.iter().filter_map(|ledger| ledger.losses.get("kernel"));
     Some((ledgers.iter().map(|ledger| ledger.records).sum(), dropped.sum()))
 }

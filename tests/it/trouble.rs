@@ -317,10 +317,10 @@ fn a_file_of_someone_else_s_is_left_alone() {
     }
 }
 
-/// A catalogue of yesterday beside the files of today is refused with the file's name and the way out, nothing is
+/// A catalog of yesterday beside the files of today is refused with the file's name and the way out, nothing is
 /// changed; `repair` then makes them agree again, and every row is there.
 #[test]
-fn an_older_catalogue_is_refused_until_it_is_repaired() {
+fn an_older_catalog_is_refused_until_it_is_repaired() {
     let place = Place::new();
     // With times of their own: what is read again gets the keys that it had.
     let time = today();
@@ -331,8 +331,8 @@ fn an_older_catalogue_is_refused_until_it_is_repaired() {
     let daemon = place.start();
     place.wait_for_messages(&lines[..10]);
     daemon.stop();
-    let (catalogue, older) = (place.data().join("catalog.db"), place.path("older.db"));
-    fs::copy(&catalogue, &older).expect("copied");
+    let (catalog, older) = (place.data().join("catalog.db"), place.path("older.db"));
+    fs::copy(&catalog, &older).expect("copied");
     let daemon = place.start();
     write(&lines[10..]);
     place.wait_for_messages(&lines);
@@ -341,7 +341,7 @@ fn an_older_catalogue_is_refused_until_it_is_repaired() {
         // Not there after a clean stop, most often.
         let _ = fs::remove_file(place.data().join(format!("catalog.db{suffix}")));
     }
-    fs::copy(&older, &catalogue).expect("copied");
+    fs::copy(&older, &catalog).expect("copied");
 
     let config = place.configure(TAIL);
     let output = Command::new(DAYTABLE).arg("run").arg("--config").arg(config).output().expect("run");
@@ -351,7 +351,7 @@ fn an_older_catalogue_is_refused_until_it_is_repaired() {
         assert!(error.contains(word), "does not say {word}: {error}");
     }
     let said = place.said("repair", &[]);
-    assert!(said.contains("20 entities more than the catalogue noted"), "{said}");
+    assert!(said.contains("20 entities more than the catalog noted"), "{said}");
     assert!(place.said("repair", &[]).contains("agree"), "the second time there is nothing to repair");
     let daemon = place.start();
     place.finish(daemon, TAIL, &lines);

@@ -140,14 +140,14 @@ fn wait_records(place: &Place, records: usize) {
     wait_for("the records are there", PATIENCE, || (place.try_records().len() == records).then_some(()));
 }
 
-fn catalogue(place: &Place) -> Connection {
+fn catalog(place: &Place) -> Connection {
     Connection::open(place.data().join("catalog.db")).expect("opened")
 }
 
 /// The live file of this kind that has rows.
 fn live(place: &Place, role: &str) -> PathBuf {
     let select = "SELECT name FROM file WHERE role = ?1 AND entities > 0";
-    let name: String = catalogue(place).query_row(select, [role], |row| row.get(0)).expect("one");
+    let name: String = catalog(place).query_row(select, [role], |row| row.get(0)).expect("one");
     place.data().join("tables").join(name)
 }
 
@@ -237,7 +237,7 @@ fn a_row_that_was_deleted_is_missed() {
     assert_found(&place, &[], "table", "rows, it says that it has", &[]);
     let place = filled();
     sql(&live(&place, "open"), "UPDATE total SET entities = entities - 7");
-    assert_found(&place, &[], "table", "the catalogue says", &[]);
+    assert_found(&place, &[], "table", "the catalog says", &[]);
 }
 
 #[test]
@@ -288,12 +288,12 @@ fn what_is_missing_of_an_archive_that_was_replaced_is_no_finding() {
     let replaced = "INSERT INTO archive SELECT day, 1, url, bytes, sha256, rows, oldest, newest, verified, ?1,
                     replace(manifest, '\"generation\": 2', '\"generation\": 1') FROM archive WHERE generation = 2";
     for (is_superseded, findings) in [(true, 0), (false, 1)] {
-        let catalogue = catalogue(&place);
-        assert_eq!(catalogue.execute(replaced, [is_superseded]).expect("inserted"), 1);
+        let catalog = catalog(&place);
+        assert_eq!(catalog.execute(replaced, [is_superseded]).expect("inserted"), 1);
         let (found, verdict) = verified(&place, &[]);
         assert_eq!(found.len(), findings, "{found:?}");
         assert_eq!(verdict["archives"], 1 + findings, "{verdict}");
-        catalogue.execute("DELETE FROM archive WHERE generation = 1", []).expect("removed");
+        catalog.execute("DELETE FROM archive WHERE generation = 1", []).expect("removed");
     }
 }
 
@@ -346,29 +346,29 @@ fn a_ledger_that_was_changed_is_out_of_balance() {
     sql(&path, "UPDATE source SET position = position + 1");
     sql(&path, "DELETE FROM file WHERE role = 'sealed'");
     assert_found(&place, &[], "books", "rows stand", &["table"]);
-    assert_found(&place, &[], "table", "300 rows, and the catalogue does not name it", &["books"]);
+    assert_found(&place, &[], "table", "300 rows, and the catalog does not name it", &["books"]);
     change("{", "[");
     let (findings, _) = verified(&place, &[]);
     assert!(findings.iter().any(|(kind, _)| kind == "books"), "{findings:?}");
 }
 
 #[test]
-fn a_folder_without_a_catalogue_that_can_be_read_is_looked_at_all_the_same() {
+fn a_folder_without_a_catalog_that_can_be_read_is_looked_at_all_the_same() {
     let place = filled();
     let open = live(&place, "open");
-    let catalogue = place.data().join("catalog.db");
-    let whole = fs::read(&catalogue).expect("read");
+    let catalog = place.data().join("catalog.db");
+    let whole = fs::read(&catalog).expect("read");
     for cut in [100, 4096, 5000, whole.len() / 2] {
-        fs::write(&catalogue, &whole[..cut]).expect("written");
+        fs::write(&catalog, &whole[..cut]).expect("written");
         let (findings, _) = verified(&place, &[]);
         assert!(!findings.is_empty(), "cut at {cut}");
     }
-    fs::write(&catalogue, b"this is no database").expect("written");
-    assert_found(&place, &[], "catalogue", "catalog.db", &[]);
+    fs::write(&catalog, b"this is no database").expect("written");
+    assert_found(&place, &[], "catalog", "catalog.db", &[]);
     sql(&open, "DELETE FROM body WHERE page = (SELECT min(page) FROM body)");
-    assert_found(&place, &[], "page", "its body is missing", &["catalogue"]);
-    fs::remove_file(&catalogue).expect("removed");
-    assert_found(&place, &[], "catalogue", "no catalog.db", &["page"]);
+    assert_found(&place, &[], "page", "its body is missing", &["catalog"]);
+    fs::remove_file(&catalog).expect("removed");
+    assert_found(&place, &[], "catalog", "no catalog.db", &["page"]);
 }
 
 /// A daemon that takes all that it can, rotates, seals and archives, is verified again and again.

@@ -2,7 +2,7 @@
 
 use super::names::ArchiveObject;
 use super::{Archive, ArchiveError, ArchivedDay, folder};
-use daytable_store::{OnProgress, Phase, private};
+use daytable_store::{OnProgress, Phase, private_file};
 use object_store::ObjectStoreExt;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Archive {
     }
 
     fn fetch_to(&self, archived: &ArchivedDay, to: &Path, on: &mut OnProgress<'_>) -> Result<(), ArchiveError> {
-        let mut file = private::create_anew(to).map_err(ArchiveError::io(to))?;
+        let mut file = private_file::create_anew(to).map_err(ArchiveError::io(to))?;
         let read =
             self.read_whole(archived, Phase::Fetch, on, |piece| file.write_all(piece).map_err(ArchiveError::io(to)));
         self.wait(read)?;

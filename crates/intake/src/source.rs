@@ -23,7 +23,7 @@
 //!   ([`Source::IS_REPLAYABLE`]) submits its new position together with the rows, and returns to the committed position
 //!   when a commit fails. Another source keeps a copy of its rows until they are committed, or leaves the retry to the
 //!   sender.
-//! * A stop submits what was read, and waits for the store for as long as the store waits ([`Intake::drain`]).
+//! * A stop submits what was read, and waits for the store for as long as the store waits ([`CommitQueue::drain`]).
 //! * A thread of the source ends by itself only by a fault or when the store is closed ([`Source::has_ended`]).
 //! * Every queue, line, message and number of connections has a limit in the options.
 //! * What is lost or cut is counted in [`SourceCounters`]; so a new event is one variant there, and one metric.
@@ -31,7 +31,7 @@
 use crate::counters::SourceCounters;
 use crate::route::Router;
 use daytable_net::inherited::Inherited;
-use daytable_store::{Intake, Steps};
+use daytable_store::{CommitQueue, LifecycleSteps};
 use std::io;
 use std::sync::Arc;
 
@@ -53,9 +53,9 @@ pub struct SourceContext {
     /// This host's name.
     pub host: String,
     /// The commit queue.
-    pub intake: Intake,
+    pub intake: CommitQueue,
     /// Waits for what was submitted.
-    pub steps: Steps,
+    pub steps: LifecycleSteps,
 }
 
 /// A source cannot be started or changed.

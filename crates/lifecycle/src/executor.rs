@@ -15,10 +15,10 @@ use daytable_model::key::DayTable;
 use daytable_model::time::{self, Ticks};
 use daytable_platform::reloadable::Reloadable;
 use daytable_query::tables::TableError;
-use daytable_store::catalogue::{Archived, Role, Seal};
+use daytable_store::catalog::{Archived, FileRole, Seal};
 use daytable_store::sealed::Manifest;
+use daytable_store::{LifecycleSteps, StoreError};
 use daytable_store::{Phase, Progress};
-use daytable_store::{Steps, StoreError};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ pub enum StepError {
     /// An archive's address that cannot be used.
     #[error("{0} is no address of an archive: {1}")]
     Address(String, archive::UrlError),
-    /// A manifest that the catalogue keeps, or that lies beside a file, cannot be used.
+    /// A manifest that the catalog keeps, or that lies beside a file, cannot be used.
     #[error("the manifest of {0} cannot be used: {1}")]
     Manifest(DayTable, String),
     /// There is no archive of the day.
@@ -66,7 +66,7 @@ pub type OnStepProgress<'a> = dyn FnMut(&StepProgress) + 'a;
 
 /// What takes steps. Shared by the scheduler and the commands.
 pub struct Executor {
-    steps: Steps,
+    steps: LifecycleSteps,
     data_dir: PathBuf,
     access: Reloadable<Access>,
     progress: Arc<LifecycleProgress>,
@@ -77,7 +77,7 @@ pub struct Executor {
 
 impl Executor {
     /// Steps on the folder at `data_dir`; archives are reached as `access` says.
-    pub fn new(steps: Steps, data_dir: PathBuf, access: Access, progress: Arc<LifecycleProgress>) -> Executor {
+    pub fn new(steps: LifecycleSteps, data_dir: PathBuf, access: Access, progress: Arc<LifecycleProgress>) -> Executor {
         Executor {
             steps,
             data_dir,
@@ -89,7 +89,7 @@ impl Executor {
     }
 
     /// The steps that the committer takes.
-    pub fn steps(&self) -> &Steps {
+    pub fn steps(&self) -> &LifecycleSteps {
         &self.steps
     }
 
@@ -203,7 +203,7 @@ impl Executor {
         let state = self.steps.lifecycle_state()?;
         let day = state.days.into_iter().find(|day| day.table == *table);
         let mut files = day.map(|day| day.files).unwrap_or_default();
-        files.retain(|file| file.role == Role::Sealed);
+        files.retain(|file| file.role == FileRole::Sealed);
         let newest = files.into_iter().max_by_key(|file| file.generation());
         let sealed = newest.and_then(|file| Some((self.path_of(&file.name), file.seal?)));
         sealed.ok_or_else(|| StoreError::Refused(format!("{table} is not sealed")).into())
@@ -232,7 +232,7 @@ pub fn address(place: &str) -> Result<ArchiveUrl, StepError> {
     place.parse().map_err(|error| StepError::Address(place.to_owned(), error))
 }
 
-/// What the catalogue knows of an archive, as the archive wants to be asked for it.
+/// What the catalog knows of an archive, as the archive wants to be asked for it.
 pub fn described(archived: &Archived) -> Result<archive::ArchivedDay, StepError> {
     let failed = |what: String| StepError::Manifest(archived.table.clone(), what);
     let manifest = Manifest::from_json(archived.manifest.as_bytes()).map_err(|error| failed(error.to_string()))?;

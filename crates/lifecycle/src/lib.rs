@@ -15,7 +15,7 @@
 //!
 //! All that does is here:
 //!
-//! * [`view`]: what a plan is made from, out of the catalogue.
+//! * [`view`]: what a plan is made from, out of the catalog.
 //! * [`executor`]: takes one step; the long part of it on the caller's thread, the short one in the committer.
 //! * [`run`]: the thread that plans and takes.
 //! * [`progress`]: what it is doing, for whoever looks. [`listing`]: each day-table with what becomes of it.

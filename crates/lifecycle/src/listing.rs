@@ -6,10 +6,10 @@ use crate::progress::ProgressSnapshot;
 use daytable_model::time::Ticks;
 use daytable_query::ShownTable;
 use daytable_store::TableSummary;
-use daytable_store::catalogue::{Archived, DayState};
+use daytable_store::catalog::{Archived, DayState};
 
 /// Day-tables, the oldest first, and those that were dropped and are archived. `shown` is what a running daemon knows
-/// besides the catalogue.
+/// besides the catalog.
 pub fn table_list(summaries: &[TableSummary], view: &View, shown: &ProgressSnapshot) -> Vec<ShownTable> {
     let mut tables: Vec<(Ticks, ShownTable)> = Vec::with_capacity(summaries.len());
     for summary in summaries {
@@ -78,7 +78,7 @@ mod tests {
     use crate::{ArchiveRequirement, HoldReason, LifecycleLimits, TableRule};
     use daytable_model::key::{DayTable, Period, TableName};
     use daytable_model::window::Window;
-    use daytable_store::catalogue::Seal;
+    use daytable_store::catalog::Seal;
     use std::time::Duration;
 
     const DAY: Duration = Duration::from_secs(86_400);

@@ -25,7 +25,7 @@ use super::reason::{HeldTable, StepReason};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_store::catalogue::{Archived, DayState, Seal};
+use daytable_store::catalog::{Archived, DayState, Seal};
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub use drop_budget::DropBudget;
 pub use forecast::forecast;
 pub use next::{NextStep, next};
 
-/// A day-table that the catalogue knows.
+/// A day-table that the catalog knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableState {
     /// Which.
@@ -83,7 +83,7 @@ pub struct TableRule {
     pub archive: ArchiveRequirement,
     /// How long an archive is kept after the end of its day; none is for ever.
     pub keep_archives: Option<Duration>,
-    /// The longer `keep` of an earlier configuration, if the catalogue remembers one.
+    /// The longer `keep` of an earlier configuration, if the catalog remembers one.
     pub shortened: Option<ShorterKeep>,
     /// Where days were archived until lately, and until when a drop asks for an archive there.
     pub archive_before: Option<(Arc<str>, Ticks)>,

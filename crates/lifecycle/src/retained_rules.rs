@@ -1,11 +1,11 @@
-//! What the catalogue remembers of the configuration, so that what was changed by mistake drops nothing for a while.
+//! What the catalog remembers of the configuration, so that what was changed by mistake drops nothing for a while.
 //!
 //! A table that is configured no more is remembered with what it was: nothing drops its days, and configured again
 //! with a shorter `keep` it waits as if it had never been away.
 
 use super::plan::{ArchiveRequirement, LifecycleLimits, ShorterKeep, TableRule};
 use daytable_model::time::Ticks;
-use daytable_store::catalogue::Rule;
+use daytable_store::catalog::Rule;
 use std::time::Duration;
 
 /// What to remember of the configured tables now, those that are configured no more behind them.

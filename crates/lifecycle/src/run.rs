@@ -269,7 +269,7 @@ impl Lifecycle {
         }
         if run.failed.is_empty()
             && round == Round::Whole
-            && let Err(error) = self.executor.steps().ran(run.at, run.at.minus(SOURCES_KEPT))
+            && let Err(error) = self.executor.steps().record_run(run.at, run.at.minus(SOURCES_KEPT))
         {
             tracing::error!(%error, "failed to note that the lifecycle ran");
             run.failed.push("note");

@@ -1,4 +1,4 @@
-//! From what the catalogue says to what a plan is made from.
+//! From what the catalog says to what a plan is made from.
 
 use super::clock::Clock;
 use super::plan::{ArchiveRequirement, LifecycleLimits, SealedGeneration, TableRule, TableState, View};
@@ -7,8 +7,8 @@ use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
 use daytable_store::LifecycleState;
-use daytable_store::bytes::{file_bytes, folder_bytes};
-use daytable_store::catalogue::{Day, Role, Watch};
+use daytable_store::catalog::{Day, FileRole, WatchedTime};
+use daytable_store::disk_usage::{file_bytes, folder_bytes};
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl View {
     }
 }
 
-/// The rules and the limits of the last daemon, as the catalogue remembers them, for whoever has no configuration.
+/// The rules and the limits of the last daemon, as the catalog remembers them, for whoever has no configuration.
 pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLimits) {
     let rules = state.rules.iter().filter(|rule| !rule.is_removed).filter_map(|rule| {
         let place = rule.archive.as_deref().map(Into::into);
@@ -67,8 +67,8 @@ pub fn rules_of_last_run(state: &LifecycleState) -> (Vec<TableRule>, LifecycleLi
     (rules.collect(), limits)
 }
 
-fn table_of(data_dir: &Path, day: &Day, watch: &Watch) -> TableState {
-    let of_role = |sealed: bool| day.files.iter().filter(move |file| (file.role == Role::Sealed) == sealed);
+fn table_of(data_dir: &Path, day: &Day, watch: &WatchedTime) -> TableState {
+    let of_role = |sealed: bool| day.files.iter().filter(move |file| (file.role == FileRole::Sealed) == sealed);
     let last_commit = day.files.iter().map(|file| file.last_seq).max();
     // What was not looked at since its last commit was not watched.
     let quiet = day.quiet.filter(|(mark, _)| Some(*mark) == last_commit);
@@ -76,7 +76,7 @@ fn table_of(data_dir: &Path, day: &Day, watch: &Watch) -> TableState {
         table: day.table.clone(),
         state: day.state.clone(),
         unsealed_rows: of_role(false).map(|file| u64::try_from(file.entities).unwrap_or(0)).sum(),
-        is_closed: day.files.iter().any(|file| file.role == Role::Closed && file.entities > 0),
+        is_closed: day.files.iter().any(|file| file.role == FileRole::Closed && file.entities > 0),
         sealed: of_role(true)
             .filter_map(|file| Some(SealedGeneration { generation: file.generation(), seal: file.seal.clone()? }))
             .max_by_key(|sealed| sealed.generation),

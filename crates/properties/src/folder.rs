@@ -14,7 +14,7 @@
 //!
 //! A file that is lost, cut or another one is always said. What a folder does not know is what SQLite does not: its own
 //! pages have no checksums (ours have, and so has a journal, which ends where it does not match). A leaf that lost a cell is
-//! shorter, and nothing else; a catalogue without its last commit is one that was killed before it.
+//! shorter, and nothing else; a catalog without its last commit is one that was killed before it.
 
 use super::{Draw, stored};
 use daytable_archive::{Access, Archive, RetryPolicy};
@@ -22,7 +22,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey, TableName};
 use daytable_model::record::Record;
 use daytable_model::time::Ticks;
-use daytable_store::{Done, Options, Range, Reader, Store, StoreError, Submission, repair};
+use daytable_store::{Ack, Range, Reader, Store, StoreError, StoreOptions, Submission, repair};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
@@ -39,7 +39,7 @@ pub(super) struct Kept {
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
     /// What is read of it, by table.
     pub(super) tables: BTreeMap<String, Rows>,
-    /// The same, and the rows of the commit that did not come to its end: without the catalogue nobody knows that it did
+    /// The same, and the rows of the commit that did not come to its end: without the catalog nobody knows that it did
     /// not.
     put_in: BTreeMap<String, Rows>,
 }
@@ -55,12 +55,12 @@ pub(super) static KEPT: LazyLock<Kept> = LazyLock::new(|| {
     place.fill(&files, &mut Draw(&[]));
     let Looked { tables, errors } = place.look();
     assert_eq!(errors, [""; 0], "what was kept is whole");
-    let of_catalogue = |path: &Path| path.to_string_lossy().contains("catalog.db");
-    let others: Vec<_> = files.iter().filter(|(path, _)| !of_catalogue(path)).cloned().collect();
+    let of_catalog = |path: &Path| path.to_string_lossy().contains("catalog.db");
+    let others: Vec<_> = files.iter().filter(|(path, _)| !of_catalog(path)).cloned().collect();
     let place = Place::new();
     place.fill(&others, &mut Draw(&[]));
     let repaired = repair(&place.data());
-    assert!(repaired.is_ok(), "a catalogue is made of the files: {repaired:?}");
+    assert!(repaired.is_ok(), "a catalog is made of the files: {repaired:?}");
     let put_in = place.look().tables;
     Kept { files, tables, put_in }
 });
@@ -288,7 +288,7 @@ impl Place {
             self.assert_named(&error.to_string());
             error.to_string()
         };
-        let options = Options { commit_interval: Duration::from_millis(1), ..Options::default() };
+        let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
         let store = Store::open(&self.data(), options).map_err(noted)?;
         let name = TableName::new("Log").map_err(|error| error.to_string())?;
         let table = DayTable::at(&name, daytable_model::key::Period::Day, time_of_open());
@@ -301,12 +301,12 @@ impl Place {
             &Record { message: "added".into(), ..Record::default() },
         );
         let (told, hears) = std::sync::mpsc::channel();
-        let intake = store.intake();
-        let done = Done::awaited(move |committed| {
+        let intake = store.commit_queue();
+        let done = Ack::awaited(move |committed| {
             // Who asked waits below.
             let _ = told.send(committed);
         });
-        let submission = Submission { batches: vec![batch], epoch: intake.epoch(), done, ..Submission::default() };
+        let submission = Submission { batches: vec![batch], epoch: intake.epoch(), ack: done, ..Submission::default() };
         let is_committed = intake.submit(submission).is_ok() && hears.recv().unwrap_or(false);
         store.close().map_err(noted)?;
         if is_committed { Ok((table.to_string(), key)) } else { Err("the commit was refused".into()) }

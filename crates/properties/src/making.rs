@@ -7,8 +7,8 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName};
 use daytable_model::record::{Field, Level, Record, Value};
 use daytable_model::time::Ticks;
-use daytable_store::catalogue::Seal;
-use daytable_store::{Done, Options, Store, Submission, sealed, source};
+use daytable_store::catalog::Seal;
+use daytable_store::{Ack, Store, StoreOptions, Submission, sealed, source};
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -41,11 +41,11 @@ fn write(store: &Store, at: Ticks, from: u64, to: u64, instances: u64) {
         daytable_model::entity::append(batch, key, "/var/log/app.log", &record);
     }
     let (told, hears) = std::sync::mpsc::channel();
-    let intake = store.intake();
+    let intake = store.commit_queue();
     let state = source::SourceState { position: to * 100, ..source::tests_state(SOURCE) };
-    let done = Done::awaited(move |committed| told.send(committed).expect("heard"));
+    let done = Ack::awaited(move |committed| told.send(committed).expect("heard"));
     let submission =
-        Submission { batches, advances: vec![state.into()], epoch: intake.epoch(), done, ..Submission::default() };
+        Submission { batches, advances: vec![state.into()], epoch: intake.epoch(), ack: done, ..Submission::default() };
     intake.submit(submission).expect("taken");
     assert!(hears.recv().expect("told"));
 }
@@ -77,7 +77,7 @@ fn copy(from: &Path, to: &Path) {
 fn make() {
     let root = tempfile::tempdir().expect("a folder");
     let data = root.path().join("data");
-    let options = || Options { commit_interval: Duration::from_millis(1), ..Options::default() };
+    let options = || StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
     let store = Store::open(&data, options()).expect("opened");
     write(&store, day(1), 0, 60, 2);
     seal(&store, day(1));
@@ -100,7 +100,7 @@ fn make() {
     let kept = Path::new(crate::ROOT).join("fuzz/folder");
     let _ = fs::remove_dir_all(&kept);
     copy(&data, &kept.join("data"));
-    // Of this commit the day has its pages, and the catalogue knows nothing.
+    // Of this commit the day has its pages, and the catalog knows nothing.
     write(&store, time_of_open(), 190, 200, 2);
     copy(&data.join("tables"), &kept.join("data/tables"));
     copy(&root.path().join("archive/Log/2026/11"), &kept.join("archive/Log/2026/11"));

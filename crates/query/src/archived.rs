@@ -1,13 +1,13 @@
 //! Days of which there is only an archive, read where they are: no table is made of them, and only the row groups that
 //! a query needs are fetched.
 //!
-//! Which days these are is in the catalogue, so no store is asked which days it has. A store that cannot be read costs a
+//! Which days these are is in the catalog, so no store is asked which days it has. A store that cannot be read costs a
 //! query nothing but these days: the others come all the same, and what is missing is said ([`Told`]). A store
 //! that failed once is not asked again by the same query.
 
 use daytable_archive::{Access, Archive, ArchiveError, ArchiveUrl, ArchivedDay, RetryPolicy};
 use daytable_model::key::DayTable;
-use daytable_store::catalogue;
+use daytable_store::catalog;
 use daytable_store::sealed::{Manifest, SealedFile};
 use daytable_store::{Reader, StoreError};
 use std::cell::RefCell;
@@ -82,11 +82,11 @@ impl Reading {
     }
 
     /// The latest archive of each archived day, by day. Days that stand are among them.
-    pub(super) fn latest(&self, reader: &Reader) -> Result<BTreeMap<DayTable, catalogue::Archived>, StoreError> {
+    pub(super) fn latest(&self, reader: &Reader) -> Result<BTreeMap<DayTable, catalog::Archived>, StoreError> {
         let mut latest = BTreeMap::new();
         if self.access.is_some() {
             // The oldest generation of a day comes first, and one that is superseded before the one that did it.
-            for archived in reader.catalogue().archives()?.into_iter().filter(|archived| !archived.is_superseded) {
+            for archived in reader.catalog().archives()?.into_iter().filter(|archived| !archived.is_superseded) {
                 latest.insert(archived.table.clone(), archived);
             }
         }
@@ -94,7 +94,7 @@ impl Reading {
     }
 
     /// The file of an archived day; none where it cannot be read, which is noted.
-    pub(super) fn open(&self, archived: &catalogue::Archived) -> Option<SealedFile> {
+    pub(super) fn open(&self, archived: &catalog::Archived) -> Option<SealedFile> {
         let opened = self.open_file(archived);
         match &opened {
             Ok(_) => drop(self.told.borrow_mut().archived.insert(archived.table.clone())),
@@ -103,7 +103,7 @@ impl Reading {
         opened.ok()
     }
 
-    fn open_file(&self, archived: &catalogue::Archived) -> Result<SealedFile, Arc<str>> {
+    fn open_file(&self, archived: &catalog::Archived) -> Result<SealedFile, Arc<str>> {
         let text = |error: &dyn std::fmt::Display| -> Arc<str> { error.to_string().into() };
         let manifest = Manifest::from_json(archived.manifest.as_bytes()).map_err(|error| text(&error))?;
         let described = ArchivedDay::new(manifest).map_err(|error| text(&error))?;

@@ -181,7 +181,7 @@ impl<'a> DayRows<'a> {
             let reader = self.stores.reader;
             let archived = self.reading.latest(reader)?.remove(&self.bounds.table);
             if was_read && archived.is_none() {
-                // Its owner may have archived it; only the owner's catalogue knows where.
+                // Its owner may have archived it; only the owner's catalog knows where.
                 self.reading.unread(&self.bounds.table, GONE);
             }
             let bounds = Bounds { stands: false, archived, ..self.bounds.clone() };
@@ -257,7 +257,7 @@ mod tests {
     use daytable_model::batch::Batch;
     use daytable_model::key::DayTable;
     use daytable_model::time::Ticks;
-    use daytable_store::{Options, Reader, Store};
+    use daytable_store::{Reader, Store, StoreOptions};
     use std::cell::Cell;
     use std::ops::ControlFlow;
     use std::time::Duration;
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn a_table_that_is_dropped_while_it_is_read_is_missing_and_said() {
         let dir = tempfile::tempdir().expect("a folder");
-        Store::open(dir.path(), Options::default()).expect("opened").close().expect("closed");
+        Store::open(dir.path(), StoreOptions::default()).expect("opened").close().expect("closed");
         let reader = Reader::open(dir.path()).expect("opened");
         let remote = Dropped { table: DayTable::parse("Log20261121").expect("a table"), pages: Cell::new(0) };
         let archives = Archives::Read(Default::default());

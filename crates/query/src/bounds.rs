@@ -6,7 +6,7 @@ use super::stores::Stores;
 use crate::tables::TableError;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
-use daytable_store::catalogue;
+use daytable_store::catalog;
 use daytable_store::sealed::SealedFile;
 use daytable_store::{Range, Reader, Row, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ pub(super) struct Bounds {
     pub(super) stands: bool,
     /// Whether it may stand in the remote store.
     pub(super) is_remote: bool,
-    pub(super) archived: Option<catalogue::Archived>,
+    pub(super) archived: Option<catalog::Archived>,
 }
 
 /// The tables that can have records that `filter` wants, and between which times: those that stand, and those of which

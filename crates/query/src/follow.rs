@@ -7,13 +7,13 @@ use super::entity::{Entity, Joiner};
 use super::filter::Filter;
 use super::record::Record;
 use daytable_model::key::DayTable;
-use daytable_store::{Followed, Reader, Row, StoreError};
+use daytable_store::{FollowPosition, Reader, Row, StoreError};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// How far a data folder was followed, and what is wanted of it. The filter's limit counts over all steps.
 pub struct Follower {
-    followed: Followed,
+    followed: FollowPosition,
     filter: Filter,
     left: u64,
 }

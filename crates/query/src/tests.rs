@@ -10,7 +10,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, Period, RowKey, TableName, instance_of};
 use daytable_model::record::{Field, Level, Value};
 use daytable_model::time::Ticks;
-use daytable_store::{Done, Options, Reader, Store, Submission};
+use daytable_store::{Ack, Reader, Store, StoreOptions, Submission};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -53,16 +53,16 @@ struct Folder {
 impl Folder {
     fn new() -> Folder {
         let dir = tempfile::tempdir().expect("a folder");
-        let options = Options { commit_interval: Duration::from_millis(1), ..Options::default() };
+        let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
         let store = Store::open(dir.path(), options).expect("opened");
         Folder { dir, store }
     }
 
     fn commit(&self, batches: Vec<Batch>) {
         let (told, hears) = std::sync::mpsc::channel();
-        let done = Done::new(move |committed| told.send(committed).expect("heard"));
-        let intake = self.store.intake();
-        let submission = Submission { batches, epoch: intake.epoch(), done, ..Submission::default() };
+        let done = Ack::new(move |committed| told.send(committed).expect("heard"));
+        let intake = self.store.commit_queue();
+        let submission = Submission { batches, epoch: intake.epoch(), ack: done, ..Submission::default() };
         intake.submit(submission).expect("taken");
         assert!(hears.recv().expect("told"));
     }

@@ -15,7 +15,7 @@ pub enum StoreError {
     /// Written by a newer daytable: take that one, or a newer one.
     #[error("{} has format {found}, this daytable knows {known} and older: use a newer daytable", .path.escaped())]
     NewerFormat {
-        /// The catalogue.
+        /// The catalog.
         path: PathBuf,
         /// Its format.
         found: i64,
@@ -31,9 +31,9 @@ pub enum StoreError {
         "{0} is not what this process opened: {1}. Nothing more is taken, and nothing was acknowledged since. Look who changes files in the data folder, put back what was taken away, and start daytable again"
     )]
     Displaced(PathBuf, &'static str),
-    /// The catalogue and a file do not belong together.
+    /// The catalog and a file do not belong together.
     #[error(
-        "{} does not belong to this catalogue: {what}; nothing was changed. If one of them is from a backup, bring back the other as well, or run `daytable repair --data {}`", .path.escaped(), .data.escaped()
+        "{} does not belong to this catalog: {what}; nothing was changed. If one of them is from a backup, bring back the other as well, or run `daytable repair --data {}`", .path.escaped(), .data.escaped()
     )]
     Mismatch {
         /// The file.
@@ -67,8 +67,8 @@ pub enum StoreError {
     #[error(
         "{}: what sources moved in {which} is damaged: {what}. A daemon that runs writes it anew by itself; where none does, run `daytable repair --data {}`, which leaves it out and keeps all else", .path.escaped(), .data.escaped()
     )]
-    MovesDamaged {
-        /// The catalogue.
+    SourceLogDamaged {
+        /// The catalog.
         path: PathBuf,
         /// The commit.
         which: String,
@@ -111,7 +111,7 @@ impl StoreError {
     /// Whether bytes of a file are not what was written. Trying again finds the same.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
-            StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::MovesDamaged { .. } => true,
+            StoreError::Damaged { .. } | StoreError::SealedDamaged { .. } | StoreError::SourceLogDamaged { .. } => true,
             StoreError::Sqlite { source: rusqlite::Error::FromSqlConversionFailure(..), .. } => true,
             StoreError::Sqlite { source, .. } => {
                 source.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt)
@@ -139,10 +139,10 @@ impl StoreError {
         move |source| match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full(path),
             Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(path, "it is no SQLite database".into()),
-            _ => match unread_in(source) {
-                Ok(Unread::Damaged { which, what }) => {
+            _ => match source_log_error(source) {
+                Ok(SourceLogError::Damaged { which, what }) => {
                     let data = path.parent().unwrap_or(&path).into();
-                    StoreError::MovesDamaged { path, which, what, data }
+                    StoreError::SourceLogDamaged { path, which, what, data }
                 }
                 Ok(newer) => StoreError::Refused(format!("{}: {newer}", path.escaped())),
                 Err(source) => StoreError::Sqlite { path, source },
@@ -153,7 +153,7 @@ impl StoreError {
 
 /// Why a row cannot be read.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub(crate) enum Unread {
+pub(crate) enum SourceLogError {
     /// It is not what was written.
     #[error("what sources moved in {which} is damaged: {what}")]
     Damaged {
@@ -174,14 +174,14 @@ pub(crate) enum Unread {
     },
 }
 
-impl From<Unread> for rusqlite::Error {
-    fn from(unread: Unread) -> rusqlite::Error {
+impl From<SourceLogError> for rusqlite::Error {
+    fn from(unread: SourceLogError) -> rusqlite::Error {
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(unread))
     }
 }
 
 /// What an error says of a row, or the error where it says nothing of one.
-pub(crate) fn unread_in(error: rusqlite::Error) -> Result<Unread, rusqlite::Error> {
+pub(crate) fn source_log_error(error: rusqlite::Error) -> Result<SourceLogError, rusqlite::Error> {
     match error {
         rusqlite::Error::FromSqlConversionFailure(column, kind, error) => match error.downcast() {
             Ok(unread) => Ok(*unread),

@@ -2,17 +2,17 @@
 
 use crate::StoreError;
 use crate::lock::Lock;
-use crate::private;
+use crate::private_file;
 use daytable_model::key::DayTable;
 use std::path::{Path, PathBuf};
 
 /// Folders within a data folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct FolderLayout {
     pub(crate) data: PathBuf,
 }
 
-impl Layout {
+impl FolderLayout {
     pub(crate) fn tables(&self) -> PathBuf {
         self.data.join("tables")
     }
@@ -27,7 +27,9 @@ impl Layout {
 
     /// Makes the folders, readable by their owner only.
     pub(crate) fn create(&self) -> Result<(), StoreError> {
-        [self.data.clone(), self.tables(), self.trash()].iter().try_for_each(|folder| private::create_folder(folder))
+        [self.data.clone(), self.tables(), self.trash()]
+            .iter()
+            .try_for_each(|folder| private_file::create_folder(folder))
     }
 
     /// Takes the lock, or says who has it. Makes the folder where there is none, and changes nothing where it is in use.
@@ -67,7 +69,7 @@ pub(crate) fn manifest_of(name: &str) -> Option<String> {
 
 /// Moves a file of `tables/` with what belongs to it into `trash/`. A journal goes first: a database without its journal
 /// could be taken for whole, a journal without its database for nothing. So does a manifest.
-pub(crate) fn discard(layout: &Layout, name: &str) -> Result<(), StoreError> {
+pub(crate) fn discard(layout: &FolderLayout, name: &str) -> Result<(), StoreError> {
     let beside = match manifest_of(name) {
         Some(manifest) => vec![manifest],
         None => vec![format!("{name}-shm"), format!("{name}-wal")],

@@ -1,4 +1,4 @@
-//! The embedded engine: open days in SQLite as pages of entities, sealed days in Parquet, and a catalogue that says what is
+//! The embedded engine: open days in SQLite as pages of entities, sealed days in Parquet, and a catalog that says what is
 //! true.
 //!
 //! ```text
@@ -11,15 +11,15 @@
 //! ```
 //!
 //! The way in: [`intake`] is the bounded queue that sources submit to, [`commit`] the one committer behind it,
-//! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalogue`] the commit point,
-//! `tidy` what merges small pages later. [`sealed`] makes one Parquet file of a day that is over. The way out is [`read`]
+//! [`page`] what it makes of a partition's batches, `day` the file they go to, [`catalog`] the commit point,
+//! compaction what merges small pages later. [`sealed`] makes one Parquet file of a day that is over. The way out is [`read`]
 //! and [`scan`], in any process. What belongs to a source is [`source`], what belongs to a push that may be repeated
 //! [`once`]. Where rows go on to a remote store, the files are its [`outbox`]. [`books`] counts records and rows twice, and
 //! [`check`] compares. [`steps`]: what the lifecycle has the committer do. [`private`]: files that only their owner reads.
 //! [`bytes`]: numbers as they lie on the disk. [`error`]: what fails, by what the caller can do.
 //!
 //! **Commit k**: (1) in every open day it touches, one transaction inserts pages marked `seq = k`; (2) in the
-//! catalogue, one transaction moves the positions, notes each touched file's last `seq` and number of entities, and
+//! catalog, one transaction moves the positions, notes each touched file's last `seq` and number of entities, and
 //! sets `committed = k`: this is the commit point; (3) acknowledge. Pages above `committed` never happened: readers
 //! pass them over, and whoever opens the folder to write sets them aside before anything else is written.
 
@@ -29,7 +29,7 @@ mod layout;
 mod lock;
 mod maintain;
 pub mod outbox;
-pub mod private;
+pub mod private_file;
 mod progress;
 mod read;
 pub mod source;
@@ -39,30 +39,30 @@ mod tests;
 mod write;
 
 pub use error::StoreError;
-pub use format::catalog as catalogue;
-pub use format::catalog::accounting::{self as books, ListenerLedger, Taken};
-pub use format::catalog::idempotency::{self as once, Answer, Once};
+
+pub use format::catalog::accounting::{self, ListenerLedger, SourceReceipt};
+pub use format::catalog::idempotency::{self, IdempotencyKey, StoredAnswer};
 #[cfg(feature = "testing")]
 pub use format::pack::assert_heads;
-pub use format::{page, sealed};
+pub use format::{catalog, page, sealed};
 pub use layout::control_socket;
 pub use maintain::backup::{BackedUp, SealedFiles, backup};
 pub use maintain::check;
 #[cfg(feature = "testing")]
 pub use maintain::compaction::compact_file;
-pub use maintain::disk_usage as bytes;
+pub use maintain::disk_usage;
 pub use maintain::repair::repair;
-pub use outbox::{Onward, OutboxOptions};
+pub use outbox::{Forwarding, OutboxOptions};
 pub use progress::{OnProgress, Phase, Progress};
 pub use read::counts::CountBy;
 pub use read::scan::Scan;
-pub use read::{Followed, MinuteCount, Range, Reader, Row, TableSummary};
+pub use read::{FollowPosition, MinuteCount, Range, Reader, Row, TableSummary};
 pub use source::{Ledger, Mark, SourceKind, SourceState, SourceStatus};
-pub use write::commit::{Intake, Restoring, Sealing};
-pub use write::lifecycle_steps::{LifecycleState, Steps};
-pub use write::options::{CommitReport, Options};
-pub use write::outbox_removal::Departures;
-pub use write::queue::{self as intake, Advance, Done, Outcome, Refused, Submission};
-#[cfg(any(test, feature = "testing"))]
-pub use write::sink::Sink;
+pub use write::commit::{CommitQueue, RestoreTarget, SealTarget};
+pub use write::lifecycle_steps::{LifecycleState, LifecycleSteps};
+pub use write::options::{CommitReport, StoreOptions};
+pub use write::outbox_removal::OutboxRemover;
+pub use write::queue::{self, Ack, CommitOutcome, Submission, SubmitError};
 pub use write::store::Store;
+#[cfg(any(test, feature = "testing"))]
+pub use write::test_committer::TestCommitter;

@@ -7,11 +7,11 @@
 //!
 //! The folder comes first, so a process that finds it in use has changed nothing. A lock holds on to inodes, while files are
 //! opened by their paths: somebody who renames the folder, or puts another `catalog.db` in its place, would have the holder
-//! write where nobody looks. So the holder keeps what its paths led to ([`Seen`]), and looks before it writes and before it
+//! write where nobody looks. So the holder keeps what its paths led to ([`FileIdentity`]), and looks before it writes and before it
 //! tells anybody that something is committed.
 
 use crate::StoreError;
-use crate::private;
+use crate::private_file;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
@@ -26,26 +26,26 @@ const NUMBER_BYTES_MAX: u64 = 20;
 pub(crate) struct Lock {
     _folder: File,
     _note: File,
-    seen: Vec<Seen>,
+    seen: Vec<FileIdentity>,
 }
 
 impl Lock {
     /// Takes the lock, or says who has it. Makes the folder where there is none.
     pub(crate) fn acquire(data: &Path) -> Result<Lock, StoreError> {
-        private::create_folder(data)?;
+        private_file::create_folder(data)?;
         let folder = open_folder(data).map_err(StoreError::io(data))?;
         if !take(&folder, data)? {
             return Err(StoreError::Locked(data.into(), holder(data)));
         }
         // Between the two another folder may have come to this path: then it is this one that is locked.
-        let seen_folder = Seen::of(data, &folder)?;
+        let seen_folder = FileIdentity::of(data, &folder)?;
         seen_folder.check()?;
         let path = data.join("lock");
         let mut note = open_note(&path)?;
         if !take(&note, data)? {
             return Err(StoreError::Locked(data.into(), holder(data)));
         }
-        let seen_note = Seen::of(&path, &note)?;
+        let seen_note = FileIdentity::of(&path, &note)?;
         seen_note.check()?;
         let written = note.set_len(0).and_then(|()| writeln!(note, "{}", std::process::id()));
         written.map_err(StoreError::io(&path))?;
@@ -54,27 +54,27 @@ impl Lock {
 
     /// An error where the paths of the folder and of `lock` lead elsewhere than when it was locked.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        self.seen.iter().try_for_each(Seen::check)
+        self.seen.iter().try_for_each(FileIdentity::check)
     }
 }
 
 /// The file that a path led to when it was opened.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct FileIdentity {
     path: PathBuf,
     identity: (u64, u64),
 }
 
-impl Seen {
-    fn of(path: &Path, file: &File) -> Result<Seen, StoreError> {
+impl FileIdentity {
+    fn of(path: &Path, file: &File) -> Result<FileIdentity, StoreError> {
         let metadata = file.metadata().map_err(StoreError::io(path))?;
-        Ok(Seen { path: path.into(), identity: identity(&metadata) })
+        Ok(FileIdentity { path: path.into(), identity: identity(&metadata) })
     }
 
     /// What `path` leads to now; none where nothing is there.
-    pub(crate) fn at(path: &Path) -> Result<Option<Seen>, StoreError> {
+    pub(crate) fn at(path: &Path) -> Result<Option<FileIdentity>, StoreError> {
         match std::fs::metadata(path) {
-            Ok(metadata) => Ok(Some(Seen { path: path.into(), identity: identity(&metadata) })),
+            Ok(metadata) => Ok(Some(FileIdentity { path: path.into(), identity: identity(&metadata) })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::io(path)(error)),
         }
@@ -159,11 +159,11 @@ fn holder(data: &Path) -> String {
     number.map_or_else(|| "unknown".into(), |number| number.to_string())
 }
 
-/// Refuses a catalogue that another folder may have, too: SQLite finds its journal by its path, so each of the two would
+/// Refuses a catalog that another folder may have, too: SQLite finds its journal by its path, so each of the two would
 /// have one of its own.
-pub(crate) fn refuse_shared(catalogue: &Path) -> Result<(), StoreError> {
-    let foreign = |what: String| Err(StoreError::Foreign(catalogue.into(), what));
-    match std::fs::symlink_metadata(catalogue) {
+pub(crate) fn refuse_shared(catalog: &Path) -> Result<(), StoreError> {
+    let foreign = |what: String| Err(StoreError::Foreign(catalog.into(), what));
+    match std::fs::symlink_metadata(catalog) {
         Ok(metadata) if metadata.is_symlink() => {
             foreign("it is a symbolic link: put the file itself in its place".into())
         }
@@ -171,7 +171,7 @@ pub(crate) fn refuse_shared(catalogue: &Path) -> Result<(), StoreError> {
             "it has {} names, so that two folders may write to it: remove the other name, or copy the file and put the copy in its place",
             metadata.nlink()
         )),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(catalogue)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(catalog)(error)),
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! What the catalogue keeps of a source: who it is, how far it was read, and what became of its bytes.
+//! What the catalog keeps of a source: who it is, how far it was read, and what became of its bytes.
 
 use daytable_model::time::Ticks;
 use serde::{Deserialize, Serialize};
@@ -98,7 +98,7 @@ fn is_zero_signed(count: &i64) -> bool {
     *count == 0
 }
 
-/// A file, or a journal, as the catalogue knows it. A journal has no device, no inode, no head and no marks.
+/// A file, or a journal, as the catalog knows it. A journal has no device, no inode, no head and no marks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceState {
     /// The 16 hex digits of its row keys; never changes.

@@ -1,8 +1,8 @@
 //! How every database of the data folder is opened, and by what it is known as ours.
 
 use crate::StoreError;
-use crate::lock::Seen;
-use crate::private;
+use crate::lock::FileIdentity;
+use crate::private_file;
 use daytable_model::path_text::PathText;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -12,10 +12,10 @@ use std::time::Duration;
 /// `application_id` of every database of ours: "dayt".
 const APPLICATION_ID: i64 = 0x6461_7974;
 /// `user_version`: the format that this program writes, and the newest that it reads. What is new in 2: a day has packs,
-/// the catalogue keeps what was learnt of a source. In 3: it knows sealed files and archives, has idempotency keys, and the
-/// cursor of a journal. In 4: a day keeps the highest number of a page, the catalogue the times of commits.
-/// In 5: the catalogue has books. In 6: the checksum of a day's page covers under which names it lies (`page::home`).
-/// In 7: the catalogue keeps what moved commit by commit (`catalogue::moved`).
+/// the catalog keeps what was learnt of a source. In 3: it knows sealed files and archives, has idempotency keys, and the
+/// cursor of a journal. In 4: a day keeps the highest number of a page, the catalog the times of commits.
+/// In 5: the catalog has books. In 6: the checksum of a day's page covers under which names it lies (`page::home`).
+/// In 7: the catalog keeps what moved commit by commit (`catalog::source_log`).
 const FORMAT: i64 = FORMATS as i64;
 const FORMATS: usize = 7;
 /// How long a connection waits for another's lock. Writers never wait for readers in WAL mode; this covers recovery
@@ -77,8 +77,8 @@ pub(crate) fn open_to_write(path: &Path, schema: &Schema) -> Result<Connection, 
 
 /// What the paths of an open database and of its journal lead to: SQLite holds on to the files, and does not notice that
 /// others stand under their names.
-pub(crate) fn seen(path: &Path) -> Result<Vec<Seen>, StoreError> {
-    Ok([Seen::at(path)?, Seen::at(&journal_of(path))?].into_iter().flatten().collect())
+pub(crate) fn seen(path: &Path) -> Result<Vec<FileIdentity>, StoreError> {
+    Ok([FileIdentity::at(path)?, FileIdentity::at(&journal_of(path))?].into_iter().flatten().collect())
 }
 
 /// A database of ours, to read, and its format.
@@ -128,7 +128,7 @@ fn check_ours(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
 
 /// Creates an empty file that only its owner reads, if there is none: SQLite gives its journals the same mode.
 pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
-    match private::create_new(path) {
+    match private_file::create_new(path) {
         Ok(_) => Ok(()),
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(e) => Err(StoreError::io(path)(e)),
@@ -137,7 +137,7 @@ pub(crate) fn create_private(path: &Path) -> Result<(), StoreError> {
 
 /// Makes the entry of `path` in its folder durable.
 pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
-    private::sync(path.parent().unwrap_or(Path::new(".")))
+    private_file::sync(path.parent().unwrap_or(Path::new(".")))
 }
 
 /// Moves what the journal holds into the database; `truncate` also empties the journal's file. Gives the frames that
@@ -151,7 +151,7 @@ pub(crate) fn checkpoint(connection: &Connection, truncate: bool) -> rusqlite::R
 }
 
 /// Lets go of cached pages and whatever else can be made again.
-pub(crate) fn let_go_of_memory(connection: &Connection) {
+pub(crate) fn release_memory(connection: &Connection) {
     // Nothing depends on it.
     let _ = connection.execute_batch("PRAGMA shrink_memory");
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 mod homes;
 mod lives;
-mod moved;
+mod source_log;
 mod outbox;
 mod sought;
 mod unnamed;
@@ -45,7 +45,7 @@ impl Folder {
     }
 
     fn open(&self) -> Store {
-        Store::open(&self.path(), Options { commit_interval: Duration::from_millis(1), ..Options::default() })
+        Store::open(&self.path(), StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() })
             .expect("opened")
     }
 
@@ -91,7 +91,7 @@ fn batch(at: Ticks, partition: &str, rows: &[(Ticks, u64, &str)]) -> Batch {
 /// Commits and waits for it. False where it was refused.
 fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
     let (told, hears) = std::sync::mpsc::channel();
-    let intake = store.intake();
+    let intake = store.commit_queue();
     let known = intake.sources().1.into_iter().find(|state| state.identity == SOURCE);
     let mut state = known.map_or_else(|| fresh(source::tests_state(SOURCE)), |state| SourceState::clone(&state));
     state.position = position;
@@ -100,7 +100,7 @@ fn commit(store: &Store, batches: Vec<Batch>, position: u64) -> bool {
         batches,
         advances: vec![state.into()],
         epoch: intake.epoch(),
-        done: Done::new(move |committed| told.send(committed).expect("heard")),
+        ack: Ack::new(move |committed| told.send(committed).expect("heard")),
         ..Submission::default()
     };
     intake.submit(submission).is_ok() && hears.recv().expect("told")
@@ -132,7 +132,7 @@ fn what_is_committed_is_read_newest_first_in_any_process() {
     assert!(!sqlite::journal_of(&folder.file(day(0))).exists());
     assert_eq!(folder.messages(day(0)), newest_first(0, 2510));
     let store = folder.open();
-    assert_eq!(store.intake().sources().1[0].position, 25_100);
+    assert_eq!(store.commit_queue().sources().1[0].position, 25_100);
     write(&store, day(0), 2510, 2511);
     assert_eq!(folder.messages(day(0)), newest_first(0, 2511));
 }
@@ -231,7 +231,7 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 1);
-    let second = Store::open(&folder.path(), Options::default()).err();
+    let second = Store::open(&folder.path(), StoreOptions::default()).err();
     let Some(StoreError::Locked(_, holder)) = second else { panic!("{second:?}") };
     assert_eq!(holder, std::process::id().to_string());
     assert_eq!(folder.messages(day(0)), ["record 0"]);
@@ -241,19 +241,19 @@ fn a_second_writer_is_refused_and_a_reader_is_not() {
 
 /// Opens a file behind the store's back, as a crash between the two steps of a commit would leave it.
 fn tear(folder: &Folder, at: Ticks, seq: i64) {
-    let mut file = crate::format::day::DayFile::open(&folder.file(at), &table(at)).expect("opened");
+    let mut file = crate::format::day_file::DayFile::open(&folder.file(at), &table(at)).expect("opened");
     let batch = batch(at, "web-1", &[(at.plus(seconds(9999)), 99_990, "never happened")]);
     let mut builder = page::Builder::new();
     builder.push_batch(&batch);
-    let insert = |page| crate::format::day::Insert { partition: "web-1".into(), page, is_alone: true };
+    let insert = |page| crate::format::day_file::Insert { partition: "web-1".into(), page, is_alone: true };
     let pages: Vec<_> = builder.build().pages.into_iter().map(insert).collect();
     file.insert(seq, &pages).expect("inserted");
 }
 
 /// Marks every file writable, as it is while a daemon that is killed runs.
 fn killed(folder: &Folder) {
-    let catalogue = catalogue::Catalogue::open_to_write(&folder.path()).expect("opened");
-    catalogue.connection().execute("UPDATE file SET writable = 1", []).expect("marked");
+    let catalog = catalog::Catalog::open_to_write(&folder.path()).expect("opened");
+    catalog.connection().execute("UPDATE file SET writable = 1", []).expect("marked");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_commit_that_stops_half_way_never_happened() {
     let store = folder.open();
     assert_eq!(folder.messages(day(1)), newest_first(10, 20));
     // Its number is not used again, so a reader that still sees its pages passes them over for good.
-    let committed = folder.reader().catalogue().committed().expect("read");
+    let committed = folder.reader().catalog().committed().expect("read");
     assert!(committed.seq == 3 && !committed.includes(3));
     write(&store, day(1), 20, 21);
     assert_eq!(folder.messages(day(1)), newest_first(10, 21));
@@ -279,13 +279,13 @@ fn a_commit_that_stops_half_way_never_happened() {
 }
 
 #[test]
-fn a_catalogue_and_files_that_do_not_belong_together_are_refused() {
+fn a_catalog_and_files_that_do_not_belong_together_are_refused() {
     for break_it in [
-        // The file is further than the catalogue: an old catalogue was brought back.
+        // The file is further than the catalog: an old catalog was brought back.
         (|folder: &Folder| tear(folder, day(0), 7)) as fn(&Folder),
-        // The file is not as far as the catalogue: its journal was lost, or it is from a backup.
+        // The file is not as far as the catalog: its journal was lost, or it is from a backup.
         |folder: &Folder| {
-            let file = crate::format::day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+            let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
             file.connection().execute("UPDATE total SET last_seq = 0, entities = 0", []).expect("set back");
         },
         |folder: &Folder| std::fs::remove_file(folder.file(day(0))).expect("removed"),
@@ -298,7 +298,7 @@ fn a_catalogue_and_files_that_do_not_belong_together_are_refused() {
         break_it(&folder);
         let before: Vec<_> =
             std::fs::read_dir(folder.path().join("tables")).expect("a folder").flatten().map(|e| e.path()).collect();
-        let refused = Store::open(&folder.path(), Options::default()).err();
+        let refused = Store::open(&folder.path(), StoreOptions::default()).err();
         let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
         assert!(error.to_string().contains(&*folder.file(day(0)).to_string_lossy()), "{error}");
         assert!(error.to_string().contains("daytable repair"), "{error}");
@@ -319,9 +319,9 @@ fn repair_keeps_every_row_and_says_what_is_missing() {
     killed(&folder);
     tear(&folder, day(0), 9);
     std::fs::remove_file(folder.file(day(1))).expect("removed");
-    assert!(Store::open(&folder.path(), Options::default()).is_err());
+    assert!(Store::open(&folder.path(), StoreOptions::default()).is_err());
     let said = repair(&folder.path()).expect("repaired").join("\n");
-    assert!(said.contains("Log20261101.1.db: 1 entities more than the catalogue noted"), "{said}");
+    assert!(said.contains("Log20261101.1.db: 1 entities more than the catalog noted"), "{said}");
     assert!(said.contains("Log20261102.1.db: missing, with 10 entities"), "{said}");
     let store = folder.open();
     assert_eq!(folder.messages(day(0)).len(), 11);
@@ -329,8 +329,8 @@ fn repair_keeps_every_row_and_says_what_is_missing() {
     write(&store, day(2), 30, 31);
     store.close().expect("closed");
 
-    // Without any catalogue the rows are all there still.
-    std::fs::remove_file(catalogue::Catalogue::path_in(&folder.path())).expect("removed");
+    // Without any catalog the rows are all there still.
+    std::fs::remove_file(catalog::Catalog::path_in(&folder.path())).expect("removed");
     repair(&folder.path()).expect("repaired");
     folder.open().close().expect("opened");
     assert_eq!(folder.messages(day(2)), newest_first(20, 31));
@@ -350,20 +350,20 @@ fn a_path_is_not_used_again() {
     assert_eq!(std::fs::read_to_string(&theirs).expect("still there"), "somebody else's");
 }
 
-/// A new catalogue would know none of the days that are there, and nobody would be told that their rows are gone.
+/// A new catalog would know none of the days that are there, and nobody would be told that their rows are gone.
 #[test]
-fn days_without_a_catalogue_are_refused_until_they_are_repaired() {
+fn days_without_a_catalog_are_refused_until_they_are_repaired() {
     for lost in [true, false] {
         let folder = Folder::new();
         let store = folder.open();
         write(&store, day(0), 0, 10);
         store.close().expect("closed");
-        let catalogue = catalogue::Catalogue::path_in(&folder.path());
-        std::fs::remove_file(&catalogue).expect("removed");
+        let catalog = catalog::Catalog::path_in(&folder.path());
+        std::fs::remove_file(&catalog).expect("removed");
         if !lost {
-            std::fs::write(&catalogue, "").expect("written");
+            std::fs::write(&catalog, "").expect("written");
         }
-        let refused = Store::open(&folder.path(), Options::default()).err();
+        let refused = Store::open(&folder.path(), StoreOptions::default()).err();
         let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
         assert!(error.to_string().contains("catalog.db") && error.to_string().contains("Log20261101.1.db"), "{error}");
         repair(&folder.path()).expect("repaired");
@@ -372,24 +372,24 @@ fn days_without_a_catalogue_are_refused_until_they_are_repaired() {
     }
 }
 
-/// A catalogue that lost the row that says what is committed would have each commit told as done, and none be there.
+/// A catalog that lost the row that says what is committed would have each commit told as done, and none be there.
 #[test]
-fn a_catalogue_without_its_state_is_refused() {
+fn a_catalog_without_its_state_is_refused() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 10);
-    let connection = rusqlite::Connection::open(catalogue::Catalogue::path_in(&folder.path())).expect("opened");
+    let connection = rusqlite::Connection::open(catalog::Catalog::path_in(&folder.path())).expect("opened");
     connection.execute("DELETE FROM state", []).expect("damaged");
     drop(connection);
     assert!(!commit(&store, vec![batch(day(0), "web-1", &[(day(0), 999, "after")])], 999), "nothing is told as done");
     assert!(folder.reader().scan(&table(day(0)), &everything()).is_err());
     // It cannot be closed in order, nor opened again.
     let _ = store.close();
-    let refused = Store::open(&folder.path(), Options::default()).err();
+    let refused = Store::open(&folder.path(), StoreOptions::default()).err();
     assert!(matches!(&refused, Some(StoreError::Foreign(path, _)) if path.ends_with("catalog.db")), "{refused:?}");
     repair(&folder.path()).expect("repaired");
     folder.open().close().expect("opened");
-    // What was refused is in the day's file all the same; without a catalogue nobody knows better.
+    // What was refused is in the day's file all the same; without a catalog nobody knows better.
     let mut kept = folder.messages(day(0));
     kept.retain(|message| message != "after");
     assert_eq!(kept, newest_first(0, 10));
@@ -456,7 +456,7 @@ fn a_damaged_page_is_named_and_its_rows_are_not_made_up() {
     let store = folder.open();
     write(&store, day(0), 0, 10);
     store.close().expect("closed");
-    let file = crate::format::day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     file.connection().execute("UPDATE pack SET bodies = zeroblob(length(bodies))", []).expect("damaged");
     file.close().expect("closed");
     let reader = folder.reader();
@@ -481,7 +481,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     let reader = folder.reader();
     let range = Range::all();
     let pages = || {
-        let (file, _) = crate::format::day::open_to_read(&folder.file(at)).expect("opened");
+        let (file, _) = crate::format::day_file::open_to_read(&folder.file(at)).expect("opened");
         let count = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
         file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counted")
     };
@@ -499,7 +499,7 @@ fn tidy_merges_small_pages_and_no_reader_sees_it() {
     assert_eq!(folder.messages(at), want);
     store.close().expect("closed");
     killed(&folder);
-    folder.open().close().expect("the file still agrees with the catalogue");
+    folder.open().close().expect("the file still agrees with the catalog");
     assert_eq!(folder.messages(at), want);
 }
 
@@ -525,7 +525,7 @@ fn a_follower_sees_each_row_once() {
     assert!(seen.values().all(|&times| times == 1), "{seen:?}");
 }
 
-/// What is merged between a follower's look at the catalogue and its look at a file stands behind rows that it is to see
+/// What is merged between a follower's look at the catalog and its look at a file stands behind rows that it is to see
 /// yet, and hides none of them.
 #[test]
 fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
@@ -549,9 +549,10 @@ fn a_follower_misses_nothing_that_is_merged_while_it_looks() {
             let mut builder = page::Builder::new();
             builder.push_batch(&merged);
             let mut file =
-                crate::format::day::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
+                crate::format::day_file::DayFile::open(&folder.file(day(1)), &self::table(day(1))).expect("opened");
             let (home, new) = (file.home_of(1).expect("read").expect("a name"), builder.build().pages);
-            let merge = crate::format::day::Merge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
+            let merge =
+                crate::format::day_file::PageMerge { partition: 1, home, old: vec![1, 2], new, seq: 2, duplicates: 0 };
             file.replace(&[merge], &[]).expect("merged");
         }
     };
@@ -578,7 +579,7 @@ fn tables_say_what_they_hold() {
 }
 
 fn rows_and_packs(folder: &Folder, at: Ticks) -> (i64, i64) {
-    let (file, _) = crate::format::day::open_to_read(&folder.file(at)).expect("opened");
+    let (file, _) = crate::format::day_file::open_to_read(&folder.file(at)).expect("opened");
     let count =
         |table| file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("counted");
     (count("page"), count("pack"))
@@ -635,7 +636,7 @@ fn the_tiny_pages_of_a_commit_are_one_row() {
     check();
     store.close().expect("closed");
     killed(&folder);
-    folder.open().close().expect("the file still agrees with the catalogue");
+    folder.open().close().expect("the file still agrees with the catalog");
     check();
 }
 
@@ -646,7 +647,7 @@ fn a_folder_of_the_first_format_is_read_and_written() {
     let store = folder.open();
     write(&store, day(0), 0, 500);
     store.close().expect("closed");
-    let file = crate::format::day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     let back = "DROP TABLE pack; DROP INDEX page_of_partition; DROP INDEX page_by_time; PRAGMA user_version = 1;
                 CREATE INDEX page_tiny ON page(first, partition) WHERE raw_bytes < 4096;
                 ALTER TABLE total DROP COLUMN last_page;";
@@ -703,15 +704,15 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
         table: table(at),
         generation,
         inputs: inputs.iter().map(|name| tables.join(name)).collect(),
-        committed: reader.catalogue().committed().expect("read"),
+        committed: reader.catalog().committed().expect("read"),
         out: tables.join(&name),
     };
     let manifest = sealed::seal(&sealing, &mut |_| std::ops::ControlFlow::Continue(())).expect("sealed");
     let times = sealed::SealedFile::open_local(&sealing.out).expect("a file").times();
     let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
-    let mut catalogue = rusqlite::Connection::open(folder.path().join("catalog.db")).expect("opened");
-    catalogue.busy_timeout(Duration::from_secs(5)).expect("set");
-    let transaction = catalogue.transaction().expect("begun");
+    let mut catalog = rusqlite::Connection::open(folder.path().join("catalog.db")).expect("opened");
+    catalog.busy_timeout(Duration::from_secs(5)).expect("set");
+    let transaction = catalog.transaction().expect("begun");
     for input in inputs {
         assert_eq!(transaction.execute("DELETE FROM file WHERE name = ?1", [input]), Ok(1));
     }
@@ -731,24 +732,24 @@ fn seal(folder: &Folder, at: Ticks, generation: i64, inputs: &[String]) {
 fn add_late(folder: &Folder, at: Ticks, generation: i64, batches: &[Batch]) {
     let name = format!("{}.{generation}.db", table(at));
     let mut file =
-        crate::format::day::DayFile::open(&folder.path().join("tables").join(&name), &table(at)).expect("a file");
+        crate::format::day_file::DayFile::open(&folder.path().join("tables").join(&name), &table(at)).expect("a file");
     let mut inserts = Vec::new();
     for batch in batches {
         let mut builder = page::Builder::new();
         builder.push_batch(batch);
         let partition = &batch.partition;
-        let insert = |page| crate::format::day::Insert { partition: partition.clone(), page, is_alone: false };
+        let insert = |page| crate::format::day_file::Insert { partition: partition.clone(), page, is_alone: false };
         inserts.extend(builder.build().pages.into_iter().map(insert));
     }
     file.insert(1, &inserts).expect("written");
     file.close().expect("closed");
-    let catalogue = rusqlite::Connection::open(folder.path().join("catalog.db")).expect("opened");
+    let catalog = rusqlite::Connection::open(folder.path().join("catalog.db")).expect("opened");
     let times = batches.iter().flat_map(|batch| batch.rows().map(|row| row.key.time().get()).collect::<Vec<_>>());
     let (oldest, newest) = (times.clone().min(), times.clone().max());
     let rows = i64::try_from(times.count()).expect("few");
     let insert =
         "INSERT INTO file(name, day, last_seq, entities, writable, oldest, newest) VALUES (?1, ?2, 1, ?3, 1, ?4, ?5)";
-    catalogue.execute(insert, rusqlite::params![name, table(at).to_string(), rows, oldest, newest]).expect("inserted");
+    catalog.execute(insert, rusqlite::params![name, table(at).to_string(), rows, oldest, newest]).expect("inserted");
 }
 
 /// A sealed day and its late records are one table: merged, counted once, the later row of a key being the row.
@@ -848,7 +849,7 @@ fn a_follower_passes_over_no_page_whose_partition_has_no_name() {
     let mut followed = reader.follow_from_now().expect("begun");
     write(&store, day(0), 10, 20);
     store.close().expect("closed");
-    let file = crate::format::day::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
+    let file = crate::format::day_file::DayFile::open(&folder.file(day(0)), &table(day(0))).expect("opened");
     file.connection().execute_batch("DELETE FROM partition").expect("no names");
     file.close().expect("closed");
     let error = reader.follow(&mut followed, &mut |_, _| ()).expect_err("damaged");

@@ -1,5 +1,5 @@
 //! Somebody who has the data folder and does not know better: `lock` is removed under a daemon and another one is started,
-//! again and again, while a client pushes; and the catalogue's journal is gone while nobody runs.
+//! again and again, while a client pushes; and the catalog's journal is gone while nobody runs.
 //!
 //! Whatever becomes of the daemons, what one of them acknowledged is there once. A folder that lost its journal is refused,
 //! `verify` does not call it whole, and `repair` brings every record back.
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Removals of a round.
 const ROUND: u64 = 6;
-/// Records of a folder whose journal is lost: few enough for the catalogue to have all that it knows of them in it.
+/// Records of a folder whose journal is lost: few enough for the catalog to have all that it knows of them in it.
 const RECORDS: u64 = 20;
 /// The stream that pushed records are of.
 const STREAM: u32 = 8;
@@ -122,7 +122,7 @@ fn remove(options: &Options, place: &Place, random: &mut Random) -> io::Result<(
     fault.map_or(Ok(()), |status| Err(io::Error::other(format!("a daemon ended: {status}"))))
 }
 
-/// Kills a daemon that committed a little, takes the journal of its catalogue away, and has it repaired.
+/// Kills a daemon that committed a little, takes the journal of its catalog away, and has it repaired.
 fn lose_the_journal(options: &Options, place: &Place, world: &mut World) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let mut daemon = run::start(&*options.collector, place).map_err(failed)?;

@@ -135,7 +135,7 @@ fn data_folder(folder: &Path, is_running: bool) -> Vec<Finding> {
             Err(error) => findings.push(Finding::fail(CHECK, error.to_string(), "the message says what to do")),
         }
     } else if is_running {
-        findings.push(Finding::fail(CHECK, "a daemon answers, and there is no catalogue", "look at its log"));
+        findings.push(Finding::fail(CHECK, "a daemon answers, and there is no catalog", "look at its log"));
     }
     findings
 }

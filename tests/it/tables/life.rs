@@ -186,7 +186,7 @@ fn a_day_that_comes_back_is_archived_with_what_its_archive_had() {
         assert_eq!(stage.of(&old).len(), all);
     }
     assert!(stage.of(&old).iter().any(|record| record["message"].as_str().is_some_and(|text| text.len() == 100_000)));
-    // Of an owner without a catalogue what lies in the archive counts as well.
+    // Of an owner without a catalog what lies in the archive counts as well.
     daemon.stop();
     std::fs::remove_dir_all(stage.place.data()).expect("removed");
     fill_with(&store, &old, 36..38);

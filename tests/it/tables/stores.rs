@@ -3,7 +3,7 @@
 use crate::azure::emulator::{Azurite, client};
 use daytable_query::tables::{Embedded, TableStore};
 use daytable_remote::tables::AzureTables;
-use daytable_store::{Options, Store};
+use daytable_store::{Store, StoreOptions};
 use std::time::Duration;
 
 /// A store, and what it needs to stand.
@@ -23,7 +23,7 @@ enum Stands {
 /// A data folder.
 pub(crate) fn embedded() -> Tested {
     let dir = tempfile::tempdir().expect("a folder");
-    let options = Options { commit_interval: Duration::from_millis(1), ..Options::default() };
+    let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
     let open = Store::open(dir.path(), options).expect("opened");
     let store = Box::new(Embedded::of(&open, dir.path()).expect("opened"));
     Tested { name: "embedded", store, _stands: Stands::Folder { _store: open, _dir: dir } }

@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// The check value of the catalogue of parametrised CRC algorithms.
+    /// The check value of the catalog of parametrised CRC algorithms.
     #[test]
     fn the_checksum_is_the_one_of_its_name() {
         assert_eq!(crc64(b"123456789"), 0x6c40_df5f_0b49_7347);

@@ -17,7 +17,7 @@ use crate::route::{Origin, RouteCaches, Router};
 use crate::source::ReadFrom;
 use daytable_model::path_text::PathText;
 use daytable_model::time::{self, Ticks};
-use daytable_store::{Intake, Refused, SourceKind, SourceState, Submission};
+use daytable_store::{CommitQueue, SourceKind, SourceState, Submission, SubmitError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ pub(super) struct Follower {
     /// What its records name as their source.
     source: String,
     host: String,
-    intake: Intake,
+    intake: CommitQueue,
     epoch: u64,
     counters: Arc<SourceCounters>,
     stop: Arc<AtomicBool>,
@@ -73,13 +73,13 @@ enum End {
     /// The daemon stops.
     Stopped,
     /// The store takes nothing that was read in this epoch, or nothing at all.
-    Refused(Refused),
+    Refused(SubmitError),
     /// The program ended, or said what is no entry.
     Failed(String),
 }
 
-impl From<Refused> for End {
-    fn from(refused: Refused) -> End {
+impl From<SubmitError> for End {
+    fn from(refused: SubmitError) -> End {
         End::Refused(refused)
     }
 }
@@ -89,7 +89,7 @@ impl Follower {
         config: JournalOptions,
         router: Router,
         host: String,
-        intake: Intake,
+        intake: CommitQueue,
         counters: Arc<SourceCounters>,
         stop: Arc<AtomicBool>,
     ) -> Follower {
@@ -134,8 +134,8 @@ impl Follower {
             };
             match end {
                 Ok(()) => {}
-                Err(Refused::Stale) => self.rewind(),
-                Err(Refused::Closed) => return,
+                Err(SubmitError::Stale) => self.rewind(),
+                Err(SubmitError::Closed) => return,
             }
         }
         // A refusal loses nothing: it is read again.
@@ -170,7 +170,7 @@ impl Follower {
     }
 
     /// Notes that the program failed, and rests.
-    fn fail(&mut self, error: String) -> Result<(), Refused> {
+    fn fail(&mut self, error: String) -> Result<(), SubmitError> {
         self.counters.count(SourceEvent::ReadError, 1);
         if self.pause < PAUSES.1 {
             tracing::warn!(block = self.config.name, error, "reading the journal was interrupted, trying on");
@@ -239,7 +239,7 @@ impl Follower {
                 return Err(End::Stopped);
             }
             if self.intake.epoch() != self.epoch {
-                return Err(Refused::Stale.into());
+                return Err(SubmitError::Stale.into());
             }
             let patience = if self.oldest.is_some() { HAND_OVER } else { IDLE };
             match reader.read(&mut buffer, patience).map_err(failed)? {
@@ -361,7 +361,7 @@ impl Follower {
     }
 
     /// Hands over the rows that were read, with the cursor they were read up to. Waits while too much waits already.
-    fn hand_over(&mut self) -> Result<(), Refused> {
+    fn hand_over(&mut self) -> Result<(), SubmitError> {
         self.oldest = None;
         if !std::mem::take(&mut self.is_changed) {
             return Ok(());

@@ -14,7 +14,7 @@ use super::Refusal;
 use daytable_model::batch::Batch;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_platform::lock;
-use daytable_store::{Once, StoreError};
+use daytable_store::{IdempotencyKey, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub trait DocumentLookup: Send + Sync {
     /// # Errors
     ///
     /// The store cannot be read.
-    fn is_committed(&self, once: &Once) -> Result<bool, StoreError>;
+    fn is_committed(&self, once: &IdempotencyKey) -> Result<bool, StoreError>;
 }
 
 /// The ids that requests have reserved.

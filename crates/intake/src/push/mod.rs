@@ -64,7 +64,7 @@ use daytable_model::time::{self, Ticks};
 use daytable_parse::Reading;
 use daytable_platform::reloadable::Reloadable;
 use daytable_store as store;
-use daytable_store::{Done, Intake, Once, Outcome, Submission};
+use daytable_store::{Ack, CommitOutcome, CommitQueue, IdempotencyKey, Submission};
 use document_ids::{DocumentIds, IdReservation, remove_existing};
 use request::{essence, identity_of, once};
 use std::io::{BufRead, Read};
@@ -88,7 +88,7 @@ fn events() -> impl Iterator<Item = SourceEvent> {
 pub struct Push {
     setting: Reloadable<Setting>,
     memory: Reloadable<MemoryPool>,
-    intake: Intake,
+    intake: CommitQueue,
     stored: Arc<dyn DocumentLookup>,
     ids: DocumentIds,
     host: String,
@@ -101,7 +101,7 @@ pub struct Push {
 pub struct Taken {
     batches: Vec<Batch>,
     newest: Option<Ticks>,
-    once: Option<Once>,
+    once: Option<IdempotencyKey>,
     pending: Pending,
     reserved: IdReservation,
 }
@@ -133,12 +133,12 @@ impl Pending {
     /// # Errors
     ///
     /// Where it was none.
-    pub fn answer(&self, outcome: Outcome) -> Result<Answer, Refusal> {
+    pub fn answer(&self, outcome: CommitOutcome) -> Result<Answer, Refusal> {
         let (taken, refused) = match outcome {
-            Outcome::NotCommitted => return Err(Refusal::Busy("the store takes nothing at the moment")),
-            Outcome::OtherBody => return Err(Refusal::OtherBody),
-            Outcome::Repeated(first) => (first.records, first.refused),
-            Outcome::Committed => (self.taken, self.refused),
+            CommitOutcome::NotCommitted => return Err(Refusal::Busy("the store takes nothing at the moment")),
+            CommitOutcome::OtherBody => return Err(Refusal::OtherBody),
+            CommitOutcome::Repeated(first) => (first.records, first.refused),
+            CommitOutcome::Committed => (self.taken, self.refused),
         };
         Ok(self.reply.render(taken, refused, self.since.elapsed()))
     }
@@ -151,7 +151,7 @@ impl Push {
         reading: Reading,
         limits: Limits,
         host: String,
-        intake: Intake,
+        intake: CommitQueue,
         stored: Arc<dyn DocumentLookup>,
     ) -> Push {
         // One that waits for the store while another is taken apart; more would only share the cores.
@@ -245,7 +245,8 @@ impl Push {
                 (Reply::Bulk(items), reserved)
             }
         };
-        let once = once.map(|once| Once { answer: daytable_store::Answer { records: taken, refused }, ..once });
+        let once = once
+            .map(|once| IdempotencyKey { answer: daytable_store::StoredAnswer { records: taken, refused }, ..once });
         let bytes = body.len() as u64;
         // Of the body nothing is needed any more; its rows stay until they are on disk.
         drop(body);
@@ -260,7 +261,7 @@ impl Push {
         &self,
         items: &mut BulkAnswers,
         batches: &mut Vec<Batch>,
-        once: Option<&Once>,
+        once: Option<&IdempotencyKey>,
         setting: &Setting,
     ) -> Result<(IdReservation, u32), Refusal> {
         let reserved = self.ids.reserve(std::mem::take(&mut items.ids), setting.limits.turn_wait)?;
@@ -282,13 +283,13 @@ impl Push {
 
     /// Hands rows over, and has `told` called once it is known what became of them: at once where there are none. Waits
     /// while the store does not keep up.
-    pub fn submit(&self, taken: Taken, told: impl FnOnce(Pending, Outcome) + Send + 'static) {
+    pub fn submit(&self, taken: Taken, told: impl FnOnce(Pending, CommitOutcome) + Send + 'static) {
         let Taken { batches, newest, once, pending, reserved } = taken;
         if batches.is_empty() {
-            return told(pending, Outcome::Committed);
+            return told(pending, CommitOutcome::Committed);
         }
         let taken = self.taken(pending.endpoint, &batches);
-        let done = Done::with_outcome(move |outcome| {
+        let done = Ack::with_outcome(move |outcome| {
             // Readers see the commit: who looks for these documents finds them.
             drop(reserved);
             told(pending, outcome);
@@ -298,30 +299,30 @@ impl Push {
             batches,
             newest,
             epoch: self.intake.epoch(),
-            once,
-            taken,
-            done,
+            idempotency: once,
+            receipts: taken,
+            ack: done,
             ..Submission::default()
         });
     }
 
     /// How many records of an endpoint there are, for the ledger.
-    fn taken(&self, endpoint: Endpoint, batches: &[Batch]) -> Vec<store::Taken> {
+    fn taken(&self, endpoint: Endpoint, batches: &[Batch]) -> Vec<store::SourceReceipt> {
         let records = batches.iter().map(Batch::records).sum();
-        vec![store::Taken::records("push", &*self.counters_of(endpoint).name, records)]
+        vec![store::SourceReceipt::records("push", &*self.counters_of(endpoint).name, records)]
     }
 
     /// Counts a request whose commit is known, whether anybody still waits for its answer or not.
-    pub fn note(&self, pending: &Pending, outcome: Outcome) {
+    pub fn note(&self, pending: &Pending, outcome: CommitOutcome) {
         let counters = self.counters_of(pending.endpoint);
         match outcome {
-            Outcome::Committed => {
+            CommitOutcome::Committed => {
                 counters.add_records(&pending.counters);
                 count(&counters.bytes, pending.bytes);
                 counters.count(RECORDS_REFUSED, pending.refused.into());
             }
-            Outcome::Repeated(_) => counters.count(SourceEvent::PushRepeated, 1),
-            Outcome::OtherBody | Outcome::NotCommitted => {}
+            CommitOutcome::Repeated(_) => counters.count(SourceEvent::PushRepeated, 1),
+            CommitOutcome::OtherBody | CommitOutcome::NotCommitted => {}
         }
     }
 
@@ -355,12 +356,19 @@ impl Push {
             request.sender.charge(gathered.taken.into(), 0);
             let (batches, newest) = (std::mem::take(&mut gathered.batches), gathered.newest);
             let told = told.clone();
-            let done = Done::awaited(move |is_committed| drop(told.send((gathered, is_committed))));
+            let done = Ack::awaited(move |is_committed| drop(told.send((gathered, is_committed))));
             let epoch = self.intake.epoch();
             under_way += 1;
             // Whatever is in the way, the submission is dropped, which tells that it is not committed.
             let taken = self.taken(Endpoint::Journal, &batches);
-            let _ = self.intake.submit(Submission { batches, newest, epoch, done, taken, ..Submission::default() });
+            let _ = self.intake.submit(Submission {
+                batches,
+                newest,
+                epoch,
+                ack: done,
+                receipts: taken,
+                ..Submission::default()
+            });
             Ok(())
         });
         settle(&mut under_way, 0)?;

@@ -3,7 +3,7 @@
 use super::{Encoding, Sender};
 use crate::route::Router;
 use daytable_parse::{Format, FormatChoice, Join, Reading};
-use daytable_store::Once;
+use daytable_store::IdempotencyKey;
 use sha2::{Digest, Sha256};
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -127,20 +127,20 @@ pub struct Request {
 }
 
 /// The key and the body of a request that is written once; what a repeat is told is not known yet.
-pub(super) fn once(request: &Request, key: &str, body: &[u8]) -> Once {
+pub(super) fn once(request: &Request, key: &str, body: &[u8]) -> IdempotencyKey {
     let source = request.endpoint.source();
     let text = |text: &Option<String>| text.clone().unwrap_or_default().into_bytes();
     let (instance, index) = (text(&request.instance), text(&request.index));
-    Once {
+    IdempotencyKey {
         key: hash(&[request.sender.name.as_bytes(), source.as_bytes(), key.as_bytes()]),
         // Where its records go is a part of what it says.
         body: hash(&[&instance, &index, body]),
-        answer: daytable_store::Answer::default(),
+        answer: daytable_store::StoredAnswer::default(),
     }
 }
 
 /// What the row keys of a request with an idempotency key are made of.
-pub(super) fn identity_of(once: &Once) -> u64 {
+pub(super) fn identity_of(once: &IdempotencyKey) -> u64 {
     once.key[..8].iter().fold(0, |identity, byte| identity << 8 | u64::from(*byte))
 }
 

@@ -7,7 +7,7 @@
 use crate::counters::{SourceCounters, SourceEvent, count};
 use daytable_model::batch::Batch;
 use daytable_model::time::Ticks;
-use daytable_store::{Done, Intake, Refused, Submission, Taken};
+use daytable_store::{Ack, CommitQueue, SourceReceipt, Submission, SubmitError};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(super) const LOST: SourceEvent = SourceEvent::RecordsDropped("stopped");
 
 /// Submissions that are numbered from 1 and committed in this order.
 pub(super) struct Delivery {
-    intake: Intake,
+    intake: CommitQueue,
     epoch: u64,
     number: u64,
     under_way: VecDeque<Parcel>,
@@ -48,7 +48,7 @@ struct Told {
 }
 
 impl Delivery {
-    pub(super) fn new(intake: Intake) -> Delivery {
+    pub(super) fn new(intake: CommitQueue) -> Delivery {
         let told = Told { committed: watch::Sender::new(0), refused: AtomicU64::new(0) };
         let epoch = intake.epoch();
         Delivery { intake, epoch, number: 0, under_way: VecDeque::new(), bytes: 0, told: Arc::new(told) }
@@ -71,7 +71,7 @@ impl Delivery {
         records: Records,
         newest: Option<Ticks>,
         is_awaited: bool,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), SubmitError> {
         self.settle()?;
         self.number += 1;
         let bytes = batches.iter().map(Batch::bytes).sum();
@@ -81,20 +81,20 @@ impl Delivery {
         let sent = self.send(&parcel, is_awaited);
         self.under_way.push_back(parcel);
         match sent {
-            Err(Refused::Stale) => self.again(),
+            Err(SubmitError::Stale) => self.again(),
             sent => sent,
         }
     }
 
     /// Lets go of what is committed, and submits again what was refused.
-    pub(super) fn settle(&mut self) -> Result<(), Refused> {
+    pub(super) fn settle(&mut self) -> Result<(), SubmitError> {
         let committed = *self.told.committed.borrow();
         while let Some(parcel) = self.under_way.pop_front_if(|parcel| parcel.number <= committed) {
             self.bytes -= parcel.bytes;
         }
         let is_refused = self.told.refused.load(Ordering::Acquire) > self.epoch && !self.under_way.is_empty();
         if is_refused && self.intake.is_closed() {
-            return Err(Refused::Closed);
+            return Err(SubmitError::Closed);
         }
         // The next epoch begins once the store stands again.
         if is_refused && self.intake.epoch() > self.epoch { self.again() } else { Ok(()) }
@@ -118,17 +118,17 @@ impl Delivery {
         }
     }
 
-    fn again(&mut self) -> Result<(), Refused> {
+    fn again(&mut self) -> Result<(), SubmitError> {
         loop {
             self.epoch = self.intake.epoch();
             let sent = self.under_way.iter().try_for_each(|parcel| self.send(parcel, true));
-            if sent != Err(Refused::Stale) {
+            if sent != Err(SubmitError::Stale) {
                 return sent;
             }
         }
     }
 
-    fn send(&self, parcel: &Parcel, is_awaited: bool) -> Result<(), Refused> {
+    fn send(&self, parcel: &Parcel, is_awaited: bool) -> Result<(), SubmitError> {
         let (told, number, epoch) = (self.told.clone(), parcel.number, self.epoch);
         let records = parcel.records.clone();
         let tell = move |is_committed| {
@@ -146,9 +146,13 @@ impl Delivery {
         self.intake.submit(Submission {
             batches: parcel.batches.clone(),
             newest: parcel.newest,
-            taken: parcel.records.iter().map(|(of, records)| Taken::records("syslog", &*of.name, *records)).collect(),
+            receipts: parcel
+                .records
+                .iter()
+                .map(|(of, records)| SourceReceipt::records("syslog", &*of.name, *records))
+                .collect(),
             epoch,
-            done: if is_awaited { Done::awaited(tell) } else { Done::new(tell) },
+            ack: if is_awaited { Ack::awaited(tell) } else { Ack::new(tell) },
             ..Submission::default()
         })
     }
@@ -157,12 +161,12 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use daytable_store::Sink;
+    use daytable_store::TestCommitter;
     use std::time::Duration;
 
     #[test]
     fn what_a_failed_commit_refused_is_submitted_again_in_its_order() {
-        let (intake, sink) = Sink::new(vec![]);
+        let (intake, sink) = TestCommitter::new(vec![]);
         let mut delivery = Delivery::new(intake);
         let counters = Arc::new(SourceCounters::default());
         let one = || Records::from([(counters.clone(), 1)]);

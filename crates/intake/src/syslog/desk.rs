@@ -10,7 +10,7 @@ use crate::syslog::SyslogOptions;
 use daytable_model::record::{Field, Value};
 use daytable_model::time::Ticks;
 use daytable_parse::{Envelope, Learned};
-use daytable_store::{Intake, Refused};
+use daytable_store::{CommitQueue, SubmitError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    pub(super) fn new(router: Router, intake: Intake) -> Desk {
+    pub(super) fn new(router: Router, intake: CommitQueue) -> Desk {
         Desk {
             rows: RecordWriter::new(router),
             delivery: Delivery::new(intake),
@@ -152,7 +152,7 @@ impl Desk {
                 self.delivery.submit(batches, records, newest, is_awaited)
             }
         };
-        if let Err(Refused::Closed) = done {
+        if let Err(SubmitError::Closed) = done {
             self.delivery.give_up();
             self.is_closed = true;
         }

@@ -323,7 +323,7 @@ mod tests {
     use crate::syslog::SyslogOptions;
     use daytable_model::key::{Period, TableName};
     use daytable_model::window::Window;
-    use daytable_store::Sink;
+    use daytable_store::TestCommitter;
     use std::io::Write;
     use std::net::{SocketAddr, TcpStream};
     use std::num::NonZeroU16;
@@ -353,7 +353,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let config = SyslogOptions::new(format!("tcp://{address}").parse().expect("an endpoint"));
         let block = Arc::new(Block::new(config, Arc::default()));
-        let (intake, sink) = Sink::new(vec![]);
+        let (intake, sink) = TestCommitter::new(vec![]);
         let desk = Desk::new(router(), intake);
         let stop = watch::Sender::new(false);
         let floods: Vec<_> = (0..4).map(|_| flooding(address)).collect();

@@ -12,7 +12,7 @@ use super::path_patterns::PathPatterns;
 use crate::counters::SourceCounters;
 use crate::tail::WatchMode;
 use daytable_model::path_text::PathText;
-use daytable_store::Refused;
+use daytable_store::SubmitError;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -48,8 +48,8 @@ impl Follower {
         match self.submit() {
             Ok(()) => {}
             // What was read is not committed: it is read again, by the new rules.
-            Err(Refused::Stale) => self.rewind(),
-            Err(Refused::Closed) => return,
+            Err(SubmitError::Stale) => self.rewind(),
+            Err(SubmitError::Closed) => return,
         }
         let Change { prepared: PreparedTail { blocks, patterns }, counters, done } = change;
         let (_, sources) = self.intake.sources();

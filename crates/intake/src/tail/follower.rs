@@ -25,7 +25,7 @@ use crate::tail::WatchMode;
 use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
 use daytable_platform::memory;
-use daytable_store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
+use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ pub(super) struct Follower {
     pub(super) is_first_run: Vec<bool>,
     host: String,
     router: Router,
-    pub(super) intake: Intake,
+    pub(super) intake: CommitQueue,
     epoch: u64,
     batcher: Batcher,
     /// The newest time of the rows that are gathered.
@@ -83,7 +83,7 @@ impl Follower {
         PreparedTail { blocks, patterns }: PreparedTail,
         router: Router,
         host: String,
-        intake: Intake,
+        intake: CommitQueue,
         counters: Vec<Arc<SourceCounters>>,
         timings: TailTimings,
     ) -> io::Result<Follower> {
@@ -128,8 +128,8 @@ impl Follower {
             }
             match self.round() {
                 Ok(()) => self.wait(),
-                Err(Refused::Stale) => self.rewind(),
-                Err(Refused::Closed) => return,
+                Err(SubmitError::Stale) => self.rewind(),
+                Err(SubmitError::Closed) => return,
             }
         }
         // What is not handed over is read again by the next daemon.
@@ -138,7 +138,7 @@ impl Follower {
 
     /// Reads once more what was written until now, as far as that goes in [`LAST_LOOK`]: the folder may go with the process,
     /// and the files with both.
-    fn read_rest(&mut self) -> Result<(), Refused> {
+    fn read_rest(&mut self) -> Result<(), SubmitError> {
         let until = Instant::now() + LAST_LOOK;
         self.discovery.hurry();
         self.discover();
@@ -159,9 +159,9 @@ impl Follower {
     }
 
     /// Looks for files, and at those that are due, and hands over what they gave.
-    pub(super) fn round(&mut self) -> Result<(), Refused> {
+    pub(super) fn round(&mut self) -> Result<(), SubmitError> {
         if self.intake.epoch() != self.epoch {
-            return Err(Refused::Stale);
+            return Err(SubmitError::Stale);
         }
         self.discover();
         for identity in self.due(Instant::now()) {
@@ -360,7 +360,7 @@ impl Follower {
     }
 
     /// Hands over the rows that were read, with the positions they were read up to.
-    pub(super) fn submit(&mut self) -> Result<(), Refused> {
+    pub(super) fn submit(&mut self) -> Result<(), SubmitError> {
         let number = self.submitted + 1;
         let seen = daytable_model::time::now();
         let mut advances: Vec<_> = self.detached.drain(..).map(Arc::new).collect();
@@ -376,7 +376,7 @@ impl Follower {
         }
         self.submitted = number;
         let committed = self.committed.clone();
-        let done = Done::new(move |is_committed| {
+        let done = Ack::new(move |is_committed| {
             if is_committed {
                 committed.fetch_max(number, Ordering::Release);
             }
@@ -386,7 +386,7 @@ impl Follower {
             advances,
             newest: self.newest.take(),
             epoch: self.epoch,
-            done,
+            ack: done,
             ..Submission::default()
         })
     }

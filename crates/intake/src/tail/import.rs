@@ -16,7 +16,7 @@ use crate::counters::SourceCounters;
 use crate::route::Router;
 use daytable_model::path_text::PathText;
 use daytable_model::time::Ticks;
-use daytable_store::{Done, Intake, Refused, SourceKind, SourceState, SourceStatus, Submission};
+use daytable_store::{Ack, CommitQueue, SourceKind, SourceState, SourceStatus, Submission, SubmitError};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl ImportSummary {
 pub enum ImportError {
     /// A commit failed, as on a full disk, or the store closed.
     #[error("the store did not take the records: {0}")]
-    Refused(#[from] Refused),
+    Refused(#[from] SubmitError),
     /// A file could not be read to its end.
     #[error("failed to read {}: {source}", .path.escaped())]
     Read {
@@ -84,7 +84,7 @@ pub fn import(
     options: &TailOptions,
     router: &Router,
     host: &str,
-    intake: &Intake,
+    intake: &CommitQueue,
     mut progress: impl FnMut(ImportProgress),
 ) -> Result<ImportSummary, ImportError> {
     let (epoch, sources) = intake.sources();
@@ -128,7 +128,7 @@ struct Importer<'a> {
     options: &'a TailOptions,
     router: &'a Router,
     host: &'a str,
-    intake: &'a Intake,
+    intake: &'a CommitQueue,
     epoch: u64,
     known: SourceIndex,
     batcher: Batcher,
@@ -144,7 +144,7 @@ struct Importer<'a> {
 
 enum Interrupted {
     Read(io::Error),
-    Store(Refused),
+    Store(SubmitError),
 }
 
 impl From<io::Error> for Interrupted {
@@ -153,8 +153,8 @@ impl From<io::Error> for Interrupted {
     }
 }
 
-impl From<Refused> for Interrupted {
-    fn from(refused: Refused) -> Interrupted {
+impl From<SubmitError> for Interrupted {
+    fn from(refused: SubmitError) -> Interrupted {
         Interrupted::Store(refused)
     }
 }
@@ -232,27 +232,27 @@ impl Importer<'_> {
         state.path.parent() == path.parent() && is_of_name
     }
 
-    fn submit(&mut self, state: &SourceState) -> Result<(), Refused> {
+    fn submit(&mut self, state: &SourceState) -> Result<(), SubmitError> {
         let state = SourceState { seen: daytable_model::time::now(), ..state.clone() };
         let told = self.told.clone();
-        let done = Done::new(move |is_committed| {
+        let done = Ack::new(move |is_committed| {
             // Nobody listens any more when the import was given up.
             let _ = told.send(is_committed);
         });
         let (batches, epoch) = (self.batcher.take(), self.epoch);
         let (advances, newest) = (vec![state.into()], self.newest.take());
-        self.intake.submit(Submission { batches, advances, newest, epoch, done, ..Submission::default() })?;
+        self.intake.submit(Submission { batches, advances, newest, epoch, ack: done, ..Submission::default() })?;
         self.waiting += 1;
         Ok(())
     }
 
     /// Waits until all that was handed over is on disk.
-    fn wait(&mut self) -> Result<(), Refused> {
+    fn wait(&mut self) -> Result<(), SubmitError> {
         while self.waiting > 0 {
             match self.results.recv() {
                 Ok(true) => self.waiting -= 1,
-                Ok(false) => return Err(Refused::Stale),
-                Err(_) => return Err(Refused::Closed),
+                Ok(false) => return Err(SubmitError::Stale),
+                Err(_) => return Err(SubmitError::Closed),
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::counters::{SourceCounters, SourceEvent};
 use crate::route::Router;
 use crate::source::{Source, SourceContext, SourceError};
 use daytable_net::inherited::Inherited;
-use daytable_store::Intake;
+use daytable_store::CommitQueue;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -92,7 +92,7 @@ impl TailThread {
         prepared: PreparedTail,
         router: Router,
         host: String,
-        intake: Intake,
+        intake: CommitQueue,
         counters: Vec<Arc<SourceCounters>>,
         timings: TailTimings,
     ) -> io::Result<TailThread> {

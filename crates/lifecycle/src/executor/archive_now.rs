@@ -3,7 +3,7 @@
 use super::{Executor, OnStepProgress, StepError};
 use daytable_model::key::DayTable;
 use daytable_store::StoreError;
-use daytable_store::catalogue::{DayState, Role};
+use daytable_store::catalog::{DayState, FileRole};
 use serde::{Deserialize, Serialize};
 
 /// What a day is after it was archived as asked for.
@@ -37,7 +37,7 @@ impl Executor {
         if matches!(day.state, DayState::Restored { .. }) {
             return Err(StoreError::Refused(format!("{table} was restored from an archive")).into());
         }
-        if day.files.iter().any(|file| file.role != Role::Sealed && file.entities > 0) {
+        if day.files.iter().any(|file| file.role != FileRole::Sealed && file.entities > 0) {
             self.seal(table, on)?;
         }
         let (_, seal) = self.sealed_file(table)?;

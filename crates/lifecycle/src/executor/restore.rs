@@ -6,7 +6,7 @@ use daytable_archive::{Archive, RetryPolicy};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_store::StoreError;
-use daytable_store::catalogue::{Archived, Day, DayState, Seal};
+use daytable_store::catalog::{Archived, Day, DayState, Seal};
 use daytable_store::sealed::Manifest;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct RestoreSpec {
     pub name: Option<TableName>,
     /// How long it stands.
     pub keep: Duration,
-    /// Where to look for an archive that the catalogue does not know.
+    /// Where to look for an archive that the catalog does not know.
     pub places: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Executor {
                 })
             }
             Err(error) => {
-                if let Err(error) = self.steps.give_up(&restoring.output) {
+                if let Err(error) = self.steps.abandon(&restoring.output) {
                     tracing::warn!(%table, %error, "failed to remove what was fetched of an archive");
                 }
                 Err(error)
@@ -87,7 +87,7 @@ impl Executor {
         let is_same = day.files.iter().any(|f| f.seal.as_ref().is_some_and(|s| s.sha256 == archived.seal.sha256));
         match &day.state {
             DayState::Restored { expires: before, .. } if is_same => {
-                self.steps.prolong(table, expires)?;
+                self.steps.extend_restore(table, expires)?;
                 let (table, expires) = (table.to_string(), expires.max(*before).to_string());
                 Ok(RestoreOutcome { table, rows: archived.seal.rows, expires, stood: true })
             }
@@ -98,14 +98,14 @@ impl Executor {
         }
     }
 
-    /// The latest archive of a day that the catalogue knows.
+    /// The latest archive of a day that the catalog knows.
     pub fn known_archive(&self, origin: &DayTable) -> Result<Option<Archived>, StepError> {
         let mut archives = self.steps.lifecycle_state()?.archives;
         archives.retain(|archived| archived.table == *origin && !archived.is_superseded);
         Ok(archives.into_iter().max_by_key(|archived| (archived.generation, archived.verified)))
     }
 
-    /// The latest archive of a day at one of the places, of which the catalogue knows nothing: another folder's, or it
+    /// The latest archive of a day at one of the places, of which the catalog knows nothing: another folder's, or it
     /// was lost. It is read as a whole, and noted.
     pub fn found_archive(&self, wanted: &RestoreSpec, on: &mut OnStepProgress<'_>) -> Result<Archived, StepError> {
         let origin = &wanted.origin;
@@ -130,7 +130,7 @@ impl Executor {
         Err(StepError::NoArchive(origin.clone(), faulty))
     }
 
-    /// Brings the file here, matched with what the catalogue knows of it, its manifest beside it.
+    /// Brings the file here, matched with what the catalog knows of it, its manifest beside it.
     fn fetch(
         &self,
         archived: &Archived,

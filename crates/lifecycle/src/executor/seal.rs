@@ -3,9 +3,9 @@
 use super::{Executor, OnStepProgress, StepBytes, StepError, seal_of};
 use daytable_model::key::DayTable;
 use daytable_model::time;
-use daytable_store::catalogue::Seal;
+use daytable_store::catalog::Seal;
 use daytable_store::sealed;
-use daytable_store::{Sealing, StoreError};
+use daytable_store::{SealTarget, StoreError};
 
 impl Executor {
     /// Makes one sealed file of all that `table` has. What comes for it meanwhile goes to the next generation.
@@ -20,7 +20,7 @@ impl Executor {
                 Ok(())
             }
             Err(error) => {
-                if let Err(error) = self.steps.give_up(&sealing.output) {
+                if let Err(error) = self.steps.abandon(&sealing.output) {
                     tracing::warn!(%table, %error, "failed to remove what was written of a sealed file");
                 }
                 Err(error)
@@ -29,7 +29,7 @@ impl Executor {
     }
 
     /// Writes the sealed file, and compares it with what it was made of.
-    fn write(&self, sealing: &Sealing, on: &mut OnStepProgress<'_>) -> Result<Seal, StepError> {
+    fn write(&self, sealing: &SealTarget, on: &mut OnStepProgress<'_>) -> Result<Seal, StepError> {
         let what = sealing.to_write(self.steps.committed()?);
         let mut reporter = self.reporter(&sealing.table, on);
         let manifest = sealed::seal(&what, &mut |progress| reporter.report(progress));

@@ -3,7 +3,7 @@
 use super::{LifecyclePlan, LifecycleStep, PlannedStep, TableState, View};
 use crate::reason::StepReason;
 use daytable_model::time::Ticks;
-use daytable_store::catalogue::{Archived, DayState};
+use daytable_store::catalog::{Archived, DayState};
 use std::time::Duration;
 
 pub(super) fn remove(view: &View, standing: &[&TableState], plan: &mut LifecyclePlan) {

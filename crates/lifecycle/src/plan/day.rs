@@ -7,7 +7,7 @@ use crate::reason::{HoldReason, StepReason};
 use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_store::catalogue::DayState;
+use daytable_store::catalog::DayState;
 use std::time::Duration;
 
 /// A day that was sealed is sealed again for late records after this, and not before.

@@ -1,7 +1,7 @@
 //! All the steps that a run would take, were none to fail: plan after plan, each step taken in thought.
 
 use super::{LifecyclePlan, LifecycleStep, SealedGeneration, TableState, View, plan};
-use daytable_store::catalogue::{Archived, DayState, Seal};
+use daytable_store::catalog::{Archived, DayState, Seal};
 use std::time::Duration;
 
 /// Plans in a row that are looked at; a day needs four at most.

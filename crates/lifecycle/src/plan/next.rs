@@ -3,7 +3,7 @@
 use super::day::SEALED_AGAIN_AFTER;
 use super::{ArchiveRequirement, TableState, View};
 use daytable_model::time::Ticks;
-use daytable_store::catalogue::DayState;
+use daytable_store::catalog::DayState;
 
 /// What happens next to a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::day::{Urgency, counted, is_over, ripen};
 use super::{ArchiveRequirement, LifecyclePlan, LifecycleStep, PlannedStep, TableState, View};
 use crate::reason::{HeldTable, HoldReason, StepReason};
 use daytable_model::key::DayTable;
-use daytable_store::catalogue::DayState;
+use daytable_store::catalog::DayState;
 use std::collections::BTreeSet;
 
 /// Adds the drops that bring the folder below its bound: restored days first, which are copies, then the oldest. Stops

@@ -10,7 +10,7 @@ use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use daytable_query::tables::{self, Continuation, Embedded, Page, TableError, TableStore, wanted_rows};
 use daytable_query::{Archives, Filter, Follower, Stores};
-use daytable_store::{Done, Options, Reader, Store, Submission, compact_file};
+use daytable_store::{Ack, Reader, Store, StoreOptions, Submission, compact_file};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Day {
     }
 
     fn open(&mut self) {
-        let options = Options { commit_interval: Duration::from_millis(1), ..Options::default() };
+        let options = StoreOptions { commit_interval: Duration::from_millis(1), ..StoreOptions::default() };
         self.store = Some(Store::open(&self.data(), options).expect("opened"));
     }
 
@@ -92,9 +92,9 @@ impl Day {
 
 fn submit(store: &Store, batches: Vec<Batch>) {
     let (told, hears) = std::sync::mpsc::channel();
-    let intake = store.intake();
-    let done = Done::awaited(move |committed| told.send(committed).expect("heard"));
-    let submission = Submission { batches, epoch: intake.epoch(), done, ..Submission::default() };
+    let intake = store.commit_queue();
+    let done = Ack::awaited(move |committed| told.send(committed).expect("heard"));
+    let submission = Submission { batches, epoch: intake.epoch(), ack: done, ..Submission::default() };
     intake.submit(submission).expect("taken");
     assert!(hears.recv().expect("told"));
 }

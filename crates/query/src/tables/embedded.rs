@@ -5,7 +5,7 @@ use super::{Continuation, Entity, Next, Order, PAGE_ROWS_MAX, Page, TableError, 
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
-use daytable_store::{Done, Intake, Range, Reader, Row, Steps, Store, StoreError, Submission};
+use daytable_store::{Ack, CommitQueue, LifecycleSteps, Range, Reader, Row, Store, StoreError, Submission};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 pub struct Embedded {
     reader: Reader,
     /// None where it is only read.
-    writing: Option<(Intake, Steps)>,
+    writing: Option<(CommitQueue, LifecycleSteps)>,
 }
 
 impl Embedded {
@@ -32,10 +32,10 @@ impl Embedded {
     ///
     /// Where it cannot be read.
     pub fn of(store: &Store, data_dir: &Path) -> Result<Embedded, StoreError> {
-        Ok(Embedded { reader: Reader::open(data_dir)?, writing: Some((store.intake(), store.steps())) })
+        Ok(Embedded { reader: Reader::open(data_dir)?, writing: Some((store.commit_queue(), store.steps())) })
     }
 
-    fn writing(&self) -> Result<&(Intake, Steps), TableError> {
+    fn writing(&self) -> Result<&(CommitQueue, LifecycleSteps), TableError> {
         let refused = || StoreError::Refused("the data folder was opened to read".into());
         Ok(self.writing.as_ref().ok_or_else(refused)?)
     }
@@ -92,10 +92,10 @@ impl TableStore for Embedded {
             return Err(TableError::NotThere(batch.table));
         }
         let (told, hears) = mpsc::sync_channel(1);
-        let done = Done::awaited(move |committed| {
+        let done = Ack::awaited(move |committed| {
             let _ = told.send(committed);
         });
-        let submission = Submission { batches: vec![batch], epoch: intake.epoch(), done, ..Submission::default() };
+        let submission = Submission { batches: vec![batch], epoch: intake.epoch(), ack: done, ..Submission::default() };
         let refused = || StoreError::Refused("the rows were not committed".into());
         intake.submit(submission).map_err(|error| StoreError::Refused(error.to_string()))?;
         if hears.recv() == Ok(true) { Ok(()) } else { Err(refused().into()) }

@@ -20,7 +20,7 @@ impl Sender {
         let today = time::now();
         match self.unsent.forget_gone().and_then(|()| self.unsent.newest()) {
             Ok(newest) => self.newest = newest,
-            Err(error) => tracing::error!(%error, "failed to read the catalogue"),
+            Err(error) => tracing::error!(%error, "failed to read the catalog"),
         }
         let windows = self.outside.windows.iter().map(|(name, window)| (name, window.period));
         for next in needed_soon(windows, today) {

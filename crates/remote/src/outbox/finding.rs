@@ -3,8 +3,8 @@
 use super::lane::{Lane, LaneId, UNITS_MAX, Unit, Want};
 use super::sender::{File, Left, SLEEP, Sender};
 use daytable_store::StoreError;
-use daytable_store::catalogue::LiveFile;
-use daytable_store::outbox::{Head, Seen};
+use daytable_store::catalog::LiveFile;
+use daytable_store::outbox::{OutboxPosition, WaitingPage};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,10 +44,10 @@ impl Sender {
     pub(super) fn look_at(&mut self, live: LiveFile, now: Instant) -> Result<bool, StoreError> {
         let name: Arc<str> = live.name.as_str().into();
         let file = self.files.entry(name.clone());
-        let file = file.or_insert_with(|| File { live, seen: Seen::default(), lanes: HashMap::new() });
+        let file = file.or_insert_with(|| File { live, seen: OutboxPosition::default(), lanes: HashMap::new() });
         // Moved on once all of it has come to a lane: what fails half-way is looked at again, and what is known passed over.
         let mut seen = file.seen.clone();
-        let news = self.unsent.news(&file.live, &mut seen)?;
+        let news = self.unsent.new_pages(&file.live, &mut seen)?;
         let mut touched = BTreeSet::new();
         for partition in news.behind {
             if let Some(id) = self.lane(&name, partition)? {
@@ -89,7 +89,7 @@ impl Sender {
         Ok(Some(id))
     }
 
-    pub(super) fn add(&mut self, id: LaneId, heads: Vec<Head>, now: Instant) {
+    pub(super) fn add(&mut self, id: LaneId, heads: Vec<WaitingPage>, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let mut units = Vec::with_capacity(heads.len());
         for head in heads {

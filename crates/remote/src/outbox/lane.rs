@@ -8,7 +8,7 @@ use super::flight::{Flight, RowAt};
 use super::wire;
 use daytable_azure::{Account, Backoff, Pauses, Pushed, Transaction};
 use daytable_model::key::RowKey;
-use daytable_store::outbox::{Head, Sent};
+use daytable_store::outbox::{SentPage, WaitingPage};
 use daytable_store::page::Page;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) type Serial = u64;
 /// A page that waits.
 pub(super) struct Unit {
     pub(super) serial: Serial,
-    pub(super) head: Head,
+    pub(super) head: WaitingPage,
     /// When it was found.
     pub(super) found: Instant,
     page: Option<Arc<Page>>,
@@ -39,7 +39,7 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    pub(super) fn new(serial: Serial, head: Head, found: Instant) -> Unit {
+    pub(super) fn new(serial: Serial, head: WaitingPage, found: Instant) -> Unit {
         Unit { serial, head, found, page: None, next: 0 }
     }
 
@@ -74,7 +74,7 @@ pub(super) struct Lane {
     pub(super) partition: Arc<str>,
     pub(super) units: VecDeque<Unit>,
     /// Pages that need not be looked for: those in `units`, those under way, those that were sent and stand still.
-    pub(super) known: HashSet<Sent>,
+    pub(super) known: HashSet<SentPage>,
     /// Whether the file may have pages of it that are not known.
     pub(super) is_behind: bool,
     /// Transactions that are to be sent again.
@@ -172,7 +172,7 @@ impl Lane {
         id: LaneId,
         account: &Account,
         table: &str,
-        mut read: impl FnMut(&Head) -> Found,
+        mut read: impl FnMut(&WaitingPage) -> Found,
     ) -> Built {
         let mut transaction = Transaction::new(account, table, &self.partition);
         let (mut rows, mut built): (Vec<RowAt>, _) = (Vec::new(), Built::default());
@@ -264,7 +264,7 @@ impl Lane {
 pub(super) struct Built {
     pub(super) flight: Option<Flight>,
     /// Pages that are not there any more.
-    pub(super) gone: Vec<(Serial, Sent)>,
+    pub(super) gone: Vec<(Serial, SentPage)>,
     /// Rows that no transaction takes.
     pub(super) too_large: Vec<RowAt>,
 }
@@ -277,8 +277,8 @@ mod tests {
     use daytable_model::key::{DayTable, Period, TableName};
     use daytable_model::record::Record;
     use daytable_model::time::Ticks;
-    use daytable_store::outbox::{Level, OutboxOptions, Seen, Unsent};
-    use daytable_store::{Done, Onward, Options, Store, Submission};
+    use daytable_store::outbox::{OutboxLevel, OutboxOptions, OutboxPosition, OutboxReader};
+    use daytable_store::{Ack, Forwarding, Store, StoreOptions, Submission};
     use std::sync::mpsc;
 
     const FILL: Duration = Duration::from_secs(1);
@@ -287,8 +287,8 @@ mod tests {
     struct Outbox {
         _dir: tempfile::TempDir,
         store: Store,
-        unsent: Unsent,
-        seen: Seen,
+        unsent: OutboxReader,
+        seen: OutboxPosition,
         lane: Lane,
         serials: Serial,
     }
@@ -296,18 +296,19 @@ mod tests {
     impl Outbox {
         fn new() -> Outbox {
             let dir = tempfile::tempdir().expect("a folder");
-            let onward = Onward::To(OutboxOptions {
+            let onward = Forwarding::To(OutboxOptions {
                 stays: TableName::new("DeadLetter").expect("a name"),
                 bytes_max: u64::MAX,
                 age_max: None,
                 drops_oldest: false,
-                level: Arc::new(Level::default()),
+                level: Arc::new(OutboxLevel::default()),
                 on_commit: Box::new(|| {}),
             });
-            let store = Store::open(dir.path(), Options { onward, ..Options::default() }).expect("opened");
-            let unsent = Unsent::open(dir.path()).expect("opened");
+            let store = Store::open(dir.path(), StoreOptions { forwarding: onward, ..StoreOptions::default() })
+                .expect("opened");
+            let unsent = OutboxReader::open(dir.path()).expect("opened");
             let lane = Lane::new("file".into(), 1, "web".into(), 1);
-            Outbox { _dir: dir, store, unsent, seen: Seen::default(), lane, serials: 0 }
+            Outbox { _dir: dir, store, unsent, seen: OutboxPosition::default(), lane, serials: 0 }
         }
 
         /// Commits rows at these positions, which the lane then knows.
@@ -320,14 +321,14 @@ mod tests {
                 daytable_model::entity::append(&mut batch, RowKey::new(day, 7, position), "app.log", &record);
             }
             let (told, hears) = mpsc::channel();
-            let done = Done::awaited(move |committed| told.send(committed).expect("heard"));
+            let done = Ack::awaited(move |committed| told.send(committed).expect("heard"));
             self.store
-                .intake()
-                .submit(Submission { batches: vec![batch], done, ..Submission::default() })
+                .commit_queue()
+                .submit(Submission { batches: vec![batch], ack: done, ..Submission::default() })
                 .expect("taken");
             assert_eq!(hears.recv(), Ok(true));
             let file = self.unsent.files().expect("read").remove(0);
-            let news = self.unsent.news(&file, &mut self.seen).expect("read");
+            let news = self.unsent.new_pages(&file, &mut self.seen).expect("read");
             let mut heads = news.pages;
             for partition in news.behind {
                 heads.extend(self.unsent.pages_of(&file, partition, &self.lane.known, 100, false).expect("read").0);
@@ -345,7 +346,8 @@ mod tests {
         fn build(&mut self) -> Option<Flight> {
             let file = self.unsent.files().expect("read").remove(0);
             let unsent = &self.unsent;
-            let read = |head: &Head| Found::Page(Arc::new(unsent.read(&file, head).expect("read").expect("there")));
+            let read =
+                |head: &WaitingPage| Found::Page(Arc::new(unsent.read(&file, head).expect("read").expect("there")));
             self.lane.build(1, &account(), "Log20261101", read).flight
         }
     }
@@ -395,7 +397,7 @@ mod tests {
         let forgotten = outbox.lane.unload();
         assert_eq!(forgotten.len() as u64, outbox.serials);
         assert!(outbox.lane.known.is_empty() && outbox.lane.is_behind && !outbox.lane.is_over());
-        outbox.seen = Seen::default();
+        outbox.seen = OutboxPosition::default();
         outbox.write(150..160, now);
         let rows = std::iter::from_fn(|| outbox.build()).map(|flight| flight.rows.len()).sum::<usize>();
         assert_eq!(rows, 160);

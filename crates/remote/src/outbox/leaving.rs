@@ -4,7 +4,7 @@ use super::flight::{Flight, RowAt};
 use super::lane::LaneId;
 use super::sender::{Event, Gone, Left, SLEEP, Sender};
 use daytable_store::StoreError;
-use daytable_store::outbox::{Departure, STAYS_AFTER, Sent};
+use daytable_store::outbox::{OutboxRemoval, STAYS_AFTER, SentPage};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,7 +55,7 @@ impl Sender {
         if self.is_removing || !is_stopping && self.removed + REMOVE > now {
             return;
         }
-        let mut by_file: BTreeMap<Arc<str>, Vec<Sent>> = BTreeMap::new();
+        let mut by_file: BTreeMap<Arc<str>, Vec<SentPage>> = BTreeMap::new();
         let mut pages = Vec::new();
         let mut waiting = VecDeque::new();
         while let Some(gone) = self.departing.pop_front() {
@@ -81,7 +81,7 @@ impl Sender {
         }
         let departures = by_file.into_iter().filter_map(|(file, pages)| {
             let day = self.files.get(&file)?.live.day.clone();
-            Some(Departure { day, file: file.to_string(), pages })
+            Some(OutboxRemoval { day, file: file.to_string(), pages })
         });
         let departures = departures.collect();
         let events = self.outside.events.clone();

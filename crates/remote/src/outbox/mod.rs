@@ -50,8 +50,8 @@ pub use daytable_azure::Client;
 
 use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::window::Window;
-use daytable_store::Departures;
-use daytable_store::outbox::{Level, Unsent};
+use daytable_store::OutboxRemover;
+use daytable_store::outbox::{OutboxLevel, OutboxReader};
 use sender::{Event, Sender};
 use spreading::Spreading;
 use std::collections::HashMap;
@@ -112,7 +112,7 @@ pub struct Setup<'a> {
     /// Who is sent to.
     pub client: Client,
     /// What removes pages that were sent.
-    pub departures: Departures,
+    pub departures: OutboxRemover,
     /// Over how many partitions instances are spread.
     pub spread: Arc<BucketPlan>,
     /// What this daytable is called among those that share the store.
@@ -148,7 +148,7 @@ pub struct Outbox {
 impl Outbox {
     /// Starts to send what waits and what comes.
     pub fn start(setup: Setup<'_>, inbox: Inbox) -> Result<Outbox, OutboxError> {
-        let unsent = Unsent::open(setup.data_dir)?;
+        let unsent = OutboxReader::open(setup.data_dir)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let counters = Arc::new(Counters::default());
         let Setup { fill, tables, client, departures, on_landed, spread, host, data_dir, is_newest_first, .. } = setup;
@@ -216,6 +216,6 @@ impl Outbox {
 }
 
 /// Entities that wait to be sent: what is in the outbox, but for what was sent a moment ago.
-pub fn waiting(counters: &Counters, level: &Level) -> u64 {
+pub fn waiting(counters: &Counters, level: &OutboxLevel) -> u64 {
     level.entities().saturating_sub(counters.settling.load(Ordering::Relaxed))
 }

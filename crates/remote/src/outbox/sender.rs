@@ -18,9 +18,9 @@ use daytable_model::bucket_plan::BucketPlan;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
 use daytable_model::window::Window;
-use daytable_store::catalogue::LiveFile;
-use daytable_store::outbox::{Head, Seen, Sent, Unsent};
-use daytable_store::{Departures, StoreError};
+use daytable_store::catalog::LiveFile;
+use daytable_store::outbox::{OutboxPosition, OutboxReader, SentPage, WaitingPage};
+use daytable_store::{OutboxRemover, StoreError};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::num::NonZeroU16;
@@ -60,7 +60,7 @@ pub(super) enum Event {
 pub(super) struct Gone {
     pub(super) due: Instant,
     pub(super) lane: LaneId,
-    pub(super) page: Sent,
+    pub(super) page: SentPage,
     pub(super) entities: u64,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Gone {
 pub(super) struct Outside {
     pub(super) client: Client,
     pub(super) runtime: tokio::runtime::Handle,
-    pub(super) departures: Departures,
+    pub(super) departures: OutboxRemover,
     pub(super) counters: Arc<Counters>,
     pub(super) windows: HashMap<TableName, Window>,
     /// Partitions that an instance has in a table without any step.
@@ -92,7 +92,7 @@ impl Outside {
 /// A file of the outbox, and the lanes of its partitions.
 pub(super) struct File {
     pub(super) live: LiveFile,
-    pub(super) seen: Seen,
+    pub(super) seen: OutboxPosition,
     pub(super) lanes: HashMap<i64, LaneId>,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct File {
 pub(super) struct Left {
     pub(super) rows: usize,
     pub(super) lane: LaneId,
-    pub(super) page: Sent,
+    pub(super) page: SentPage,
     pub(super) entities: u64,
     pub(super) found: Instant,
 }
@@ -108,7 +108,7 @@ pub(super) struct Left {
 /// See the module's head.
 pub(super) struct Sender {
     pub(super) outside: Outside,
-    pub(super) unsent: Unsent,
+    pub(super) unsent: OutboxReader,
     pub(super) files: HashMap<Arc<str>, File>,
     pub(super) lanes: HashMap<LaneId, Lane>,
     /// Lanes that may send now, by which goes first.
@@ -144,7 +144,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(outside: Outside, unsent: Unsent, growth: Growth, requests_max: usize) -> Sender {
+    pub(super) fn new(outside: Outside, unsent: OutboxReader, growth: Growth, requests_max: usize) -> Sender {
         let seed = u64::from(std::process::id());
         Sender {
             outside,
@@ -294,7 +294,7 @@ impl Sender {
         let lane = self.lanes.get_mut(&id)?;
         let live = &self.files.get(&lane.file)?.live;
         let (unsent, before) = (&self.unsent, lane.units.len());
-        let read = |head: &Head| match unsent.read(live, head) {
+        let read = |head: &WaitingPage| match unsent.read(live, head) {
             Ok(Some(page)) => Found::Page(Arc::new(page)),
             Ok(None) => Found::Gone,
             Err(error @ StoreError::Damaged { .. }) => {
@@ -333,7 +333,7 @@ impl Sender {
                     && whole_of(&lane.partition).0 == &**whole
             };
             let waiting = lanes.values().filter(|lane| is_of(lane)).map(|lane| {
-                let file = files.get(&lane.file).map(|file| unsent.waiting_of(&file.live, lane.partition_id));
+                let file = files.get(&lane.file).map(|file| unsent.entities_of(&file.live, lane.partition_id));
                 file.and_then(Result::ok).unwrap_or(0)
             });
             let waiting: u64 = waiting.sum();

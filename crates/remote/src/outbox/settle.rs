@@ -11,7 +11,7 @@ use daytable_azure::{Error, Kind, Scope};
 use daytable_lifecycle::clock;
 use daytable_model::key::DayTable;
 use daytable_model::time;
-use daytable_store::Done;
+use daytable_store::Ack;
 use std::num::NonZeroU16;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -245,7 +245,7 @@ impl Sender {
         let kept = match dead::batch(&rows, &day.to_string(), &partition, reason, today) {
             Ok(batch) if !batch.is_empty() => {
                 let events = events.clone();
-                let done = Done::awaited(move |is_kept| drop(events.send(Event::Kept(number, is_kept))));
+                let done = Ack::awaited(move |is_kept| drop(events.send(Event::Kept(number, is_kept))));
                 self.outside.departures.keep(vec![batch], done).map(|()| None)
             }
             Ok(_) => Ok(Some(true)),

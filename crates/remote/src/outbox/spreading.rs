@@ -30,8 +30,8 @@ use daytable_model::time::{self, Ticks};
 use daytable_model::window::Window;
 use daytable_query::tables::{Columns, Order, TableError, TableStore, Wanted};
 use daytable_store::StoreError;
-use daytable_store::outbox::Unsent;
-use daytable_store::outbox::steps::{self, Steps};
+use daytable_store::outbox::OutboxReader;
+use daytable_store::outbox::bucket_plans::{self, BucketPlans};
 use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -152,7 +152,10 @@ impl Spreading {
     }
 
     fn write(&self, planned: Vec<InstanceSteps>) -> Result<(), StoreError> {
-        steps::write(&self.data_dir, &Steps { host: self.host.clone(), endpoint: self.endpoint.clone(), planned })
+        bucket_plans::write(
+            &self.data_dir,
+            &BucketPlans { host: self.host.clone(), endpoint: self.endpoint.clone(), planned },
+        )
     }
 
     /// Gives an instance more partitions, from the earliest time on for which nobody placed a record yet.
@@ -184,7 +187,7 @@ impl Spreading {
     fn write_surely(&self, planned: &[InstanceSteps]) -> Result<(), StoreError> {
         loop {
             let Err(error) = self.write(planned.to_vec()) else { return Ok(()) };
-            match steps::read(&self.data_dir) {
+            match bucket_plans::read(&self.data_dir) {
                 // One that was put in place and could not be synced is read at the next start all the same.
                 Ok(Some(there)) if there.planned == planned => return Ok(()),
                 Ok(_) => return Err(error),
@@ -204,7 +207,7 @@ impl Spreading {
         let mut partitions = vec![partition.to_string()];
         // However many it had once: under another configuration, too.
         partitions.extend((0..=u8::MAX).map(|bucket| format!("{partition}~{bucket:02x}")));
-        let unsent = Unsent::open(&self.data_dir)?;
+        let unsent = OutboxReader::open(&self.data_dir)?;
         let mut newest = unsent.newest_of(table, &partitions, (table.start(), last))?;
         for partition in self.partitions(table, partition)? {
             let wanted = Wanted {
@@ -256,7 +259,7 @@ impl Spreading {
 
     /// Which days take no records any more; none where there is no record whose word can be taken for it.
     fn is_over(&self) -> Result<Option<impl Fn(&DayTable) -> bool>, SpreadError> {
-        let Some(newest) = Unsent::open(&self.data_dir)?.newest()? else { return Ok(None) };
+        let Some(newest) = OutboxReader::open(&self.data_dir)?.newest()? else { return Ok(None) };
         let now = time::now();
         Ok(Some(move |table: &DayTable| {
             let believed = now.min(newest.plus(clock::length(table.period(), newest)));

@@ -19,15 +19,15 @@ use daytable_model::key::DayTable;
 use daytable_model::time;
 use daytable_query::tables::gather::Gather;
 use daytable_query::tables::{Content, Entity, whole_table};
-use daytable_store::catalogue::Archived;
+use daytable_store::catalog::Archived;
 use daytable_store::sealed::{self, Manifest, SealedFile};
-use daytable_store::{Done, Options, Store, StoreError, Submission};
+use daytable_store::{Ack, Store, StoreError, StoreOptions, Submission};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The folder's name beside the catalogue.
+/// The folder's name beside the catalog.
 const STAGING: &str = "staging";
 /// Rows between two words of how far it is.
 const TELL_ROWS: u64 = 10_000;
@@ -195,7 +195,8 @@ impl SharedExecutor {
         rows: impl Iterator<Item = Result<Entity, StepError>>,
         on: &mut OnStepProgress<'_>,
     ) -> Result<Option<(Manifest, PathBuf, Content)>, StepError> {
-        let store = Store::open(folder, Options { commit_interval: Duration::from_secs(1), ..Options::default() })?;
+        let store =
+            Store::open(folder, StoreOptions { commit_interval: Duration::from_secs(1), ..StoreOptions::default() })?;
         let sealed = self.fill(table, rows, &store, on).and_then(|content| {
             if content.rows == 0 {
                 return Ok(None);
@@ -225,13 +226,14 @@ impl SharedExecutor {
         on: &mut OnStepProgress<'_>,
     ) -> Result<Content, StepError> {
         store.steps().create_table(table)?;
-        let (intake, lost) = (store.intake(), Arc::new(AtomicBool::new(false)));
+        let (intake, lost) = (store.commit_queue(), Arc::new(AtomicBool::new(false)));
         let submit = |batch| {
             let lost = lost.clone();
-            let done = Done::new(move |committed| {
+            let done = Ack::new(move |committed| {
                 lost.fetch_or(!committed, Ordering::Relaxed);
             });
-            let submission = Submission { batches: vec![batch], epoch: intake.epoch(), done, ..Submission::default() };
+            let submission =
+                Submission { batches: vec![batch], epoch: intake.epoch(), ack: done, ..Submission::default() };
             intake.submit(submission).map_err(|error| StoreError::Refused(error.to_string()))
         };
         let (mut content, mut gather) = (Content::default(), Gather::new(table.clone()));

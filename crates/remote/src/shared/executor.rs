@@ -8,7 +8,7 @@ use daytable_lifecycle::executor::{Executor, OnStepProgress, StepError};
 use daytable_lifecycle::plan::{ArchiveRequirement as Rule, LifecycleLimits, LifecycleStep, TableRule};
 use daytable_model::key::DayTable;
 use daytable_query::tables::{Content, TableError, TableStore, whole_table};
-use daytable_store::catalogue::Archived;
+use daytable_store::catalog::Archived;
 use daytable_store::sealed::Manifest;
 use daytable_store::{LifecycleState, StoreError};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ const TELL_ROWS: u64 = 10_000;
 /// What takes steps on a remote store. Shared by the thread that plans and the commands.
 pub struct SharedExecutor {
     pub(super) tables: Arc<AzureTables>,
-    /// Those of the data folder: its catalogue knows of the archives.
+    /// Those of the data folder: its catalog knows of the archives.
     pub(super) here: Arc<Executor>,
     pub(super) data_dir: PathBuf,
     is_owner: bool,
@@ -58,7 +58,7 @@ impl SharedExecutor {
     ///
     /// # Errors
     ///
-    /// Where the catalogue or the remote store cannot be read.
+    /// Where the catalog or the remote store cannot be read.
     pub fn view(&self, rules: &[TableRule], limits: LifecycleLimits) -> Result<SharedView, StepError> {
         let view = run::view(&self.tables, self.state()?, rules, limits)?;
         Ok(SharedView { empty: self.empty(), ..view })
@@ -216,7 +216,7 @@ impl SharedExecutor {
     }
 }
 
-/// The latest archive of a day that the catalogue knows of.
+/// The latest archive of a day that the catalog knows of.
 pub(super) fn latest(state: &LifecycleState, table: &DayTable) -> Option<Archived> {
     let of_day = state.archives.iter().filter(|archived| archived.table == *table && !archived.is_superseded);
     of_day.max_by_key(|archived| (archived.generation, archived.verified)).cloned()

@@ -13,7 +13,7 @@ use daytable_lifecycle::reason::{HeldTable, HoldReason, StepReason};
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_store::catalogue::Archived;
+use daytable_store::catalog::Archived;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -190,7 +190,7 @@ fn counted<'t>(view: &SharedView, table: &'t DayTable) -> Option<&'t TableName> 
 mod tests {
     use super::*;
     use daytable_model::key::Period;
-    use daytable_store::catalogue::Seal;
+    use daytable_store::catalog::Seal;
     use proptest::prelude::*;
 
     const DAY: Duration = Duration::from_secs(86_400);

@@ -14,7 +14,7 @@ use daytable_lifecycle::schedule::Schedule;
 use daytable_model::key::TableName;
 use daytable_model::time::{self, Ticks};
 use daytable_query::tables::{TableError, TableStore};
-use daytable_store::catalogue::Role;
+use daytable_store::catalog::FileRole;
 use daytable_store::{LifecycleState, Reader, StoreError};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -179,7 +179,7 @@ pub fn view(
 fn holds(data_dir: &Path) -> Result<BTreeMap<TableName, Ticks>, StoreError> {
     let mut holds = BTreeMap::new();
     // An empty file goes when its period is over.
-    for file in Reader::open(data_dir)?.catalogue().files()?.iter().filter(|file| file.role == Role::Outbox) {
+    for file in Reader::open(data_dir)?.catalog().files()?.iter().filter(|file| file.role == FileRole::Outbox) {
         let oldest = holds.entry(file.day.table().clone()).or_insert(file.day.start());
         *oldest = file.day.start().min(*oldest);
     }

@@ -1,7 +1,7 @@
 //! What lies in a data folder: pages of open days, sealed days, and the catalog.
 
 pub mod catalog;
-pub(crate) mod day;
+pub(crate) mod day_file;
 pub(crate) mod pack;
 pub mod page;
 pub mod sealed;

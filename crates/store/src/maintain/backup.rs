@@ -1,7 +1,7 @@
 //! `daytable backup`: a copy of a data folder that is whole, taken in any process beside the one that writes.
 //!
-//! Copying the files one after the other gives a catalogue and days that do not belong together. So one moment is held first:
-//! a snapshot of the catalogue, and one of every open day that it names, which have to agree as they must when a folder is
+//! Copying the files one after the other gives a catalog and days that do not belong together. So one moment is held first:
+//! a snapshot of the catalog, and one of every open day that it names, which have to agree as they must when a folder is
 //! opened. A commit that came in between makes them disagree; then they are let go and taken again. What is held is copied
 //! at leisure; meanwhile journals grow by what is written, and move into their files afterwards. A sealed file never changes:
 //! it gets a second name where the copy lies on the same disk, which costs nothing, else its bytes are copied.
@@ -16,10 +16,10 @@
 //! what is read again gets the keys that it has. It has neither what lies in `trash/` nor archives.
 
 use crate::StoreError;
-use crate::format::catalog::{Catalogue, LiveFile};
-use crate::format::day::read_total;
-use crate::layout::{Layout, manifest_of};
-use crate::private;
+use crate::format::catalog::{Catalog, LiveFile};
+use crate::format::day_file::read_total;
+use crate::layout::{FolderLayout, manifest_of};
+use crate::private_file;
 use crate::sqlite;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often a moment is looked for in which catalogue and days agree. A busy daemon is between two fsyncs a quarter of
+/// How often a moment is looked for in which catalog and days agree. A busy daemon is between two fsyncs a quarter of
 /// its time or so.
 const TRIES: u32 = 500;
 /// How long the next try waits, so that tries fall into different parts of a commit.
@@ -58,17 +58,17 @@ pub struct BackedUp {
 }
 
 /// Copies the data folder `data_dir` as it is at one moment to `folder`, which is made, or is empty. An error leaves
-/// what was copied so far there, without a catalogue.
+/// what was copied so far there, without a catalog.
 pub fn backup(data_dir: &Path, folder: &Path, sealed: SealedFiles) -> Result<BackedUp, StoreError> {
-    let (from, to) = (Layout { data: data_dir.into() }, Layout { data: folder.into() });
+    let (from, to) = (FolderLayout { data: data_dir.into() }, FolderLayout { data: folder.into() });
     // Before a folder is made for what is not there.
-    drop(Catalogue::open_to_read(data_dir)?);
+    drop(Catalog::open_to_read(data_dir)?);
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(StoreError::Foreign(folder.into(), "it is there already, and not empty".into()));
     }
     to.create()?;
     let held = hold(&from)?;
-    let mut done = BackedUp { commit: held.catalogue.committed()?.seq, ..BackedUp::default() };
+    let mut done = BackedUp { commit: held.catalog.committed()?.seq, ..BackedUp::default() };
     for file in &held.files {
         let target = to.table_file(&file.live.name);
         match &file.kind {
@@ -82,11 +82,11 @@ pub fn backup(data_dir: &Path, folder: &Path, sealed: SealedFiles) -> Result<Bac
         }
         done.files += 1;
     }
-    private::sync(&to.tables())?;
-    let catalogue = Catalogue::path_in(data_dir);
+    private_file::sync(&to.tables())?;
+    let catalog = Catalog::path_in(data_dir);
     // Under a name of its own until it is whole.
-    let (partial, whole) = (folder.join("catalog.db.partial"), Catalogue::path_in(folder));
-    done.bytes_copied += copy_database(held.catalogue.connection(), &catalogue, &partial)?;
+    let (partial, whole) = (folder.join("catalog.db.partial"), Catalog::path_in(folder));
+    done.bytes_copied += copy_database(held.catalog.connection(), &catalog, &partial)?;
     std::fs::rename(&partial, &whole).map_err(StoreError::io(&whole))?;
     sqlite::sync_folder(&whole)?;
     Ok(done)
@@ -94,7 +94,7 @@ pub fn backup(data_dir: &Path, folder: &Path, sealed: SealedFiles) -> Result<Bac
 
 /// A moment: all that is live, opened, as it belongs together.
 struct Held {
-    catalogue: Catalogue,
+    catalog: Catalog,
     files: Vec<HeldFile>,
 }
 
@@ -111,7 +111,7 @@ enum Kind {
     Sealed { bytes: File, manifest: (PathBuf, File) },
 }
 
-fn hold(layout: &Layout) -> Result<Held, StoreError> {
+fn hold(layout: &FolderLayout) -> Result<Held, StoreError> {
     for _ in 1..TRIES {
         match try_hold(layout) {
             Ok(held) => return Ok(held),
@@ -126,11 +126,11 @@ fn hold(layout: &Layout) -> Result<Held, StoreError> {
     try_hold(layout)
 }
 
-fn try_hold(layout: &Layout) -> Result<Held, StoreError> {
-    let catalogue = Catalogue::open_to_read(&layout.data)?;
-    begin(catalogue.connection(), &Catalogue::path_in(&layout.data))?;
+fn try_hold(layout: &FolderLayout) -> Result<Held, StoreError> {
+    let catalog = Catalog::open_to_read(&layout.data)?;
+    begin(catalog.connection(), &Catalog::path_in(&layout.data))?;
     let mut files = Vec::new();
-    for live in catalogue.files()? {
+    for live in catalog.files()? {
         let path = layout.table_file(&live.name);
         let kind = match &live.seal {
             None => Kind::Open(hold_open(layout, &path, &live)?),
@@ -144,11 +144,11 @@ fn try_hold(layout: &Layout) -> Result<Held, StoreError> {
         };
         files.push(HeldFile { live, path, kind });
     }
-    Ok(Held { catalogue, files })
+    Ok(Held { catalog, files })
 }
 
-/// A snapshot of an open day that is exactly as far as the catalogue says.
-fn hold_open(layout: &Layout, path: &Path, live: &LiveFile) -> Result<Connection, StoreError> {
+/// A snapshot of an open day that is exactly as far as the catalog says.
+fn hold_open(layout: &FolderLayout, path: &Path, live: &LiveFile) -> Result<Connection, StoreError> {
     let (connection, _) = sqlite::open_to_read(path)?;
     begin(&connection, path)?;
     let total = read_total(&connection).map_err(StoreError::sqlite(path))?;
@@ -156,7 +156,7 @@ fn hold_open(layout: &Layout, path: &Path, live: &LiveFile) -> Result<Connection
         return Ok(connection);
     }
     let what = format!(
-        "its last commit is {} with {} entities, the catalogue says {} with {}",
+        "its last commit is {} with {} entities, the catalog says {} with {}",
         total.last_seq, total.entities, live.last_seq, live.entities
     );
     Err(StoreError::Mismatch { path: path.into(), what, data: layout.data.clone() })
@@ -170,7 +170,7 @@ fn begin(connection: &Connection, path: &Path) -> Result<(), StoreError> {
 
 /// Copies the snapshot that `from` holds; gives the bytes of the copy.
 fn copy_database(from: &Connection, path: &Path, target: &Path) -> Result<u64, StoreError> {
-    drop(private::create_new(target).map_err(StoreError::io(target))?);
+    drop(private_file::create_new(target).map_err(StoreError::io(target))?);
     let sql = |error| StoreError::sqlite(path)(error);
     let mut to = Connection::open(target).map_err(StoreError::sqlite(target))?;
     // All of it in one step: the snapshot is held anyway, and nobody waits for the copy's lock.
@@ -199,7 +199,7 @@ fn put_sealed(
         done.bytes_linked += handle.metadata().map_err(StoreError::io(path))?.len();
         return Ok(());
     }
-    let mut copy = private::create_new(target).map_err(StoreError::io(target))?;
+    let mut copy = private_file::create_new(target).map_err(StoreError::io(target))?;
     done.bytes_copied += io::copy(&mut handle, &mut copy).map_err(StoreError::io(target))?;
     copy.sync_all().map_err(StoreError::io(target))
 }

@@ -1,4 +1,4 @@
-//! Tidy: quiet sources make small pages; they are merged into full ones as the day goes.
+//! Compactor: quiet sources make small pages; they are merged into full ones as the day goes.
 //!
 //! A commit's tiny pages lie in its pack. Every half minute or so the packs of a day are **unpacked**: all of a partition's
 //! pages in them become one, and the packs go. Pages that are still small are merged again: tiny ones among themselves
@@ -19,10 +19,10 @@
 //! rows that they are merged with again.
 
 use crate::StoreError;
-use crate::format::day::{self, DayFile, HEADER_COLUMNS, Merge, TINY_BYTES, Written, read_header};
+use crate::format::day_file::{self, DayFile, HEADER_COLUMNS, PageMerge, TINY_BYTES, WrittenPages, read_header};
 use crate::format::pack::{self, PackRow, PageRow, Place};
 use crate::format::page::{Builder, Encoded, Header, PAGE_BYTES, PAGE_SPAN};
-use crate::outbox::Removed;
+use crate::outbox::RemovedPages;
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use rusqlite::{Row, params};
@@ -61,13 +61,13 @@ const STEP: Duration = Duration::from_millis(20);
 /// How long the last steps may take when the store closes.
 const FINISH: Duration = Duration::from_secs(2);
 
-/// What there is to tidy.
-pub(crate) struct Tidy {
+/// What there is to compactor.
+pub(crate) struct Compactor {
     days: HashMap<DayTable, Day>,
     commits: VecDeque<(Instant, i64)>,
     settled: i64,
     settled_after: Duration,
-    /// Pages that were taken away since [`Tidy::take_merged`].
+    /// Pages that were taken away since [`Compactor::reset_merged`].
     merged: u64,
 }
 
@@ -85,7 +85,7 @@ struct Day {
     /// The partitions in `ready`, and those whose pages are prepared.
     queued: HashSet<i64>,
     /// What was merged and is not in its place yet.
-    prepared: Vec<Merge>,
+    prepared: Vec<PageMerge>,
     prepared_pages: usize,
     prepared_since: Option<Instant>,
     /// Whether what was there before this process is counted.
@@ -106,23 +106,23 @@ struct Unpacking {
     bodies: Bodies,
     pages: usize,
     left: btree_map::IntoIter<i64, Vec<PageRow>>,
-    merges: Vec<Merge>,
+    merges: Vec<PageMerge>,
 }
 
-impl Default for Tidy {
-    fn default() -> Tidy {
-        Tidy::new(SETTLED_AFTER)
+impl Default for Compactor {
+    fn default() -> Compactor {
+        Compactor::new(SETTLED_AFTER)
     }
 }
 
-impl Tidy {
+impl Compactor {
     /// Nothing yet; pages are left alone until they are `settled_after` old.
-    pub(crate) fn new(settled_after: Duration) -> Tidy {
-        Tidy { days: HashMap::new(), commits: VecDeque::new(), settled: 0, settled_after, merged: 0 }
+    pub(crate) fn new(settled_after: Duration) -> Compactor {
+        Compactor { days: HashMap::new(), commits: VecDeque::new(), settled: 0, settled_after, merged: 0 }
     }
 
     /// Notes that pages of a day went, because they were sent: what was being made of them is not put in their place.
-    pub(crate) fn removed(&mut self, day: &DayTable, removed: &Removed) {
+    pub(crate) fn removed(&mut self, day: &DayTable, removed: &RemovedPages) {
         if let Some(day) = self.days.get_mut(day) {
             day.removed(removed);
         }
@@ -134,12 +134,12 @@ impl Tidy {
     }
 
     /// Notes what a commit wrote.
-    pub(crate) fn written(&mut self, day: &DayTable, written: Written) {
+    pub(crate) fn written(&mut self, day: &DayTable, written: WrittenPages) {
         self.days.entry(day.clone()).or_default().add(written);
     }
 
     /// Pages that were merged away since this was asked last.
-    pub(crate) fn take_merged(&mut self) -> u64 {
+    pub(crate) fn reset_merged(&mut self) -> u64 {
         std::mem::take(&mut self.merged)
     }
 
@@ -239,10 +239,10 @@ impl Tidy {
 #[cfg(feature = "testing")]
 pub fn compact_file(path: &Path, table: &DayTable) {
     let mut file = DayFile::open(path, table).expect("a file");
-    let mut tidy = Tidy::new(Duration::ZERO);
-    tidy.opened(table);
-    tidy.committed(i64::MAX);
-    tidy.finish(table, &mut file).expect("merged");
+    let mut compactor = Compactor::new(Duration::ZERO);
+    compactor.opened(table);
+    compactor.committed(i64::MAX);
+    compactor.finish(table, &mut file).expect("merged");
     file.close().expect("closed");
 }
 
@@ -257,7 +257,7 @@ pub(crate) enum Part {
 }
 
 #[cfg(test)]
-impl Tidy {
+impl Compactor {
     /// Does one part of a step as if all up to commit `settled` had settled.
     pub(crate) fn force(&mut self, name: &DayTable, file: &mut DayFile, settled: i64, part: Part) {
         let Some(day) = self.days.get_mut(name) else { return };
@@ -298,7 +298,7 @@ impl Day {
         is_old || self.prepared_pages >= PAGES_A_TRANSACTION
     }
 
-    fn add(&mut self, written: Written) {
+    fn add(&mut self, written: WrittenPages) {
         // First, so that no row of the same commit is merged before it.
         if let Some(pack) = written.pack {
             self.packed_bytes += pack.raw_bytes;
@@ -311,7 +311,7 @@ impl Day {
         }
     }
 
-    fn removed(&mut self, removed: &Removed) {
+    fn removed(&mut self, removed: &RemovedPages) {
         for (id, left) in &removed.packs {
             let Some(at) = self.packs.iter().position(|(_, pack)| pack.id == *id) else { continue };
             self.packed_bytes = self.packed_bytes.saturating_sub(self.packs[at].1.raw_bytes);
@@ -325,7 +325,7 @@ impl Day {
         }
         // What is being unpacked takes in rows as well, and counts its packs from the front.
         let is_in = |unpacking: &Unpacking| {
-            let is_gone = |merge: &Merge| merge.old.iter().any(|id| removed.pages.contains(id));
+            let is_gone = |merge: &PageMerge| merge.old.iter().any(|id| removed.pages.contains(id));
             removed.packs.iter().any(|(id, _)| unpacking.bodies.contains_key(id))
                 || unpacking.merges.iter().any(is_gone)
         };
@@ -462,7 +462,7 @@ impl Day {
     }
 
     /// Keeps what was merged of a partition, which stays queued: none of its pages may be merged twice.
-    fn prepare(&mut self, merges: Vec<Merge>) {
+    fn prepare(&mut self, merges: Vec<PageMerge>) {
         self.prepared_since.get_or_insert_with(Instant::now);
         self.prepared_pages += merges.iter().map(|merge| merge.old.len()).sum::<usize>();
         self.prepared.extend(merges);
@@ -574,7 +574,7 @@ impl Cluster {
 }
 
 /// What is worth merging among the rows of `partition` from `first` on and up to commit `settled`, merged.
-fn merges_of(file: &DayFile, partition: i64, first: RowKey, settled: i64) -> Result<Vec<Merge>, StoreError> {
+fn merges_of(file: &DayFile, partition: i64, first: RowKey, settled: i64) -> Result<Vec<PageMerge>, StoreError> {
     let clusters = clusters(file, partition, first).map_err(StoreError::sqlite(file.path()))?;
     let (mut run, mut bytes) = (Vec::new(), 0);
     // First the tiny ones among themselves, then the small ones, if they make a full page.
@@ -643,48 +643,49 @@ fn clusters(file: &DayFile, partition: i64, first: RowKey) -> rusqlite::Result<V
 type Bodies = HashMap<i64, Vec<u8>, foldhash::quality::RandomState>;
 
 /// Merges pages of one partition; `unpacked` has the bodies of their packs.
-fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Result<Option<Merge>, StoreError> {
+fn merge_run(file: &DayFile, mut pages: Vec<PageRow>, unpacked: &Bodies) -> Result<Option<PageMerge>, StoreError> {
     // Of equal keys the builder keeps the one that was pushed last: the later commit's.
     pages.sort_by_key(|page| (page.seq, page.place));
     let Some(newest) = pages.last() else { return Ok(None) };
     let (partition, seq) = (newest.partition, newest.seq);
-    let home = file.home_of(partition)?.ok_or_else(|| day::unnamed_partition(file.path(), newest))?;
+    let home = file.home_of(partition)?.ok_or_else(|| day_file::unnamed_partition(file.path(), newest))?;
     let (mut old, mut decoded, mut body) = (Vec::new(), Vec::with_capacity(pages.len()), Vec::new());
     // Read as well where it stays as it is: only what is whole is written anew.
     for page in &pages {
         decoded.push(match page.place {
             Place::Row(id) => {
                 old.push(id);
-                day::read_page(file.connection(), file.path(), home, page)?
+                day_file::read_page(file.connection(), file.path(), home, page)?
             }
             Place::Packed { pack, offset, length } => {
                 let bodies = unpacked.get(&pack).map_or(&[][..], Vec::as_slice);
                 let packed = bodies.get(offset as usize..).and_then(|rest| rest.get(..length as usize));
-                let packed = packed.ok_or_else(|| day::damaged(file.path(), page, "its body is missing".into()))?;
+                let packed =
+                    packed.ok_or_else(|| day_file::damaged(file.path(), page, "its body is missing".into()))?;
                 if pages.len() == 1 {
                     body.extend_from_slice(packed);
                 }
-                day::decode(file.path(), home, page, packed)?
+                day_file::decode(file.path(), home, page, packed)?
             }
         });
     }
     if let ([page], true) = (&*pages, old.is_empty()) {
         let header = Header { checksum: home.noted(&page.header, seq), ..page.header.clone() };
         let new = vec![Encoded { header, body }];
-        return Ok(Some(Merge { partition, home, old, new, seq, duplicates: 0 }));
+        return Ok(Some(PageMerge { partition, home, old, new, seq, duplicates: 0 }));
     }
     let mut builder = Builder::new();
     for page in &decoded {
         builder.push_page(page);
     }
     let built = builder.build();
-    Ok(Some(Merge { partition, home, old, new: built.pages, seq, duplicates: built.duplicates }))
+    Ok(Some(PageMerge { partition, home, old, new: built.pages, seq, duplicates: built.duplicates }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::day::Insert;
+    use crate::format::day_file::Insert;
     use daytable_model::batch::Batch;
     use daytable_model::record::Record;
 
@@ -715,7 +716,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
         let long = "x".repeat(5000);
-        let mut tidy = Day { counted: true, ..Day::default() };
+        let mut compactor = Day { counted: true, ..Day::default() };
         for (seq, rows) in [
             (1, &[(1, "a"), (2, "a"), (3, "a"), (9, "a")][..]),
             (2, &[(2, "b"), (3, "b"), (4, &long)]),
@@ -723,12 +724,12 @@ mod tests {
             (4, &[(9, "d"), (10, &long)]),
         ] {
             let insert = Insert { partition: "web-1".into(), page: encoded(rows), is_alone: true };
-            tidy.add(file.insert(seq, &[insert]).expect("written"));
+            compactor.add(file.insert(seq, &[insert]).expect("written"));
         }
-        assert_eq!(tidy.packs.len(), 2);
-        tidy.begin_unpacking(&file, 4).expect("read");
-        let taken = tidy.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
-        assert_eq!((taken, tidy.packs.len(), tidy.packed_bytes), (2, 0, 0));
+        assert_eq!(compactor.packs.len(), 2);
+        compactor.begin_unpacking(&file, 4).expect("read");
+        let taken = compactor.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+        assert_eq!((taken, compactor.packs.len(), compactor.packed_bytes), (2, 0, 0));
         assert_eq!(file.total().expect("read").merged, 3);
         let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq");
         let mut statement = file.connection().prepare(&select).expect("a statement");
@@ -737,7 +738,7 @@ mod tests {
         let home = file.home_of(pages[0].partition).expect("read").expect("a name");
         let rows = pages
             .iter()
-            .map(|row| (row.seq, day::read_page(file.connection(), file.path(), home, row).expect("whole")));
+            .map(|row| (row.seq, day_file::read_page(file.connection(), file.path(), home, row).expect("whole")));
         let texts = rows.map(|(seq, page)| {
             let text = |at| {
                 page.properties(at).find_map(|(name, value)| match value {
@@ -766,24 +767,24 @@ mod tests {
             let dir = tempfile::tempdir().expect("a folder");
             let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
             let day = day();
-            let mut tidy = Tidy::new(Duration::ZERO);
+            let mut compactor = Compactor::new(Duration::ZERO);
             let mut seq = 0;
-            let mut write = |tidy: &mut Tidy, file: &mut DayFile, partition: &str| {
+            let mut write = |compactor: &mut Compactor, file: &mut DayFile, partition: &str| {
                 seq += 1;
                 let insert = Insert { partition: partition.into(), page: encoded(&[(seq, text)]), is_alone: true };
-                tidy.written(&day, file.insert(seq.cast_signed(), &[insert]).expect("written"));
-                tidy.committed(seq.cast_signed());
+                compactor.written(&day, file.insert(seq.cast_signed(), &[insert]).expect("written"));
+                compactor.committed(seq.cast_signed());
             };
             let pages = |file: &DayFile| -> i64 {
                 let select = "SELECT (SELECT count(*) FROM page) + (SELECT count(*) FROM pack)";
                 file.connection().query_row(select, [], |row| row.get(0)).expect("counted")
             };
-            (0..8).for_each(|_| write(&mut tidy, &mut file, "web-1"));
+            (0..8).for_each(|_| write(&mut compactor, &mut file, "web-1"));
             assert!(file.connection().execute(damage, []).expect("damaged") > 0, "{damage}");
-            tidy.finish(&day, &mut file).expect(damage);
-            assert_eq!((pages(&file), tidy.has_work()), (8, false), "{damage}");
-            (0..8).for_each(|_| write(&mut tidy, &mut file, "web-2"));
-            tidy.finish(&day, &mut file).expect(damage);
+            compactor.finish(&day, &mut file).expect(damage);
+            assert_eq!((pages(&file), compactor.has_work()), (8, false), "{damage}");
+            (0..8).for_each(|_| write(&mut compactor, &mut file, "web-2"));
+            compactor.finish(&day, &mut file).expect(damage);
             assert_eq!(pages(&file), 9, "{damage}");
         }
     }
@@ -793,31 +794,31 @@ mod tests {
     fn rows_wait_for_packed_pages_of_their_own_partition_only() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
-        let mut tidy = Day { counted: true, ..Day::default() };
+        let mut compactor = Day { counted: true, ..Day::default() };
         let long = "x".repeat(6000);
         let mut seq = 0;
-        let mut write = |tidy: &mut Day, file: &mut DayFile, partition: &str, text: &str| {
+        let mut write = |compactor: &mut Day, file: &mut DayFile, partition: &str, text: &str| {
             seq += 1;
             let insert = Insert { partition: partition.into(), page: encoded(&[(seq, text)]), is_alone: true };
-            tidy.add(file.insert(seq.cast_signed(), &[insert]).expect("written"));
+            compactor.add(file.insert(seq.cast_signed(), &[insert]).expect("written"));
         };
-        write(&mut tidy, &mut file, "cron", "tiny");
+        write(&mut compactor, &mut file, "cron", "tiny");
         for _ in 0..8 {
-            write(&mut tidy, &mut file, "web-1", &long);
+            write(&mut compactor, &mut file, "web-1", &long);
         }
-        write(&mut tidy, &mut file, "web-2", "tiny");
+        write(&mut compactor, &mut file, "web-2", "tiny");
         for _ in 0..8 {
-            write(&mut tidy, &mut file, "web-2", &long);
+            write(&mut compactor, &mut file, "web-2", &long);
         }
-        assert_eq!((tidy.packs.len(), tidy.ready.len()), (2, 2));
-        tidy.merge_next(&file, 99).expect("looked");
-        tidy.merge_next(&file, 99).expect("looked");
-        assert_eq!(tidy.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8], "those of web-1");
-        assert_eq!(tidy.ready.len(), 1, "web-2 is looked at again");
-        tidy.begin_unpacking(&file, 99).expect("read");
-        tidy.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("unpacked");
-        tidy.merge_next(&file, 99).expect("looked");
-        assert_eq!(tidy.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8, 8]);
+        assert_eq!((compactor.packs.len(), compactor.ready.len()), (2, 2));
+        compactor.merge_next(&file, 99).expect("looked");
+        compactor.merge_next(&file, 99).expect("looked");
+        assert_eq!(compactor.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8], "those of web-1");
+        assert_eq!(compactor.ready.len(), 1, "web-2 is looked at again");
+        compactor.begin_unpacking(&file, 99).expect("read");
+        compactor.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("unpacked");
+        compactor.merge_next(&file, 99).expect("looked");
+        assert_eq!(compactor.prepared.iter().map(|merge| merge.old.len()).collect::<Vec<_>>(), [8, 8]);
     }
 
     /// A burst between two single records stays as it was written, and its rows win over older ones and lose to later ones.
@@ -825,7 +826,7 @@ mod tests {
     fn a_burst_between_packs_is_not_rewritten() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut file = DayFile::open(&dir.path().join("day.db"), &day()).expect("opened");
-        let mut tidy = Day { counted: true, ..Day::default() };
+        let mut compactor = Day { counted: true, ..Day::default() };
         let long = "x".repeat(20_000);
         let burst = |from: u64| -> Vec<(u64, &str)> { (from..from + 4).map(|n| (n, long.as_str())).collect() };
         let single = |n, text| vec![(n, text)];
@@ -833,14 +834,14 @@ mod tests {
             [single(1, "a"), single(2, "b"), burst(2), single(6, "c"), single(4, "d"), burst(20), single(7, "e")];
         for (rows, seq) in commits.iter().zip(1..) {
             let insert = Insert { partition: "web-1".into(), page: encoded(rows), is_alone: true };
-            tidy.add(file.insert(seq, &[insert]).expect("written"));
+            compactor.add(file.insert(seq, &[insert]).expect("written"));
         }
         let ids =
             "SELECT group_concat(id || ':' || seq || ':' || entities, ' ') FROM (SELECT * FROM page ORDER BY seq)";
         let pages = |file: &DayFile| file.connection().query_row(ids, [], |row| row.get::<_, String>(0)).expect("read");
         assert_eq!(pages(&file), "1:3:4 2:6:4");
-        tidy.begin_unpacking(&file, 7).expect("read");
-        tidy.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
+        compactor.begin_unpacking(&file, 7).expect("read");
+        compactor.unpack(&mut file, Instant::now() + Duration::from_secs(60)).expect("merged");
         // The second burst overlaps nothing, so what was before and after it is one.
         assert_eq!(pages(&file), "3:2:2 1:3:4 2:6:4 4:7:3");
         assert_eq!(file.total().expect("read").merged, 0);

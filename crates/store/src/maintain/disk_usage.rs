@@ -1,14 +1,14 @@
 //! How many bytes there are in a data folder.
 
 use crate::format::catalog::LiveFile;
-use crate::layout::{Layout, manifest_of};
+use crate::layout::{FolderLayout, manifest_of};
 use crate::sqlite::journal_of;
 use std::path::Path;
 
-/// Bytes of the days and of the catalogue. What else lies in the folder (archives may) is not counted, nor what is being
+/// Bytes of the days and of the catalog. What else lies in the folder (archives may) is not counted, nor what is being
 /// removed: a day that was just dropped must not have another one dropped.
 pub fn folder_bytes(data_dir: &Path) -> u64 {
-    let layout = Layout { data: data_dir.into() };
+    let layout = FolderLayout { data: data_dir.into() };
     let below = |folder: &Path| -> u64 {
         let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
         let files = entries.flatten().filter_map(|entry| entry.metadata().ok()).filter(|file| file.is_file());
@@ -20,7 +20,7 @@ pub fn folder_bytes(data_dir: &Path) -> u64 {
 
 /// Bytes of a live file, with what belongs to it.
 pub fn file_bytes(data_dir: &Path, file: &LiveFile) -> u64 {
-    let path = Layout { data: data_dir.into() }.table_file(&file.name);
+    let path = FolderLayout { data: data_dir.into() }.table_file(&file.name);
     let beside = match manifest_of(&file.name) {
         Some(manifest) => path.with_file_name(manifest),
         None => journal_of(&path),

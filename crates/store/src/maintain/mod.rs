@@ -6,4 +6,4 @@ pub(crate) mod compaction;
 pub mod disk_usage;
 pub(crate) mod orphans;
 pub(crate) mod repair;
-pub(crate) mod unnamed;
+pub(crate) mod unnamed_files;

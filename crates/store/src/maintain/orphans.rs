@@ -1,4 +1,4 @@
-//! What `tables/` holds and the catalogue does not name as live.
+//! What `tables/` holds and the catalog does not name as live.
 //!
 //! What was being made when a kill came is removed: it was never data, and it is made again. So is what is data no more: what a
 //! day was sealed from, and files of a dropped day. Its name is forgotten when its removal is on the disk, and not before: a
@@ -6,11 +6,11 @@
 //! what it is; what is neither a leftover nor data is left alone and said.
 
 use crate::StoreError;
-use crate::format::catalog::Catalogue;
+use crate::format::catalog::Catalog;
 use crate::format::sealed::is_sealed;
-use crate::layout::{Layout, discard, parts_of};
-use crate::maintain::unnamed::{Unnamed, What};
-use crate::private::sync;
+use crate::layout::{FolderLayout, discard, parts_of};
+use crate::maintain::unnamed_files::{UnnamedFile, UnnamedKind};
+use crate::private_file::sync;
 use daytable_model::path_text::PathText;
 
 /// Whether a process opens its folder for the first time, or again because a commit failed.
@@ -24,28 +24,28 @@ pub(crate) enum Opening {
 
 /// Clears what a kill left in `tables/`, of which `unnamed` is what has no name.
 pub(crate) fn sweep(
-    layout: &Layout,
-    catalogue: &mut Catalogue,
-    unnamed: &[Unnamed],
+    layout: &FolderLayout,
+    catalog: &mut Catalog,
+    unnamed: &[UnnamedFile],
     opening: Opening,
 ) -> Result<(), StoreError> {
     // A sealed file may be on its way still, on another thread than the one that opens the folder again.
     let is_mine = |output: &String| opening == Opening::First || !is_sealed(output);
-    let making: Vec<String> = catalogue.making()?.into_iter().filter(is_mine).collect();
+    let making: Vec<String> = catalog.making()?.into_iter().filter(is_mine).collect();
     for output in &making {
-        if !catalogue.is_live(output)? {
+        if !catalog.is_live(output)? {
             remove_made(layout, output)?;
         }
     }
-    forget(layout, catalogue, &making)?;
-    for Unnamed { name, what, .. } in unnamed {
+    forget(layout, catalog, &making)?;
+    for UnnamedFile { name, what, .. } in unnamed {
         match what {
-            What::Leftover => discard(layout, name)?,
+            UnnamedKind::Leftover => discard(layout, name)?,
             // A folder that has any is not opened.
-            What::Data { .. } => {}
-            What::Unreadable(why) => {
+            UnnamedKind::Data { .. } => {}
+            UnnamedKind::Unreadable(why) => {
                 let file = layout.table_file(name);
-                tracing::warn!(file = %file.escaped(), why, "not a file that the catalogue names: left alone");
+                tracing::warn!(file = %file.escaped(), why, "not a file that the catalog names: left alone");
             }
         }
     }
@@ -53,16 +53,16 @@ pub(crate) fn sweep(
 }
 
 /// Forgets files that were removed, or moved to `trash/`, once that is on the disk.
-pub(crate) fn forget(layout: &Layout, catalogue: &mut Catalogue, names: &[String]) -> Result<(), StoreError> {
+pub(crate) fn forget(layout: &FolderLayout, catalog: &mut Catalog, names: &[String]) -> Result<(), StoreError> {
     if names.is_empty() {
         return Ok(());
     }
     [layout.trash(), layout.tables()].iter().try_for_each(|folder| sync(folder))?;
-    names.iter().try_for_each(|name| catalogue.forget_making(name))
+    names.iter().try_for_each(|name| catalog.forget_making(name))
 }
 
 /// Removes what was written of `output`, which never was data, or is none any more.
-pub(crate) fn remove_made(layout: &Layout, output: &str) -> Result<(), StoreError> {
+pub(crate) fn remove_made(layout: &FolderLayout, output: &str) -> Result<(), StoreError> {
     for name in parts_of(output).iter() {
         let path = layout.table_file(name);
         match std::fs::remove_file(&path) {

@@ -1,24 +1,24 @@
-//! `daytable repair`: a catalogue that agrees with the files again, when one of them came from a backup or was lost.
+//! `daytable repair`: a catalog that agrees with the files again, when one of them came from a backup or was lost.
 //!
-//! The old catalogue is kept beside the new state under another name, and no row is removed. What a file holds beyond
-//! what the catalogue noted becomes data (its source was told nothing of it, so it may be read again: records with a
-//! time of their own get the same keys, others are there twice); what the catalogue noted and no file holds is missing.
-//! Positions stay as the old catalogue has them, but for what commits moved where that is damaged: it is left out, and the
+//! The old catalog is kept beside the new state under another name, and no row is removed. What a file holds beyond
+//! what the catalog noted becomes data (its source was told nothing of it, so it may be read again: records with a
+//! time of their own get the same keys, others are there twice); what the catalog noted and no file holds is missing.
+//! Positions stay as the old catalog has them, but for what commits moved where that is damaged: it is left out, and the
 //! files are read again from where they were before. All of it is said, a line each.
 //!
-//! A file that no catalogue names is data, too, unless another file is known to have its rows: a sealed file that was being
+//! A file that no catalog names is data, too, unless another file is known to have its rows: a sealed file that was being
 //! made of files that are there, or what a sealed file was made of. What is not taken over and has rows goes to `aside/`, where it
-//! stays until somebody has looked at it: a folder that has rows which its catalogue does not name is not opened.
+//! stays until somebody has looked at it: a folder that has rows which its catalog does not name is not opened.
 
 use crate::StoreError;
-use crate::format::catalog::{Catalogue, DayState, LiveFile, Role, Seal};
-use crate::format::day::is_outbox;
-use crate::format::day::{DayFile, Recounted};
+use crate::format::catalog::{Catalog, DayState, FileRole, LiveFile, Seal};
+use crate::format::day_file::is_outbox;
+use crate::format::day_file::{DayFile, Recounted};
 use crate::format::sealed::{EXTENSION, Manifest, SealedFile};
-use crate::layout::{Layout, manifest_of, parse_file_name};
+use crate::layout::{FolderLayout, manifest_of, parse_file_name};
 use crate::lock;
-use crate::maintain::unnamed;
-use crate::private;
+use crate::maintain::unnamed_files;
+use crate::private_file;
 use daytable_model::key::DayTable;
 use daytable_model::path_text::PathText;
 use daytable_model::time;
@@ -27,22 +27,21 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Makes the catalogue of a folder agree with its files. Gives what was done, a line each; nothing is said where
+/// Makes the catalog of a folder agree with its files. Gives what was done, a line each; nothing is said where
 /// everything agreed.
 pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
-    let layout = Layout { data: data_dir.into() };
+    let layout = FolderLayout { data: data_dir.into() };
     if !layout.tables().is_dir() {
         return Err(StoreError::NoStore(data_dir.into()));
     }
     let lock = layout.lock()?;
-    lock::refuse_shared(&Catalogue::path_in(data_dir))?;
+    lock::refuse_shared(&Catalog::path_in(data_dir))?;
     layout.create()?;
-    let Aside { copy, mut said } = keep_old_catalogue(&layout)?;
-    let mut catalogue = Catalogue::open_to_write(data_dir)?;
-    let noted: HashMap<String, LiveFile> =
-        catalogue.files()?.into_iter().map(|file| (file.name.clone(), file)).collect();
-    let dropped = catalogue.dropped()?;
-    let mut committed = catalogue.committed()?.seq;
+    let Aside { copy, mut said } = keep_old_catalog(&layout)?;
+    let mut catalog = Catalog::open_to_write(data_dir)?;
+    let noted: HashMap<String, LiveFile> = catalog.files()?.into_iter().map(|file| (file.name.clone(), file)).collect();
+    let dropped = catalog.dropped()?;
+    let mut committed = catalog.committed()?.seq;
 
     let mut found = live_files(&layout, &noted, &mut said)?;
     found.retain(|Found { day, name, .. }| {
@@ -62,7 +61,7 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
                 Some(sealed) => said.push(format!("{name}: {} has what it had", sealed.name)),
                 None => said.push(format!("{name}: missing, with {} entities", file.entities)),
             }
-            forget(&catalogue, name)?;
+            forget(&catalog, name)?;
         }
     }
     for Found { day, generation, name, role, seal } in found {
@@ -87,43 +86,43 @@ pub fn repair(data_dir: &Path) -> Result<Vec<String>, StoreError> {
             Some(known) if (known.last_seq, known.entities) == (last_seq, entities) => {}
             Some(known) => {
                 let (more, what) = match entities - known.entities {
-                    more @ 0.. => (more, "more than the catalogue noted: kept; their sources may be read again"),
-                    fewer => (-fewer, "fewer than the catalogue noted: missing"),
+                    more @ 0.. => (more, "more than the catalog noted: kept; their sources may be read again"),
+                    fewer => (-fewer, "fewer than the catalog noted: missing"),
                 };
                 said.push(format!("{name}: {more} entities {what}"));
             }
-            None => said.push(format!("{name}: {entities} entities that the catalogue did not name: kept")),
+            None => said.push(format!("{name}: {entities} entities that the catalog did not name: kept")),
         }
         committed = committed.max(last_seq);
-        name_file(&mut catalogue, &live, generation)?;
+        name_file(&mut catalog, &live, generation)?;
     }
-    let set = catalogue.connection().execute("UPDATE state SET committed = max(committed, ?1)", [committed]);
-    set.map_err(StoreError::sqlite(Catalogue::path_in(data_dir)))?;
-    if let (records, rows) = catalogue.balance_books()?
+    let set = catalog.connection().execute("UPDATE state SET committed = max(committed, ?1)", [committed]);
+    set.map_err(StoreError::sqlite(Catalog::path_in(data_dir)))?;
+    if let (records, rows) = catalog.balance_books()?
         && (records, rows) != (0, 0)
     {
         said.push(format!(
             "the books were out by {records} records and {rows} rows, and begin anew with what there is"
         ));
     }
-    put_aside(&layout, &catalogue, &mut said)?;
+    put_aside(&layout, &catalog, &mut said)?;
     lock.check()?;
-    catalogue.close()?;
+    catalog.close()?;
     match copy {
         // Everything agreed: it is what it was.
         Some(copy) if said.is_empty() => std::fs::remove_file(&copy).map_err(StoreError::io(&copy))?,
-        Some(copy) => said.insert(0, format!("the catalogue as it was is kept as {}", copy.escaped())),
+        Some(copy) => said.insert(0, format!("the catalog as it was is kept as {}", copy.escaped())),
         None => {}
     }
     Ok(said)
 }
 
 /// Takes what has rows, and was not taken over, out of `tables/`.
-fn put_aside(layout: &Layout, catalogue: &Catalogue, said: &mut Vec<String>) -> Result<(), StoreError> {
-    for file in unnamed::look(&layout.tables(), catalogue)? {
+fn put_aside(layout: &FolderLayout, catalog: &Catalog, said: &mut Vec<String>) -> Result<(), StoreError> {
+    for file in unnamed_files::find(&layout.tables(), catalog)? {
         let (Some(rows), name) = (file.rows(), file.name) else { continue };
         let aside = layout.data.join("aside");
-        private::create_folder(&aside)?;
+        private_file::create_folder(&aside)?;
         let beside = match manifest_of(&name) {
             Some(manifest) => vec![manifest],
             // A journal goes first, as in `discard`.
@@ -144,7 +143,7 @@ fn put_aside(layout: &Layout, catalogue: &Catalogue, said: &mut Vec<String>) -> 
                 _ => {}
             }
         }
-        private::sync(&aside)?;
+        private_file::sync(&aside)?;
         for part in [&name].into_iter().chain(&beside) {
             let from = layout.table_file(part);
             match std::fs::remove_file(&from) {
@@ -152,7 +151,7 @@ fn put_aside(layout: &Layout, catalogue: &Catalogue, said: &mut Vec<String>) -> 
                 _ => {}
             }
         }
-        private::sync(&layout.tables())?;
+        private_file::sync(&layout.tables())?;
         said.push(format!("{name}: {rows} entities that were not taken over: moved to {}", aside.display()));
     }
     Ok(())
@@ -164,7 +163,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     file(one).is_some() && file(one) == file(other)
 }
 
-/// What became of the old catalogue.
+/// What became of the old catalog.
 #[derive(Default)]
 struct Aside {
     /// A copy of it, where it stays in use.
@@ -172,29 +171,29 @@ struct Aside {
     said: Vec<String>,
 }
 
-/// The catalogue, where what is taken over from it can be read.
-fn is_whole(catalogue: Catalogue) -> Result<Catalogue, StoreError> {
-    catalogue.entered_sources()?;
-    catalogue.check_moved()?;
-    catalogue.committed()?;
-    Ok(catalogue)
+/// The catalog, where what is taken over from it can be read.
+fn is_whole(catalog: Catalog) -> Result<Catalog, StoreError> {
+    catalog.entered_sources()?;
+    catalog.check_moved()?;
+    catalog.committed()?;
+    Ok(catalog)
 }
 
-/// Copies the catalogue aside, or moves it there where it is not ours or not whole, so that a new one is made.
-fn keep_old_catalogue(layout: &Layout) -> Result<Aside, StoreError> {
-    let path = Catalogue::path_in(&layout.data);
+/// Copies the catalog aside, or moves it there where it is not ours or not whole, so that a new one is made.
+fn keep_old_catalog(layout: &FolderLayout) -> Result<Aside, StoreError> {
+    let path = Catalog::path_in(&layout.data);
     if !path.exists() {
         let said = "catalog.db: missing, made anew; every file that is followed is read from its beginning".into();
         return Ok(Aside { copy: None, said: vec![said] });
     }
     let aside = (1..).map(|n| layout.data.join(format!("catalog.before-repair-{n}.db"))).find(|path| !path.exists());
     let Some(aside) = aside else { return Ok(Aside::default()) };
-    match Catalogue::open_to_repair(&layout.data).and_then(is_whole).and_then(Catalogue::close) {
+    match Catalog::open_to_repair(&layout.data).and_then(is_whole).and_then(Catalog::close) {
         Ok(()) => {
             std::fs::copy(&path, &aside).map_err(StoreError::io(&aside))?;
-            let mut catalogue = Catalogue::open_to_repair(&layout.data)?;
-            let said = catalogue.mend_moved()?;
-            catalogue.close()?;
+            let mut catalog = Catalog::open_to_repair(&layout.data)?;
+            let said = catalog.mend_moved()?;
+            catalog.close()?;
             Ok(Aside { copy: Some(aside), said })
         }
         // It is whole, for another program or another time.
@@ -225,16 +224,16 @@ struct Found {
     day: DayTable,
     generation: i64,
     name: String,
-    role: Role,
+    role: FileRole,
     seal: Option<Seal>,
 }
 
-/// The files of each day that are data: those that the catalogue noted and that are there, and those that came after
+/// The files of each day that are data: those that the catalog noted and that are there, and those that came after
 /// them; where it noted none, the last sealed file and the files after it, else all of them: one that was being sealed
 /// and one that took records meanwhile. A sealed file counts as such where a file is gone that it was made of. Others are
 /// left alone and said.
 fn live_files(
-    layout: &Layout,
+    layout: &FolderLayout,
     noted: &HashMap<String, LiveFile>,
     said: &mut Vec<String>,
 ) -> Result<Vec<Found>, StoreError> {
@@ -262,10 +261,10 @@ fn live_files(
         let known = known.filter(|_| replacing.is_none());
         let sealed = files.iter().filter(|found| found.seal.is_some()).map(|found| found.generation).max();
         let from = known.or(sealed).unwrap_or(0);
-        let mut role = Role::Open;
+        let mut role = FileRole::Open;
         for mut found in files.into_iter().rev() {
             let is_known = noted.get(&found.name);
-            // What was being sealed when its catalogue was lost is sealed again from what it was made of.
+            // What was being sealed when its catalog was lost is sealed again from what it was made of.
             let is_later = found.generation > from && found.seal.is_none();
             let is_last = known.is_none() && found.generation == from;
             if is_known.is_none() && !is_later && !is_last {
@@ -274,11 +273,11 @@ fn live_files(
             }
             if let Some(known) = is_known.filter(|_| found.seal.is_none()) {
                 found.role = known.role;
-                role = Role::Closed;
-            } else if found.seal.is_none() && found.role != Role::Outbox {
+                role = FileRole::Closed;
+            } else if found.seal.is_none() && found.role != FileRole::Outbox {
                 found.role = role;
                 // One file takes records.
-                role = Role::Closed;
+                role = FileRole::Closed;
             }
             live.push(found);
         }
@@ -287,7 +286,7 @@ fn live_files(
     Ok(live)
 }
 
-/// The generation of the last sealed file that the catalogue has not noted, where one is gone that it had noted of the time
+/// The generation of the last sealed file that the catalog has not noted, where one is gone that it had noted of the time
 /// before: that went when the sealed file had all that it held.
 fn replacing(files: &[Found], noted: &HashMap<String, LiveFile>) -> Option<i64> {
     let is_sealed = |found: &&Found| found.seal.is_some() && !noted.contains_key(&found.name);
@@ -297,14 +296,14 @@ fn replacing(files: &[Found], noted: &HashMap<String, LiveFile>) -> Option<i64> 
 }
 
 /// A file of a day by its name; none where that is no such name.
-fn open(layout: &Layout, name: &str) -> Result<Option<Found>, StoreError> {
+fn open(layout: &FolderLayout, name: &str) -> Result<Option<Found>, StoreError> {
     let path = layout.table_file(name);
     if let Some((day, generation)) = parse_file_name(name) {
-        let (file, _) = crate::format::day::open_to_read(&path)?;
-        crate::format::day::read_total(&file).map_err(StoreError::sqlite(&path))?;
+        let (file, _) = crate::format::day_file::open_to_read(&path)?;
+        crate::format::day_file::read_total(&file).map_err(StoreError::sqlite(&path))?;
         let role = match is_outbox(&file).map_err(StoreError::sqlite(&path))? {
-            true => Role::Outbox,
-            false => Role::Open,
+            true => FileRole::Outbox,
+            false => FileRole::Open,
         };
         return Ok(Some(Found { day, generation, name: name.into(), role, seal: None }));
     }
@@ -317,17 +316,17 @@ fn open(layout: &Layout, name: &str) -> Result<Option<Found>, StoreError> {
     }
     let (bytes, sha256, rows, times) = (manifest.bytes, manifest.sha256, manifest.rows, sealed.times());
     let seal = Seal { bytes, sha256, rows, times, at: time::now() };
-    Ok(Some(Found { day, generation, name: name.into(), role: Role::Sealed, seal: Some(seal) }))
+    Ok(Some(Found { day, generation, name: name.into(), role: FileRole::Sealed, seal: Some(seal) }))
 }
 
-fn forget(catalogue: &Catalogue, name: &str) -> Result<(), StoreError> {
-    let done = catalogue.connection().execute("DELETE FROM file WHERE name = ?1", [name]);
-    done.map(drop).map_err(StoreError::sqlite(&catalogue.path))
+fn forget(catalog: &Catalog, name: &str) -> Result<(), StoreError> {
+    let done = catalog.connection().execute("DELETE FROM file WHERE name = ?1", [name]);
+    done.map(drop).map_err(StoreError::sqlite(&catalog.path))
 }
 
-fn name_file(catalogue: &mut Catalogue, live: &LiveFile, generation: i64) -> Result<(), StoreError> {
-    let generation = catalogue.generation(&live.day)?.max(generation);
-    let known = catalogue.days()?.into_iter().find(|day| day.table == live.day).map(|day| day.state);
-    forget(catalogue, &live.name)?;
-    catalogue.put_file(live, generation, time::now(), matches!(known, Some(DayState::Restored { .. })))
+fn name_file(catalog: &mut Catalog, live: &LiveFile, generation: i64) -> Result<(), StoreError> {
+    let generation = catalog.generation(&live.day)?.max(generation);
+    let known = catalog.days()?.into_iter().find(|day| day.table == live.day).map(|day| day.state);
+    forget(catalog, &live.name)?;
+    catalog.put_file(live, generation, time::now(), matches!(known, Some(DayState::Restored { .. })))
 }

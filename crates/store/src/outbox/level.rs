@@ -6,38 +6,38 @@ use std::time::Duration;
 
 /// How much waits, and what went because it was too much.
 #[derive(Debug, Default)]
-pub struct Level {
+pub struct OutboxLevel {
     bytes: AtomicU64,
     entities: AtomicU64,
     /// Ticks at which the oldest of it was accepted; 0 where nothing waits.
     accepted: AtomicI64,
     is_full: AtomicBool,
-    dropped: [AtomicU64; Dropped::ALL.len()],
+    dropped: [AtomicU64; DropReason::ALL.len()],
 }
 
 /// Why rows were dropped from the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dropped {
+pub enum DropReason {
     /// There were more bytes than it may have.
     Bytes,
     /// They had waited longer than they may.
     Age,
 }
 
-impl Dropped {
+impl DropReason {
     /// Each.
-    pub const ALL: [Dropped; 2] = [Dropped::Bytes, Dropped::Age];
+    pub const ALL: [DropReason; 2] = [DropReason::Bytes, DropReason::Age];
 
     /// The key of the configuration that is the bound, which names the reason in metrics.
     pub fn label(self) -> &'static str {
         match self {
-            Dropped::Bytes => "outbox_bytes_max",
-            Dropped::Age => "outbox_age_max",
+            DropReason::Bytes => "outbox_bytes_max",
+            DropReason::Age => "outbox_age_max",
         }
     }
 }
 
-impl Level {
+impl OutboxLevel {
     pub(crate) fn set(&self, bytes: u64, entities: u64, accepted: Option<Ticks>) {
         self.bytes.store(bytes, Ordering::Relaxed);
         self.entities.store(entities, Ordering::Relaxed);
@@ -48,7 +48,7 @@ impl Level {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_dropped(&self, why: Dropped, entities: u64) {
+    pub(crate) fn count_dropped(&self, why: DropReason, entities: u64) {
         self.dropped[why as usize].fetch_add(entities, Ordering::Relaxed);
     }
 
@@ -76,7 +76,7 @@ impl Level {
     }
 
     /// Entities that went because there was too much, by why.
-    pub fn dropped(&self, why: Dropped) -> u64 {
+    pub fn dropped(&self, why: DropReason) -> u64 {
         self.dropped[why as usize].load(Ordering::Relaxed)
     }
 }

@@ -4,14 +4,14 @@
 //! kind of file, `tables/Log20261121.1.db`: with the same commit point, the same recovery, the same readers. That file *is*
 //! the outbox of its day-table. What differs:
 //!
-//! * Its [role](crate::format::catalog::Role::Outbox) says what it is. Such a file is never sealed, and never dropped while it
+//! * Its [role](crate::format::catalog::FileRole::Outbox) says what it is. Such a file is never sealed, and never dropped while it
 //!   has rows.
-//! * [`Unsent`] reads its pages in the order of their commits, partition by partition.
-//! * [`Departures::remove`] has the committer take away what was sent, page by page, in one transaction of the file.
-//!   How many entities went is noted in it (in `merged`, with the duplicates that tidy took away), so file and catalogue
+//! * [`OutboxReader`] reads its pages in the order of their commits, partition by partition.
+//! * [`OutboxRemover::remove`] has the committer take away what was sent, page by page, in one transaction of the file.
+//!   How many entities went is noted in it (in `merged`, with the duplicates that tidy took away), so file and catalog
 //!   still agree.
 //! * An empty file whose period is over is let go as a whole. What comes for its day later begins another generation.
-//! * [`Level`] is how much waits. Where that is too much, [`Intake`](crate::Intake) takes nothing more from the sources, or what is oldest
+//! * [`OutboxLevel`] is how much waits. Where that is too much, [`CommitQueue`](crate::CommitQueue) takes nothing more from the sources, or what is oldest
 //!   goes, and is counted: [`OutboxOptions`].
 //!
 //! **A removal is not synced.** What a crash brings back of it is sent again: keys are derived, and an upsert of the same
@@ -24,13 +24,13 @@
 
 mod level;
 mod removal;
-pub mod steps;
-mod unsent;
+pub mod bucket_plans;
+mod reader;
 
-pub use level::{Dropped, Level};
-pub use removal::{Departure, Sent};
-pub(super) use removal::{Removed, Waiting, waiting};
-pub use unsent::{Head, News, Seen, Unsent};
+pub use level::{DropReason, OutboxLevel};
+pub use reader::{NewPages, OutboxPosition, OutboxReader, WaitingPage};
+pub(super) use removal::{Backlog, RemovedPages, waiting};
+pub use removal::{OutboxRemoval, SentPage};
 
 use daytable_model::key::TableName;
 use std::sync::Arc;
@@ -41,26 +41,26 @@ pub const DEAD_LETTERS: &str = "DeadLetter";
 /// How long rows stay in the outbox after they were found there, sent or not.
 pub const STAYS_AFTER: Duration = Duration::from_secs(5);
 /// Age of pages that tidy leaves to whoever sends them: it works on what is a backlog.
-pub(super) const TIDIED_AFTER: Duration = Duration::from_secs(30);
+pub(super) const COMPACTED_AFTER: Duration = Duration::from_secs(30);
 
 /// Where what is committed goes on to.
 #[derive(Default)]
-pub enum Onward {
+pub enum Forwarding {
     /// To where it went before: who only adds to a folder, or takes from it, does not decide.
     #[default]
-    AsBefore,
+    AsRecorded,
     /// Nowhere. What was to be sent stays here, as all else does.
-    Nowhere,
+    Disabled,
     /// To a remote store.
     To(OutboxOptions),
 }
 
-impl Onward {
+impl Forwarding {
     /// What makes the folder an outbox now.
     pub(super) fn to(&self) -> Option<&OutboxOptions> {
         match self {
-            Onward::To(outbox) => Some(outbox),
-            Onward::AsBefore | Onward::Nowhere => None,
+            Forwarding::To(outbox) => Some(outbox),
+            Forwarding::AsRecorded | Forwarding::Disabled => None,
         }
     }
 }
@@ -76,7 +76,7 @@ pub struct OutboxOptions {
     /// Whether the oldest rows go when it is full. Else nothing more is taken.
     pub drops_oldest: bool,
     /// How much waits; kept up to date by the committer.
-    pub level: Arc<Level>,
+    pub level: Arc<OutboxLevel>,
     /// Told of every commit, from the committer's thread: there may be something to send.
     pub on_commit: Box<dyn Fn() + Send>,
 }

@@ -1,7 +1,7 @@
 //! What was sent goes from its file: pages by their id, commit and checksum, packed ones out of their pack.
 
 use crate::StoreError;
-use crate::format::day::{DayFile, HEADER_COLUMNS, read_header};
+use crate::format::day_file::{DayFile, HEADER_COLUMNS, read_header};
 use crate::format::pack::{self, Packer, PageRow, Place};
 use daytable_model::key::DayTable;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// A page, as whoever sent it knew it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sent {
+pub enum SentPage {
     /// A page that is a row of its own.
     Page {
         /// Its number in the file.
@@ -28,29 +28,29 @@ pub enum Sent {
     },
 }
 
-impl Sent {
-    pub(super) fn of(page: &PageRow) -> Sent {
+impl SentPage {
+    pub(super) fn of(page: &PageRow) -> SentPage {
         match page.place {
-            Place::Row(id) => Sent::Page { id, seq: page.seq, checksum: page.header.checksum },
-            Place::Packed { .. } => Sent::Packed { seq: page.seq, partition: page.partition },
+            Place::Row(id) => SentPage::Page { id, seq: page.seq, checksum: page.header.checksum },
+            Place::Packed { .. } => SentPage::Packed { seq: page.seq, partition: page.partition },
         }
     }
 }
 
 /// Pages of one file that are to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Departure {
+pub struct OutboxRemoval {
     /// The day-table.
     pub day: DayTable,
     /// The name of its file below `tables/`.
     pub file: String,
     /// Which pages.
-    pub pages: Vec<Sent>,
+    pub pages: Vec<SentPage>,
 }
 
 /// How much of a file waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waiting {
+pub(crate) struct Backlog {
     /// Bytes of the file that are in use; none where it has no rows.
     pub(crate) bytes: u64,
     pub(crate) entities: u64,
@@ -58,9 +58,9 @@ pub(crate) struct Waiting {
     pub(crate) oldest: Option<i64>,
 }
 
-/// What a removal took away, as far as `tidy` wants to know it.
+/// What a removal took away, as far as compaction wants to know it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Removed {
+pub(crate) struct RemovedPages {
     pub(crate) entities: u64,
     /// Rows of `page`, by id.
     pub(crate) pages: HashSet<i64>,
@@ -69,16 +69,16 @@ pub(crate) struct Removed {
 }
 
 /// How much of a file waits, without reading more of it than a few of its pages.
-pub(crate) fn waiting(connection: &Connection) -> rusqlite::Result<Waiting> {
+pub(crate) fn waiting(connection: &Connection) -> rusqlite::Result<Backlog> {
     let entities: i64 = connection.query_row("SELECT entities - merged FROM total", [], |row| row.get(0))?;
     if entities <= 0 {
-        return Ok(Waiting::default());
+        return Ok(Backlog::default());
     }
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let bytes = (number("page_count")? - number("freelist_count")?) * number("page_size")?;
     let oldest = "SELECT min(seq) FROM (SELECT min(seq) AS seq FROM page UNION ALL SELECT min(seq) FROM pack)";
     let oldest = connection.query_row(oldest, [], |row| row.get(0))?;
-    Ok(Waiting { bytes: bytes.cast_unsigned(), entities: entities.cast_unsigned(), oldest })
+    Ok(Backlog { bytes: bytes.cast_unsigned(), entities: entities.cast_unsigned(), oldest })
 }
 
 impl DayFile {
@@ -90,7 +90,7 @@ impl DayFile {
     }
 
     /// Removes pages that were sent, in one transaction that is not synced.
-    pub(crate) fn remove_sent(&mut self, sent: &[Sent]) -> Result<Removed, StoreError> {
+    pub(crate) fn remove_sent(&mut self, sent: &[SentPage]) -> Result<RemovedPages, StoreError> {
         let path = self.path().to_owned();
         let connection = self.connection_mut();
         let removed = (|| {
@@ -103,7 +103,7 @@ impl DayFile {
     }
 
     /// The oldest pages, `limit` and those of one pack at most.
-    pub(crate) fn oldest_unsent(&self, limit: usize) -> Result<Vec<Sent>, StoreError> {
+    pub(crate) fn oldest_unsent(&self, limit: usize) -> Result<Vec<SentPage>, StoreError> {
         let result = (|| {
             let select = format!("SELECT {HEADER_COLUMNS} FROM page ORDER BY seq LIMIT ?1");
             let mut statement = self.connection().prepare_cached(&select)?;
@@ -120,19 +120,19 @@ impl DayFile {
         let mut pages: Vec<PageRow> = result.map_err(StoreError::sqlite(self.path()))?;
         pages.sort_by_key(|page| page.seq);
         let last = pages.get(limit.saturating_sub(1)).map_or(i64::MAX, |page| page.seq);
-        Ok(pages.iter().take_while(|page| page.seq <= last).map(Sent::of).collect())
+        Ok(pages.iter().take_while(|page| page.seq <= last).map(SentPage::of).collect())
     }
 }
 
-fn remove(connection: &mut Connection, sent: &[Sent]) -> rusqlite::Result<Removed> {
+fn remove(connection: &mut Connection, sent: &[SentPage]) -> rusqlite::Result<RemovedPages> {
     let transaction = connection.transaction()?;
-    let (mut removed, mut packed) = (Removed::default(), BTreeMap::<i64, HashSet<i64>>::new());
+    let (mut removed, mut packed) = (RemovedPages::default(), BTreeMap::<i64, HashSet<i64>>::new());
     for page in sent {
         match *page {
-            Sent::Packed { seq, partition } => {
+            SentPage::Packed { seq, partition } => {
                 packed.entry(seq).or_default().insert(partition);
             }
-            Sent::Page { id, seq, checksum } => {
+            SentPage::Page { id, seq, checksum } => {
                 let delete = "DELETE FROM page WHERE id = ?1 AND seq = ?2 AND checksum = ?3 RETURNING entities";
                 let mut delete = transaction.prepare_cached(delete)?;
                 let gone = delete.query_row(params![id, seq, checksum.cast_signed()], |row| row.get::<_, i64>(0));
@@ -162,7 +162,7 @@ fn take_out(
     connection: &Connection,
     id: i64,
     partitions: &HashSet<i64>,
-    removed: &mut Removed,
+    removed: &mut RemovedPages,
 ) -> rusqlite::Result<()> {
     let mut pages = Vec::new();
     let bodies = pack::unpack(connection, id, &mut pages)?;

@@ -9,11 +9,11 @@
 
 use crate::StoreError;
 use crate::format::catalog::LiveFile;
-use crate::format::day::{HEADER_COLUMNS, read_header};
+use crate::format::day_file::{HEADER_COLUMNS, read_header};
 use crate::format::pack::{self, PageRow};
 use crate::format::page::level_minutes;
 use crate::read::open_scan::{OpenScan, Resume};
-use crate::read::{MinuteCount, Opened, Range, Reader, begin, look_back, partition_names};
+use crate::read::{MinuteCount, OpenDayFile, Range, Reader, begin, look_back, partition_names};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::record::Level;
 use daytable_model::time::Ticks;
@@ -80,23 +80,29 @@ impl Reader {
         if let Some(sealed) = self.sealed(file)? {
             return sealed.counts(range, by, each);
         }
-        let opened = self.take(file)?;
+        let opened = self.acquire(file)?;
         let counted = self.count_pages(&opened, range, each);
-        self.give_back(opened);
+        self.release(opened);
         counted
     }
 
-    fn count_pages(&self, opened: &Opened, range: &Range, each: &mut dyn FnMut(MinuteCount)) -> Result<(), StoreError> {
+    fn count_pages(
+        &self,
+        opened: &OpenDayFile,
+        range: &Range,
+        each: &mut dyn FnMut(MinuteCount),
+    ) -> Result<(), StoreError> {
         begin(opened)?;
-        let committed = self.catalogue().committed()?;
+        let committed = self.catalog().committed()?;
         let (first, last) = RowKey::range(range.from, range.to);
         let names = partition_names(opened, range.partitions.as_deref())?;
         let pages = headers_in(opened, range.partitions.is_some().then_some(&names), first, last)?;
         let mut pages = pages.into_iter().filter(|page| committed.includes(page.seq)).peekable();
         while let Some(page) = pages.next() {
             // Names of this snapshot: those that are wanted, and the pages are of these.
-            let name =
-                names.get(&page.partition).ok_or_else(|| crate::format::day::unnamed_partition(&opened.path, &page))?;
+            let name = names
+                .get(&page.partition)
+                .ok_or_else(|| crate::format::day_file::unnamed_partition(&opened.path, &page))?;
             let mut cluster = vec![page];
             let mut end = cluster[0].header.last;
             while let Some(next) =
@@ -124,9 +130,9 @@ impl Reader {
         if let Some(sealed) = self.sealed(file)? {
             return Ok(sealed.names_in(range));
         }
-        let opened = self.take(file)?;
+        let opened = self.acquire(file)?;
         let names = begin(&opened).and_then(|_| partition_names(&opened, range.partitions.as_deref()));
-        self.give_back(opened);
+        self.release(opened);
         Ok(names?.into_values().collect())
     }
 
@@ -141,7 +147,7 @@ impl Reader {
             return sealed.each_key(range, &mut |_, key, level| each(key, level));
         }
         let resume = Resume::From(RowKey::range(range.from, range.to).0);
-        for row in OpenScan::begin(self, self.take(file)?, range, resume)? {
+        for row in OpenScan::begin(self, self.acquire(file)?, range, resume)? {
             let row = row?;
             each(row.key(), row.level());
         }
@@ -197,13 +203,13 @@ fn minute_of(time: Ticks) -> i64 {
     time.unix_seconds().div_euclid(60)
 }
 
-fn damaged(opened: &Opened, page: &PageRow, what: String) -> StoreError {
+fn damaged(opened: &OpenDayFile, page: &PageRow, what: String) -> StoreError {
     StoreError::Damaged { path: opened.path.clone(), page: page.place.to_string(), what }
 }
 
 /// Headers of the pages that overlap `first..=last`, by partition and first key.
 fn headers_in(
-    opened: &Opened,
+    opened: &OpenDayFile,
     partitions: Option<&BTreeMap<i64, Arc<str>>>,
     first: RowKey,
     last: RowKey,
@@ -234,7 +240,7 @@ fn headers_in(
 
 /// Counts the rows of overlapping pages, or of one that is cut by the range, each key once.
 fn count_rows(
-    opened: &Opened,
+    opened: &OpenDayFile,
     cluster: &[PageRow],
     first: RowKey,
     last: RowKey,

@@ -15,8 +15,8 @@ pub(crate) mod sealed_scan;
 mod superseded_keys;
 
 use crate::StoreError;
-use crate::format::catalog::{Catalogue, Committed, LiveFile};
-use crate::format::day::{self, HEADER_COLUMNS, Total, read_header, read_total};
+use crate::format::catalog::{Catalog, Committed, LiveFile};
+use crate::format::day_file::{self, HEADER_COLUMNS, Total, read_header, read_total};
 use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::{Homes, PAGE_SPAN, Page, Sought};
 use crate::format::sealed::{self, Block, SealedFile};
@@ -45,7 +45,7 @@ const SEALED_KEPT: usize = 8;
 /// A data folder, opened to read. For one thread at a time; open as many as there are threads.
 pub struct Reader {
     data: PathBuf,
-    catalogue: Catalogue,
+    catalog: Catalog,
     connections: RefCell<HashMap<String, Vec<Connection>>>,
     sealed: RefCell<HashMap<String, SealedFile>>,
 }
@@ -180,7 +180,7 @@ pub struct MinuteCount {
 
 /// Where a follower is: what it has seen of each day.
 #[derive(Clone, Debug, Default)]
-pub struct Followed {
+pub struct FollowPosition {
     seq: i64,
     /// The files that were looked at, by name.
     files: HashMap<String, Seen>,
@@ -200,15 +200,15 @@ pub(crate) type TableTimes = (DayTable, Option<(Ticks, Ticks)>);
 impl Reader {
     /// Opens a data folder to read.
     pub fn open(data_dir: &Path) -> Result<Reader, StoreError> {
-        let catalogue = Catalogue::open_to_read(data_dir)?;
-        Ok(Reader { data: data_dir.into(), catalogue, connections: RefCell::default(), sealed: RefCell::default() })
+        let catalog = Catalog::open_to_read(data_dir)?;
+        Ok(Reader { data: data_dir.into(), catalog, connections: RefCell::default(), sealed: RefCell::default() })
     }
 
     /// Every live day-table, the oldest first.
     pub fn tables(&self) -> Result<Vec<TableSummary>, StoreError> {
-        let rules = self.catalogue.rules()?;
+        let rules = self.catalog.rules()?;
         let mut tables: Vec<TableSummary> = Vec::new();
-        for file in self.catalogue.files()? {
+        for file in self.catalog.files()? {
             let Some((rows, bytes)) = self.size_of(&file)? else { continue };
             let keep = rules.iter().find(|rule| rule.name == file.day.table().as_str()).map(|rule| rule.keep);
             let state = if sealed::is_sealed(&file.name) { "sealed" } else { "open" };
@@ -241,7 +241,7 @@ impl Reader {
         if sealed::is_sealed(&file.name) {
             return Ok(Some((u64::try_from(file.entities).unwrap_or(0), size(&self.path_of(file)))));
         }
-        let opened = match self.take(file) {
+        let opened = match self.acquire(file) {
             Ok(opened) => opened,
             Err(StoreError::TableGone(_)) => return Ok(None),
             Err(error) => return Err(error),
@@ -249,14 +249,14 @@ impl Reader {
         let total = read_total(&opened.connection).map_err(StoreError::sqlite(&opened.path))?;
         let rows = u64::try_from(file.entities - total.merged).unwrap_or(0);
         let bytes = size(&opened.path) + size(&sqlite::journal_of(&opened.path));
-        self.give_back(opened);
+        self.release(opened);
         Ok(Some((rows, bytes)))
     }
 
     /// The live day-tables, the oldest first, with the times of their oldest and newest records. Opens no file.
     pub fn table_times(&self) -> Result<Vec<TableTimes>, StoreError> {
         let mut tables: Vec<TableTimes> = Vec::new();
-        for file in self.catalogue.files()? {
+        for file in self.catalog.files()? {
             match tables.last_mut().filter(|(table, _)| *table == file.day) {
                 Some((_, times)) => {
                     let (oldest, newest) = times.iter().chain(&file.times).copied().unzip::<_, _, Vec<_>, Vec<_>>();
@@ -268,19 +268,19 @@ impl Reader {
         Ok(tables)
     }
 
-    /// Every source that the catalogue knows.
+    /// Every source that the catalog knows.
     pub fn sources(&self) -> Result<Vec<SourceState>, StoreError> {
-        self.catalogue.sources()
+        self.catalog.sources()
     }
 
     /// Whether the folder is the outbox of a remote store: not all of its records are here.
     pub fn is_outbox(&self) -> Result<bool, StoreError> {
-        self.catalogue.is_outbox()
+        self.catalog.is_outbox()
     }
 
-    /// What the catalogue says, beside tables and sources.
-    pub fn catalogue(&self) -> &Catalogue {
-        &self.catalogue
+    /// What the catalog says, beside tables and sources.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     /// The rows of `range` in one table, newest first (by row key; equal keys once), read as they are asked for. When
@@ -297,9 +297,9 @@ impl Reader {
                 let found = match self.sealed(file)? {
                     Some(sealed) => sealed.row(partition, key)?,
                     None => {
-                        let opened = self.take(file)?;
+                        let opened = self.acquire(file)?;
                         let found = self.row_of(&opened, partition, key);
-                        self.give_back(opened);
+                        self.release(opened);
                         found?
                     }
                 };
@@ -311,9 +311,9 @@ impl Reader {
         })
     }
 
-    fn row_of(&self, opened: &Opened, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
+    fn row_of(&self, opened: &OpenDayFile, partition: &str, key: RowKey) -> Result<Option<Row>, StoreError> {
         begin(opened)?;
-        let committed = self.catalogue.committed()?;
+        let committed = self.catalog.committed()?;
         let from = RowKey::range(Ticks::MIN, key.time().plus(PAGE_SPAN)).0;
         let pages = (|| {
             let Some(id) = partition_id(&opened.connection, partition)? else { return Ok(Vec::new()) };
@@ -351,9 +351,9 @@ impl Reader {
                 names.extend(match self.sealed(file)? {
                     Some(sealed) => sealed.partitions_of(instance),
                     None => {
-                        let opened = self.take(file)?;
+                        let opened = self.acquire(file)?;
                         let found = partitions_of(&opened, instance);
-                        self.give_back(opened);
+                        self.release(opened);
                         found?
                     }
                 });
@@ -372,9 +372,9 @@ impl Reader {
                 match self.sealed(file)? {
                     Some(sealed) => names.extend(sealed.partitions()),
                     None => {
-                        let opened = self.take(file)?;
+                        let opened = self.acquire(file)?;
                         let found = partition_names(&opened, None);
-                        self.give_back(opened);
+                        self.release(opened);
                         names.extend(found?.into_values());
                     }
                 }
@@ -386,8 +386,8 @@ impl Reader {
     }
 
     /// Where a follower starts that wants only what is committed from now on.
-    pub fn follow_from_now(&self) -> Result<Followed, StoreError> {
-        let mut followed = Followed { seq: self.catalogue.committed()?.seq, files: HashMap::new() };
+    pub fn follow_from_now(&self) -> Result<FollowPosition, StoreError> {
+        let mut followed = FollowPosition { seq: self.catalog.committed()?.seq, files: HashMap::new() };
         self.each_new_page(&mut followed, &mut |_, _, _| Ok(()))?;
         Ok(followed)
     }
@@ -396,7 +396,11 @@ impl Reader {
     /// live no more because its day was sealed or dropped is looked at once more, by the connection that was kept: its
     /// last rows may have come after the last look. Not seen is what came to a file that was made, written to and
     /// sealed between two looks.
-    pub fn follow(&self, followed: &mut Followed, each: &mut dyn FnMut(&DayTable, Row)) -> Result<(), StoreError> {
+    pub fn follow(
+        &self,
+        followed: &mut FollowPosition,
+        each: &mut dyn FnMut(&DayTable, Row),
+    ) -> Result<(), StoreError> {
         self.each_new_page(followed, &mut |day, opened, page| {
             let partition = opened.name_of(page)?;
             let page = Arc::new(opened.read_page(&partition, page)?);
@@ -409,12 +413,12 @@ impl Reader {
 
     fn each_new_page(
         &self,
-        followed: &mut Followed,
-        each: &mut dyn FnMut(&DayTable, &Opened, &PageRow) -> Result<(), StoreError>,
+        followed: &mut FollowPosition,
+        each: &mut dyn FnMut(&DayTable, &OpenDayFile, &PageRow) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         // Read before the snapshots: every page up to it is in them.
-        let committed = self.catalogue.committed()?;
-        let files = self.catalogue.files()?;
+        let committed = self.catalog.committed()?;
+        let files = self.catalog.files()?;
         let is_live = |name: &String| files.iter().any(|file| file.name == *name);
         // Sealed or dropped since the last look: after that they may have got their last rows.
         let gone = followed.files.values().map(|seen| &seen.file).filter(|file| !is_live(&file.name));
@@ -424,7 +428,7 @@ impl Reader {
             if !is_gone && file.last_seq <= followed.seq && followed.files.contains_key(&file.name) {
                 continue;
             }
-            let opened = match self.take(file) {
+            let opened = match self.acquire(file) {
                 Ok(opened) => opened,
                 Err(StoreError::TableGone(_)) => continue,
                 Err(error) => return Err(error),
@@ -462,7 +466,7 @@ impl Reader {
                 followed.files.insert(file.name.clone(), Seen { file: file.clone(), page: seen });
                 Ok(())
             })();
-            self.give_back(opened);
+            self.release(opened);
             if let Err(error) = looked
                 && !is_gone
             {
@@ -479,8 +483,7 @@ impl Reader {
 
     /// Lets go of files that are live no more, so that their space is free.
     pub(crate) fn forget_gone(&self) -> Result<(), StoreError> {
-        let live: std::collections::HashSet<String> =
-            self.catalogue.files()?.into_iter().map(|file| file.name).collect();
+        let live: std::collections::HashSet<String> = self.catalog.files()?.into_iter().map(|file| file.name).collect();
         self.connections.borrow_mut().retain(|name, _| live.contains(name));
         self.sealed.borrow_mut().retain(|name, _| live.contains(name));
         Ok(())
@@ -488,7 +491,7 @@ impl Reader {
 
     /// The live files of a table, the oldest generation first. [`StoreError::TableGone`] where there are none.
     pub(crate) fn files_of(&self, table: &DayTable) -> Result<Vec<LiveFile>, StoreError> {
-        let mut files = self.catalogue.files_of(table)?;
+        let mut files = self.catalog.files_of(table)?;
         files.sort_by_key(|file| generation_of(&file.name));
         if files.is_empty() { Err(StoreError::TableGone(table.to_string())) } else { Ok(files) }
     }
@@ -530,12 +533,12 @@ impl Reader {
         {
             let (rows, bytes) = (opened.rows(), opened.bytes());
             let what =
-                format!("it has {rows} rows and {bytes} bytes, the catalogue says {} and {}", seal.rows, seal.bytes);
+                format!("it has {rows} rows and {bytes} bytes, the catalog says {} and {}", seal.rows, seal.bytes);
             return Err(StoreError::Mismatch { path, what, data: self.data.clone() });
         }
         let mut kept = self.sealed.borrow_mut();
         // What was dropped or sealed again is let go, so that its space is free.
-        kept.retain(|name, _| self.catalogue.is_live(name).unwrap_or(false));
+        kept.retain(|name, _| self.catalog.is_live(name).unwrap_or(false));
         if kept.len() >= SEALED_KEPT {
             kept.clear();
         }
@@ -543,24 +546,24 @@ impl Reader {
         Ok(Some(opened))
     }
 
-    pub(crate) fn take(&self, file: &LiveFile) -> Result<Opened, StoreError> {
+    pub(crate) fn acquire(&self, file: &LiveFile) -> Result<OpenDayFile, StoreError> {
         let path = self.path_of(file);
         let kept = self.connections.borrow_mut().get_mut(&file.name).and_then(Vec::pop);
         let (connection, has_packs) = match kept {
             Some(connection) => (connection, true),
-            None => match day::open_to_read(&path) {
+            None => match day_file::open_to_read(&path) {
                 // Named a moment ago: it was dropped in between, or it is lost.
                 Err(error) if !path.exists() => {
-                    let is_live = self.catalogue.is_live(&file.name)?;
+                    let is_live = self.catalog.is_live(&file.name)?;
                     return Err(if is_live { error } else { StoreError::TableGone(file.day.to_string()) });
                 }
                 opened => opened?,
             },
         };
-        Ok(Opened { connection, path, file: file.clone(), homes: Homes::of(&file.day), has_packs })
+        Ok(OpenDayFile { connection, path, file: file.clone(), homes: Homes::of(&file.day), has_packs })
     }
 
-    pub(crate) fn give_back(&self, opened: Opened) {
+    pub(crate) fn release(&self, opened: OpenDayFile) {
         end(&opened.connection);
         if !opened.has_packs {
             return;
@@ -575,7 +578,7 @@ impl Reader {
 }
 
 /// A day's file, opened to read.
-pub(crate) struct Opened {
+pub(crate) struct OpenDayFile {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
     pub(crate) file: LiveFile,
@@ -584,13 +587,13 @@ pub(crate) struct Opened {
     has_packs: bool,
 }
 
-/// Begins a snapshot: the first read fixes it, so one is made. It has all that the catalogue had noted of the file before,
+/// Begins a snapshot: the first read fixes it, so one is made. It has all that the catalog had noted of the file before,
 /// or the file lost its journal, or is another one.
-pub(crate) fn begin(opened: &Opened) -> Result<Total, StoreError> {
+pub(crate) fn begin(opened: &OpenDayFile) -> Result<Total, StoreError> {
     let begun = run(&opened.connection, "BEGIN").and_then(|()| {
         let total = read_total(&opened.connection)?;
         if !opened.has_packs {
-            day::see_packs(&opened.connection)?;
+            day_file::see_packs(&opened.connection)?;
         }
         Ok(total)
     });
@@ -600,11 +603,11 @@ pub(crate) fn begin(opened: &Opened) -> Result<Total, StoreError> {
     if is_whole { Ok(total) } else { Err(opened.mismatch(&total, noted)) }
 }
 
-/// An error where a snapshot has more commits than happened, or one that the catalogue did not note with it: of another
-/// file, or of another catalogue. `committed` was read after the snapshot began.
+/// An error where a snapshot has more commits than happened, or one that the catalog did not note with it: of another
+/// file, or of another catalog. `committed` was read after the snapshot began.
 pub(crate) fn check_snapshot(
-    catalogue: &Catalogue,
-    opened: &Opened,
+    catalog: &Catalog,
+    opened: &OpenDayFile,
     total: &Total,
     committed: &Committed,
 ) -> Result<(), StoreError> {
@@ -614,24 +617,25 @@ pub(crate) fn check_snapshot(
     if total.last_seq == opened.file.last_seq || !committed.includes(total.last_seq) {
         return Ok(());
     }
-    // It was written to since its catalogue was read, which knows of it by now.
-    let now = catalogue.files_of(&opened.file.day)?;
+    // It was written to since its catalog was read, which knows of it by now.
+    let now = catalog.files_of(&opened.file.day)?;
     match now.into_iter().find(|file| file.name == opened.file.name) {
         Some(noted) if noted.last_seq < total.last_seq => Err(opened.mismatch(total, &noted)),
         _ => Ok(()),
     }
 }
 
-impl Opened {
+impl OpenDayFile {
     /// The name of a page's partition.
     pub(crate) fn name_of(&self, page: &PageRow) -> Result<Arc<str>, StoreError> {
-        let name = day::partition_name(&self.connection, page.partition).map_err(StoreError::sqlite(&self.path))?;
-        name.ok_or_else(|| day::unnamed_partition(&self.path, page))
+        let name =
+            day_file::partition_name(&self.connection, page.partition).map_err(StoreError::sqlite(&self.path))?;
+        name.ok_or_else(|| day_file::unnamed_partition(&self.path, page))
     }
 
     /// Reads and checks a page whose rows are those of `partition`.
     pub(crate) fn read_page(&self, partition: &str, page: &PageRow) -> Result<Page, StoreError> {
-        day::read_page(&self.connection, &self.path, self.homes.at(partition), page)
+        day_file::read_page(&self.connection, &self.path, self.homes.at(partition), page)
     }
 
     /// Reads and checks a page whose rows are those of `partition`; none where no row can have what is sought.
@@ -641,19 +645,19 @@ impl Opened {
         page: &PageRow,
         sought: &Sought,
     ) -> Result<Option<Page>, StoreError> {
-        let body = day::read_body(&self.connection, &self.path, page)?;
+        let body = day_file::read_body(&self.connection, &self.path, page)?;
         let found = Page::decode_sought(self.homes.at(partition), page.seq, &page.header, &body, sought);
-        found.map_err(|error| day::damaged(&self.path, page, error.to_string()))
+        found.map_err(|error| day_file::damaged(&self.path, page, error.to_string()))
     }
 
     /// Checks a page that was read before.
     pub(crate) fn decode(&self, partition: &str, page: &PageRow, body: &[u8]) -> Result<Page, StoreError> {
-        day::decode(&self.path, self.homes.at(partition), page, body)
+        day_file::decode(&self.path, self.homes.at(partition), page, body)
     }
 
     fn mismatch(&self, total: &Total, noted: &LiveFile) -> StoreError {
         let what = format!(
-            "its last commit is {} with {} entities, the catalogue says {} with {}",
+            "its last commit is {} with {} entities, the catalog says {} with {}",
             total.last_seq, total.entities, noted.last_seq, noted.entities
         );
         let data = self.path.ancestors().nth(2).unwrap_or(Path::new(".")).into();
@@ -678,7 +682,7 @@ fn generation_of(name: &str) -> u64 {
     name.rsplit('.').nth(1).and_then(|generation| generation.parse().ok()).unwrap_or(0)
 }
 
-fn partitions_of(opened: &Opened, instance: &str) -> Result<Vec<String>, StoreError> {
+fn partitions_of(opened: &OpenDayFile, instance: &str) -> Result<Vec<String>, StoreError> {
     let key = daytable_model::key::partition_key(instance, None);
     let found = (|| {
         // Buckets are the key, `~` and two hex digits: nothing else begins with the key and `~`.
@@ -697,7 +701,7 @@ fn partition_id(connection: &Connection, name: &str) -> rusqlite::Result<Option<
 }
 
 pub(crate) fn partition_names(
-    opened: &Opened,
+    opened: &OpenDayFile,
     wanted: Option<&[String]>,
 ) -> Result<BTreeMap<i64, Arc<str>>, StoreError> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, String>(1)?.into()));

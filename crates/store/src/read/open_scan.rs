@@ -9,11 +9,13 @@
 
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::format::day::{HEADER_COLUMNS, read_header};
+use crate::format::day_file::{HEADER_COLUMNS, read_header};
 use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::{Page, Sought};
-use crate::read::superseded_keys::{Later, Passed};
-use crate::read::{Opened, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names};
+use crate::read::superseded_keys::{Later, SupersededKeys};
+use crate::read::{
+    OpenDayFile, Range, Reader, Row, SNAPSHOT_MAX, begin, check_snapshot, end, look_back, partition_names,
+};
 use daytable_model::key::RowKey;
 use rusqlite::params;
 use std::cmp::Reverse;
@@ -52,7 +54,7 @@ impl Resume {
 pub(crate) struct OpenScan<'r> {
     reader: &'r Reader,
     /// None only once the scan is over.
-    opened: Option<Opened>,
+    opened: Option<OpenDayFile>,
     wanted: Option<Vec<String>>,
     sought: Option<Sought>,
     resume: Resume,
@@ -68,7 +70,7 @@ pub(crate) struct OpenScan<'r> {
     last: RowKey,
     streams: Vec<Stream>,
     heap: BinaryHeap<Reverse<Next>>,
-    passed: Passed,
+    passed: SupersededKeys,
     names: HashMap<i64, Arc<str>>,
     committed: Committed,
     since: Instant,
@@ -96,7 +98,7 @@ struct Next {
 }
 
 enum Pages {
-    Unread(Box<PageRow>),
+    SourceLogError(Box<PageRow>),
     At(ReadPage, usize),
 }
 
@@ -147,7 +149,7 @@ impl<'r> OpenScan<'r> {
     /// The rows of `range` from `resume` on.
     pub(crate) fn begin(
         reader: &'r Reader,
-        opened: Opened,
+        opened: OpenDayFile,
         range: &Range,
         resume: Resume,
     ) -> Result<OpenScan<'r>, StoreError> {
@@ -166,7 +168,7 @@ impl<'r> OpenScan<'r> {
             last,
             streams: Vec::new(),
             heap: BinaryHeap::new(),
-            passed: Passed::default(),
+            passed: SupersededKeys::default(),
             names: HashMap::new(),
             committed: Committed::default(),
             since: Instant::now(),
@@ -180,7 +182,7 @@ impl<'r> OpenScan<'r> {
     /// Lets its snapshot go; [`OpenScan::renew`] comes before the next row.
     #[cfg(test)]
     pub(crate) fn pause(&mut self) {
-        self.move_on().expect("a table");
+        self.update_source().expect("a table");
         self.opened.iter().for_each(|opened| end(&opened.connection));
     }
 
@@ -205,17 +207,17 @@ impl<'r> OpenScan<'r> {
     fn begin_snapshot(&mut self) -> Result<(), StoreError> {
         let Some(opened) = &self.opened else { return Ok(()) };
         end(&opened.connection);
-        if !self.reader.catalogue().is_live(&opened.file.name)? {
+        if !self.reader.catalog().is_live(&opened.file.name)? {
             return Err(StoreError::TableGone(opened.file.day.to_string()));
         }
         let total = begin(opened)?;
-        self.committed = self.reader.catalogue().committed()?;
-        check_snapshot(self.reader.catalogue(), opened, &total, &self.committed)?;
+        self.committed = self.reader.catalog().committed()?;
+        check_snapshot(self.reader.catalog(), opened, &total, &self.committed)?;
         (self.since, self.begun) = (Instant::now(), self.resume);
         (self.asked, self.settled) = (None, None);
         self.snapshots += 1;
         self.heap.clear();
-        self.passed = Passed::default();
+        self.passed = SupersededKeys::default();
         let stream = |partition, headers, ended| Stream {
             partition,
             headers,
@@ -259,7 +261,7 @@ impl<'r> OpenScan<'r> {
                         key: page.header.first.max(self.resume.key()),
                         later: Reverse((page.seq, page.place)),
                         partition: page.partition,
-                        page: Pages::Unread(Box::new(page)),
+                        page: Pages::SourceLogError(Box::new(page)),
                     }));
                 }
             }
@@ -278,12 +280,12 @@ impl<'r> OpenScan<'r> {
         if !is_due {
             return Ok(false);
         }
-        self.move_on()?;
+        self.update_source()?;
         Ok(self.resume != self.begun)
     }
 
     /// Moves `resume` over what was passed over.
-    fn move_on(&mut self) -> Result<(), StoreError> {
+    fn update_source(&mut self) -> Result<(), StoreError> {
         if self.sought.is_some() {
             self.pull()?;
             if let Some(Reverse(next)) = self.heap.peek().filter(|Reverse(next)| next.key > self.resume.key()) {
@@ -307,7 +309,7 @@ impl<'r> OpenScan<'r> {
             }
             let Some(opened) = &self.opened else { return Ok(None) };
             let (read, index) = match page {
-                Pages::Unread(row) => {
+                Pages::SourceLogError(row) => {
                     let name = match self.names.get(&partition) {
                         Some(name) => name.clone(),
                         None => {
@@ -358,7 +360,7 @@ impl<'r> OpenScan<'r> {
 }
 
 impl Stream {
-    fn read(&mut self, opened: &Opened, last: RowKey) -> Result<(), StoreError> {
+    fn read(&mut self, opened: &OpenDayFile, last: RowKey) -> Result<(), StoreError> {
         let result = (|| {
             let (first, partition, id) = self.after;
             let limit = i64::try_from(self.chunk).unwrap_or(i64::MAX);
@@ -398,7 +400,7 @@ impl Iterator for OpenScan<'_> {
 impl Drop for OpenScan<'_> {
     fn drop(&mut self) {
         if let Some(opened) = self.opened.take() {
-            self.reader.give_back(opened);
+            self.reader.release(opened);
         }
     }
 }

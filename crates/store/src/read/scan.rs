@@ -4,7 +4,7 @@
 //! that is sealed: then their rows are merged by RowKey, and of equal keys the later generation's row is the row.
 //!
 //! Files go away under a scan: the open ones when their day is sealed, all of them when it is dropped. So a scan asks the
-//! catalogue behind opening them, every [`SNAPSHOT_MAX`], and when it cannot go on: are these the live files? If others
+//! catalog behind opening them, every [`SNAPSHOT_MAX`], and when it cannot go on: are these the live files? If others
 //! are, it opens those and continues by key, so no row is lost or given twice. If none are, the table was dropped.
 
 use super::sealed_scan::SealedScan;
@@ -88,7 +88,7 @@ impl<'r> Scan<'r> {
                 let range = Range { contains, level, ..range.clone() };
                 parts.push(match reader.sealed(file)? {
                     Some(sealed) => Part::Sealed(Box::new(SealedScan::new(&sealed, &range, resume))),
-                    None => Part::Open(Box::new(OpenScan::begin(reader, reader.take(file)?, &range, resume)?)),
+                    None => Part::Open(Box::new(OpenScan::begin(reader, reader.acquire(file)?, &range, resume)?)),
                 });
             }
             Ok((files.iter().map(|file| file.name.clone()).collect(), parts))
@@ -172,7 +172,7 @@ impl<'r> Scan<'r> {
     /// Goes on in new snapshots, as it does after [`SNAPSHOT_MAX`].
     #[cfg(test)]
     pub(crate) fn renew(&mut self) {
-        if self.is_outdated().expect("a catalogue") {
+        if self.is_outdated().expect("a catalog") {
             return self.open().expect("a table");
         }
         for part in &mut self.parts {

@@ -18,14 +18,14 @@ pub(crate) type Later = Reverse<(i64, Place)>;
 
 /// Pages of which rows were passed over, by their partition.
 #[derive(Default)]
-pub(crate) struct Passed {
-    pages: HashMap<i64, BinaryHeap<Reverse<PassedPage>>>,
+pub(crate) struct SupersededKeys {
+    pages: HashMap<i64, BinaryHeap<Reverse<SupersededPage>>>,
     count: usize,
     full: usize,
 }
 
 /// Ordered by the next key; of equal ones the later first.
-struct PassedPage {
+struct SupersededPage {
     next: RowKey,
     later: Later,
     last: RowKey,
@@ -34,45 +34,45 @@ struct PassedPage {
 
 enum Keys {
     /// Nothing of it was read but its header.
-    Unread(Box<PageRow>),
+    SourceLogError(Box<PageRow>),
     /// All, and which is next.
     Read(Box<[RowKey]>, usize),
 }
 
-impl PartialEq for PassedPage {
-    fn eq(&self, other: &PassedPage) -> bool {
+impl PartialEq for SupersededPage {
+    fn eq(&self, other: &SupersededPage) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for PassedPage {}
+impl Eq for SupersededPage {}
 
-impl PartialOrd for PassedPage {
-    fn partial_cmp(&self, other: &PassedPage) -> Option<std::cmp::Ordering> {
+impl PartialOrd for SupersededPage {
+    fn partial_cmp(&self, other: &SupersededPage) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for PassedPage {
-    fn cmp(&self, other: &PassedPage) -> std::cmp::Ordering {
+impl Ord for SupersededPage {
+    fn cmp(&self, other: &SupersededPage) -> std::cmp::Ordering {
         (self.next, self.later).cmp(&(other.next, other.later))
     }
 }
 
-impl Passed {
+impl SupersededKeys {
     /// Adds a page that was not decoded, where the scan is at `key`.
     pub(crate) fn add_unread(&mut self, row: Box<PageRow>, key: RowKey) {
         let (next, last, later) = (row.header.first, row.header.last, Reverse((row.seq, row.place)));
-        self.add(row.partition, PassedPage { next, later, last, keys: Keys::Unread(row) }, key);
+        self.add(row.partition, SupersededPage { next, later, last, keys: Keys::SourceLogError(row) }, key);
     }
 
     /// Adds a page with these keys, where the scan is at `key`.
     pub(crate) fn add_read(&mut self, row: &PageRow, keys: &[RowKey], key: RowKey) {
         let (next, last, later) = (row.header.first, row.header.last, Reverse((row.seq, row.place)));
-        self.add(row.partition, PassedPage { next, later, last, keys: Keys::Read(keys.into(), 0) }, key);
+        self.add(row.partition, SupersededPage { next, later, last, keys: Keys::Read(keys.into(), 0) }, key);
     }
 
-    fn add(&mut self, partition: i64, page: PassedPage, key: RowKey) {
+    fn add(&mut self, partition: i64, page: SupersededPage, key: RowKey) {
         if page.last < key {
             return;
         }
@@ -106,12 +106,12 @@ impl Passed {
                     self.count -= 1;
                     continue;
                 }
-                Keys::Unread(row) => (read(&row)?, 0),
+                Keys::SourceLogError(row) => (read(&row)?, 0),
                 Keys::Read(keys, at) => (keys, at),
             };
             let at = from + keys[from..].partition_point(|of| *of < key);
             let next = keys.get(at).copied().unwrap_or(page.last);
-            pages.push(Reverse(PassedPage { next, keys: Keys::Read(keys, at), ..page }));
+            pages.push(Reverse(SupersededPage { next, keys: Keys::Read(keys, at), ..page }));
         }
         Ok(pages.peek().is_some_and(|Reverse(page)| page.next == key && page.later < later))
     }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::format::catalog::Committed;
 use crate::format::page::{Encoded, Header};
-use crate::maintain::check::{Fault, Noted, open_file};
+use crate::maintain::check::{CatalogEntry, FileFault, open_file};
 use rusqlite::Connection;
 use std::ops::ControlFlow;
 
@@ -50,8 +50,8 @@ fn read(folder: &Folder, at: Ticks) -> (Vec<Row>, Option<StoreError>) {
     (rows, None)
 }
 
-fn faults(folder: &Folder, at: Ticks) -> Vec<Fault> {
-    open_file(&folder.file(at), &|| Ok(Noted::Unknown), &mut |_| ControlFlow::Continue(())).faults
+fn faults(folder: &Folder, at: Ticks) -> Vec<FileFault> {
+    open_file(&folder.file(at), &|| Ok(CatalogEntry::Unknown), &mut |_| ControlFlow::Continue(())).faults
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_page_under_another_name_is_an_error_for_whoever_reads_it() {
             }
         }
         let found = faults(&folder, day(0));
-        assert!(found.iter().any(|fault| matches!(fault, Fault::Bytes(_))), "{damage}: {found:?}");
+        assert!(found.iter().any(|fault| matches!(fault, FileFault::Bytes(_))), "{damage}: {found:?}");
         // Nor is it sealed under that name.
         let out = folder.path().join(format!("tables/{}.2.parquet", table(day(0))));
         let committed = Committed { seq: 99, ..Committed::default() };
@@ -123,7 +123,7 @@ fn a_name_that_leads_to_another_partition_is_found() {
     assert!(
         found
             .iter()
-            .any(|fault| fault.clone() == Fault::Count("2 of its partitions are not found by their names".into())),
+            .any(|fault| fault.clone() == FileFault::Count("2 of its partitions are not found by their names".into())),
         "{found:?}"
     );
 }
@@ -134,8 +134,8 @@ fn pages_of_older_formats_are_read_and_merged_into_those_of_today() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("Log20261101.1.db");
     let table = table(day(0));
-    let mut file = crate::format::day::DayFile::open(&path, &table).expect("opened");
-    let mut tidy = crate::maintain::compaction::Tidy::new(Duration::ZERO);
+    let mut file = crate::format::day_file::DayFile::open(&path, &table).expect("opened");
+    let mut compactor = crate::maintain::compaction::Compactor::new(Duration::ZERO);
     for n in 0..12u64 {
         let batch = batch(day(0), "web-1", &[(day(0).plus(seconds(n)), n, "old")]);
         let mut builder = page::Builder::new();
@@ -145,17 +145,17 @@ fn pages_of_older_formats_are_read_and_merged_into_those_of_today() {
         // Every other one is of today.
         let header = if n % 2 == 0 { old } else { Header { codec: old.codec | IN_HOME, ..old }.checked(&body) };
         let page = Encoded { header, body };
-        let insert = crate::format::day::Insert { partition: "web-1".into(), page, is_alone: n % 4 < 2 };
-        tidy.written(&table, file.insert(n.cast_signed() + 1, &[insert]).expect("written"));
-        tidy.committed(n.cast_signed() + 1);
+        let insert = crate::format::day_file::Insert { partition: "web-1".into(), page, is_alone: n % 4 < 2 };
+        compactor.written(&table, file.insert(n.cast_signed() + 1, &[insert]).expect("written"));
+        compactor.committed(n.cast_signed() + 1);
     }
     let rows = |path: &std::path::Path| {
-        let checked = open_file(path, &|| Ok(Noted::Unknown), &mut |_| ControlFlow::Continue(()));
+        let checked = open_file(path, &|| Ok(CatalogEntry::Unknown), &mut |_| ControlFlow::Continue(()));
         assert_eq!(checked.faults, []);
         checked.rows
     };
     assert_eq!(rows(&path), 12);
-    tidy.finish(&table, &mut file).expect("merged");
+    compactor.finish(&table, &mut file).expect("merged");
     assert_eq!(rows(&path), 12);
     let merged = "SELECT count(*), sum(entities), min(codec) FROM page WHERE entities > 1";
     let (pages, entities, codec): (i64, i64, u8) =

@@ -5,7 +5,7 @@ use crate::format::catalog::Seal;
 use std::ops::ControlFlow;
 
 /// Seals what a day has, as the lifecycle does.
-pub(super) fn write_sealed(store: &Store, at: Ticks) -> (Sealing, Seal) {
+pub(super) fn write_sealed(store: &Store, at: Ticks) -> (SealTarget, Seal) {
     let sealing = store.steps().begin_seal(&table(at)).expect("begun");
     let what = sealing.to_write(store.steps().committed().expect("read"));
     let manifest = sealed::seal(&what, &mut |_| ControlFlow::Continue(())).expect("sealed");
@@ -79,9 +79,9 @@ fn what_a_day_was_sealed_from_goes_at_the_next_start() {
     write(&store, day(0), 0, 50);
     let (sealing, sealed) = write_sealed(&store, day(0));
     store.close().expect("closed");
-    let mut catalogue = catalogue::Catalogue::open_to_write(&folder.path()).expect("opened");
-    catalogue.end_seal(&sealing.table, &sealing.inputs, &sealing.output, &sealed).expect("ended");
-    catalogue.close().expect("closed");
+    let mut catalog = catalog::Catalog::open_to_write(&folder.path()).expect("opened");
+    catalog.end_seal(&sealing.table, &sealing.inputs, &sealing.output, &sealed).expect("ended");
+    catalog.close().expect("closed");
     assert_eq!(files(&folder).len(), 3);
     folder.open().close().expect("closed");
     assert_eq!(files(&folder), ["Log20261101.2.manifest.json", "Log20261101.2.parquet"]);
@@ -116,7 +116,7 @@ fn a_follower_sees_what_came_just_before_its_day_was_sealed_or_dropped() {
 
 /// The day was being sealed, and took a record meanwhile.
 #[test]
-fn repair_without_a_catalogue_keeps_what_was_being_sealed() {
+fn repair_without_a_catalog_keeps_what_was_being_sealed() {
     let folder = Folder::new();
     let store = folder.open();
     write(&store, day(0), 0, 50);
@@ -124,7 +124,7 @@ fn repair_without_a_catalogue_keeps_what_was_being_sealed() {
     write(&store, day(0), 50, 51);
     store.close().expect("closed");
     std::fs::remove_file(&sealing.path).expect("not written yet");
-    std::fs::remove_file(catalogue::Catalogue::path_in(&folder.path())).expect("removed");
+    std::fs::remove_file(catalog::Catalog::path_in(&folder.path())).expect("removed");
     let said = repair(&folder.path()).expect("repaired").join("\n");
     assert_eq!(folder.messages(day(0)), newest_first(0, 51), "{said}");
     let store = folder.open();
@@ -136,7 +136,7 @@ fn repair_without_a_catalogue_keeps_what_was_being_sealed() {
 
 #[test]
 fn repair_keeps_sealed_and_late_rows() {
-    for with_catalogue in [true, false] {
+    for with_catalog in [true, false] {
         let folder = Folder::new();
         let store = folder.open();
         write(&store, day(0), 0, 50);
@@ -144,11 +144,11 @@ fn repair_keeps_sealed_and_late_rows() {
         write(&store, day(0), 50, 60);
         write(&store, day(1), 60, 70);
         store.close().expect("closed");
-        if !with_catalogue {
-            std::fs::remove_file(catalogue::Catalogue::path_in(&folder.path())).expect("removed");
+        if !with_catalog {
+            std::fs::remove_file(catalog::Catalog::path_in(&folder.path())).expect("removed");
         }
         let said = repair(&folder.path()).expect("repaired").join("\n");
-        assert_eq!(said.is_empty(), with_catalogue, "{said}");
+        assert_eq!(said.is_empty(), with_catalog, "{said}");
         assert_eq!(folder.messages(day(0)), newest_first(0, 60), "{said}");
         let store = folder.open();
         write(&store, day(0), 70, 71);
@@ -169,7 +169,7 @@ fn a_sealed_file_that_is_cut_short_is_refused_at_the_start() {
     let path = folder.path().join("tables/Log20261101.2.parquet");
     let whole = std::fs::read(&path).expect("read");
     std::fs::write(&path, &whole[..whole.len() - 1]).expect("written");
-    let refused = Store::open(&folder.path(), Options::default()).err();
+    let refused = Store::open(&folder.path(), StoreOptions::default()).err();
     let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("Log20261101.2.parquet"), "{error}");
     std::fs::write(&path, &whole).expect("written");

@@ -1,17 +1,17 @@
 //! A folder as the outbox of a remote store: who only adds to it leaves it one, and who ends that keeps its rows.
 
 use super::*;
-use crate::format::catalog::Role;
-use crate::outbox::{Level, OutboxOptions};
+use crate::format::catalog::FileRole;
+use crate::outbox::{OutboxLevel, OutboxOptions};
 use std::sync::Arc;
 
-fn open(folder: &Folder, onward: Onward) -> Store {
-    let options = Options { commit_interval: Duration::from_millis(1), onward, ..Options::default() };
+fn open(folder: &Folder, forwarding: Forwarding) -> Store {
+    let options = StoreOptions { commit_interval: Duration::from_millis(1), forwarding, ..StoreOptions::default() };
     Store::open(&folder.path(), options).expect("opened")
 }
 
-fn to(bytes_max: u64, level: &Arc<Level>) -> Onward {
-    Onward::To(OutboxOptions {
+fn to(bytes_max: u64, level: &Arc<OutboxLevel>) -> Forwarding {
+    Forwarding::To(OutboxOptions {
         stays: TableName::new("DeadLetter").expect("a name"),
         bytes_max,
         age_max: None,
@@ -21,14 +21,14 @@ fn to(bytes_max: u64, level: &Arc<Level>) -> Onward {
     })
 }
 
-fn roles(folder: &Folder) -> Vec<Role> {
-    folder.reader().catalogue().files().expect("read").into_iter().map(|file| file.role).collect()
+fn roles(folder: &Folder) -> Vec<FileRole> {
+    folder.reader().catalog().files().expect("read").into_iter().map(|file| file.role).collect()
 }
 
 #[test]
 fn whoever_adds_to_an_outbox_leaves_it_one_and_who_ends_it_keeps_its_rows() {
     let folder = Folder::new();
-    let level = Arc::new(Level::default());
+    let level = Arc::new(OutboxLevel::default());
     let store = open(&folder, to(u64::MAX, &level));
     write(&store, day(0), 0, 10);
     // The level is looked at behind the commit, and before the next step.
@@ -36,34 +36,34 @@ fn whoever_adds_to_an_outbox_leaves_it_one_and_who_ends_it_keeps_its_rows() {
     assert_eq!(level.entities(), 10);
     store.close().expect("closed");
     // An import, without a configuration.
-    let store = open(&folder, Onward::AsBefore);
+    let store = open(&folder, Forwarding::AsRecorded);
     write(&store, day(1), 10, 20);
     write(&store, day(0), 20, 30);
     assert!(matches!(store.steps().drop_table(&table(day(0))), Err(StoreError::Refused(_))));
     store.close().expect("closed");
-    assert_eq!(roles(&folder), [Role::Outbox, Role::Outbox]);
+    assert_eq!(roles(&folder), [FileRole::Outbox, FileRole::Outbox]);
     let store = open(&folder, to(u64::MAX, &level));
     assert_eq!(level.entities(), 30);
     assert!(matches!(store.steps().begin_seal(&table(day(0))), Err(StoreError::Refused(_))));
     assert!(matches!(store.steps().drop_table(&table(day(0))), Err(StoreError::Refused(_))));
     store.close().expect("closed");
     // Nothing is sent any more.
-    let store = open(&folder, Onward::Nowhere);
-    assert_eq!(roles(&folder), [Role::Closed, Role::Closed]);
+    let store = open(&folder, Forwarding::Disabled);
+    assert_eq!(roles(&folder), [FileRole::Closed, FileRole::Closed]);
     write(&store, day(0), 30, 40);
     assert_eq!(folder.messages(day(0)).len(), 30);
     assert_eq!(store.steps().begin_seal(&table(day(0))).expect("begun").inputs.len(), 2);
     store.close().expect("closed");
-    let store = open(&folder, Onward::AsBefore);
+    let store = open(&folder, Forwarding::AsRecorded);
     write(&store, day(2), 40, 50);
     store.close().expect("closed");
-    assert_eq!(roles(&folder).last(), Some(&Role::Open));
+    assert_eq!(roles(&folder).last(), Some(&FileRole::Open));
 }
 
 #[test]
-fn a_lost_catalogue_is_made_anew_and_what_waited_waits() {
+fn a_lost_catalog_is_made_anew_and_what_waited_waits() {
     let folder = Folder::new();
-    let level = Arc::new(Level::default());
+    let level = Arc::new(OutboxLevel::default());
     let store = open(&folder, to(u64::MAX, &level));
     write(&store, day(0), 0, 10);
     store.close().expect("closed");
@@ -71,7 +71,7 @@ fn a_lost_catalogue_is_made_anew_and_what_waited_waits() {
         let _ = std::fs::remove_file(folder.path().join(name));
     }
     crate::maintain::repair::repair(&folder.path()).expect("repaired");
-    assert_eq!(roles(&folder), [Role::Outbox]);
+    assert_eq!(roles(&folder), [FileRole::Outbox]);
     let store = open(&folder, to(u64::MAX, &level));
     assert_eq!(level.entities(), 10);
     store.close().expect("closed");
@@ -80,14 +80,14 @@ fn a_lost_catalogue_is_made_anew_and_what_waited_waits() {
 #[test]
 fn a_full_outbox_takes_nothing_until_sources_stop() {
     let folder = Folder::new();
-    let level = Arc::new(Level::default());
+    let level = Arc::new(OutboxLevel::default());
     let store = open(&folder, to(1, &level));
     write(&store, day(0), 0, 10);
     // The commit is told of before it is looked how much there is.
     while !level.is_full() {
         std::thread::yield_now();
     }
-    let intake = store.intake();
+    let intake = store.commit_queue();
     let waiting = std::thread::spawn(move || {
         let batches = vec![batch(day(0), "web-1", &[(day(0), 99, "late")])];
         intake.submit(Submission { batches, epoch: intake.epoch(), ..Submission::default() })

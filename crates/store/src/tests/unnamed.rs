@@ -1,19 +1,19 @@
-//! Files that the catalogue does not name: which of them are what a kill or a power cut left, and which are lost.
+//! Files that the catalog does not name: which of them are what a kill or a power cut left, and which are lost.
 
 use super::lives::{seal, write_sealed};
 use super::*;
-use crate::maintain::unnamed::{self, What};
+use crate::maintain::unnamed_files::{self, UnnamedKind};
 
 /// What each unnamed file is, by name: its rows, where it is data.
 fn unnamed(folder: &Folder) -> Vec<(String, Option<u64>)> {
-    let catalogue = catalogue::Catalogue::open_to_read(&folder.path()).expect("opened");
-    let files = unnamed::look(&folder.path().join("tables"), &catalogue).expect("looked");
-    assert!(files.iter().all(|file| !matches!(file.what, What::Unreadable(_))), "{files:?}");
+    let catalog = catalog::Catalog::open_to_read(&folder.path()).expect("opened");
+    let files = unnamed_files::find(&folder.path().join("tables"), &catalog).expect("looked");
+    assert!(files.iter().all(|file| !matches!(file.what, UnnamedKind::Unreadable(_))), "{files:?}");
     files.into_iter().map(|file| (file.name.clone(), file.rows())).collect()
 }
 
 fn refused(folder: &Folder, name: &str) {
-    let refused = Store::open(&folder.path(), Options::default()).err();
+    let refused = Store::open(&folder.path(), StoreOptions::default()).err();
     let Some(error @ StoreError::Mismatch { .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains(name) && error.to_string().contains("daytable repair"), "{error}");
 }
@@ -23,31 +23,31 @@ fn put(folder: &Folder, from: &Folder, name: &str) {
     std::fs::copy(from.path().join("tables").join(name), tables.join(name)).expect("copied");
 }
 
-fn catalogue_of(folder: &Folder) -> PathBuf {
-    catalogue::Catalogue::path_in(&folder.path())
+fn catalog_of(folder: &Folder) -> PathBuf {
+    catalog::Catalog::path_in(&folder.path())
 }
 
-/// An older catalogue beside younger days, open and sealed: none of their rows is out of sight for long.
+/// An older catalog beside younger days, open and sealed: none of their rows is out of sight for long.
 #[test]
-fn days_that_an_older_catalogue_does_not_name_are_refused_and_repaired() {
+fn days_that_an_older_catalog_does_not_name_are_refused_and_repaired() {
     for is_sealed in [false, true] {
         let folder = Folder::new();
         let store = folder.open();
         write(&store, day(0), 0, 10);
         store.close().expect("closed");
-        let older = std::fs::read(catalogue_of(&folder)).expect("read");
+        let older = std::fs::read(catalog_of(&folder)).expect("read");
         let store = folder.open();
         write(&store, day(1), 10, 20);
         if is_sealed {
             seal(&store, day(1));
         }
         store.close().expect("closed");
-        std::fs::write(catalogue_of(&folder), older).expect("written");
+        std::fs::write(catalog_of(&folder), older).expect("written");
         let name = if is_sealed { "Log20261102.2.parquet" } else { "Log20261102.1.db" };
         assert_eq!(unnamed(&folder), [(name.to_owned(), Some(10))]);
         refused(&folder, name);
         let said = repair(&folder.path()).expect("repaired").join("\n");
-        assert!(said.contains(&format!("{name}: 10 entities that the catalogue did not name: kept")), "{said}");
+        assert!(said.contains(&format!("{name}: 10 entities that the catalog did not name: kept")), "{said}");
         folder.open().close().expect("opened");
         assert_eq!(folder.messages(day(1)), newest_first(10, 20));
         assert_eq!(folder.messages(day(0)), newest_first(0, 10));
@@ -98,19 +98,19 @@ fn what_is_being_made_and_what_is_to_go_is_named() {
     store.close().expect("closed");
     assert_eq!(unnamed(&folder), []);
     let copy = copy_of(&folder, |_| true);
-    let mut catalogue = catalogue::Catalogue::open_to_write(&copy.path()).expect("opened");
-    let inputs: Vec<_> = catalogue.files_of(&table(day(0))).expect("read");
-    catalogue.end_seal(&sealing.table, &inputs, &sealing.output, &sealed).expect("ended");
-    catalogue.drop_day(&table(day(1)), catalogue::Permit::WithoutArchive, day(9)).expect("dropped");
-    catalogue.begin_creating(&table(day(2)), "Log20261103.1.db").expect("begun");
-    drop(crate::format::day::DayFile::open(&copy.file(day(2)), &table(day(2))).expect("made"));
-    catalogue.close().expect("closed");
+    let mut catalog = catalog::Catalog::open_to_write(&copy.path()).expect("opened");
+    let inputs: Vec<_> = catalog.files_of(&table(day(0))).expect("read");
+    catalog.end_seal(&sealing.table, &inputs, &sealing.output, &sealed).expect("ended");
+    catalog.drop_day(&table(day(1)), catalog::Permit::WithoutArchive, day(9)).expect("dropped");
+    catalog.begin_creating(&table(day(2)), "Log20261103.1.db").expect("begun");
+    drop(crate::format::day_file::DayFile::open(&copy.file(day(2)), &table(day(2))).expect("made"));
+    catalog.close().expect("closed");
     assert_eq!(unnamed(&copy), []);
     copy.open().close().expect("opened");
     assert_eq!(lives::files(&copy), ["Log20261101.2.manifest.json", "Log20261101.2.parquet"]);
 }
 
-/// The catalogue is of before the sealing, and of what was sealed a file is gone already: the sealed file is the day.
+/// The catalog is of before the sealing, and of what was sealed a file is gone already: the sealed file is the day.
 #[test]
 fn repair_takes_a_sealed_file_for_what_it_was_made_of() {
     let folder = Folder::new();
@@ -123,10 +123,10 @@ fn repair_takes_a_sealed_file_for_what_it_was_made_of() {
     let store = folder.open();
     seal(&store, day(0));
     store.close().expect("closed");
-    std::fs::copy(catalogue_of(&before), catalogue_of(&folder)).expect("copied");
+    std::fs::copy(catalog_of(&before), catalog_of(&folder)).expect("copied");
     // Of its parts one is there still, as after a kill between their removals.
     put(&folder, &before, "Log20261101.3.db");
-    assert!(Store::open(&folder.path(), Options::default()).is_err());
+    assert!(Store::open(&folder.path(), StoreOptions::default()).is_err());
     let said = repair(&folder.path()).expect("repaired").join("\n");
     assert_eq!(folder.messages(day(0)), newest_first(0, 20), "{said}");
     assert!(said.contains("Log20261101.4.parquet has what it had"), "{said}");
@@ -141,12 +141,12 @@ fn repair_puts_aside_what_it_does_not_take_over() {
     let store = folder.open();
     write(&store, day(0), 0, 10);
     store.close().expect("closed");
-    let older = std::fs::read(catalogue_of(&folder)).expect("read");
+    let older = std::fs::read(catalog_of(&folder)).expect("read");
     let store = folder.open();
     let before = copy_of(&folder, |_| true);
     seal(&store, day(0));
     store.close().expect("closed");
-    std::fs::write(catalogue_of(&folder), older).expect("written");
+    std::fs::write(catalog_of(&folder), older).expect("written");
     put(&folder, &before, "Log20261101.1.db");
     refused(&folder, "Log20261101.2.parquet");
     let said = repair(&folder.path()).expect("repaired").join("\n");

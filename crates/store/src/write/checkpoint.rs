@@ -3,7 +3,7 @@
 //! opened anew.
 
 use crate::StoreError;
-use crate::format::day::DayFile;
+use crate::format::day_file::DayFile;
 use crate::layout::SET_ASIDE;
 use crate::sqlite;
 use daytable_model::path_text::PathText;
@@ -26,7 +26,7 @@ enum Task {
 }
 
 /// A handle to the thread.
-pub(crate) struct Checkpoints {
+pub(crate) struct Checkpointer {
     tasks: Option<mpsc::Sender<Task>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -44,8 +44,8 @@ impl Shared {
     }
 }
 
-impl Checkpoints {
-    pub(crate) fn spawn() -> Result<Checkpoints, StoreError> {
+impl Checkpointer {
+    pub(crate) fn spawn() -> Result<Checkpointer, StoreError> {
         let (tasks, work) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let thread = std::thread::Builder::new().name("checkpoint".into()).spawn({
@@ -53,7 +53,7 @@ impl Checkpoints {
             move || run(&work, &shared)
         });
         let thread = thread.map_err(StoreError::io("checkpoint thread"))?;
-        Ok(Checkpoints { tasks: Some(tasks), shared, thread: Some(thread) })
+        Ok(Checkpointer { tasks: Some(tasks), shared, thread: Some(thread) })
     }
 
     /// Has the file's journal moved, if much went to it.
@@ -88,7 +88,7 @@ impl Checkpoints {
         }
     }
 
-    /// Whether a checkpoint failed since [`Checkpoints::reset`].
+    /// Whether a checkpoint failed since [`Checkpointer::reset`].
     pub(crate) fn failed(&self) -> bool {
         self.shared.failed.load(Ordering::Acquire)
     }

@@ -1,37 +1,37 @@
 //! Idempotency keys of the commit that is being collected.
 
-use super::queue::{Done, Outcome};
-use crate::format::catalog::idempotency::{Hash, Once};
+use super::queue::{Ack, CommitOutcome};
+use crate::format::catalog::idempotency::{IdempotencyKey, KeyHash};
 use std::collections::HashMap;
 
 /// Keys of the commit that is gathered, and those that came with one of them again.
 #[derive(Default)]
-pub(crate) struct Gathered {
-    keys: HashMap<Hash, Once, foldhash::quality::RandomState>,
-    repeats: Vec<(Done, Outcome)>,
+pub(crate) struct PendingKeys {
+    keys: HashMap<KeyHash, IdempotencyKey, foldhash::quality::RandomState>,
+    repeats: Vec<(Ack, CommitOutcome)>,
 }
 
-impl Gathered {
+impl PendingKeys {
     /// What becomes of `once` when this commit is on disk, where its key is in it.
-    pub(crate) fn outcome_of(&self, once: &Once) -> Option<Outcome> {
+    pub(crate) fn outcome_of(&self, once: &IdempotencyKey) -> Option<CommitOutcome> {
         self.keys.get(&once.key).map(|first| first.compare(once).into())
     }
 
-    pub(crate) fn add(&mut self, once: Once) {
+    pub(crate) fn add(&mut self, once: IdempotencyKey) {
         self.keys.insert(once.key, once);
     }
 
     /// Has `done` told `outcome` when this commit is on disk; that it is not committed, if it never is.
-    pub(crate) fn add_repeat(&mut self, done: Done, outcome: Outcome) {
+    pub(crate) fn add_repeat(&mut self, done: Ack, outcome: CommitOutcome) {
         self.repeats.push((done, outcome));
     }
 
-    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &Once> {
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &IdempotencyKey> {
         self.keys.values()
     }
 
     /// The commit is on disk.
     pub(crate) fn committed(self) {
-        self.repeats.into_iter().for_each(|(done, outcome)| done.tell(outcome));
+        self.repeats.into_iter().for_each(|(done, outcome)| done.complete(outcome));
     }
 }

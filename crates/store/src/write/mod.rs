@@ -9,5 +9,5 @@ pub(crate) mod outbox_removal;
 pub mod queue;
 pub(crate) mod recovery;
 #[cfg(any(test, feature = "testing"))]
-pub(crate) mod sink;
+pub(crate) mod test_committer;
 pub(crate) mod store;

@@ -1,11 +1,11 @@
 //! How a store is run, and the report of each commit.
 
 use crate::StoreError;
-use crate::outbox::Onward;
+use crate::outbox::Forwarding;
 use std::time::Duration;
 
 /// How a store is run.
-pub struct Options {
+pub struct StoreOptions {
     /// How long a row waits for others before it is committed.
     pub commit_interval: Duration,
     /// Told of every commit, from the committer's thread.
@@ -15,17 +15,17 @@ pub struct Options {
     /// Told when the folder was opened again after a failure.
     pub on_reopened: Box<dyn Fn() + Send>,
     /// Where what is committed goes on to.
-    pub onward: Onward,
+    pub forwarding: Forwarding,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
             commit_interval: Duration::from_millis(250),
             on_commit: Box::new(|_| {}),
             on_failure: Box::new(|_| {}),
             on_reopened: Box::new(|| {}),
-            onward: Onward::AsBefore,
+            forwarding: Forwarding::AsRecorded,
         }
     }
 }

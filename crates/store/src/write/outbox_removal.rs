@@ -1,37 +1,37 @@
 //! What a sender asks of the committer: to remove rows that were sent, and to keep rows that no store accepts.
 
 use crate::StoreError;
-use crate::format::catalog::accounting::Taken;
-use crate::outbox::Departure;
-use crate::write::commit::{Committer, Intake};
-use crate::write::queue::{Done, Submission};
+use crate::format::catalog::accounting::SourceReceipt;
+use crate::outbox::OutboxRemoval;
+use crate::write::commit::{CommitQueue, Committer};
+use crate::write::queue::{Ack, Submission};
 use daytable_model::batch::Batch;
 
 /// What a sender asks the committer for. Cheap to clone.
 #[derive(Clone)]
-pub struct Departures {
-    pub(crate) intake: Intake,
+pub struct OutboxRemover {
+    pub(crate) queue: CommitQueue,
 }
 
-impl Departures {
+impl OutboxRemover {
     /// Removes pages that were sent; `told` hears from the committer's thread when they are gone, or why not. What is not
     /// found is gone already, or was merged with other pages and is still to be sent.
     pub fn remove(
         &self,
-        departures: Vec<Departure>,
+        removals: Vec<OutboxRemoval>,
         told: impl FnOnce(Result<(), StoreError>) + Send + 'static,
     ) -> Result<(), StoreError> {
-        let step = Box::new(move |committer: &mut Committer| told(committer.depart(&departures)));
-        self.intake.aside(step).map_err(|_| StoreError::Closed)
+        let step = Box::new(move |committer: &mut Committer| told(committer.remove_sent(&removals)));
+        self.queue.aside(step).map_err(|_| StoreError::Closed)
     }
 
-    /// Commits rows of a table that stays here, however full the outbox is. `done` hears what became of them.
-    pub fn keep(&self, batches: Vec<Batch>, done: Done) -> Result<(), StoreError> {
+    /// Commits rows of a table that stays here, however full the outbox is. `ack` receives what became of them.
+    pub fn keep(&self, batches: Vec<Batch>, ack: Ack) -> Result<(), StoreError> {
         let step = Box::new(move |committer: &mut Committer| {
             let records = batches.iter().map(Batch::records).sum();
-            let taken = vec![Taken::records("daytable", "dead_letters", records)];
-            committer.keep(Submission { batches, done, taken, ..Submission::default() });
+            let receipts = vec![SourceReceipt::records("daytable", "dead_letters", records)];
+            committer.keep(Submission { batches, ack, receipts, ..Submission::default() });
         });
-        self.intake.aside(step).map_err(|_| StoreError::Closed)
+        self.queue.aside(step).map_err(|_| StoreError::Closed)
     }
 }

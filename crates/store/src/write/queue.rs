@@ -5,8 +5,8 @@
 //! at what [`WorkQueue::sources`] says is committed. A submission that was built in an older epoch is refused, so
 //! nothing that was read before the failure can slip in behind it.
 
-use crate::format::catalog::accounting::Taken;
-use crate::format::catalog::idempotency::{Answer, Once, Repeat};
+use crate::format::catalog::accounting::SourceReceipt;
+use crate::format::catalog::idempotency::{IdempotencyKey, Repeat, StoredAnswer};
 use crate::source::SourceState;
 use daytable_model::batch::Batch;
 use daytable_model::time::Ticks;
@@ -24,26 +24,26 @@ pub struct Submission {
     /// Rows; several batches may be of one partition.
     pub batches: Vec<Batch>,
     /// The state of each source that has rows here or moved without any. A later one of a source replaces an earlier.
-    pub advances: Vec<Advance>,
+    pub advances: Vec<Arc<SourceState>>,
     /// The newest time that a record here gave by itself and that its day admitted. Holds the clock to account.
     pub newest: Option<Ticks>,
     /// The epoch that the sources were read in.
     pub epoch: u64,
     /// Whose rows these are, where they are of no source in `advances`; what it lost.
-    pub taken: Vec<Taken>,
+    pub receipts: Vec<SourceReceipt>,
     /// The idempotency key under which all of it is written once.
-    pub once: Option<Once>,
+    pub idempotency: Option<IdempotencyKey>,
     /// Told what became of it.
-    pub done: Done,
+    pub ack: Ack,
 }
 
 /// What became of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommitOutcome {
     /// All of it is on disk.
     Committed,
     /// Its key was committed before, with the same body: nothing was written, and this was answered then.
-    Repeated(Answer),
+    Repeated(StoredAnswer),
     /// Its key was committed before, with another body: nothing was written.
     OtherBody,
     /// None of it is on disk. Where a commit failed at its very end this may turn out wrong when the store is opened again;
@@ -51,43 +51,43 @@ pub enum Outcome {
     NotCommitted,
 }
 
-impl From<Repeat> for Outcome {
-    fn from(repeat: Repeat) -> Outcome {
+impl From<Repeat> for CommitOutcome {
+    fn from(repeat: Repeat) -> CommitOutcome {
         match repeat {
-            Repeat::SameBody(answer) => Outcome::Repeated(answer),
-            Repeat::OtherBody => Outcome::OtherBody,
+            Repeat::SameBody(answer) => CommitOutcome::Repeated(answer),
+            Repeat::OtherBody => CommitOutcome::OtherBody,
         }
     }
 }
 
 /// Called once, when it is known what became of a submission.
 #[derive(Default)]
-pub struct Done {
-    told: Option<Box<dyn FnOnce(Outcome) + Send>>,
+pub struct Ack {
+    told: Option<Box<dyn FnOnce(CommitOutcome) + Send>>,
     is_awaited: bool,
 }
 
-impl Done {
+impl Ack {
     /// Calls `told` from the committer's thread, which waits for it: keep it short. With `true` when all of a submission
     /// is on disk, with `false` when none of it is and never will be.
-    pub fn new(told: impl FnOnce(bool) + Send + 'static) -> Done {
-        let mut done = Done::awaited(told);
+    pub fn new(told: impl FnOnce(bool) + Send + 'static) -> Ack {
+        let mut done = Ack::awaited(told);
         done.is_awaited = false;
         done
     }
 
     /// The same for whom somebody waits: the commit does not wait for its interval.
-    pub fn awaited(told: impl FnOnce(bool) + Send + 'static) -> Done {
-        Done::with_outcome(move |outcome| told(matches!(outcome, Outcome::Committed | Outcome::Repeated(_))))
+    pub fn awaited(told: impl FnOnce(bool) + Send + 'static) -> Ack {
+        Ack::with_outcome(move |outcome| told(matches!(outcome, CommitOutcome::Committed | CommitOutcome::Repeated(_))))
     }
 
     /// The same for whom waits and has an idempotency key.
-    pub fn with_outcome(told: impl FnOnce(Outcome) + Send + 'static) -> Done {
-        Done { told: Some(Box::new(told)), is_awaited: true }
+    pub fn with_outcome(told: impl FnOnce(CommitOutcome) + Send + 'static) -> Ack {
+        Ack { told: Some(Box::new(told)), is_awaited: true }
     }
 
-    pub(crate) fn tell(mut self, outcome: Outcome) {
-        self.tell_once(outcome);
+    pub(crate) fn complete(mut self, outcome: CommitOutcome) {
+        self.complete_once(outcome);
     }
 
     /// Whether somebody waits for the answer.
@@ -96,11 +96,11 @@ impl Done {
     }
 
     /// Whether anybody is told.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn has_callback(&self) -> bool {
         self.told.is_some()
     }
 
-    fn tell_once(&mut self, outcome: Outcome) {
+    fn complete_once(&mut self, outcome: CommitOutcome) {
         if let Some(told) = self.told.take() {
             told(outcome);
         }
@@ -108,18 +108,15 @@ impl Done {
 }
 
 /// A submission that is dropped on the way was not committed.
-impl Drop for Done {
+impl Drop for Ack {
     fn drop(&mut self) {
-        self.tell_once(Outcome::NotCommitted);
+        self.complete_once(CommitOutcome::NotCommitted);
     }
 }
 
-/// A source's state as it is to be when the submission is committed.
-pub type Advance = Arc<SourceState>;
-
 /// Why a submission was not taken.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Refused {
+pub enum SubmitError {
     /// A commit failed since its sources were read: read again from what is committed.
     #[error("a commit failed meanwhile, read again from what is committed")]
     Stale,
@@ -173,7 +170,7 @@ struct State<S> {
 impl Submission {
     /// Bytes that count against the queue's bound.
     pub fn bytes(&self) -> usize {
-        let others = self.advances.len() + usize::from(self.once.is_some());
+        let others = self.advances.len() + usize::from(self.idempotency.is_some());
         self.batches.iter().map(Batch::bytes).sum::<usize>() + others * 512
     }
 
@@ -212,7 +209,7 @@ impl<S> WorkQueue<S> {
     }
 
     /// Hands rows and positions over; blocks while too much waits already, and while the outbox is full.
-    pub fn submit(&self, submission: Submission) -> Result<(), Refused> {
+    pub fn submit(&self, submission: Submission) -> Result<(), SubmitError> {
         let bytes = submission.bytes();
         let mut state = self.lock();
         let has_room = |state: &State<S>| {
@@ -223,10 +220,10 @@ impl<S> WorkQueue<S> {
             state = self.queue.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
         if state.closed {
-            return Err(Refused::Closed);
+            return Err(SubmitError::Closed);
         }
         if state.epoch != submission.epoch {
-            return Err(Refused::Stale);
+            return Err(SubmitError::Stale);
         }
         state.bytes += bytes;
         state.work.push_back(Work::Rows(submission));
@@ -236,12 +233,12 @@ impl<S> WorkQueue<S> {
     }
 
     /// Has `step` run by the committer, between two commits.
-    pub(crate) fn step(&self, step: S) -> Result<(), Refused> {
+    pub(crate) fn step(&self, step: S) -> Result<(), SubmitError> {
         self.push(Work::Step(step))
     }
 
     /// The same for what does not concern rows that wait to be committed.
-    pub(crate) fn aside(&self, step: S) -> Result<(), Refused> {
+    pub(crate) fn aside(&self, step: S) -> Result<(), SubmitError> {
         self.push(Work::Aside(step))
     }
 
@@ -266,10 +263,10 @@ impl<S> WorkQueue<S> {
         self.queue.changed.notify_all();
     }
 
-    fn push(&self, work: Work<S>) -> Result<(), Refused> {
+    fn push(&self, work: Work<S>) -> Result<(), SubmitError> {
         let mut state = self.lock();
         if state.closed {
-            return Err(Refused::Closed);
+            return Err(SubmitError::Closed);
         }
         state.work.push_back(work);
         drop(state);
@@ -338,7 +335,7 @@ impl<S> WorkQueue<S> {
     }
 
     /// The next piece of work, or none after `timeout`. `Err` when the intake is closed and empty.
-    pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Work<S>>, Refused> {
+    pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Work<S>>, SubmitError> {
         self.beat();
         let until = Instant::now() + timeout;
         let mut state = self.lock();
@@ -347,7 +344,7 @@ impl<S> WorkQueue<S> {
                 return Ok(Some(work));
             }
             if state.closed {
-                return Err(Refused::Closed);
+                return Err(SubmitError::Closed);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -374,7 +371,7 @@ impl<S> WorkQueue<S> {
         }
     }
 
-    /// Forgets sources that the catalogue no longer keeps.
+    /// Forgets sources that the catalog no longer keeps.
     pub(crate) fn forget(&self, identities: &[u64]) {
         let mut state = self.lock();
         for identity in identities {

@@ -1,19 +1,19 @@
 //! Opening a data folder to write: what a crash left, and whether the files belong together.
 //!
 //! Pages above `committed` never happened. They can only be those of commit `committed + 1`, in the files that it had
-//! reached: a file that is further than that, or not as far as the catalogue says, does not belong to this catalogue.
+//! reached: a file that is further than that, or not as far as the catalog says, does not belong to this catalog.
 //! Everything is checked before anything is changed. Then the pages are set aside in `trash/`, and `committed` moves
 //! past their number before anything else is written, so that no number is used twice.
 
 use crate::StoreError;
-use crate::format::catalog::{Catalogue, LiveFile};
-use crate::format::day::{self, DayFile, Insert, Total, partition_name};
+use crate::format::catalog::{Catalog, LiveFile};
+use crate::format::day_file::{self, DayFile, Insert, Total, partition_name};
 use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::{Encoded, Header, Homes};
 use crate::format::sealed;
-use crate::layout::{Layout, SET_ASIDE, parse_file_name};
+use crate::layout::{FolderLayout, SET_ASIDE, parse_file_name};
 use crate::maintain::orphans::{self, Opening};
-use crate::maintain::unnamed;
+use crate::maintain::unnamed_files;
 use crate::sqlite;
 use daytable_model::key::DayTable;
 use std::path::Path;
@@ -25,28 +25,28 @@ struct Torn {
     seq: i64,
 }
 
-/// A data folder that is whole: nothing in it is above what the catalogue says is committed.
-pub(crate) struct Whole {
-    pub(crate) catalogue: Catalogue,
+/// A data folder that is whole: nothing in it is above what the catalog says is committed.
+pub(crate) struct RecoveredFolder {
+    pub(crate) catalog: Catalog,
     /// The files that may have a journal, opened.
     pub(crate) days: Vec<(LiveFile, DayFile)>,
 }
 
-/// Files without a journal that are checked when a folder is opened, those written last first: a catalogue that came
+/// Files without a journal that are checked when a folder is opened, those written last first: a catalog that came
 /// from a backup disagrees with these. The others are checked before they are written to again, so that a start does not
 /// take the longer the more days there are.
 const CLOSED_CHECKED: usize = 8;
 
-/// Opens catalogue and writable files, and sets aside what a crash or a failed commit left.
-pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreError> {
+/// Opens catalog and writable files, and sets aside what a crash or a failed commit left.
+pub(crate) fn open(layout: &FolderLayout, opening: Opening) -> Result<RecoveredFolder, StoreError> {
     layout.create()?;
-    refuse_without_catalogue(layout)?;
-    let mut catalogue = Catalogue::open_to_write(&layout.data)?;
+    refuse_without_catalog(layout)?;
+    let mut catalog = Catalog::open_to_write(&layout.data)?;
     // Also what an fsync failed to bring to disk is written again: the journal still has it.
-    checkpoint(catalogue.connection(), &Catalogue::path_in(&layout.data))?;
-    let committed = catalogue.committed()?.seq;
+    checkpoint(catalog.connection(), &Catalog::path_in(&layout.data))?;
+    let committed = catalog.committed()?.seq;
 
-    let mut files = catalogue.files()?;
+    let mut files = catalog.files()?;
     files.sort_by_key(|live| std::cmp::Reverse(live.last_seq));
     let (mut days, mut torn, mut closed) = (Vec::new(), Vec::new(), 0);
     for live in files {
@@ -72,9 +72,9 @@ pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreErro
         }
     }
 
-    let unnamed = unnamed::look(&layout.tables(), &catalogue)?;
+    let unnamed = unnamed_files::find(&layout.tables(), &catalog)?;
     if let Some((name, rows)) = unnamed.iter().find_map(|file| Some((&file.name, file.rows()?))) {
-        let what = format!("it has {rows} rows and the catalogue does not name it, which may have lost its journal");
+        let what = format!("it has {rows} rows and the catalog does not name it, which may have lost its journal");
         return Err(layout.mismatch(&layout.table_file(name), what));
     }
 
@@ -87,20 +87,20 @@ pub(crate) fn open(layout: &Layout, opening: Opening) -> Result<Whole, StoreErro
         days.push((live, file));
     }
     if lost {
-        catalogue.void(committed + 1)?;
+        catalog.void(committed + 1)?;
     }
     for (_, file) in &days {
         checkpoint(file.connection(), file.path())?;
     }
-    orphans::sweep(layout, &mut catalogue, &unnamed, opening)?;
-    Ok(Whole { catalogue, days })
+    orphans::sweep(layout, &mut catalog, &unnamed, opening)?;
+    Ok(RecoveredFolder { catalog, days })
 }
 
-/// The catalogue is made before any day. Where it is gone and days are there, a new one would know none of them: their rows
+/// The catalog is made before any day. Where it is gone and days are there, a new one would know none of them: their rows
 /// would be gone for readers, and nobody would be told.
-fn refuse_without_catalogue(layout: &Layout) -> Result<(), StoreError> {
-    let path = Catalogue::path_in(&layout.data);
-    if std::fs::metadata(&path).is_ok_and(|catalogue| catalogue.len() > 0) {
+fn refuse_without_catalog(layout: &FolderLayout) -> Result<(), StoreError> {
+    let path = Catalog::path_in(&layout.data);
+    if std::fs::metadata(&path).is_ok_and(|catalog| catalog.len() > 0) {
         return Ok(());
     }
     let folder = layout.tables();
@@ -115,23 +115,23 @@ fn refuse_without_catalogue(layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A file without a journal has no unfinished commit: it is exactly as far as the catalogue says, or does not belong.
-fn check_closed(layout: &Layout, path: &Path, live: &LiveFile, committed: i64) -> Result<(), StoreError> {
-    let (connection, _) = day::open_to_read(path)?;
-    let total = day::read_total(&connection).map_err(StoreError::sqlite(path))?;
+/// A file without a journal has no unfinished commit: it is exactly as far as the catalog says, or does not belong.
+fn check_closed(layout: &FolderLayout, path: &Path, live: &LiveFile, committed: i64) -> Result<(), StoreError> {
+    let (connection, _) = day_file::open_to_read(path)?;
+    let total = day_file::read_total(&connection).map_err(StoreError::sqlite(path))?;
     let is_whole = (total.last_seq, total.entities) == (live.last_seq, live.entities);
     if is_whole { Ok(()) } else { Err(layout.mismatch(path, disagreement(&total, live, committed))) }
 }
 
 fn disagreement(total: &Total, live: &LiveFile, committed: i64) -> String {
     format!(
-        "its last commit is {} with {} entities, the catalogue says {} with {} and {committed} in all",
+        "its last commit is {} with {} entities, the catalog says {} with {} and {committed} in all",
         total.last_seq, total.entities, live.last_seq, live.entities
     )
 }
 
-/// Opens one more file to write, which the catalogue names.
-pub(crate) fn open_day(layout: &Layout, live: &LiveFile, committed: i64) -> Result<DayFile, StoreError> {
+/// Opens one more file to write, which the catalog names.
+pub(crate) fn open_day(layout: &FolderLayout, live: &LiveFile, committed: i64) -> Result<DayFile, StoreError> {
     let path = layout.table_file(&live.name);
     if !path.exists() {
         return Err(layout.mismatch(&path, "it is missing".into()));
@@ -139,9 +139,7 @@ pub(crate) fn open_day(layout: &Layout, live: &LiveFile, committed: i64) -> Resu
     let file = DayFile::open(&path, &live.day)?;
     match check(layout, &file, live, committed)? {
         None => Ok(file),
-        Some(_) => {
-            Err(layout.mismatch(&path, "it was not writable and has a commit that the catalogue has not".into()))
-        }
+        Some(_) => Err(layout.mismatch(&path, "it was not writable and has a commit that the catalog has not".into())),
     }
 }
 
@@ -149,9 +147,14 @@ fn checkpoint(connection: &rusqlite::Connection, path: &Path) -> Result<(), Stor
     sqlite::checkpoint(connection, true).map(drop).map_err(StoreError::sqlite(path))
 }
 
-/// None where the file is exactly as far as the catalogue says; the pages of the one commit that may be torn; or an
+/// None where the file is exactly as far as the catalog says; the pages of the one commit that may be torn; or an
 /// error that says what does not agree.
-fn check(layout: &Layout, file: &DayFile, live: &LiveFile, committed: i64) -> Result<Option<Vec<PageRow>>, StoreError> {
+fn check(
+    layout: &FolderLayout,
+    file: &DayFile,
+    live: &LiveFile,
+    committed: i64,
+) -> Result<Option<Vec<PageRow>>, StoreError> {
     let total = file.total()?;
     let Total { last_seq, entities, seq_before, entities_before, .. } = total;
     if (last_seq, entities) == (live.last_seq, live.entities) {
@@ -169,7 +172,7 @@ fn check(layout: &Layout, file: &DayFile, live: &LiveFile, committed: i64) -> Re
 
 /// Copies pages that never happened into `trash/`, where they can be looked at for a week. On a full disk they are
 /// only reported: their sources are read again.
-fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow], seq: i64) {
+fn set_aside(layout: &FolderLayout, day: &DayTable, file: &DayFile, pages: &[PageRow], seq: i64) {
     let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     let target = layout.trash().join(format!("{SET_ASIDE}{seq}-{name}"));
     let copy = || -> Result<(), StoreError> {
@@ -179,7 +182,7 @@ fn set_aside(layout: &Layout, day: &DayTable, file: &DayFile, pages: &[PageRow],
         let mut inserts = Vec::with_capacity(pages.len());
         for page in pages {
             let partition = partition_name(file.connection(), page.partition).map_err(sql)?;
-            let partition = partition.ok_or_else(|| day::unnamed_partition(file.path(), page))?;
+            let partition = partition.ok_or_else(|| day_file::unnamed_partition(file.path(), page))?;
             let mut body = Vec::new();
             pack::read_body(file.connection(), page.place, &mut body).map_err(sql)?;
             let is_alone = matches!(page.place, Place::Packed { .. });

@@ -169,7 +169,7 @@ fn a_file_read_again_from_the_start_gives_the_same_keys() {
     let mut before = bench.records();
     bench.stop();
     bench.rows.clear();
-    (bench.intake, bench.sink) = Sink::new(vec![]);
+    (bench.intake, bench.sink) = TestCommitter::new(vec![]);
     bench.start();
     bench.expect(&["one", "two"]);
     let mut after = bench.records();

@@ -9,7 +9,7 @@ fn run(
     paths: &[PathBuf],
     fails: bool,
 ) -> (Result<ImportSummary, ImportError>, Vec<Row>, Vec<SourceState>) {
-    let (intake, sink) = Sink::new(sources);
+    let (intake, sink) = TestCommitter::new(sources);
     let mut rows = Vec::new();
     let imported = std::thread::scope(|scope| {
         let options = TailOptions::new("import", vec![]);
@@ -173,7 +173,7 @@ fn a_failed_commit_is_told_and_the_next_import_reads_it_all() {
     bench.append("a.log", "one\ntwo\n");
     let paths = [bench.path("a.log")];
     let (imported, _, sources) = run(vec![], &paths, true);
-    assert!(matches!(imported, Err(ImportError::Refused(Refused::Stale))));
+    assert!(matches!(imported, Err(ImportError::Refused(SubmitError::Stale))));
     let (_, rows, _) = run(sources, &paths, false);
     assert_eq!(messages(&rows), ["one", "two"]);
 }

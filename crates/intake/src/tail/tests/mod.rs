@@ -1,4 +1,4 @@
-//! The tailer on real files, with a [`Sink`] for a store. A test a case, in the words of the issue.
+//! The tailer on real files, with a [`TestCommitter`] for a store. A test a case, in the words of the issue.
 
 mod churn;
 mod compressed;
@@ -20,7 +20,7 @@ use daytable_model::key::{Period, TableName};
 use daytable_model::property::Property;
 use daytable_model::time::Ticks;
 use daytable_model::window::Window;
-use daytable_store::{Intake, Refused, Sink, SourceState, SourceStatus};
+use daytable_store::{CommitQueue, SourceState, SourceStatus, SubmitError, TestCommitter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -71,8 +71,8 @@ struct Bench {
     folder: tempfile::TempDir,
     options: TailOptions,
     timings: TailTimings,
-    sink: Sink,
-    intake: Intake,
+    sink: TestCommitter,
+    intake: CommitQueue,
     counters: Vec<Arc<SourceCounters>>,
     tailer: Option<TailThread>,
     rows: Vec<Row>,
@@ -85,7 +85,7 @@ impl Bench {
         let folder = tempfile::tempdir().expect("a folder");
         let mut options = TailOptions::new("t", vec![folder.path().join("*.log").to_string_lossy().into_owned()]);
         options.reading.join.wait = Duration::from_millis(100);
-        let (intake, sink) = Sink::new(vec![]);
+        let (intake, sink) = TestCommitter::new(vec![]);
         let counters = vec![Arc::new(SourceCounters::new("tail", "t"))];
         Bench { folder, options, timings: timings(), sink, intake, counters, tailer: None, rows: vec![], sentinels: 0 }
     }
@@ -152,7 +152,7 @@ impl Bench {
         self.stop();
         meanwhile(self);
         let (_, sources) = self.intake.sources();
-        (self.intake, self.sink) = Sink::new(sources.iter().map(|state| SourceState::clone(state)).collect());
+        (self.intake, self.sink) = TestCommitter::new(sources.iter().map(|state| SourceState::clone(state)).collect());
         self.start();
     }
 

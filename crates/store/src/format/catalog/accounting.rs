@@ -5,10 +5,10 @@
 //! rows      files that are live + dropped + sent + replaced               =  rows_before + rows_in
 //! ```
 //!
-//! The right side is counted by the committer, of the rows that it was given: one row of the catalogue that every commit
+//! The right side is counted by the committer, of the rows that it was given: one row of the catalog that every commit
 //! writes anyway. The left side is what sources say of themselves, and the files. So a row that is lost between source
 //! and file, a file that is swapped, and a ledger that was changed by hand each leave the books out of balance; and as
-//! all of it is in the catalogue, one transaction reads it as it was at one moment, whatever is committed meanwhile.
+//! all of it is in the catalog, one transaction reads it as it was at one moment, whatever is committed meanwhile.
 //!
 //! What moves rows from one account to another does so in its own transaction: `end_seal` (what a later row with the same key took the place
 //! of is `replaced`), `drop_day` (`dropped`), the file of an outbox that is let go (`sent`), sources that are forgotten. Restored days
@@ -16,7 +16,7 @@
 //! what it held when it was brought to this one; and so has one that `repair` changed.
 
 use crate::StoreError;
-use crate::format::catalog::{Catalogue, latest_moves};
+use crate::format::catalog::{Catalog, latest_deltas};
 use crate::source::Ledger;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The format since which a catalogue has books.
+/// The format since which a catalog has books.
 pub(crate) const FORMAT_OF_BOOKS: i64 = 5;
 
 /// Format 5: see the module's head. Rows of files that are live are counted gross, as commits wrote them.
@@ -50,7 +50,7 @@ pub(crate) const SCHEMA: &str = "
 
 /// What one who listens, or this program itself, gave to a submission, and what it lost since the one before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct SourceReceipt {
     /// What it speaks: `syslog` or `push`; `daytable` for rows that this program writes of itself, `outbox` for those that it
     /// did not send.
     pub kind: &'static str,
@@ -64,10 +64,10 @@ pub struct Taken {
     pub losses: Vec<(String, u64)>,
 }
 
-impl Taken {
+impl SourceReceipt {
     /// Records, and nothing that was lost.
-    pub fn records(kind: &'static str, name: impl Into<Arc<str>>, records: u64) -> Taken {
-        Taken { kind, name: name.into(), records, bytes: 0, losses: Vec::new() }
+    pub fn records(kind: &'static str, name: impl Into<Arc<str>>, records: u64) -> SourceReceipt {
+        SourceReceipt { kind, name: name.into(), records, bytes: 0, losses: Vec::new() }
     }
 }
 
@@ -88,25 +88,25 @@ pub struct ListenerLedger {
 
 /// What a commit enters.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Entry<'t> {
-    pub(crate) stamp: Option<crate::format::catalog::commit_clock::Stamp>,
+pub(crate) struct CommitEntry<'t> {
+    pub(crate) stamp: Option<crate::format::catalog::commit_clock::CommitTime>,
     pub(crate) records: u64,
     pub(crate) rows: u64,
     /// Rows that were given, less those that files were noted to have: a later one with the same key took their place.
     pub(crate) replaced: u64,
-    pub(crate) taken: &'t [Taken],
+    pub(crate) taken: &'t [SourceReceipt],
 }
 
 /// All accounts, as they were at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Books {
+pub struct Accounts {
     /// Records that commits were given.
     pub records_in: i64,
     /// Records before there were books.
     pub records_before: i64,
     /// What the sources say they committed,
     pub of_sources: i64,
-    /// and those that the catalogue forgot,
+    /// and those that the catalog forgot,
     pub forgotten: i64,
     /// and the listeners.
     pub of_listeners: i64,
@@ -124,7 +124,7 @@ pub struct Books {
     pub replaced: i64,
 }
 
-impl Books {
+impl Accounts {
     /// How many records more the sources say they committed than commits were given. None is how it should be.
     pub fn records_out(&self) -> i64 {
         self.of_sources + self.forgotten + self.of_listeners - self.records_before - self.records_in
@@ -143,9 +143,9 @@ const READ: &str = "
            rows_dropped, rows_sent, rows_replaced FROM state WHERE books_opened";
 
 /// Reads all accounts, in the transaction that is open; none where the books were not opened yet.
-fn read(connection: &Connection) -> rusqlite::Result<Option<Books>> {
+fn read(connection: &Connection) -> rusqlite::Result<Option<Accounts>> {
     let books = connection.query_row(READ, [], |row| {
-        Ok(Books {
+        Ok(Accounts {
             records_in: row.get(0)?,
             records_before: row.get(1)?,
             of_sources: 0,
@@ -160,12 +160,12 @@ fn read(connection: &Connection) -> rusqlite::Result<Option<Books>> {
         })
     });
     let Some(books) = books.optional()? else { return Ok(None) };
-    Ok(Some(Books { of_sources: of_sources(connection)?, ..books }))
+    Ok(Some(Accounts { of_sources: of_sources(connection)?, ..books }))
 }
 
 /// What the sources say they committed.
 fn of_sources(connection: &Connection) -> rusqlite::Result<i64> {
-    let latest = latest_moves(connection)?;
+    let latest = latest_deltas(connection)?;
     let mut statement = connection.prepare_cached("SELECT identity, ledger FROM source")?;
     let ledgers = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
     let mut records = 0;
@@ -186,12 +186,12 @@ pub(crate) fn ledger_in(text: &str) -> rusqlite::Result<Ledger> {
     serde_json::from_str(text).map_err(unreadable)
 }
 
-/// Opens the books of a catalogue that has none yet: what it says now is what they begin with. Done before anything is
+/// Opens the books of a catalog that has none yet: what it says now is what they begin with. Done before anything is
 /// committed to it, so a kill in between has it done by the next.
 pub(crate) fn open(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     let is_open = transaction.query_row("SELECT books_opened FROM state", [], |row| row.get::<_, bool>(0));
-    // Without the row whoever opens the catalogue refuses it.
+    // Without the row whoever opens the catalog refuses it.
     if is_open.optional()?.unwrap_or(true) {
         return Ok(());
     }
@@ -220,8 +220,8 @@ pub(crate) fn open(connection: &mut Connection) -> rusqlite::Result<()> {
 }
 
 /// Enters what a commit brings, in its transaction.
-pub(crate) fn enter(connection: &Connection, taken: &[Taken]) -> rusqlite::Result<()> {
-    for Taken { kind, name, records, bytes, losses } in taken {
+pub(crate) fn enter(connection: &Connection, taken: &[SourceReceipt]) -> rusqlite::Result<()> {
+    for SourceReceipt { kind, name, records, bytes, losses } in taken {
         let (records, bytes) = (records.cast_signed(), bytes.cast_signed());
         let add = "UPDATE listener SET records = records + ?3, bytes = bytes + ?4 WHERE kind = ?1 AND name = ?2";
         if connection.prepare_cached(add)?.execute(params![kind, name, records, bytes])? == 0 {
@@ -244,9 +244,9 @@ pub(crate) fn enter(connection: &Connection, taken: &[Taken]) -> rusqlite::Resul
     Ok(())
 }
 
-impl Catalogue {
+impl Catalog {
     /// The books; none where no daemon of this version has opened the folder yet.
-    pub fn books(&self) -> Result<Option<Books>, StoreError> {
+    pub fn books(&self) -> Result<Option<Accounts>, StoreError> {
         if !self.has_books()? {
             return Ok(None);
         }

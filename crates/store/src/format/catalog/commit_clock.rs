@@ -1,10 +1,10 @@
-//! What the catalogue knows of an outbox: whether the folder is one, and when commits were.
+//! What the catalog knows of an outbox: whether the folder is one, and when commits were.
 //!
 //! Of a row that waits it is asked how long ago it was accepted. So there is a note a second at most, in the transaction
 //! that is the commit point; those that nobody can ask for go with the next.
 
 use crate::StoreError;
-use crate::format::catalog::Catalogue;
+use crate::format::catalog::Catalog;
 use daytable_model::key::TableName;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -20,31 +20,31 @@ pub(crate) const SCHEMA: &str = "
 
 /// What a commit notes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp {
+pub(crate) struct CommitTime {
     pub(crate) at: Ticks,
     /// The oldest commit that has rows which wait.
     pub(crate) oldest: i64,
 }
 
 /// Notes when commit `seq` was, and forgets what is older than all that waits.
-pub(crate) fn put(connection: &Connection, seq: i64, stamp: Stamp) -> rusqlite::Result<()> {
+pub(crate) fn put(connection: &Connection, seq: i64, stamp: CommitTime) -> rusqlite::Result<()> {
     let put = "INSERT OR REPLACE INTO commit_clock VALUES (?1, ?2)";
     connection.prepare_cached(put)?.execute(params![seq, stamp.at.get()])?;
     let forget = "DELETE FROM commit_clock WHERE seq < (SELECT max(seq) FROM commit_clock WHERE seq <= ?1)";
     connection.prepare_cached(forget)?.execute([stamp.oldest]).map(drop)
 }
 
-impl Catalogue {
+impl Catalog {
     /// Whether rows are sent elsewhere.
     pub(crate) fn is_outbox(&self) -> Result<bool, StoreError> {
-        // A catalogue of an earlier format knows of no outbox.
+        // A catalog of an earlier format knows of no outbox.
         let known = "SELECT 1 FROM pragma_table_info('state') WHERE name = 'outbox_stays'";
         let is_known = self.connection().prepare_cached(known).and_then(|mut known| known.exists([]));
-        Ok(is_known.map_err(StoreError::sqlite(&self.path))? && self.sends_but()?.is_some())
+        Ok(is_known.map_err(StoreError::sqlite(&self.path))? && self.local_table()?.is_some())
     }
 
     /// The table whose rows stay here, where those of all others are sent elsewhere; none where nothing is.
-    pub(crate) fn sends_but(&self) -> Result<Option<TableName>, StoreError> {
+    pub(crate) fn local_table(&self) -> Result<Option<TableName>, StoreError> {
         let found: Option<String> = self
             .connection()
             .query_row("SELECT outbox_stays FROM state", [], |row| row.get(0))
@@ -53,13 +53,13 @@ impl Catalogue {
     }
 
     /// Notes that rows are sent elsewhere, but for those of one table.
-    pub(crate) fn send_but(&self, stays: &TableName) -> Result<(), StoreError> {
+    pub(crate) fn set_local_table(&self, stays: &TableName) -> Result<(), StoreError> {
         let set = "UPDATE state SET outbox_stays = ?1 WHERE outbox_stays IS NOT ?1";
         self.connection().execute(set, [stays.as_str()]).map(drop).map_err(StoreError::sqlite(&self.path))
     }
 
     /// Notes that nothing is sent, and that what was to be is a part of its day like any other.
-    pub(crate) fn send_nothing(&self) -> Result<(), StoreError> {
+    pub(crate) fn disable_forwarding(&self) -> Result<(), StoreError> {
         let none = "SELECT outbox_stays IS NULL AND NOT EXISTS (SELECT 1 FROM file WHERE role = 'outbox') FROM state";
         let is_none: bool =
             self.connection().query_row(none, [], |row| row.get(0)).map_err(StoreError::sqlite(&self.path))?;

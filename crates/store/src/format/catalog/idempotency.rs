@@ -1,8 +1,8 @@
 //! Idempotency keys: a push that is repeated changes nothing.
 //!
-//! A [`Once`] travels with a submission. Its key is written in the transaction of the catalogue that is the commit point
+//! A [`IdempotencyKey`] travels with a submission. Its key is written in the transaction of the catalog that is the commit point
 //! of its rows, so that both are there or neither is: whatever is killed between a commit and its answer, the repeat finds
-//! the key. The committer alone decides (`Gathered`, then the table), because it is the only writer: two that arrive at
+//! the key. The committer alone decides (`PendingKeys`, then the table), because it is the only writer: two that arrive at
 //! once are one commit's first and its repeat, and two that arrive one behind another are a commit's and a repeat of it.
 //!
 //! | the key is | with this body | with another |
@@ -22,12 +22,12 @@ use std::time::Duration;
 
 /// How long a key is known after its commit.
 pub const KEPT: Duration = Duration::from_secs(7 * 86_400);
-/// Keys that are known at one time at most. One takes some 130 bytes of the catalogue.
+/// Keys that are known at one time at most. One takes some 130 bytes of the catalog.
 pub const KEYS_MAX: u64 = 1_000_000;
 /// Keys that a commit removes at most, besides two for each that it brings.
 const REMOVED_MIN: u64 = 64;
 
-/// What format 3 adds to the catalogue.
+/// What format 3 adds to the catalog.
 pub(crate) const SCHEMA: &str = "
     CREATE TABLE once(                       -- idempotency keys
         number INTEGER PRIMARY KEY,          -- in the order of their commits, without gaps
@@ -40,31 +40,31 @@ pub(crate) const SCHEMA: &str = "
 ";
 
 /// A SHA-256.
-pub type Hash = [u8; 32];
+pub type KeyHash = [u8; 32];
 
 /// What makes a submission one that is written once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Once {
+pub struct IdempotencyKey {
     /// A hash over who pushes, the endpoint and the idempotency key.
-    pub key: Hash,
+    pub key: KeyHash,
     /// A hash of the decoded body: the same key with another body is refused.
-    pub body: Hash,
+    pub body: KeyHash,
     /// What a repeat is told.
-    pub answer: Answer,
+    pub answer: StoredAnswer,
 }
 
 /// What is kept of an answer, so that a repeat gets the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct StoredAnswer {
     /// Records that were taken.
     pub records: u32,
     /// Records of the same request that were refused.
     pub refused: u32,
 }
 
-impl Once {
+impl IdempotencyKey {
     /// Compares `other`, which has the same key, with this one, which was committed first.
-    pub(crate) fn compare(&self, other: &Once) -> Repeat {
+    pub(crate) fn compare(&self, other: &IdempotencyKey) -> Repeat {
         if self.body == other.body { Repeat::SameBody(self.answer) } else { Repeat::OtherBody }
     }
 }
@@ -73,24 +73,24 @@ impl Once {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
     /// The bodies are equal; the first submission got this answer.
-    SameBody(Answer),
+    SameBody(StoredAnswer),
     /// The bodies differ.
     OtherBody,
 }
 
 /// How many keys there are after a commit, and how many went before their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeyCount {
     pub(crate) keys: u64,
     pub(crate) dropped: u64,
 }
 
 /// What becomes of `once` by what is on disk.
-pub(crate) fn repeat_of(connection: &Connection, once: &Once) -> rusqlite::Result<Option<Repeat>> {
+pub(crate) fn repeat_of(connection: &Connection, once: &IdempotencyKey) -> rusqlite::Result<Option<Repeat>> {
     let mut statement = connection.prepare_cached("SELECT body, records, refused FROM once WHERE key = ?1")?;
     let found = statement.query_row([once.key], |row| {
-        let answer = Answer { records: row.get(1)?, refused: row.get(2)? };
-        Ok(Once { key: once.key, body: row.get(0)?, answer })
+        let answer = StoredAnswer { records: row.get(1)?, refused: row.get(2)? };
+        Ok(IdempotencyKey { key: once.key, body: row.get(0)?, answer })
     });
     Ok(found.optional()?.map(|first| first.compare(once)))
 }
@@ -98,17 +98,17 @@ pub(crate) fn repeat_of(connection: &Connection, once: &Once) -> rusqlite::Resul
 /// Writes the keys of a commit and removes those that are older than [`KEPT`], or more than `keys_max`.
 pub(crate) fn keep<'k>(
     transaction: &Connection,
-    new: impl ExactSizeIterator<Item = &'k Once>,
+    new: impl ExactSizeIterator<Item = &'k IdempotencyKey>,
     now: Ticks,
     keys_max: u64,
-) -> rusqlite::Result<Kept> {
+) -> rusqlite::Result<KeyCount> {
     let removed_max = REMOVED_MIN + 2 * new.len() as u64;
-    for Once { key, body, answer } in new {
+    for IdempotencyKey { key, body, answer } in new {
         transaction
             .prepare_cached("INSERT INTO once (key, body, records, refused, at) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![key, body, answer.records, answer.refused, now.get()])?;
     }
-    let mut kept = Kept { keys: count(transaction)?, dropped: 0 };
+    let mut kept = KeyCount { keys: count(transaction)?, dropped: 0 };
     let mut oldest = transaction.prepare_cached("SELECT number, at FROM once ORDER BY number LIMIT ?1")?;
     let mut rows = oldest.query([removed_max.cast_signed()])?;
     let mut last = None;
@@ -146,10 +146,14 @@ mod tests {
         connection
     }
 
-    fn once(key: u16, body: u8) -> Once {
+    fn once(key: u16, body: u8) -> IdempotencyKey {
         let mut hash = [0; 32];
         hash[..2].copy_from_slice(&key.to_le_bytes());
-        Once { key: hash, body: [body; 32], answer: Answer { records: key.into(), refused: body.into() } }
+        IdempotencyKey {
+            key: hash,
+            body: [body; 32],
+            answer: StoredAnswer { records: key.into(), refused: body.into() },
+        }
     }
 
     fn at(seconds: u64) -> Ticks {
@@ -162,8 +166,8 @@ mod tests {
         let first = once(7, 1);
         assert_eq!(repeat_of(&connection, &first), Ok(None));
         keep(&connection, [first].iter(), at(0), KEYS_MAX).expect("kept");
-        let told = Answer { records: 99, ..Answer::default() };
-        let again = Once { answer: told, ..first };
+        let told = StoredAnswer { records: 99, ..StoredAnswer::default() };
+        let again = IdempotencyKey { answer: told, ..first };
         assert_eq!(repeat_of(&connection, &again), Ok(Some(Repeat::SameBody(first.answer))));
         assert_eq!(repeat_of(&connection, &once(7, 2)), Ok(Some(Repeat::OtherBody)));
         assert_eq!(repeat_of(&connection, &once(8, 1)), Ok(None));
@@ -173,13 +177,13 @@ mod tests {
     fn the_oldest_go_by_their_age_and_by_their_number_a_few_a_commit() {
         let connection = opened();
         let all: Vec<_> = (0..300).map(|key| once(key, 0)).collect();
-        assert_eq!(keep(&connection, all[..100].iter(), at(0), 1000), Ok(Kept { keys: 100, dropped: 0 }));
-        assert_eq!(keep(&connection, all[100..200].iter(), at(60), 1000), Ok(Kept { keys: 200, dropped: 0 }));
+        assert_eq!(keep(&connection, all[..100].iter(), at(0), 1000), Ok(KeyCount { keys: 100, dropped: 0 }));
+        assert_eq!(keep(&connection, all[100..200].iter(), at(60), 1000), Ok(KeyCount { keys: 200, dropped: 0 }));
         // The first hundred are too old: one commit takes a part of them, the next the rest.
         let later = at(KEPT.as_secs() + 30);
-        assert_eq!(keep(&connection, all[200..201].iter(), later, 1000), Ok(Kept { keys: 135, dropped: 0 }));
-        assert_eq!(keep(&connection, all[201..202].iter(), later, 1000), Ok(Kept { keys: 102, dropped: 0 }));
-        assert_eq!(keep(&connection, all[202..203].iter(), later, 50), Ok(Kept { keys: 50, dropped: 53 }));
+        assert_eq!(keep(&connection, all[200..201].iter(), later, 1000), Ok(KeyCount { keys: 135, dropped: 0 }));
+        assert_eq!(keep(&connection, all[201..202].iter(), later, 1000), Ok(KeyCount { keys: 102, dropped: 0 }));
+        assert_eq!(keep(&connection, all[202..203].iter(), later, 50), Ok(KeyCount { keys: 50, dropped: 53 }));
         let known = |key: u16| repeat_of(&connection, &once(key, 0)).expect("read").is_some();
         assert_eq!((known(99), known(152), known(153), known(202)), (false, false, true, true));
     }
@@ -208,7 +212,7 @@ mod tests {
                     removed += 1;
                     dropped += u64::from(!is_expired);
                 }
-                prop_assert_eq!(kept, Kept { keys: model.len() as u64, dropped });
+                prop_assert_eq!(kept, KeyCount { keys: model.len() as u64, dropped });
                 for key in 0..next {
                     let is_there = model.iter().any(|(kept, _)| *kept == once(key, 0));
                     prop_assert_eq!(repeat_of(&connection, &once(key, 0)).expect("read").is_some(), is_there);

@@ -1,4 +1,4 @@
-//! What the catalogue knows of the life of a day-table: which generation takes records, which is sealed, where a
+//! What the catalog knows of the life of a day-table: which generation takes records, which is sealed, where a
 //! verified archive of it is, and what may therefore be dropped.
 //!
 //! ```text
@@ -10,15 +10,15 @@
 //!
 //! Each change is one transaction. A file that is being made stands in `making` from before its first byte until it is
 //! live: whatever has such a name when the folder is opened is what a kill left, and goes. So do files that are live no
-//! more, until that they went is on the disk. What is in neither of the two is a file that this catalogue has lost.
+//! more, until that they went is on the disk. What is in neither of the two is a file that this catalog has lost.
 //!
-//! **The permit.** [`Catalogue::drop_day`] alone takes a day's files out of the live ones, and looks for the proof in
+//! **The permit.** [`Catalog::drop_day`] alone takes a day's files out of the live ones, and looks for the proof in
 //! the same transaction: every row of the day lies in its sealed file, and an archive with that file's length, SHA-256
 //! and rows was read back at the place that the table asks for. Nothing can come between the look and the drop.
 
-use super::{Catalogue, LiveFile, from_sql, seconds};
+use super::{Catalog, LiveFile, from_sql, seconds};
 use crate::StoreError;
-use crate::layout::Layout;
+use crate::layout::FolderLayout;
 use daytable_model::key::DayTable;
 use daytable_model::time::Ticks;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -80,7 +80,7 @@ pub(super) const LIFE: &str = "
 
 /// What a live file is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
+pub enum FileRole {
     /// It takes records.
     #[default]
     Open,
@@ -92,22 +92,22 @@ pub enum Role {
     Outbox,
 }
 
-impl Role {
+impl FileRole {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Role::Open => "open",
-            Role::Closed => "closed",
-            Role::Sealed => "sealed",
-            Role::Outbox => "outbox",
+            FileRole::Open => "open",
+            FileRole::Closed => "closed",
+            FileRole::Sealed => "sealed",
+            FileRole::Outbox => "outbox",
         }
     }
 
-    pub(super) fn by_name(name: &str) -> Role {
+    pub(super) fn by_name(name: &str) -> FileRole {
         match name {
-            "closed" => Role::Closed,
-            "sealed" => Role::Sealed,
-            "outbox" => Role::Outbox,
-            _ => Role::Open,
+            "closed" => FileRole::Closed,
+            "sealed" => FileRole::Sealed,
+            "outbox" => FileRole::Outbox,
+            _ => FileRole::Open,
         }
     }
 }
@@ -129,9 +129,9 @@ pub struct Seal {
 
 impl Seal {
     /// A sealed file never changes; its length is that which it had. Its bytes are checked where they are read.
-    pub(crate) fn check_length(&self, layout: &Layout, path: &Path) -> Result<(), StoreError> {
+    pub(crate) fn check_length(&self, layout: &FolderLayout, path: &Path) -> Result<(), StoreError> {
         let bytes = std::fs::metadata(path).map_err(StoreError::io(path))?.len();
-        let what = || format!("it has {bytes} bytes, the catalogue says {}", self.bytes);
+        let what = || format!("it has {bytes} bytes, the catalog says {}", self.bytes);
         if bytes == self.bytes { Ok(()) } else { Err(layout.mismatch(path, what())) }
     }
 }
@@ -195,8 +195,8 @@ pub enum Permit {
     WithoutArchive,
 }
 
-/// What the catalogue says of the files in `tables/`, as of one moment.
-pub(crate) struct Named {
+/// What the catalog says of the files in `tables/`, as of one moment.
+pub(crate) struct NamedFiles {
     /// Files that are data, by name.
     pub(crate) live: HashMap<String, LiveFile>,
     /// Files that are none: not yet, or no more.
@@ -205,7 +205,7 @@ pub(crate) struct Named {
     dropped: HashMap<DayTable, i64>,
 }
 
-impl Named {
+impl NamedFiles {
     /// Whether a file of this day and generation went when its day was dropped.
     pub(crate) fn is_dropped(&self, day: &DayTable, generation: i64) -> bool {
         self.dropped.get(day).is_some_and(|highest| generation <= *highest)
@@ -214,7 +214,7 @@ impl Named {
 
 /// How long a daemon has watched the folder, and since when no record gave a newer time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Watch {
+pub struct WatchedTime {
     /// In all, over every daemon that ran.
     pub watched: Duration,
     /// The newest record time when it was last looked at.
@@ -223,7 +223,7 @@ pub struct Watch {
     pub newest_since: Duration,
 }
 
-impl Catalogue {
+impl Catalog {
     /// Every day-table there is or was, the oldest first.
     pub fn days(&self) -> Result<Vec<Day>, StoreError> {
         let select = match self.has_life()? {
@@ -256,7 +256,7 @@ impl Catalogue {
     }
 
     /// What it says of the files in `tables/`.
-    pub(crate) fn named(&self) -> Result<Named, StoreError> {
+    pub(crate) fn named(&self) -> Result<NamedFiles, StoreError> {
         // One moment, in which a file that changes from one list to the other is in one of them.
         let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
         let _moment = self.sql(moment)?;
@@ -265,7 +265,7 @@ impl Catalogue {
         let dropped = self.all("SELECT name, generation FROM day WHERE state <> 'open'", |row| {
             Ok((table_in(row, 0)?, row.get(1)?))
         })?;
-        Ok(Named { live, making: making.into_iter().collect(), dropped: dropped.into_iter().collect() })
+        Ok(NamedFiles { live, making: making.into_iter().collect(), dropped: dropped.into_iter().collect() })
     }
 
     /// Closes what is open of `day`, so that what comes later goes to another file, and notes that `output` is being
@@ -292,7 +292,7 @@ impl Catalogue {
 
     /// Notes that the file of an open day is being made.
     pub(crate) fn begin_creating(&mut self, day: &DayTable, file: &str) -> Result<(), StoreError> {
-        self.change(|transaction| put_making(transaction, file, &day.to_string()))
+        self.change(|transaction| insert_making(transaction, file, &day.to_string()))
     }
 
     /// Files that were being made, or are to go.
@@ -336,7 +336,7 @@ impl Catalogue {
                         + coalesce((SELECT entities FROM file WHERE name = ?1 AND role = 'outbox'), 0)";
             transaction.execute(sent, [file])?;
             transaction.execute("DELETE FROM file WHERE name = ?1 AND role = 'outbox'", [file])?;
-            put_making(transaction, file, &day.to_string())
+            insert_making(transaction, file, &day.to_string())
         })
     }
 
@@ -363,17 +363,17 @@ impl Catalogue {
                     // Nothing of it is committed.
                     return Err(rusqlite::Error::StatementChangedRows(0));
                 }
-                put_making(transaction, &input.name, &name)?;
+                insert_making(transaction, &input.name, &name)?;
                 last_seq = last_seq.max(input.last_seq);
                 rows += input.entities;
             }
             let replaced = "UPDATE state SET rows_replaced = rows_replaced + ?1";
             transaction.execute(replaced, [rows - seal.rows.cast_signed()])?;
-            made(transaction, output)?;
+            finish_making(transaction, output)?;
             put_sealed(transaction, &name, output, last_seq, seal)
         });
         is_whole.map_err(|error| {
-            gave_way(error, || format!("{day} was dropped, or sealed again, while it was being sealed"))
+            superseded_error(error, || format!("{day} was dropped, or sealed again, while it was being sealed"))
         })
     }
 
@@ -389,17 +389,18 @@ impl Catalogue {
     ) -> Result<(), StoreError> {
         let (name, origin) = (day.to_string(), origin.to_string());
         let is_whole = self.change(|transaction| {
-            made(transaction, output)?;
+            finish_making(transaction, output)?;
             put_sealed(transaction, &name, output, 0, seal)?;
             let update = "UPDATE day SET state = 'restored', expires = ?2, origin = ?3, changed = ?4 WHERE name = ?1";
             transaction.execute(update, params![name, expires.get(), origin, now.get()]).map(drop)
         });
-        is_whole
-            .map_err(|error| gave_way(error, || format!("what was brought back of {day} was cleared away meanwhile")))
+        is_whole.map_err(|error| {
+            superseded_error(error, || format!("what was brought back of {day} was cleared away meanwhile"))
+        })
     }
 
     /// Has a restored day go at `expires`, unless it goes later anyway.
-    pub(crate) fn prolong(&mut self, day: &DayTable, expires: Ticks) -> Result<(), StoreError> {
+    pub(crate) fn extend_restore(&mut self, day: &DayTable, expires: Ticks) -> Result<(), StoreError> {
         let update = "UPDATE day SET expires = max(expires, ?2) WHERE name = ?1 AND state = 'restored'";
         self.change(|transaction| transaction.execute(update, params![day.to_string(), expires.get()]).map(drop))
     }
@@ -459,7 +460,7 @@ impl Catalogue {
                 let mut statement = transaction.prepare("DELETE FROM file WHERE day = ?1 RETURNING name")?;
                 statement.query_map([&name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?
             };
-            files.iter().try_for_each(|file| put_making(transaction, file, &name))?;
+            files.iter().try_for_each(|file| insert_making(transaction, file, &name))?;
             let update = "UPDATE day SET state = 'dropped', changed = ?2, expires = NULL, origin = NULL, behind = 0
                           WHERE name = ?1";
             transaction.execute(update, params![name, now.get()])?;
@@ -469,13 +470,13 @@ impl Catalogue {
     }
 
     /// How long was watched.
-    pub fn watch(&self) -> Result<Watch, StoreError> {
+    pub fn watch(&self) -> Result<WatchedTime, StoreError> {
         if !self.has_life()? {
-            return Ok(Watch::default());
+            return Ok(WatchedTime::default());
         }
         let found = self.connection.query_row("SELECT seconds, newest, newest_since FROM watch", [], |row| {
             let newest = row.get::<_, Option<i64>>(1)?.and_then(Ticks::new);
-            Ok(Watch { watched: seconds(row.get(0)?), newest, newest_since: seconds(row.get(2)?) })
+            Ok(WatchedTime { watched: seconds(row.get(0)?), newest, newest_since: seconds(row.get(2)?) })
         });
         self.sql(found)
     }
@@ -537,16 +538,16 @@ fn make(connection: &Connection, day: &DayTable, generation: i64, output: &str) 
          ON CONFLICT (name) DO UPDATE SET generation = ?2",
         params![name, generation],
     )?;
-    put_making(connection, output, &name)
+    insert_making(connection, output, &name)
 }
 
-fn put_making(connection: &Connection, file: &str, day: &str) -> rusqlite::Result<()> {
+fn insert_making(connection: &Connection, file: &str, day: &str) -> rusqlite::Result<()> {
     connection.execute("INSERT OR REPLACE INTO making VALUES (?1, ?2)", [file, day]).map(drop)
 }
 
 /// Ends the making of `output`. Fails where nothing of that name was being made: the folder was opened anew meanwhile,
 /// which cleared away what there was of it.
-fn made(connection: &Connection, output: &str) -> rusqlite::Result<()> {
+fn finish_making(connection: &Connection, output: &str) -> rusqlite::Result<()> {
     match connection.execute("DELETE FROM making WHERE name = ?1", [output])? {
         1 => Ok(()),
         _ => Err(rusqlite::Error::StatementChangedRows(0)),
@@ -554,7 +555,7 @@ fn made(connection: &Connection, output: &str) -> rusqlite::Result<()> {
 }
 
 /// Says what came between, where that is why nothing was changed.
-fn gave_way(error: StoreError, what: impl FnOnce() -> String) -> StoreError {
+fn superseded_error(error: StoreError, what: impl FnOnce() -> String) -> StoreError {
     match error {
         StoreError::Sqlite { source: rusqlite::Error::StatementChangedRows(0), .. } => StoreError::Refused(what()),
         error => error,
@@ -652,7 +653,7 @@ fn read_archived(row: &Row<'_>) -> rusqlite::Result<Archived> {
     })
 }
 
-/// SQL that makes a catalogue what it was in format 2, but for the number.
+/// SQL that makes a catalog what it was in format 2, but for the number.
 #[cfg(test)]
 pub(super) fn undone() -> String {
     let added = LIFE.lines().filter_map(|line| line.trim().strip_prefix("ALTER TABLE ")).map(|line| {

@@ -7,18 +7,18 @@ pub mod accounting;
 pub(crate) mod commit_clock;
 pub mod idempotency;
 mod life;
-mod moved;
+mod source_log;
 
-pub(crate) use life::Named;
-pub use life::{Archived, Day, DayState, Permit, Role, Seal, Watch};
-pub(crate) use moved::latest as latest_moves;
+pub(crate) use life::NamedFiles;
+pub use life::{Archived, Day, DayState, FileRole, Permit, Seal, WatchedTime};
+pub(crate) use source_log::latest as latest_deltas;
 
 use crate::StoreError;
-use crate::error::Unread;
-use crate::format::catalog::accounting::Entry;
+use crate::error::SourceLogError;
+use crate::format::catalog::accounting::CommitEntry;
 use crate::format::catalog::commit_clock as clock;
-use crate::format::catalog::idempotency::Once;
-use crate::lock::Seen;
+use crate::format::catalog::idempotency::IdempotencyKey;
+use crate::lock::FileIdentity;
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceKind, SourceState, SourceStatus};
 use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, Period};
@@ -103,28 +103,28 @@ const FORMATS: [&[&str]; 7] = [
     &[clock::SCHEMA],
     &[accounting::SCHEMA],
     &[],
-    &[moved::SCHEMA],
+    &[source_log::SCHEMA],
 ];
-/// The format since which the catalogue knows of sealed files and archives.
+/// The format since which the catalog knows of sealed files and archives.
 const FORMAT_OF_LIFE: i64 = 3;
 
-/// The catalogue, opened.
-pub struct Catalogue {
+/// The catalog, opened.
+pub struct Catalog {
     connection: Connection,
     pub(crate) path: PathBuf,
     /// Records of the sources that this one forgot, by their identity: whoever has such a source in memory still may come
     /// back with its old ledger, which is then counted there again.
     forgotten: HashMap<u64, i64>,
     /// The sources that have a row, with what it says for good, where this is opened to write.
-    known: Known,
+    known: KnownSources,
     /// What waits to be entered in their rows, where this is opened to write.
-    waiting: moved::Waiting,
+    waiting: source_log::SourceLog,
     /// The files that were opened, where this is opened to write.
-    seen: Vec<Seen>,
+    seen: Vec<FileIdentity>,
 }
 
 /// Generation and block of each source, by identity.
-type Known = HashMap<u64, (u32, Arc<str>), foldhash::quality::RandomState>;
+type KnownSources = HashMap<u64, (u32, Arc<str>), foldhash::quality::RandomState>;
 
 /// A live file of a day-table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ pub struct LiveFile {
     /// The oldest and the newest time of its records; none while it is empty.
     pub times: Option<(Ticks, Ticks)>,
     /// What it is for.
-    pub role: Role,
+    pub role: FileRole,
     /// By what it is known, where it is sealed.
     pub seal: Option<Seal>,
 }
@@ -203,52 +203,52 @@ impl Committed {
     }
 }
 
-/// An error unless it is one row that a statement found. A damaged catalogue may have lost it without SQLite noticing: a
+/// An error unless it is one row that a statement found. A damaged catalog may have lost it without SQLite noticing: a
 /// commit would be told as done and be nowhere.
 fn one(rows: usize) -> rusqlite::Result<()> {
     if rows == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(rows)) }
 }
 
-impl Catalogue {
-    /// The catalogue's path in a data folder.
+impl Catalog {
+    /// The catalog's path in a data folder.
     pub fn path_in(data_dir: &Path) -> PathBuf {
         data_dir.join("catalog.db")
     }
 
-    pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalogue, StoreError> {
-        let mut catalogue = Catalogue::open_to_repair(data_dir)?;
-        accounting::open(&mut catalogue.connection).map_err(StoreError::sqlite(&catalogue.path))?;
-        catalogue.known = catalogue.sql(read_known(&catalogue.connection))?;
-        let latest = catalogue.sql(moved::latest(&catalogue.connection))?;
-        let moved = catalogue.moved(latest)?;
-        catalogue.waiting = catalogue.sql(moved::Waiting::read(&catalogue.connection, moved))?;
-        catalogue.seen = sqlite::seen(&catalogue.path)?;
-        Ok(catalogue)
+    pub(crate) fn open_to_write(data_dir: &Path) -> Result<Catalog, StoreError> {
+        let mut catalog = Catalog::open_to_repair(data_dir)?;
+        accounting::open(&mut catalog.connection).map_err(StoreError::sqlite(&catalog.path))?;
+        catalog.known = catalog.sql(read_known(&catalog.connection))?;
+        let latest = catalog.sql(source_log::latest(&catalog.connection))?;
+        let moved = catalog.moved(latest)?;
+        catalog.waiting = catalog.sql(source_log::SourceLog::read(&catalog.connection, moved))?;
+        catalog.seen = sqlite::seen(&catalog.path)?;
+        Ok(catalog)
     }
 
     /// Opens it for whoever looks whether it is whole before anything is done to it.
-    pub(crate) fn open_to_repair(data_dir: &Path) -> Result<Catalogue, StoreError> {
-        let path = Catalogue::path_in(data_dir);
-        Ok(Catalogue::new(sqlite::open_to_write(&path, &SCHEMA)?, path))
+    pub(crate) fn open_to_repair(data_dir: &Path) -> Result<Catalog, StoreError> {
+        let path = Catalog::path_in(data_dir);
+        Ok(Catalog::new(sqlite::open_to_write(&path, &SCHEMA)?, path))
     }
 
-    pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalogue, StoreError> {
-        let path = Catalogue::path_in(data_dir);
+    pub(crate) fn open_to_read(data_dir: &Path) -> Result<Catalog, StoreError> {
+        let path = Catalog::path_in(data_dir);
         // Not `exists`: a folder that may not be entered is not an empty one.
         if !path.try_exists().map_err(StoreError::io(&path))? {
             return Err(StoreError::NoStore(data_dir.into()));
         }
-        Ok(Catalogue::new(sqlite::open_to_read(&path)?.0, path))
+        Ok(Catalog::new(sqlite::open_to_read(&path)?.0, path))
     }
 
-    fn new(connection: Connection, path: PathBuf) -> Catalogue {
-        let (known, waiting) = (Known::default(), moved::Waiting::default());
-        Catalogue { connection, path, forgotten: HashMap::new(), known, waiting, seen: Vec::new() }
+    fn new(connection: Connection, path: PathBuf) -> Catalog {
+        let (known, waiting) = (KnownSources::default(), source_log::SourceLog::default());
+        Catalog { connection, path, forgotten: HashMap::new(), known, waiting, seen: Vec::new() }
     }
 
     /// An error where its path leads to another file than the one that is written to.
     pub(crate) fn check_place(&self) -> Result<(), StoreError> {
-        self.seen.iter().try_for_each(Seen::check)
+        self.seen.iter().try_for_each(FileIdentity::check)
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -302,7 +302,7 @@ impl Catalogue {
 
     /// The live file of a day-table that takes its records, as a day that stays here or as the outbox of one that does
     /// not; none where there is none.
-    pub fn file_of(&self, day: &DayTable, role: Role) -> Result<Option<LiveFile>, StoreError> {
+    pub fn file_of(&self, day: &DayTable, role: FileRole) -> Result<Option<LiveFile>, StoreError> {
         let of_role = self.files_of(day)?.into_iter().filter(|file| file.role == role);
         Ok(of_role.max_by_key(LiveFile::generation))
     }
@@ -380,7 +380,7 @@ impl Catalogue {
         day: &DayTable,
         generation: i64,
         file: &str,
-        role: Role,
+        role: FileRole,
         now: Ticks,
         is_behind: bool,
     ) -> Result<(), StoreError> {
@@ -406,12 +406,12 @@ impl Catalogue {
     }
 
     /// What becomes of a submission with this key, where the key is known.
-    pub(crate) fn repeat_of(&self, once: &Once) -> Result<Option<idempotency::Repeat>, StoreError> {
+    pub(crate) fn repeat_of(&self, once: &IdempotencyKey) -> Result<Option<idempotency::Repeat>, StoreError> {
         self.sql(idempotency::repeat_of(&self.connection, once))
     }
 
     /// Whether a submission with this key was committed.
-    pub fn knows(&self, once: &Once) -> Result<bool, StoreError> {
+    pub fn knows(&self, once: &IdempotencyKey) -> Result<bool, StoreError> {
         Ok(self.repeat_of(once)?.is_some())
     }
 
@@ -421,16 +421,16 @@ impl Catalogue {
         seq: i64,
         touched: &[Touched<'_>],
         sources: impl Iterator<Item = &'s Arc<SourceState>>,
-        keys: impl ExactSizeIterator<Item = &'s Once>,
+        keys: impl ExactSizeIterator<Item = &'s IdempotencyKey>,
         newest: Option<Ticks>,
-        entry: Entry<'_>,
-    ) -> Result<Option<idempotency::Kept>, StoreError> {
+        entry: CommitEntry<'_>,
+    ) -> Result<Option<idempotency::KeyCount>, StoreError> {
         let (mut back, mut begun) = (Vec::new(), Vec::new());
-        let mut moves = moved::Moves::new();
+        let mut moves = source_log::SourceLogRow::new();
         let sources: Vec<&Arc<SourceState>> = sources.inspect(|source| moves.push(source)).collect();
         let is_entered = self.waiting.is_due_with(&moves);
         let result = (|| {
-            let emptying = is_entered.then(|| self.waiting.emptying(&self.connection)).transpose()?;
+            let emptying = is_entered.then(|| self.waiting.truncation(&self.connection)).transpose()?;
             let transaction = self.connection.transaction()?;
             for Touched { file, entities, times } in touched {
                 let (oldest, newest) = times.map(|(oldest, newest)| (oldest.get(), newest.get())).unzip();
@@ -446,7 +446,7 @@ impl Catalogue {
             let mut remembered = 0;
             for source in &sources {
                 if !is_known(&self.known, source) {
-                    begin_source(&transaction, source)?;
+                    insert_source(&transaction, source)?;
                     begun.push((source.identity, (source.generation, source.block.as_str().into())));
                     // With fewer records it is a new one.
                     let records = source.ledger.records.cast_signed();
@@ -492,11 +492,11 @@ impl Catalogue {
                 }
                 self.known.extend(begun);
                 match is_entered {
-                    true => self.waiting = moved::Waiting::default(),
+                    true => self.waiting = source_log::SourceLog::default(),
                     false => self.waiting.add(&moves, sources),
                 }
             }
-            Err(_) => self.waiting.doubt(),
+            Err(_) => self.waiting.mark_doubtful(),
         }
         self.sql(result)
     }
@@ -522,8 +522,8 @@ impl Catalogue {
         let moment = self.connection.is_autocommit().then(|| self.connection.unchecked_transaction()).transpose();
         let _moment = self.sql(moment)?;
         let mut sources = self.entered_sources()?;
-        let mut latest = self.sql(moved::latest(&self.connection))?;
-        lay_over(&mut sources, &mut latest);
+        let mut latest = self.sql(source_log::latest(&self.connection))?;
+        apply(&mut sources, &mut latest);
         Ok(sources)
     }
 
@@ -541,36 +541,36 @@ impl Catalogue {
     }
 
     /// The sources that moved since it was entered last, as they are now.
-    fn moved(&self, mut latest: moved::Latest) -> Result<Vec<SourceState>, StoreError> {
+    fn moved(&self, mut latest: source_log::LatestDeltas) -> Result<Vec<SourceState>, StoreError> {
         if latest.is_empty() {
             return Ok(Vec::new());
         }
         let mut sources = self.entered_sources()?;
         sources.retain(|source| latest.contains_key(&source.identity));
-        lay_over(&mut sources, &mut latest);
+        apply(&mut sources, &mut latest);
         for identity in latest.keys() {
             let identity = format!("{identity:016x}");
-            tracing::error!(identity, "a source that moved is not in the catalogue any more: who reads it begins anew");
+            tracing::error!(identity, "a source that moved is not in the catalog any more: who reads it begins anew");
         }
         Ok(sources)
     }
 
     /// An error where nothing can be said of what moved, or where a newer program wrote it. That it is damaged is none.
     pub(crate) fn check_moved(&self) -> Result<(), StoreError> {
-        self.sql(moved::readable(&self.connection)).map(drop)
+        self.sql(source_log::readable(&self.connection)).map(drop)
     }
 
     /// Leaves out what cannot be read of what moved, and enters the rest: a source is then where it was before. Says what
     /// was left out.
     pub(crate) fn mend_moved(&mut self) -> Result<Vec<String>, StoreError> {
-        let (latest, damaged) = self.sql(moved::readable(&self.connection))?;
+        let (latest, damaged) = self.sql(source_log::readable(&self.connection))?;
         if damaged.is_empty() {
             return Ok(Vec::new());
         }
         let sources = self.moved(latest)?;
-        let mended = moved::begin_anew(&mut self.connection, &sources);
+        let mended = source_log::begin_anew(&mut self.connection, &sources);
         self.sql(mended)?;
-        let left_out = |unread: Unread| {
+        let left_out = |unread: SourceLogError| {
             format!("catalog.db: {unread}; left out: what was read with it may be read again from where it was before")
         };
         Ok(damaged.into_iter().map(left_out).collect())
@@ -584,7 +584,7 @@ impl Catalogue {
             return Err(StoreError::Refused("a commit failed, and the store was not opened again".into()));
         }
         let result = (|| {
-            let emptying = self.waiting.emptying(&self.connection)?;
+            let emptying = self.waiting.truncation(&self.connection)?;
             let transaction = self.connection.unchecked_transaction()?;
             // By what they are now.
             self.waiting.enter(&transaction, &[], emptying)?;
@@ -602,7 +602,7 @@ impl Catalogue {
             Ok(forgotten.into_iter().map(of).collect::<Vec<_>>())
         })();
         let forgotten = self.sql(result)?;
-        self.waiting = moved::Waiting::default();
+        self.waiting = source_log::SourceLog::default();
         forgotten.iter().for_each(|(identity, _)| drop(self.known.remove(identity)));
         self.forgotten.extend(forgotten.iter().copied());
         Ok(forgotten.into_iter().map(|(identity, _)| identity).collect())
@@ -684,9 +684,9 @@ impl Catalogue {
 
     /// Enters what moved, moves the journal into the database and closes it.
     pub(crate) fn close(self) -> Result<(), StoreError> {
-        let Catalogue { mut connection, path, waiting, .. } = self;
+        let Catalog { mut connection, path, waiting, .. } = self;
         if !waiting.is_doubtful() {
-            let entered = waiting.emptying(&connection).and_then(|emptying| {
+            let entered = waiting.truncation(&connection).and_then(|emptying| {
                 let transaction = connection.transaction()?;
                 waiting.enter(&transaction, &[], emptying)?;
                 transaction.commit()
@@ -721,7 +721,7 @@ fn read_file(row: &Row<'_>) -> rusqlite::Result<LiveFile> {
     let time = |column| row.get::<_, Option<i64>>(column).map(|ticks| ticks.and_then(Ticks::new));
     let times = time(5)?.zip(time(6)?);
     let (last_seq, entities, writable) = (row.get(2)?, row.get(3)?, row.get(4)?);
-    let role = Role::by_name(&row.get::<_, String>(7)?);
+    let role = FileRole::by_name(&row.get::<_, String>(7)?);
     let bytes: Option<i64> = row.get(8)?;
     let seal = bytes.zip(row.get(9)?).zip(time(10)?).map(|((bytes, sha256), at)| {
         let rows: i64 = entities;
@@ -783,13 +783,13 @@ fn marks_from(bytes: &[u8]) -> Vec<Mark> {
 }
 
 /// Nearly every source is known, and only goes on: what it is stays as it was written first.
-fn is_known(known: &Known, source: &SourceState) -> bool {
+fn is_known(known: &KnownSources, source: &SourceState) -> bool {
     known
         .get(&source.identity)
         .is_some_and(|(generation, block)| (*generation, &**block) == (source.generation, source.block.as_str()))
 }
 
-fn read_known(connection: &Connection) -> rusqlite::Result<Known> {
+fn read_known(connection: &Connection) -> rusqlite::Result<KnownSources> {
     let mut statement = connection.prepare_cached("SELECT identity, generation, block FROM source")?;
     let rows = statement.query_map([], |row| {
         let block: Arc<str> = row.get_ref(2)?.as_str()?.into();
@@ -799,18 +799,18 @@ fn read_known(connection: &Connection) -> rusqlite::Result<Known> {
 }
 
 /// Puts down who a source is, and how far it was read.
-fn begin_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
+fn insert_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<()> {
     let insert = "INSERT OR REPLACE INTO source VALUES (?1, ?2, ?3, ?4, 0, 0, ?5, ?6, 0, x'', NULL, '', '', 0, '', '')";
     let (identity, kind, path) =
         (source.identity.cast_signed(), name_of(source.kind), source.path.as_os_str().as_bytes());
     let head = mark_bytes(&[source.head]);
     let known = params![identity, source.block, kind, path, source.generation, head];
     connection.prepare_cached(insert)?.execute(known)?;
-    move_on(connection, source).map(drop)
+    update_source(connection, source).map(drop)
 }
 
 /// Enters how far a source was read in its row; gives how many rows that was.
-fn move_on(connection: &Connection, source: &SourceState) -> rusqlite::Result<usize> {
+fn update_source(connection: &Connection, source: &SourceState) -> rusqlite::Result<usize> {
     let update = "UPDATE source SET position = ?2, marks = ?3, last_time = ?4, status = ?5, ledger = ?6, seen = ?7,
                   device = ?8, inode = ?9, learned = ?10, cursor = ?11 WHERE identity = ?1";
     let values = params![
@@ -830,10 +830,10 @@ fn move_on(connection: &Connection, source: &SourceState) -> rusqlite::Result<us
 }
 
 /// Lays what moved over sources as they were before, and takes it out.
-fn lay_over(sources: &mut [SourceState], latest: &mut moved::Latest) {
+fn apply(sources: &mut [SourceState], latest: &mut source_log::LatestDeltas) {
     for source in sources {
         if let Some(moved) = latest.remove(&source.identity) {
-            moved.lay_over(source);
+            moved.apply(source);
         }
     }
 }
@@ -875,16 +875,23 @@ mod tests {
     #[test]
     fn a_commit_is_read_back_by_another() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
         let (old, new) = (day("Log20261120"), day("Log20261121"));
-        writer.create_day(&new, 1, "Log20261121.1.db", Role::Open, Ticks::MIN, false).expect("created");
-        writer.create_day(&old, 1, "Log20261120.1.db", Role::Open, Ticks::MIN, false).expect("created");
+        writer.create_day(&new, 1, "Log20261121.1.db", FileRole::Open, Ticks::MIN, false).expect("created");
+        writer.create_day(&old, 1, "Log20261120.1.db", FileRole::Open, Ticks::MIN, false).expect("created");
         let source = SourceState { identity: u64::MAX - 1, position: 77, ..tests_state(1) };
         let touched = [Touched { file: "Log20261121.1.db", entities: 5, times: Ticks::new(3).zip(Ticks::new(9)) }];
         writer
-            .commit(1, &touched, [&Arc::new(source.clone())].into_iter(), [].iter(), Ticks::new(9), Entry::default())
+            .commit(
+                1,
+                &touched,
+                [&Arc::new(source.clone())].into_iter(),
+                [].iter(),
+                Ticks::new(9),
+                CommitEntry::default(),
+            )
             .expect("committed");
-        let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+        let reader = Catalog::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.committed().expect("read").seq, 1);
         assert_eq!(reader.newest().expect("read"), Ticks::new(9));
         assert_eq!(reader.sources().expect("read"), [source]);
@@ -893,7 +900,7 @@ mod tests {
         assert_eq!((files[1].last_seq, files[1].entities), (1, 5));
         assert_eq!((files[0].times, files[1].times), (None, Ticks::new(3).zip(Ticks::new(9))));
         let touched = [Touched { file: "Log20261121.1.db", entities: 1, times: Ticks::new(1).zip(Ticks::new(4)) }];
-        writer.commit(2, &touched, std::iter::empty(), [].iter(), None, Entry::default()).expect("committed");
+        writer.commit(2, &touched, std::iter::empty(), [].iter(), None, CommitEntry::default()).expect("committed");
         assert_eq!(reader.files().expect("read")[1].times, Ticks::new(1).zip(Ticks::new(9)));
 
         assert_eq!(writer.drop_day(&old, Permit::Proven, Ticks::MIN).expect("dropped"), ["Log20261120.1.db"]);
@@ -905,79 +912,79 @@ mod tests {
     #[test]
     fn a_source_that_comes_back_after_it_was_forgotten_is_not_in_the_books_twice() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
         let mut source = SourceState { status: SourceStatus::Ended, ..tests_state(1) };
-        let mut commit = |catalogue: &mut Catalogue, seq, records| {
+        let mut commit = |catalog: &mut Catalog, seq, records| {
             source.ledger.records += records;
-            let entry = Entry { records, ..Entry::default() };
-            catalogue
+            let entry = CommitEntry { records, ..CommitEntry::default() };
+            catalog
                 .commit(seq, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, entry)
                 .expect("committed");
         };
-        let out = |catalogue: &Catalogue| catalogue.books().expect("read").expect("books").records_out();
-        commit(&mut catalogue, 1, 7);
-        let before = out(&catalogue);
+        let out = |catalog: &Catalog| catalog.books().expect("read").expect("books").records_out();
+        commit(&mut catalog, 1, 7);
+        let before = out(&catalog);
         for seq in [2, 4] {
-            assert_eq!(catalogue.forget_sources(Ticks::MAX).expect("forgotten").len(), 1);
-            assert_eq!(out(&catalogue), before);
-            commit(&mut catalogue, seq, 0);
-            commit(&mut catalogue, seq + 1, 2);
-            assert_eq!(out(&catalogue), before);
+            assert_eq!(catalog.forget_sources(Ticks::MAX).expect("forgotten").len(), 1);
+            assert_eq!(out(&catalog), before);
+            commit(&mut catalog, seq, 0);
+            commit(&mut catalog, seq + 1, 2);
+            assert_eq!(out(&catalog), before);
         }
     }
 
     #[test]
-    fn a_catalogue_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_today() {
+    fn a_catalog_of_format_1_is_read_as_it_is_and_goes_on_as_one_of_today() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
         let source = SourceState { learned: String::new(), ..tests_state(1) };
-        catalogue
-            .commit(1, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, Entry::default())
+        catalog
+            .commit(1, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, CommitEntry::default())
             .expect("committed");
         // As the version before wrote it.
-        catalogue.connection.execute_batch(&life::undone()).expect("made old");
+        catalog.connection.execute_batch(&life::undone()).expect("made old");
         let back = "ALTER TABLE source DROP COLUMN learned; PRAGMA user_version = 1";
-        catalogue.connection.execute_batch(back).expect("made old");
-        drop(catalogue);
+        catalog.connection.execute_batch(back).expect("made old");
+        drop(catalog);
 
-        let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+        let reader = Catalog::open_to_read(dir.path()).expect("opened");
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&source));
-        let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.sources().expect("read"), std::slice::from_ref(&source));
         let learned = SourceState { learned: "much".into(), cursor: "s=a;i=1".into(), position: 99, ..source };
         writer
-            .commit(2, &[], [&Arc::new(learned.clone())].into_iter(), [].iter(), None, Entry::default())
+            .commit(2, &[], [&Arc::new(learned.clone())].into_iter(), [].iter(), None, CommitEntry::default())
             .expect("committed");
         // A reader that had it open before reads what is there now.
         assert_eq!(reader.sources().expect("read"), std::slice::from_ref(&learned));
         drop(writer);
-        let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
+        let writer = Catalog::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.sources().expect("read"), [learned]);
         assert_eq!(sqlite::format(&writer.connection), Ok(7));
     }
 
     #[test]
-    fn a_catalogue_of_format_2_is_read_as_it_is_and_takes_keys_once_it_was_opened_to_write() {
+    fn a_catalog_of_format_2_is_read_as_it_is_and_takes_keys_once_it_was_opened_to_write() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
         let source = tests_state(1);
-        catalogue
-            .commit(1, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, Entry::default())
+        catalog
+            .commit(1, &[], [&Arc::new(source.clone())].into_iter(), [].iter(), None, CommitEntry::default())
             .expect("committed");
         // As the version before wrote it.
-        catalogue.connection.execute_batch(&life::undone()).expect("made old");
-        catalogue.connection.pragma_update(None, "user_version", 2).expect("made old");
-        drop(catalogue);
+        catalog.connection.execute_batch(&life::undone()).expect("made old");
+        catalog.connection.pragma_update(None, "user_version", 2).expect("made old");
+        drop(catalog);
 
-        let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+        let reader = Catalog::open_to_read(dir.path()).expect("opened");
         assert_eq!((reader.sources().expect("read"), reader.committed().expect("read").seq), (vec![source], 1));
         assert_eq!(sqlite::format(&reader.connection), Ok(2));
-        let once = Once { key: [7; 32], body: [1; 32], answer: idempotency::Answer::default() };
-        let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
+        let once = IdempotencyKey { key: [7; 32], body: [1; 32], answer: idempotency::StoredAnswer::default() };
+        let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
         assert_eq!(writer.repeat_of(&once).expect("read"), None);
-        writer.commit(2, &[], std::iter::empty(), [once].iter(), None, Entry::default()).expect("committed");
+        writer.commit(2, &[], std::iter::empty(), [once].iter(), None, CommitEntry::default()).expect("committed");
         drop(writer);
-        let writer = Catalogue::open_to_write(dir.path()).expect("opened again");
+        let writer = Catalog::open_to_write(dir.path()).expect("opened again");
         assert_eq!(writer.repeat_of(&once).expect("read"), Some(idempotency::Repeat::SameBody(once.answer)));
         assert_eq!(reader.committed().expect("read").seq, 2);
     }
@@ -985,10 +992,10 @@ mod tests {
     #[test]
     fn a_number_that_never_happened_is_not_data_and_not_used_again() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        catalogue.commit(1, &[], std::iter::empty(), [].iter(), None, Entry::default()).expect("committed");
-        catalogue.void(2).expect("voided");
-        let committed = catalogue.committed().expect("read");
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        catalog.commit(1, &[], std::iter::empty(), [].iter(), None, CommitEntry::default()).expect("committed");
+        catalog.void(2).expect("voided");
+        let committed = catalog.committed().expect("read");
         assert_eq!(committed.seq, 2);
         assert!(committed.includes(1) && !committed.includes(2) && !committed.includes(3));
     }
@@ -996,19 +1003,19 @@ mod tests {
     #[test]
     fn a_newer_format_and_a_foreign_file_are_refused() {
         let dir = tempfile::tempdir().expect("a folder");
-        assert!(matches!(Catalogue::open_to_read(dir.path()), Err(StoreError::NoStore(_))));
-        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        catalogue.connection.pragma_update(None, "user_version", 99).expect("set");
-        drop(catalogue);
-        for error in [Catalogue::open_to_write(dir.path()).err(), Catalogue::open_to_read(dir.path()).err()] {
+        assert!(matches!(Catalog::open_to_read(dir.path()), Err(StoreError::NoStore(_))));
+        let catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        catalog.connection.pragma_update(None, "user_version", 99).expect("set");
+        drop(catalog);
+        for error in [Catalog::open_to_write(dir.path()).err(), Catalog::open_to_read(dir.path()).err()] {
             assert!(matches!(error, Some(StoreError::NewerFormat { found: 99, .. })), "{error:?}");
         }
         let other = tempfile::tempdir().expect("a folder");
-        let path = Catalogue::path_in(other.path());
+        let path = Catalog::path_in(other.path());
         Connection::open(&path).expect("opened").execute_batch("CREATE TABLE theirs(a)").expect("made");
-        assert!(matches!(Catalogue::open_to_write(other.path()), Err(StoreError::Foreign(..))));
+        assert!(matches!(Catalog::open_to_write(other.path()), Err(StoreError::Foreign(..))));
         std::fs::write(&path, "this is no database, but a text of some length".repeat(100)).expect("written");
-        let error = Catalogue::open_to_write(other.path()).err();
+        let error = Catalog::open_to_write(other.path()).err();
         assert!(matches!(error, Some(StoreError::Foreign(..))), "{error:?}");
     }
 }

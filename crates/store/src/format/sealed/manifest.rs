@@ -5,7 +5,7 @@
 
 use super::{EXTENSION, FORMAT, layout::Column};
 use crate::StoreError;
-use crate::private;
+use crate::private_file;
 use crate::sqlite::sync_folder;
 use daytable_model::key::DayTable;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ impl Manifest {
         let mut partial = path.clone().into_os_string();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        let written = private::create_anew(&partial).and_then(|mut file| {
+        let written = private_file::create_anew(&partial).and_then(|mut file| {
             file.write_all(self.to_json().as_bytes())?;
             file.sync_all()
         });

@@ -14,7 +14,7 @@ use super::part::Part;
 use super::{PAGE_ROWS, is_sealed};
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::format::day::{self, HEADER_COLUMNS, read_header};
+use crate::format::day_file::{self, HEADER_COLUMNS, read_header};
 use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::{Home, Homes, Page};
 use daytable_model::key::{DayTable, RowKey};
@@ -98,7 +98,7 @@ impl Inputs {
             entities += match input {
                 Input::Sealed(file) => file.rows(),
                 Input::Open(day) => {
-                    let total = day::read_total(&day.connection).map_err(StoreError::sqlite(&day.path))?;
+                    let total = day_file::read_total(&day.connection).map_err(StoreError::sqlite(&day.path))?;
                     u64::try_from(total.entities - total.merged).unwrap_or(0)
                 }
             };
@@ -166,7 +166,7 @@ impl Inputs {
 
 impl OpenDay {
     fn open(path: &Path, homes: Homes, committed: &Committed) -> Result<OpenDay, StoreError> {
-        let (connection, _) = day::open_to_read(path)?;
+        let (connection, _) = day_file::open_to_read(path)?;
         let read = (|| {
             connection.execute_batch("BEGIN")?;
             let mut names = connection.prepare("SELECT name, id FROM partition")?;
@@ -184,7 +184,7 @@ impl OpenDay {
     }
 
     fn read_page(&self, home: Home, page: &PageRow) -> Result<Page, StoreError> {
-        day::read_page(&self.connection, &self.path, home, page)
+        day_file::read_page(&self.connection, &self.path, home, page)
     }
 
     fn each_part(&self, each: &mut dyn FnMut(&Part) -> Result<(), StoreError>) -> Result<(), StoreError> {
@@ -193,7 +193,7 @@ impl OpenDay {
             if !self.committed.includes(page.seq) {
                 return Ok(());
             }
-            let home = homes.get(&page.partition).ok_or_else(|| day::unnamed_partition(&self.path, page))?;
+            let home = homes.get(&page.partition).ok_or_else(|| day_file::unnamed_partition(&self.path, page))?;
             each(&Part::Page(self.read_page(*home, page)?))
         };
         self.packed.values().flatten().try_for_each(&mut look)?;

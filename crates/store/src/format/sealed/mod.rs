@@ -26,7 +26,7 @@
 //! groups by sums in the index, the index and all behind it by a sum in the footer (`bytes`, `tail`). A wrong byte is an error
 //! that names the place, never a wrong row.
 //!
-//! **Sealing** ([`seal`]) reads the day's files twice: once to see which columns there are (`survey`), once to write
+//! **SealTarget** ([`seal`]) reads the day's files twice: once to see which columns there are (`survey`), once to write
 //! (`merge`, `group`). What was written is synced, read back and compared with what was read from the open files, by
 //! number and by a checksum over every value (`sum`), before it gets its name. It holds one row group and the pages that
 //! it comes from in memory, whatever the day's size; only the footer, the list of partitions and the counts by minute grow

@@ -4,7 +4,7 @@
 //! survey ─► write Log20261120.1.parquet.partial ─► sync ─► read back, compare ─► manifest ─► rename ─► sync folder
 //! ```
 //!
-//! A kill at any point leaves a `.partial` that the next sealing removes, or a finished file that the catalogue does
+//! A kill at any point leaves a `.partial` that the next sealing removes, or a finished file that the catalog does
 //! not name yet; neither is data. The inputs are only read.
 
 use super::columns::Wanted;
@@ -20,7 +20,7 @@ use super::writer::Sink;
 use super::{FORMAT, Manifest};
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::private;
+use crate::private_file;
 use crate::progress::{OnProgress, Phase, Progress};
 use crate::sqlite::sync_folder;
 use daytable_model::key::{DayTable, RowKey};
@@ -118,7 +118,7 @@ fn write(sealing: &SealJob, partial: &Path, progress: &mut OnProgress<'_>) -> Re
     let entities = inputs.entities()?;
     let survey = survey(&inputs, entities, progress)?;
     let layout = Layout::choose(&survey);
-    let file = private::create_anew(partial).map_err(StoreError::io(partial))?;
+    let file = private_file::create_anew(partial).map_err(StoreError::io(partial))?;
     let tally = write_file(sealing, &inputs, (entities, survey.values), &layout, file, partial, progress)?;
 
     let sealed = SealedFile::open_local(partial)?;

@@ -5,7 +5,7 @@ use crate::CountBy;
 use crate::Range;
 use crate::StoreError;
 use crate::format::catalog::Committed;
-use crate::format::day::{DayFile, Insert};
+use crate::format::day_file::{DayFile, Insert};
 use crate::format::page::Builder;
 use crate::progress::{Phase, Progress};
 use daytable_model::batch::Batch;

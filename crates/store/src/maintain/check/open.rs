@@ -1,13 +1,13 @@
 //! The file of an open day.
 //!
-//! Commits go on while it is looked at. So rows are counted in one snapshot of the file, and the catalogue is asked behind
+//! Commits go on while it is looked at. So rows are counted in one snapshot of the file, and the catalog is asked behind
 //! it: it says the same as the file, or as the file was one commit before, whose commit point is still to come; or it is
 //! further, and the snapshot is taken anew. Pages are read a few at a time, each with its header in one snapshot, by
 //! their numbers, which are never used twice: what tidy merges meanwhile is found again behind them.
 
-use super::{Checked, Fault, Noted, OnBytes};
+use super::{CatalogEntry, FileFault, FileReport, OnBytes};
 use crate::StoreError;
-use crate::format::day::{self, HEADER_COLUMNS, Total, partition_name, read_header, read_total};
+use crate::format::day_file::{self, HEADER_COLUMNS, Total, partition_name, read_header, read_total};
 use crate::format::pack::{self, PageRow};
 use crate::format::page::Homes;
 use crate::layout::parse_file_name;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often a snapshot is taken that agrees with the catalogue, before it is said that none does.
+/// How often a snapshot is taken that agrees with the catalog, before it is said that none does.
 const SNAPSHOTS: usize = 100;
 /// How long it is waited between two.
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(20);
@@ -26,26 +26,26 @@ const BODIES_AT_A_TIME: i64 = 4096;
 /// Pages that are read in one snapshot.
 const PAGES_AT_A_TIME: usize = 32;
 
-/// Looks at the file at `path`, of which `noted` says what the catalogue says. Ends early where `on` breaks.
-pub fn open_file(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>, on: OnBytes<'_>) -> Checked {
-    let looked = look(path, noted, on).unwrap_or_else(|error| Checked::unreadable(&error));
+/// Looks at the file at `path`, of which `noted` says what the catalog says. Ends early where `on` breaks.
+pub fn open_file(path: &Path, noted: &dyn Fn() -> Result<CatalogEntry, StoreError>, on: OnBytes<'_>) -> FileReport {
+    let looked = look(path, noted, on).unwrap_or_else(|error| FileReport::unreadable(&error));
     // Whatever is wrong with a file that is live no more is nobody's loss.
-    if !looked.faults.is_empty() && matches!(noted(), Ok(Noted::Gone)) { Checked::gone() } else { looked }
+    if !looked.faults.is_empty() && matches!(noted(), Ok(CatalogEntry::Gone)) { FileReport::gone() } else { looked }
 }
 
 pub(super) fn look(
     path: &Path,
-    noted: &dyn Fn() -> Result<Noted, StoreError>,
+    noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     on: OnBytes<'_>,
-) -> Result<Checked, StoreError> {
-    let (connection, _) = day::open_to_read(path)?;
-    let mut checked = Checked::default();
+) -> Result<FileReport, StoreError> {
+    let (connection, _) = day_file::open_to_read(path)?;
+    let mut checked = FileReport::default();
     let Some(table) = table_of(path, noted)? else {
         let what = "it has not the name of a day's file".to_owned();
-        return Ok(Checked { faults: vec![Fault::Unreadable(what)], ..checked });
+        return Ok(FileReport { faults: vec![FileFault::Unreadable(what)], ..checked });
     };
     match agreeing(&connection, path, noted)? {
-        Agreed::Gone => return Ok(Checked::gone()),
+        Agreed::Gone => return Ok(FileReport::gone()),
         Agreed::Total(total) => count(&connection, total, &mut checked),
         Agreed::Not(total, what) => {
             checked.count(what);
@@ -58,18 +58,18 @@ pub(super) fn look(
     Ok(checked)
 }
 
-/// The day-table that its rows are shown in: the catalogue says it; where there is none, the file's name does.
-fn table_of(path: &Path, noted: &dyn Fn() -> Result<Noted, StoreError>) -> Result<Option<DayTable>, StoreError> {
+/// The day-table that its rows are shown in: the catalog says it; where there is none, the file's name does.
+fn table_of(path: &Path, noted: &dyn Fn() -> Result<CatalogEntry, StoreError>) -> Result<Option<DayTable>, StoreError> {
     let named = || path.file_name().and_then(|name| parse_file_name(name.to_str()?));
     Ok(match noted()? {
-        Noted::Live(live, _) => Some(live.day),
-        Noted::Gone | Noted::Unknown => named().map(|(table, _)| table),
+        CatalogEntry::Live(live, _) => Some(live.day),
+        CatalogEntry::Gone | CatalogEntry::Unknown => named().map(|(table, _)| table),
     })
 }
 
 /// What a snapshot of the file says, which is open still.
 enum Agreed {
-    /// What the catalogue says.
+    /// What the catalog says.
     Total(Total),
     /// Something else.
     Not(Total, String),
@@ -80,18 +80,18 @@ enum Agreed {
 fn agreeing(
     connection: &Connection,
     path: &Path,
-    noted: &dyn Fn() -> Result<Noted, StoreError>,
+    noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
 ) -> Result<Agreed, StoreError> {
     let sql = |error| StoreError::sqlite(path)(error);
     let mut tries = 0;
     loop {
         connection.execute_batch("BEGIN").map_err(sql)?;
-        day::see_packs(connection).map_err(sql)?;
+        day_file::see_packs(connection).map_err(sql)?;
         let total = read_total(connection).map_err(sql)?;
         let (live, committed) = match noted()? {
-            Noted::Unknown => return Ok(Agreed::Total(total)),
-            Noted::Gone => return Ok(Agreed::Gone),
-            Noted::Live(live, committed) => (live, committed),
+            CatalogEntry::Unknown => return Ok(Agreed::Total(total)),
+            CatalogEntry::Gone => return Ok(Agreed::Gone),
+            CatalogEntry::Live(live, committed) => (live, committed),
         };
         let said = (live.last_seq, live.entities);
         let is_ahead = total.last_seq > committed && (total.seq_before, total.entities_before) == said;
@@ -102,7 +102,7 @@ fn agreeing(
         if tries == SNAPSHOTS || total.last_seq > committed + 1 {
             let Total { last_seq, entities, .. } = total;
             let what = format!(
-                "its last commit is {last_seq} with {entities} rows, the catalogue says {} with {}",
+                "its last commit is {last_seq} with {entities} rows, the catalog says {} with {}",
                 said.0, said.1
             );
             return Ok(Agreed::Not(total, what));
@@ -113,7 +113,7 @@ fn agreeing(
 }
 
 /// Counts rows, in the snapshot that is open, and holds them against what the file says it has.
-fn count(connection: &Connection, total: Total, checked: &mut Checked) {
+fn count(connection: &Connection, total: Total, checked: &mut FileReport) {
     let counted = (|| -> rusqlite::Result<()> {
         let sums = "SELECT count(*), coalesce(sum(entities), 0), coalesce(sum(records), 0),
                     coalesce(sum(partition NOT IN (SELECT id FROM partition)), 0) FROM page";
@@ -156,13 +156,13 @@ fn count(connection: &Connection, total: Total, checked: &mut Checked) {
         Ok(())
     })();
     if let Err(error) = counted {
-        checked.faults.push(Fault::Unreadable(error.to_string()));
+        checked.faults.push(FileFault::Unreadable(error.to_string()));
     }
 }
 
 /// Counts bodies of no page. Most of the file is bodies: they are gone through a few at a time, each time in a snapshot of its
 /// own, as an old one would pin the journal. A page and its body come and go in one transaction.
-fn count_bodies(connection: &Connection, checked: &mut Checked, on: OnBytes<'_>) {
+fn count_bodies(connection: &Connection, checked: &mut FileReport, on: OnBytes<'_>) {
     let some = "SELECT max(page), coalesce(sum(NOT EXISTS (SELECT 1 FROM page WHERE id = one.page)), 0)
                 FROM (SELECT page FROM body WHERE page > ?1 ORDER BY page LIMIT ?2) AS one";
     let (mut after, mut strange) = (i64::MIN, 0);
@@ -175,7 +175,7 @@ fn count_bodies(connection: &Connection, checked: &mut Checked, on: OnBytes<'_>)
         match found {
             Ok((Some(last), more)) => (after, strange) = (last, strange + more),
             Ok((None, _)) => break,
-            Err(error) => return checked.faults.push(Fault::Unreadable(error.to_string())),
+            Err(error) => return checked.faults.push(FileFault::Unreadable(error.to_string())),
         }
         if on(0).is_break() {
             return;
@@ -187,7 +187,7 @@ fn count_bodies(connection: &Connection, checked: &mut Checked, on: OnBytes<'_>)
 }
 
 /// Reads every page and holds it against its checksum.
-fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut Checked, on: OnBytes<'_>) {
+fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut FileReport, on: OnBytes<'_>) {
     let rows = format!("SELECT {HEADER_COLUMNS} FROM page WHERE page.id > ?1 ORDER BY page.id LIMIT {PAGES_AT_A_TIME}");
     let packs = "SELECT id FROM pack WHERE id > ?1 ORDER BY id LIMIT 1";
     for is_packed in [false, true] {
@@ -213,8 +213,8 @@ fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut 
                 let mut bad = Vec::new();
                 for page in &pages {
                     let read = match partition_name(connection, page.partition) {
-                        Ok(Some(name)) => day::read_page(connection, path, homes.at(&name), page).map(drop),
-                        Ok(None) => Err(day::unnamed_partition(path, page)),
+                        Ok(Some(name)) => day_file::read_page(connection, path, homes.at(&name), page).map(drop),
+                        Ok(None) => Err(day_file::unnamed_partition(path, page)),
                         Err(error) => Err(StoreError::sqlite(path)(error)),
                     };
                     bad.extend(read.err().map(|error| told(&error)));
@@ -225,7 +225,7 @@ fn read_pages(connection: &Connection, path: &Path, homes: Homes, checked: &mut 
             let (read, bytes, bad) = match pages {
                 Ok(pages) => pages,
                 Err(error) => {
-                    checked.faults.push(Fault::Unreadable(error.to_string()));
+                    checked.faults.push(FileFault::Unreadable(error.to_string()));
                     break;
                 }
             };

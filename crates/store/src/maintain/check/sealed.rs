@@ -1,38 +1,38 @@
 //! A sealed file.
 //!
-//! Its footer and index are verified where it is opened, its blocks here, and all of it by the SHA-256 that the catalogue
+//! Its footer and index are verified where it is opened, its blocks here, and all of it by the SHA-256 that the catalog
 //! noted when it was made. It never changes, so there is nothing to agree on with whoever writes.
 
-use super::{Checked, Fault, Noted, OnBytes};
+use super::{CatalogEntry, FileFault, FileReport, OnBytes};
 use crate::StoreError;
 use crate::format::catalog::Seal;
 use crate::format::sealed::{Manifest, SealedFile};
 use std::path::Path;
 
-/// Looks at the file at `path`, of which `noted` says what the catalogue says. `reads_all`: all its bytes, not only its
+/// Looks at the file at `path`, of which `noted` says what the catalog says. `reads_all`: all its bytes, not only its
 /// footer and its manifest. Ends early where `on` breaks.
 pub fn sealed_file(
     path: &Path,
-    noted: &dyn Fn() -> Result<Noted, StoreError>,
+    noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     reads_all: bool,
     on: OnBytes<'_>,
-) -> Checked {
-    let looked = look(path, noted, reads_all, on).unwrap_or_else(|error| Checked::unreadable(&error));
-    if !looked.faults.is_empty() && matches!(noted(), Ok(Noted::Gone)) { Checked::gone() } else { looked }
+) -> FileReport {
+    let looked = look(path, noted, reads_all, on).unwrap_or_else(|error| FileReport::unreadable(&error));
+    if !looked.faults.is_empty() && matches!(noted(), Ok(CatalogEntry::Gone)) { FileReport::gone() } else { looked }
 }
 
 pub(super) fn look(
     path: &Path,
-    noted: &dyn Fn() -> Result<Noted, StoreError>,
+    noted: &dyn Fn() -> Result<CatalogEntry, StoreError>,
     reads_all: bool,
     on: OnBytes<'_>,
-) -> Result<Checked, StoreError> {
+) -> Result<FileReport, StoreError> {
     let live = match noted()? {
-        Noted::Live(live, _) => Some(live),
-        Noted::Gone => return Ok(Checked::gone()),
-        Noted::Unknown => None,
+        CatalogEntry::Live(live, _) => Some(live),
+        CatalogEntry::Gone => return Ok(FileReport::gone()),
+        CatalogEntry::Unknown => None,
     };
-    let mut checked = Checked::default();
+    let mut checked = FileReport::default();
     let seal = live.as_ref().and_then(|live| live.seal.as_ref());
     let file = match SealedFile::open_local(path) {
         Ok(file) => file,
@@ -48,12 +48,12 @@ pub(super) fn look(
     };
     (checked.rows, checked.records) = (file.rows(), file.records());
     if let Some(Seal { rows, .. }) = seal.filter(|seal| seal.rows != file.rows()) {
-        checked.count(format!("it has {} rows, the catalogue says {rows}", file.rows()));
+        checked.count(format!("it has {} rows, the catalog says {rows}", file.rows()));
     }
     let manifest = match Manifest::read_beside(path) {
         Ok(manifest) => Some(manifest),
         Err(error) => {
-            checked.faults.push(Fault::Unreadable(format!("its manifest: {error}")));
+            checked.faults.push(FileFault::Unreadable(format!("its manifest: {error}")));
             None
         }
     };
@@ -64,7 +64,7 @@ pub(super) fn look(
         return Ok(checked);
     }
     let Some(sum) = file.read_through(on, &mut |what| checked.bytes(what))? else { return Ok(checked) };
-    let noted = seal.map(|seal| ("the catalogue", &seal.sha256));
+    let noted = seal.map(|seal| ("the catalog", &seal.sha256));
     let written = manifest.as_ref().map(|manifest| ("its manifest", &manifest.sha256));
     for (who, expected) in noted.into_iter().chain(written) {
         if *expected != sum {
@@ -74,7 +74,7 @@ pub(super) fn look(
     Ok(checked)
 }
 
-fn hold_against(manifest: &Manifest, file: &SealedFile, seal: Option<&Seal>, checked: &mut Checked) {
+fn hold_against(manifest: &Manifest, file: &SealedFile, seal: Option<&Seal>, checked: &mut FileReport) {
     let says = |what: &str, manifest: &dyn std::fmt::Display, other: &dyn std::fmt::Display| {
         format!("its manifest says {manifest} {what}, the file {other}")
     };
@@ -91,6 +91,6 @@ fn hold_against(manifest: &Manifest, file: &SealedFile, seal: Option<&Seal>, che
         checked.bytes(says("for its content", &manifest.content, &file.content()));
     }
     if let Some(seal) = seal.filter(|seal| seal.sha256 != manifest.sha256) {
-        checked.bytes(format!("its manifest says {} for its SHA-256, the catalogue {}", manifest.sha256, seal.sha256));
+        checked.bytes(format!("its manifest says {} for its SHA-256, the catalog {}", manifest.sha256, seal.sha256));
     }
 }

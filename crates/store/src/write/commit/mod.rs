@@ -1,29 +1,29 @@
 //! The committer: one thread through which everything that changes the store goes.
 //!
-//! It takes what waits in the [`Intake`], makes pages of each partition's batches as soon as they fill one, and writes
-//! it all in one commit: when enough has gathered, when [`Options::commit_interval`] has passed, or at once when somebody
-//! waits for it and nothing else is in the queue. Steps of the lifecycle run between two commits, and `tidy` in the
+//! It takes what waits in the [`CommitQueue`], makes pages of each partition's batches as soon as they fill one, and writes
+//! it all in one commit: when enough has gathered, when [`StoreOptions::commit_interval`] has passed, or at once when somebody
+//! waits for it and nothing else is in the queue. Steps of the lifecycle run between two commits, and compaction in the
 //! time that is left.
 //!
 //! A commit that fails is never half there: everything that waited is refused, the folder is opened anew (which sets
 //! aside what was written of it, see `open`), and only then is more accepted.
 
 use crate::StoreError;
-use crate::format::catalog::accounting::{Entry, Taken};
-use crate::format::catalog::{Catalogue, LiveFile, Touched};
-use crate::format::day::{DayFile, Insert};
+use crate::format::catalog::accounting::{CommitEntry, SourceReceipt};
+use crate::format::catalog::{Catalog, LiveFile, Touched};
+use crate::format::day_file::{DayFile, Insert};
 use crate::format::page::{self, Builder, Encoded, PAGE_BYTES};
-use crate::layout::{self, Layout};
+use crate::layout::{self, FolderLayout};
 use crate::lock::{self, Lock};
-use crate::maintain::compaction::Tidy;
+use crate::maintain::compaction::Compactor;
 use crate::maintain::orphans::Opening;
-use crate::outbox::{Onward, TIDIED_AFTER};
+use crate::outbox::{COMPACTED_AFTER, Forwarding};
 use crate::source::SourceState;
 use crate::sqlite;
 use crate::write::checkpoint;
-use crate::write::idempotency::Gathered;
-use crate::write::options::{CommitReport, Options};
-use crate::write::queue::{Done, Outcome, Submission, Work, WorkQueue};
+use crate::write::idempotency::PendingKeys;
+use crate::write::options::{CommitReport, StoreOptions};
+use crate::write::queue::{Ack, CommitOutcome, Submission, Work, WorkQueue};
 use crate::write::recovery;
 use daytable_model::batch::Batch;
 use daytable_model::key::DayTable;
@@ -33,16 +33,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-mod departure;
-mod life;
+mod outbox_backlog;
+mod lifecycle;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
-mod once_model;
+mod idempotency_model;
 #[cfg(test)]
 mod outbox_model;
 
-pub use life::{Restoring, Sealing};
+pub use lifecycle::{RestoreTarget, SealTarget};
 
 /// Raw bytes of rows that gather before a commit no longer waits for its interval.
 const RAW_BYTES_MAX: usize = 12 << 20;
@@ -50,40 +50,40 @@ const RAW_BYTES_MAX: usize = 12 << 20;
 const PAGE_BYTES_WAITING_MAX: usize = 8 << 20;
 /// Bytes of a journal from which commits wait until it was moved.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
-/// Commits after which the catalogue's journal is moved.
-const CATALOGUE_COMMITS: i64 = 64;
+/// Commits after which the catalog's journal is moved.
+const CATALOG_COMMITS: i64 = 64;
 /// How often a failed store is opened again.
 const REOPEN_AFTER: Duration = Duration::from_millis(500);
 /// Days that were not written to for this long are closed, so that they are whole without a journal.
 const IDLE_DAY: Duration = Duration::from_secs(600);
-/// How long the committer rests between two steps of tidy.
-const TIDY_WAIT: Duration = Duration::from_millis(20);
+/// How long the committer rests between two steps of compactor.
+const COMPACTION_WAIT: Duration = Duration::from_millis(20);
 /// How long what commits are made with is kept while there are none.
 const MEMORY_KEPT: Duration = Duration::from_secs(10);
 /// How long the committer waits for work before it looks after idle days.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 
 /// A step that runs between two commits.
-pub(crate) type Step = Box<dyn FnOnce(&mut Committer) + Send>;
+pub(crate) type CommitStep = Box<dyn FnOnce(&mut Committer) + Send>;
 
 /// The queue in front of the committer.
-pub type Intake = WorkQueue<Step>;
+pub type CommitQueue = WorkQueue<CommitStep>;
 
 /// The one writer of a data folder.
 pub struct Committer {
-    layout: Layout,
+    layout: FolderLayout,
     lock: Arc<Lock>,
-    intake: Intake,
-    options: Options,
-    catalogue: Catalogue,
+    queue: CommitQueue,
+    options: StoreOptions,
+    catalog: Catalog,
     days: HashMap<DayTable, OpenDay>,
     /// Days that take no records: those that were dropped, and those that were restored.
     closed: HashSet<DayTable>,
     seq: i64,
     pending: Pending,
-    tidy: Tidy,
-    checkpoints: checkpoint::Checkpoints,
-    outbox: departure::Outgoing,
+    compactor: Compactor,
+    checkpoints: checkpoint::Checkpointer,
+    outbox: outbox_backlog::OutboxBacklog,
     /// When the last commit was, until what it was made with is let go.
     last_commit: Option<Instant>,
     /// Why nothing more is taken: the folder could not be opened again, and never will be as it is.
@@ -102,15 +102,15 @@ struct Pending {
     waiting: HashMap<(DayTable, Arc<str>), Waiting, foldhash::quality::RandomState>,
     pages: HashMap<DayTable, Vec<Insert>, foldhash::quality::RandomState>,
     sources: HashMap<u64, Arc<SourceState>, foldhash::quality::RandomState>,
-    done: Vec<Done>,
-    keys: Gathered,
+    acks: Vec<Ack>,
+    keys: PendingKeys,
     /// Whether somebody waits for this commit.
     is_awaited: bool,
     newest: Option<Ticks>,
     /// Records that were given.
     records: u64,
     /// Whose they are, where they are of no source.
-    taken: Vec<Taken>,
+    taken: Vec<SourceReceipt>,
     raw_bytes: usize,
     page_bytes: usize,
     since: Option<Instant>,
@@ -132,12 +132,14 @@ impl Pending {
 
     fn add(&mut self, submission: Submission) {
         self.since.get_or_insert_with(Instant::now);
-        let Submission { batches, advances, done, newest, once, taken, .. } = submission;
+        let Submission { batches, advances, ack, newest, idempotency, receipts, .. } = submission;
         let records = batches.iter().map(Batch::records).sum();
         self.records += records;
-        let of_nobody = taken.is_empty() && advances.is_empty() && records > 0;
-        for taken in taken.into_iter().chain(of_nobody.then(|| Taken::records("daytable", "copy", records))) {
-            self.take(taken);
+        let is_anonymous = receipts.is_empty() && advances.is_empty() && records > 0;
+        for receipt in
+            receipts.into_iter().chain(is_anonymous.then(|| SourceReceipt::records("daytable", "copy", records)))
+        {
+            self.add_receipt(receipt);
         }
         self.newest = self.newest.max(newest);
         self.waiting.reserve(batches.len());
@@ -148,16 +150,16 @@ impl Pending {
         for advance in advances {
             self.sources.insert(advance.identity, advance);
         }
-        if let Some(once) = once {
-            self.keys.add(once);
+        if let Some(key) = idempotency {
+            self.keys.add(key);
         }
-        self.is_awaited |= done.is_awaited();
-        if done.is_told() {
-            self.done.push(done);
+        self.is_awaited |= ack.is_awaited();
+        if ack.has_callback() {
+            self.acks.push(ack);
         }
     }
 
-    fn take(&mut self, taken: Taken) {
+    fn add_receipt(&mut self, taken: SourceReceipt) {
         match self.taken.iter_mut().find(|known| (known.kind, &known.name) == (taken.kind, &taken.name)) {
             Some(known) => {
                 known.records += taken.records;
@@ -234,25 +236,25 @@ impl Pending {
 
 impl Committer {
     /// Opens the folder to write.
-    pub(crate) fn open(layout: Layout, options: Options) -> Result<Committer, StoreError> {
+    pub(crate) fn open(layout: FolderLayout, options: StoreOptions) -> Result<Committer, StoreError> {
         let lock = layout.lock()?;
-        lock::refuse_shared(&Catalogue::path_in(&layout.data))?;
-        let recovery::Whole { catalogue, days } = recovery::open(&layout, Opening::First)?;
-        let intake = Intake::new(catalogue.sources()?);
-        let checkpoints = checkpoint::Checkpoints::spawn()?;
+        lock::refuse_shared(&Catalog::path_in(&layout.data))?;
+        let recovery::RecoveredFolder { catalog, days } = recovery::open(&layout, Opening::First)?;
+        let queue = CommitQueue::new(catalog.sources()?);
+        let checkpoints = checkpoint::Checkpointer::spawn()?;
         let mut committer = Committer {
             layout,
             lock: Arc::new(lock),
-            intake,
+            queue,
             options,
-            seq: catalogue.committed()?.seq,
-            closed: catalogue.closed()?.into_iter().collect(),
-            catalogue,
+            seq: catalog.committed()?.seq,
+            closed: catalog.closed()?.into_iter().collect(),
+            catalog,
             days: HashMap::new(),
             pending: Pending::default(),
-            tidy: Tidy::default(),
+            compactor: Compactor::default(),
             checkpoints,
-            outbox: departure::Outgoing::default(),
+            outbox: outbox_backlog::OutboxBacklog::default(),
             last_commit: None,
             damage: None,
         };
@@ -263,28 +265,28 @@ impl Committer {
     /// Goes on with a folder that was opened.
     fn begin(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
         self.decide()?;
-        self.tidy = match self.options.onward {
+        self.compactor = match self.options.forwarding {
             // What waits a short time only is left to whoever sends it.
-            Onward::To(_) => Tidy::new(TIDIED_AFTER),
-            Onward::AsBefore | Onward::Nowhere => Tidy::default(),
+            Forwarding::To(_) => Compactor::new(COMPACTED_AFTER),
+            Forwarding::AsRecorded | Forwarding::Disabled => Compactor::default(),
         };
-        self.take_days(days)?;
-        self.tidy.committed(self.seq);
-        self.survey()
+        self.adopt_days(days)?;
+        self.compactor.committed(self.seq);
+        self.survey_outbox()
     }
 
-    fn take_days(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
+    fn adopt_days(&mut self, days: Vec<(LiveFile, DayFile)>) -> Result<(), StoreError> {
         let used = Instant::now();
         for (live, file) in days {
-            let taking = self.catalogue.file_of(&live.day, self.role_of(&live.day))?;
+            let taking = self.catalog.file_of(&live.day, self.role_of(&live.day))?;
             if taking.is_none_or(|taking| taking.name != live.name) {
                 // It takes no records any more, and needs no journal.
                 file.close()?;
-                self.catalogue.set_writable(&live.name, false)?;
+                self.catalog.set_writable(&live.name, false)?;
                 continue;
             }
             if file.has_packs()? {
-                self.tidy.opened(&live.day);
+                self.compactor.opened(&live.day);
             }
             self.days.insert(live.day, OpenDay { file, name: live.name, used });
         }
@@ -295,19 +297,19 @@ impl Committer {
         self.lock.clone()
     }
 
-    pub(crate) fn intake(&self) -> Intake {
-        self.intake.clone()
+    pub(crate) fn commit_queue(&self) -> CommitQueue {
+        self.queue.clone()
     }
 
-    pub(crate) fn catalogue(&mut self) -> &mut Catalogue {
-        &mut self.catalogue
+    pub(crate) fn catalog(&mut self) -> &mut Catalog {
+        &mut self.catalog
     }
 
     /// Works until the intake is closed and empty, then closes the folder. Ends with an error where the folder cannot
     /// be opened again after a failure, because it is damaged.
     pub(crate) fn run(mut self) -> Result<(), StoreError> {
         while self.damage.is_none() {
-            let work = self.intake.next(self.patience());
+            let work = self.queue.next(self.patience());
             if let Err(error) = self.check_place() {
                 self.fail(&error);
                 if self.damage.is_some() {
@@ -315,7 +317,7 @@ impl Committer {
                 }
             }
             match work {
-                Ok(Some(Work::Rows(submission))) => self.take(submission),
+                Ok(Some(Work::Rows(submission))) => self.receive(submission),
                 Ok(Some(Work::Step(step))) => self.step(step),
                 Ok(Some(Work::Aside(step))) => step(&mut self),
                 Ok(None) => {}
@@ -332,10 +334,10 @@ impl Committer {
                     break;
                 }
                 // Also where records never stop coming.
-                self.look_after_days();
+                self.maintain_days();
             } else if self.pending.is_empty() {
-                self.look_after_days();
-                self.let_go_of_memory();
+                self.maintain_days();
+                self.release_memory();
             }
         }
         self.commit_or_fail();
@@ -345,15 +347,15 @@ impl Committer {
         }
     }
 
-    /// An error where the folder is not the one that is locked any more, or its catalogue another one.
+    /// An error where the folder is not the one that is locked any more, or its catalog another one.
     fn check_place(&self) -> Result<(), StoreError> {
-        self.lock.check().and_then(|()| self.catalogue.check_place())
+        self.lock.check().and_then(|()| self.catalog.check_place())
     }
 
     fn patience(&self) -> Duration {
         match self.pending.since {
             Some(since) => self.options.commit_interval.saturating_sub(since.elapsed()),
-            None if self.tidy.has_work() => TIDY_WAIT,
+            None if self.compactor.has_work() => COMPACTION_WAIT,
             None => IDLE_WAIT,
         }
     }
@@ -361,13 +363,13 @@ impl Committer {
     fn is_due(&self) -> bool {
         let Some(since) = self.pending.since else { return false };
         // What waits already shares the two fsyncs with whoever waits for them.
-        let is_awaited = self.pending.is_awaited && !self.intake.has_work();
+        let is_awaited = self.pending.is_awaited && !self.queue.has_work();
         is_awaited || self.pending.is_large() || since.elapsed() >= self.options.commit_interval
     }
 
-    fn take(&mut self, mut submission: Submission) {
-        self.intake.release(submission.bytes());
-        if submission.epoch != self.intake.epoch() || self.is_repeat(&mut submission) {
+    fn receive(&mut self, mut submission: Submission) {
+        self.queue.release(submission.bytes());
+        if submission.epoch != self.queue.epoch() || self.is_repeat(&mut submission) {
             return;
         }
         // A day that was dropped, or restored, takes nothing more: what comes for it goes to today's table, its time kept.
@@ -381,16 +383,16 @@ impl Committer {
 
     /// Whether the key of a submission is known, so that nothing of it is written; then it is told what it is.
     fn is_repeat(&mut self, submission: &mut Submission) -> bool {
-        let Some(once) = &submission.once else { return false };
+        let Some(once) = &submission.idempotency else { return false };
         if let Some(outcome) = self.pending.keys.outcome_of(once) {
             // The first is not on disk yet: nothing is certain before.
-            self.pending.keys.add_repeat(std::mem::take(&mut submission.done), outcome);
+            self.pending.keys.add_repeat(std::mem::take(&mut submission.ack), outcome);
             return true;
         }
-        match self.catalogue.repeat_of(once) {
+        match self.catalog.repeat_of(once) {
             Ok(None) => false,
             Ok(Some(outcome)) => {
-                std::mem::take(&mut submission.done).tell(outcome.into());
+                std::mem::take(&mut submission.ack).complete(outcome.into());
                 true
             }
             Err(error) => {
@@ -400,7 +402,7 @@ impl Committer {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: CommitStep) {
         if !self.pending.is_empty() {
             self.commit_or_fail();
         }
@@ -418,7 +420,7 @@ impl Committer {
         }
     }
 
-    /// Writes what is pending: pages first, then the catalogue, whose transaction is the commit point.
+    /// Writes what is pending: pages first, then the catalog, whose transaction is the commit point.
     fn commit(&mut self) -> Result<(), StoreError> {
         let start = Instant::now();
         self.pending.build_rest();
@@ -443,8 +445,8 @@ impl Committer {
         let stamp = self.stamp();
         let noted: i64 = touched.iter().map(|touched| touched.entities).sum();
         let (records, rows, taken) = (pending.records, pending.report.rows, &pending.taken);
-        let entry = Entry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), taken };
-        let kept = self.catalogue.commit(seq, &touched, sources, keys, pending.newest, entry)?;
+        let entry = CommitEntry { stamp, records, rows, replaced: rows.saturating_sub(noted.cast_unsigned()), taken };
+        let kept = self.catalog.commit(seq, &touched, sources, keys, pending.newest, entry)?;
         self.seq = seq;
         // Behind the commit point: what is acknowledged lies where readers, and the next start, look for it.
         self.check_place()?;
@@ -452,13 +454,13 @@ impl Committer {
         self.last_commit = Some(start);
         daytable_platform::failpoint!("commit-after");
 
-        self.intake.committed(pending.sources.into_values());
-        for done in pending.done.drain(..) {
-            done.tell(Outcome::Committed);
+        self.queue.committed(pending.sources.into_values());
+        for ack in pending.acks.drain(..) {
+            ack.complete(CommitOutcome::Committed);
         }
         pending.keys.committed();
         for (day, written) in pending.pages.keys().zip(all_written) {
-            self.tidy.written(day, written);
+            self.compactor.written(day, written);
             if let Some(open) = self.days.get_mut(day) {
                 self.checkpoints.consider(&mut open.file);
                 // The thread does not keep up, or a reader holds on: it is done here, and commits wait.
@@ -467,16 +469,16 @@ impl Committer {
                 }
             }
         }
-        self.tidy.committed(seq);
-        self.note_waiting(pending.pages.keys())?;
-        if seq % CATALOGUE_COMMITS == 0 {
-            self.checkpoints.queue(&Catalogue::path_in(&self.layout.data));
+        self.compactor.committed(seq);
+        self.update_backlog(pending.pages.keys())?;
+        if seq % CATALOG_COMMITS == 0 {
+            self.checkpoints.queue(&Catalog::path_in(&self.layout.data));
         }
-        let pages_merged = self.tidy.take_merged();
+        let pages_merged = self.compactor.reset_merged();
         let (took, keys_dropped) = (start.elapsed(), kept.map_or(0, |kept| kept.dropped));
         let report = CommitReport { took, days_written, pages_merged, keys_dropped, ..pending.report };
         (self.options.on_commit)(&report);
-        self.tell_sender();
+        self.notify_sender();
         Ok(())
     }
 
@@ -484,13 +486,13 @@ impl Committer {
     fn writable_day(&mut self, day: &DayTable) -> Result<&mut OpenDay, StoreError> {
         if !self.days.contains_key(day) {
             let role = self.role_of(day);
-            let open = match self.catalogue.file_of(day, role)? {
+            let open = match self.catalog.file_of(day, role)? {
                 Some(live) => {
                     // Checked before it is marked: else the next opening takes what does not belong for a torn commit.
                     let file = recovery::open_day(&self.layout, &live, self.seq)?;
                     self.prepare(&file, role)?;
                     // Marked before it is written to: a crash must find it when it opens the folder.
-                    self.catalogue.set_writable(&live.name, true)?;
+                    self.catalog.set_writable(&live.name, true)?;
                     OpenDay { file, name: live.name, used: Instant::now() }
                 }
                 None => self.create(day)?,
@@ -510,15 +512,15 @@ impl Committer {
         let generation = self.next_generation(day)?;
         let name = layout::file_name(day, generation);
         // Named before it is there: a kill before it is live leaves no file that nobody knows.
-        self.catalogue.begin_creating(day, &name)?;
+        self.catalog.begin_creating(day, &name)?;
         let file = DayFile::open(&self.layout.table_file(&name), day)?;
         let role = self.role_of(day);
         self.prepare(&file, role)?;
         let now = time::now();
         // Records without a time are stamped by this clock: what it calls today may be over for long.
         let today = DayTable::at(day.table(), day.period(), now);
-        let is_behind = (*day == today || *day == today.next()) && self.catalogue.has_later(day)?;
-        self.catalogue.create_day(day, generation, &name, role, now, is_behind)?;
+        let is_behind = (*day == today || *day == today.next()) && self.catalog.has_later(day)?;
+        self.catalog.create_day(day, generation, &name, role, now, is_behind)?;
         if is_behind {
             tracing::warn!(table = %day, "the clock is behind: later days of this table are known; it stays until it was left alone for as long as it is kept");
         }
@@ -538,20 +540,20 @@ impl Committer {
         while self.damage.is_none() {
             let opened =
                 self.lock.check().and_then(|()| recovery::open(&self.layout, Opening::Again)).and_then(|whole| {
-                    self.catalogue = whole.catalogue;
-                    self.seq = self.catalogue.committed()?.seq;
-                    self.closed = self.catalogue.closed()?.into_iter().collect();
+                    self.catalog = whole.catalog;
+                    self.seq = self.catalog.committed()?.seq;
+                    self.closed = self.catalog.closed()?.into_iter().collect();
                     self.begin(whole.days)?;
-                    self.catalogue.sources()
+                    self.catalog.sources()
                 });
             match opened {
                 Ok(sources) => {
-                    self.intake.committed(sources.into_iter().map(Arc::new));
+                    self.queue.committed(sources.into_iter().map(Arc::new));
                     (self.options.on_reopened)();
                     tracing::info!("the store was opened again");
                     break;
                 }
-                Err(error) if self.intake.is_closed() => {
+                Err(error) if self.queue.is_closed() => {
                     tracing::error!(%error, "failed to open the store again");
                     break;
                 }
@@ -566,24 +568,24 @@ impl Committer {
                         tracing::error!(%error, "failed to open the store again");
                         told = Instant::now();
                     }
-                    self.intake.beat();
+                    self.queue.beat();
                     std::thread::sleep(REOPEN_AFTER);
                 }
             }
         }
         // Last, so that a source that sees the new epoch also sees what is committed in it.
-        self.intake.fail();
+        self.queue.fail();
     }
 
     /// Merges small pages and closes days that nothing is written to.
-    fn look_after_days(&mut self) {
-        if let Err(error) = self.look_after_outbox() {
+    fn maintain_days(&mut self) {
+        if let Err(error) = self.refresh_outbox() {
             return self.fail(&error);
         }
-        if let Some(day) = self.tidy.next_day()
+        if let Some(day) = self.compactor.next_day()
             && let Some(open) = self.days.get_mut(&day)
             && !self.checkpoints.is_moving(open.file.path())
-            && let Err(error) = self.tidy.step(&day, &mut open.file)
+            && let Err(error) = self.compactor.step(&day, &mut open.file)
         {
             return self.fail(&error);
         }
@@ -592,16 +594,16 @@ impl Committer {
         }
         let idle = |(day, open): (&DayTable, &OpenDay)| (open.used.elapsed() > IDLE_DAY).then(|| day.clone());
         for day in self.days.iter().filter_map(idle).collect::<Vec<_>>() {
-            if day.holds(time::now()) || self.tidy.wants(&day) {
+            if day.holds(time::now()) || self.compactor.wants(&day) {
                 continue;
             }
-            match self.let_go_if_empty(&day) {
+            match self.remove_if_empty(&day) {
                 Ok(false) => {}
                 Ok(true) => continue,
                 Err(error) => return self.fail(&error),
             }
             if let Some(OpenDay { file, name, .. }) = self.days.remove(&day)
-                && let Err(error) = file.close().and_then(|()| self.catalogue.set_writable(&name, false))
+                && let Err(error) = file.close().and_then(|()| self.catalog.set_writable(&name, false))
             {
                 return self.fail(&error);
             }
@@ -609,11 +611,11 @@ impl Committer {
     }
 
     /// Where nothing is committed for a while, contexts and caches are more than all the rest of a quiet daemon.
-    fn let_go_of_memory(&mut self) {
+    fn release_memory(&mut self) {
         if self.last_commit.take_if(|at| at.elapsed() >= MEMORY_KEPT).is_some() {
             page::let_go_of_memory();
-            sqlite::let_go_of_memory(self.catalogue.connection());
-            self.days.values().for_each(|open| sqlite::let_go_of_memory(open.file.connection()));
+            sqlite::release_memory(self.catalog.connection());
+            self.days.values().for_each(|open| sqlite::release_memory(open.file.connection()));
             memory::release_free();
         }
     }
@@ -621,11 +623,11 @@ impl Committer {
     fn close(mut self) -> Result<(), StoreError> {
         self.checkpoints.stop();
         for (day, OpenDay { mut file, name, .. }) in std::mem::take(&mut self.days) {
-            self.tidy.finish(&day, &mut file)?;
+            self.compactor.finish(&day, &mut file)?;
             file.close()?;
             // What is left to tidy is done when the folder is opened again.
-            self.catalogue.set_writable(&name, self.tidy.wants(&day))?;
+            self.catalog.set_writable(&name, self.compactor.wants(&day))?;
         }
-        self.catalogue.close()
+        self.catalog.close()
     }
 }

@@ -29,8 +29,8 @@ enum Act {
     Commit(Rows),
     /// A commit that a kill stops before its commit point.
     Torn(Rows),
-    /// A part of tidy, as if all but the newest so many commits had settled.
-    Tidy(Part, i64),
+    /// A part of compactor, as if all but the newest so many commits had settled.
+    Compactor(Part, i64),
     /// Closed and opened, or killed and opened.
     Open {
         is_killed: bool,
@@ -56,7 +56,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         10 => rows().prop_map(Act::Commit),
         1 => rows().prop_map(Act::Torn),
-        9 => (part, prop_oneof![3 => Just(0_i64), 1 => 1_i64..5]).prop_map(|(part, newest)| Act::Tidy(part, newest)),
+        9 => (part, prop_oneof![3 => Just(0_i64), 1 => 1_i64..5]).prop_map(|(part, newest)| Act::Compactor(part, newest)),
         1 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
         3 => (1_usize..8).prop_map(Act::Scan),
     ]
@@ -93,13 +93,13 @@ pub(super) fn batches(rows: &Rows, number: usize) -> (Vec<Batch>, Model) {
 }
 
 fn open(path: &Path) -> Committer {
-    Committer::open(Layout { data: path.into() }, Options::default()).expect("opened")
+    Committer::open(FolderLayout { data: path.into() }, StoreOptions::default()).expect("opened")
 }
 
 impl Committer {
     pub(super) fn submit(&mut self, batches: Vec<Batch>) {
-        let epoch = self.intake.epoch();
-        self.take(Submission { batches, epoch, ..Submission::default() });
+        let epoch = self.queue.epoch();
+        self.receive(Submission { batches, epoch, ..Submission::default() });
     }
 
     /// Writes what is pending to the day's file, and comes no further.
@@ -158,12 +158,12 @@ fn check(reader: &Reader, model: &Model, probe: u64) {
 
 /// The books balance, and nothing is wrong with any file: at every moment, also where a commit was torn.
 pub(super) fn assert_whole(data: &Path, reader: &Reader, after: &impl std::fmt::Debug) {
-    let catalogue = reader.catalogue();
-    let books = catalogue.books().expect("read").expect("opened");
+    let catalog = reader.catalog();
+    let books = catalog.books().expect("read").expect("opened");
     assert_eq!((books.records_out(), books.rows_out()), (0, 0), "{books:?} after {after:?}");
-    for file in catalogue.files().expect("read") {
+    for file in catalog.files().expect("read") {
         let path = data.join("tables").join(&file.name);
-        let noted = || store_check::Noted::of(Some(catalogue), &file.name);
+        let noted = || store_check::CatalogEntry::of(Some(catalog), &file.name);
         let checked = store_check::open_file(&path, &noted, &mut |_| ControlFlow::Continue(()));
         assert_eq!(checked.faults, [], "{} after {after:?}", file.name);
     }
@@ -198,11 +198,11 @@ fn run(acts: &[Act]) {
                 drop(committer);
                 committer = open(dir.path());
             }
-            Act::Tidy(part, newest) => {
+            Act::Compactor(part, newest) => {
                 let settled = committer.seq - newest;
-                let Committer { tidy, days, .. } = &mut committer;
+                let Committer { compactor, days, .. } = &mut committer;
                 if let Some(open) = days.get_mut(&day()) {
-                    tidy.force(&day(), &mut open.file, settled, *part);
+                    compactor.force(&day(), &mut open.file, settled, *part);
                 }
             }
             Act::Open { is_killed } => {

@@ -5,7 +5,7 @@ use super::model::{Rows, batches, beginning, day, rows, text_of};
 use super::*;
 use crate::format::catalog::LiveFile;
 use crate::maintain::compaction::Part;
-use crate::outbox::{Departure, Head, Level, OutboxOptions, Sent, Unsent};
+use crate::outbox::{OutboxLevel, OutboxOptions, OutboxReader, OutboxRemoval, SentPage, WaitingPage};
 use crate::read::{Range, Reader};
 use daytable_model::key::{RowKey, TableName};
 use daytable_model::property::Property;
@@ -18,7 +18,7 @@ enum Act {
     Commit(Rows),
     /// A commit that a kill stops before its commit point.
     Torn(Rows),
-    Tidy(Part, i64),
+    Compactor(Part, i64),
     Open {
         is_killed: bool,
     },
@@ -37,7 +37,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         8 => rows().prop_map(Act::Commit),
         1 => rows().prop_map(Act::Torn),
-        6 => (part, prop_oneof![3 => Just(0_i64), 1 => 1_i64..5]).prop_map(|(part, newest)| Act::Tidy(part, newest)),
+        6 => (part, prop_oneof![3 => Just(0_i64), 1 => 1_i64..5]).prop_map(|(part, newest)| Act::Compactor(part, newest)),
         2 => any::<bool>().prop_map(|is_killed| Act::Open { is_killed }),
         4 => Just(Act::Look),
         6 => (1_usize..8).prop_map(Act::Send),
@@ -46,7 +46,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-fn open(path: &Path, level: &Arc<Level>) -> Committer {
+fn open(path: &Path, level: &Arc<OutboxLevel>) -> Committer {
     let outbox = OutboxOptions {
         stays: TableName::new("DeadLetter").expect("a name"),
         bytes_max: u64::MAX,
@@ -55,8 +55,8 @@ fn open(path: &Path, level: &Arc<Level>) -> Committer {
         level: level.clone(),
         on_commit: Box::new(|| {}),
     };
-    let options = Options { onward: Onward::To(outbox), ..Options::default() };
-    Committer::open(Layout { data: path.into() }, options).expect("opened")
+    let options = StoreOptions { forwarding: Forwarding::To(outbox), ..StoreOptions::default() };
+    Committer::open(FolderLayout { data: path.into() }, options).expect("opened")
 }
 
 /// Which versions of each row were committed, and which were sent.
@@ -64,25 +64,25 @@ type Versions = BTreeMap<(RowKey, String), BTreeSet<String>>;
 
 /// A sender without a service.
 struct Sender {
-    unsent: Unsent,
-    seen: HashMap<String, crate::outbox::Seen>,
-    held: Vec<(LiveFile, Head)>,
-    sent: Vec<(LiveFile, Sent)>,
+    unsent: OutboxReader,
+    seen: HashMap<String, crate::outbox::OutboxPosition>,
+    held: Vec<(LiveFile, WaitingPage)>,
+    sent: Vec<(LiveFile, SentPage)>,
     there: Versions,
 }
 
 impl Sender {
     fn new(path: &Path, there: Versions) -> Sender {
-        let unsent = Unsent::open(path).expect("opened");
+        let unsent = OutboxReader::open(path).expect("opened");
         Sender { unsent, seen: HashMap::new(), held: Vec::new(), sent: Vec::new(), there }
     }
 
     pub(crate) fn look(&mut self) {
         for file in self.unsent.files().expect("read") {
             let seen = self.seen.entry(file.name.clone()).or_default();
-            let news = self.unsent.news(&file, seen).expect("read");
+            let news = self.unsent.new_pages(&file, seen).expect("read");
             let of_file = |known: &LiveFile| known.name == file.name;
-            let mut known: HashSet<Sent> =
+            let mut known: HashSet<SentPage> =
                 self.held.iter().filter(|(known, _)| of_file(known)).map(|(_, head)| head.sent()).collect();
             known.extend(self.sent.iter().filter(|(known, _)| of_file(known)).map(|(_, sent)| *sent));
             for head in news.pages {
@@ -93,7 +93,7 @@ impl Sender {
             for partition in news.behind {
                 let (heads, has_more) = self.unsent.pages_of(&file, partition, &known, 100, false).expect("read");
                 assert!(!has_more);
-                assert!(heads.is_sorted_by_key(Head::seq));
+                assert!(heads.is_sorted_by_key(WaitingPage::seq));
                 self.held.extend(heads.into_iter().map(|head| (file.clone(), head)));
             }
         }
@@ -117,9 +117,9 @@ impl Sender {
 
     fn remove(&mut self, committer: &mut Committer, count: usize) {
         for (file, page) in self.sent.drain(..count.min(self.sent.len())) {
-            let departure = Departure { day: file.day.clone(), file: file.name, pages: vec![page] };
+            let departure = OutboxRemoval { day: file.day.clone(), file: file.name, pages: vec![page] };
             // Twice is once.
-            committer.depart(&[departure.clone(), departure]).expect("removed");
+            committer.remove_sent(&[departure.clone(), departure]).expect("removed");
         }
     }
 }
@@ -142,7 +142,7 @@ fn waiting(reader: &Reader) -> Versions {
 
 fn run(acts: &[Act]) {
     let dir = tempfile::tempdir().expect("a folder");
-    let level = Arc::new(Level::default());
+    let level = Arc::new(OutboxLevel::default());
     let mut committer = open(dir.path(), &level);
     let reader = Reader::open(dir.path()).expect("opened");
     let mut followed = reader.follow_from_now().expect("begun");
@@ -169,11 +169,11 @@ fn run(acts: &[Act]) {
                 drop(committer);
                 committer = open(dir.path(), &level);
             }
-            Act::Tidy(part, newest) => {
+            Act::Compactor(part, newest) => {
                 let settled = committer.seq - newest;
-                let Committer { tidy, days, .. } = &mut committer;
+                let Committer { compactor, days, .. } = &mut committer;
                 if let Some(open) = days.get_mut(&day()) {
-                    tidy.force(&day(), &mut open.file, settled, *part);
+                    compactor.force(&day(), &mut open.file, settled, *part);
                 }
             }
             Act::Open { is_killed } => {
@@ -218,7 +218,7 @@ fn run(acts: &[Act]) {
     // Its day is over: it goes when the folder is opened.
     committer.close().expect("closed");
     let committer = open(dir.path(), &level);
-    assert_eq!(committer.catalogue.files().expect("read"), []);
+    assert_eq!(committer.catalog.files().expect("read"), []);
     super::model::assert_whole(dir.path(), &reader, &"all was sent");
     committer.close().expect("closed");
 }

@@ -2,10 +2,10 @@
 
 use super::{Committer, OpenDay};
 use crate::StoreError;
-use crate::format::catalog::commit_clock::Stamp;
-use crate::format::catalog::{LiveFile, Role};
-use crate::format::day::{self, DayFile};
-use crate::outbox::{Departure, Dropped, Onward, Waiting, waiting};
+use crate::format::catalog::commit_clock::CommitTime;
+use crate::format::catalog::{FileRole, LiveFile};
+use crate::format::day_file::{self, DayFile};
+use crate::outbox::{Backlog, DropReason, Forwarding, OutboxRemoval, waiting};
 use crate::write::queue::Submission;
 use daytable_model::key::{DayTable, TableName};
 use daytable_model::time::{self, Ticks};
@@ -21,11 +21,11 @@ const DROPS_AT_A_TIME: usize = 32;
 
 /// What is known of the outbox.
 #[derive(Default)]
-pub(super) struct Outgoing {
+pub(super) struct OutboxBacklog {
     /// The table whose days stay here, where others are sent.
     stays: Option<TableName>,
     /// Its files, by name, with how much of each waits.
-    files: HashMap<String, (DayTable, Waiting)>,
+    files: HashMap<String, (DayTable, Backlog)>,
     /// When it was last noted when a commit was.
     stamped: Option<Instant>,
     /// When the level was last brought up to date.
@@ -34,7 +34,7 @@ pub(super) struct Outgoing {
     oldest: Option<(i64, Ticks)>,
 }
 
-impl Outgoing {
+impl OutboxBacklog {
     fn oldest(&self) -> Option<i64> {
         self.files.values().filter_map(|(_, waiting)| waiting.oldest).min()
     }
@@ -51,14 +51,14 @@ impl Outgoing {
 impl Committer {
     /// Notes whether rows go on to a remote store, or goes by what was noted.
     pub(super) fn decide(&mut self) -> Result<(), StoreError> {
-        self.outbox.stays = match &self.options.onward {
-            Onward::AsBefore => self.catalogue.sends_but()?,
-            Onward::Nowhere => {
-                self.catalogue.send_nothing()?;
+        self.outbox.stays = match &self.options.forwarding {
+            Forwarding::AsRecorded => self.catalog.local_table()?,
+            Forwarding::Disabled => {
+                self.catalog.disable_forwarding()?;
                 None
             }
-            Onward::To(outbox) => {
-                self.catalogue.send_but(&outbox.stays)?;
+            Forwarding::To(outbox) => {
+                self.catalog.set_local_table(&outbox.stays)?;
                 Some(outbox.stays.clone())
             }
         };
@@ -66,25 +66,25 @@ impl Committer {
     }
 
     /// What the file is for that takes the records of `day`.
-    pub(super) fn role_of(&self, day: &DayTable) -> Role {
+    pub(super) fn role_of(&self, day: &DayTable) -> FileRole {
         match &self.outbox.stays {
-            Some(stays) if !day.table().same(stays) => Role::Outbox,
-            _ => Role::Open,
+            Some(stays) if !day.table().same(stays) => FileRole::Outbox,
+            _ => FileRole::Open,
         }
     }
 
     /// Makes a file ready for what its role asks of it.
-    pub(super) fn prepare(&self, file: &DayFile, role: Role) -> Result<(), StoreError> {
-        if role == Role::Outbox { file.index_unsent() } else { Ok(()) }
+    pub(super) fn prepare(&self, file: &DayFile, role: FileRole) -> Result<(), StoreError> {
+        if role == FileRole::Outbox { file.index_unsent() } else { Ok(()) }
     }
 
     /// Looks how much waits, in a folder that was opened, and lets go of what is empty and over.
-    pub(super) fn survey(&mut self) -> Result<(), StoreError> {
-        self.outbox = Outgoing { stays: self.outbox.stays.take(), ..Outgoing::default() };
-        if self.options.onward.to().is_none() {
+    pub(super) fn survey_outbox(&mut self) -> Result<(), StoreError> {
+        self.outbox = OutboxBacklog { stays: self.outbox.stays.take(), ..OutboxBacklog::default() };
+        if self.options.forwarding.to().is_none() {
             return Ok(());
         }
-        let outbox = self.catalogue.files()?.into_iter().filter(|file| file.role == Role::Outbox);
+        let outbox = self.catalog.files()?.into_iter().filter(|file| file.role == FileRole::Outbox);
         for live in outbox.collect::<Vec<_>>() {
             let path = self.layout.table_file(&live.name);
             let waiting = match self.days.get(&live.day).filter(|open| open.name == live.name) {
@@ -92,54 +92,54 @@ impl Committer {
                     open.file.index_unsent()?;
                     waiting(open.file.connection())
                 }
-                None => waiting(&day::open_to_read(&path)?.0),
+                None => waiting(&day_file::open_to_read(&path)?.0),
             };
             let waiting = waiting.map_err(StoreError::sqlite(&path))?;
             self.outbox.files.insert(live.name, (live.day.clone(), waiting));
-            self.let_go_if_empty(&live.day)?;
+            self.remove_if_empty(&live.day)?;
         }
         self.level()
     }
 
     /// Whether a file has rows that are to be sent; also where it is another daemon's part to send them.
     pub(super) fn waits(&self, file: &LiveFile) -> Result<bool, StoreError> {
-        if file.role != Role::Outbox {
+        if file.role != FileRole::Outbox {
             return Ok(false);
         }
         let path = self.layout.table_file(&file.name);
-        let waiting = waiting(&day::open_to_read(&path)?.0).map_err(StoreError::sqlite(path))?;
+        let waiting = waiting(&day_file::open_to_read(&path)?.0).map_err(StoreError::sqlite(path))?;
         Ok(waiting.entities > 0)
     }
 
     /// A file is gone.
-    pub(super) fn forget_waiting(&mut self, file: &str) {
+    pub(super) fn forget_backlog(&mut self, file: &str) {
         self.outbox.files.remove(file);
     }
 
     /// When the commit is that is about to be, where that is to be noted.
-    pub(super) fn stamp(&mut self) -> Option<Stamp> {
-        self.options.onward.to()?;
+    pub(super) fn stamp(&mut self) -> Option<CommitTime> {
+        self.options.forwarding.to()?;
         if self.outbox.stamped.is_some_and(|at| at.elapsed() < LOOK) {
             return None;
         }
         self.outbox.stamped = Some(Instant::now());
-        Some(Stamp { at: time::now(), oldest: self.outbox.oldest().unwrap_or(self.seq) })
+        Some(CommitTime { at: time::now(), oldest: self.outbox.oldest().unwrap_or(self.seq) })
     }
 
     /// Notes how much waits in the files of these days, which a commit wrote to.
-    pub(super) fn note_waiting<'d>(&mut self, days: impl Iterator<Item = &'d DayTable>) -> Result<(), StoreError> {
-        if self.options.onward.to().is_none() {
+    pub(super) fn update_backlog<'d>(&mut self, days: impl Iterator<Item = &'d DayTable>) -> Result<(), StoreError> {
+        if self.options.forwarding.to().is_none() {
             return Ok(());
         }
         for day in days {
-            if self.role_of(day) == Role::Outbox {
-                self.note_waiting_of(day)?;
+            if self.role_of(day) == FileRole::Outbox {
+                self.update_backlog_of(day)?;
             }
         }
         self.level()
     }
 
-    fn note_waiting_of(&mut self, day: &DayTable) -> Result<(), StoreError> {
+    fn update_backlog_of(&mut self, day: &DayTable) -> Result<(), StoreError> {
         let Some(OpenDay { file, name, .. }) = self.days.get(day) else { return Ok(()) };
         let waiting = waiting(file.connection()).map_err(StoreError::sqlite(file.path()))?;
         self.outbox.files.insert(name.clone(), (day.clone(), waiting));
@@ -147,25 +147,25 @@ impl Committer {
     }
 
     /// Has whoever sends look.
-    pub(super) fn tell_sender(&self) {
-        if let Some(outbox) = self.options.onward.to() {
+    pub(super) fn notify_sender(&self) {
+        if let Some(outbox) = self.options.forwarding.to() {
             (outbox.on_commit)();
         }
     }
 
     /// Removes pages that were sent.
-    pub(crate) fn depart(&mut self, departures: &[Departure]) -> Result<(), StoreError> {
-        for Departure { day, file: name, pages } in departures {
+    pub(crate) fn remove_sent(&mut self, departures: &[OutboxRemoval]) -> Result<(), StoreError> {
+        for OutboxRemoval { day, file: name, pages } in departures {
             // A file that went meanwhile took its pages along.
-            let live = self.catalogue.file_of(day, Role::Outbox)?;
-            if live.is_none_or(|live| live.name != *name) || self.role_of(day) != Role::Outbox {
+            let live = self.catalog.file_of(day, FileRole::Outbox)?;
+            if live.is_none_or(|live| live.name != *name) || self.role_of(day) != FileRole::Outbox {
                 continue;
             }
             daytable_platform::failpoint!("outbox-before-removal");
             let removed = self.writable_day(day)?.file.remove_sent(pages)?;
             daytable_platform::failpoint!("outbox-removed");
-            self.tidy.removed(day, &removed);
-            self.note_waiting_of(day)?;
+            self.compactor.removed(day, &removed);
+            self.update_backlog_of(day)?;
         }
         self.level()
     }
@@ -176,25 +176,25 @@ impl Committer {
     }
 
     /// Looks once in a while how old the oldest row is.
-    pub(super) fn look_after_outbox(&mut self) -> Result<(), StoreError> {
+    pub(super) fn refresh_outbox(&mut self) -> Result<(), StoreError> {
         let is_due = self.outbox.looked.is_none_or(|at| at.elapsed() >= LOOK);
-        if self.options.onward.to().is_some() && is_due { self.level() } else { Ok(()) }
+        if self.options.forwarding.to().is_some() && is_due { self.level() } else { Ok(()) }
     }
 
     /// Lets the outbox of a day go that is over, where nothing waits in it. Says whether it did.
-    pub(super) fn let_go_if_empty(&mut self, day: &DayTable) -> Result<bool, StoreError> {
-        let empty = |(_, (of, waiting)): &(&String, &(DayTable, Waiting))| of == day && waiting.entities == 0;
+    pub(super) fn remove_if_empty(&mut self, day: &DayTable) -> Result<bool, StoreError> {
+        let empty = |(_, (of, waiting)): &(&String, &(DayTable, Backlog))| of == day && waiting.entities == 0;
         let Some((name, _)) = self.outbox.files.iter().find(empty) else { return Ok(false) };
         if day.end() > time::now() {
             return Ok(false);
         }
         let name = name.clone();
-        self.catalogue.let_go(day, &name)?;
+        self.catalog.let_go(day, &name)?;
         daytable_platform::failpoint!("outbox-let-go");
         if self.days.get(day).is_some_and(|open| open.name == name)
             && let Some(open) = self.days.remove(day)
         {
-            self.tidy.forget(day);
+            self.compactor.forget(day);
             open.file.abandon();
         }
         self.outbox.files.remove(&name);
@@ -207,10 +207,10 @@ impl Committer {
     fn level(&mut self) -> Result<(), StoreError> {
         self.outbox.looked = Some(Instant::now());
         let mut why = self.note_level()?;
-        let Some(options) = self.options.onward.to() else { return Ok(()) };
+        let Some(options) = self.options.forwarding.to() else { return Ok(()) };
         let is_full = why.is_some() && !options.drops_oldest;
         options.level.set_full(is_full);
-        self.intake.set_full(is_full);
+        self.queue.set_full(is_full);
         // Where there is more to drop it goes with the next commit, or look.
         for _ in 0..DROPS_AT_A_TIME {
             let Some(bound) = why.filter(|_| !is_full) else { break };
@@ -223,12 +223,12 @@ impl Committer {
     }
 
     /// Publishes how much waits. Says by what it is too much, where it is.
-    fn note_level(&mut self) -> Result<Option<Dropped>, StoreError> {
-        let Some(options) = self.options.onward.to() else { return Ok(None) };
+    fn note_level(&mut self) -> Result<Option<DropReason>, StoreError> {
+        let Some(options) = self.options.forwarding.to() else { return Ok(None) };
         let oldest = self.outbox.oldest();
         if self.outbox.oldest.map(|(seq, _)| seq) != oldest {
             self.outbox.oldest = match oldest {
-                Some(seq) => Some((seq, self.catalogue.accepted_at(seq)?.unwrap_or_else(time::now))),
+                Some(seq) => Some((seq, self.catalog.accepted_at(seq)?.unwrap_or_else(time::now))),
                 None => None,
             };
         }
@@ -236,22 +236,22 @@ impl Committer {
         options.level.set(self.outbox.bytes(), self.outbox.entities(), accepted);
         let is_old = options.age_max.is_some_and(|max| options.level.age(time::now()) > max);
         Ok(match self.outbox.bytes() > options.bytes_max {
-            true => Some(Dropped::Bytes),
-            false => is_old.then_some(Dropped::Age),
+            true => Some(DropReason::Bytes),
+            false => is_old.then_some(DropReason::Age),
         })
     }
 
     /// Drops some of the oldest pages. Says whether there were any.
-    fn drop_oldest(&mut self, why: Dropped) -> Result<bool, StoreError> {
-        let oldest = |(_, (_, waiting)): &(&String, &(DayTable, Waiting))| waiting.oldest.unwrap_or(i64::MAX);
+    fn drop_oldest(&mut self, why: DropReason) -> Result<bool, StoreError> {
+        let oldest = |(_, (_, waiting)): &(&String, &(DayTable, Backlog))| waiting.oldest.unwrap_or(i64::MAX);
         let Some((_, (day, _))) = self.outbox.files.iter().min_by_key(oldest) else { return Ok(false) };
         let day = day.clone();
         let OpenDay { file, .. } = self.writable_day(&day)?;
         let pages = file.oldest_unsent(DROPPED_AT_A_TIME)?;
         let removed = file.remove_sent(&pages)?;
-        self.tidy.removed(&day, &removed);
-        self.note_waiting_of(&day)?;
-        if let Some(options) = self.options.onward.to() {
+        self.compactor.removed(&day, &removed);
+        self.update_backlog_of(&day)?;
+        if let Some(options) = self.options.forwarding.to() {
             options.level.count_dropped(why, removed.entities);
         }
         Ok(removed.entities > 0)

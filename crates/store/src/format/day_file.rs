@@ -2,7 +2,7 @@
 //!
 //! Headers are narrow rows, so that "which pages does this range need" and "how many records by level and minute" are
 //! SQL over a few hundred kilobytes and touch no body. `total` is kept by the transaction that writes, so that a file
-//! says in one row whether it belongs to its catalogue, whatever its size.
+//! says in one row whether it belongs to its catalog, whatever its size.
 //!
 //! Pages of a commit that never happened are always the last ones by `id`: between a commit that fails and the
 //! recovery that sets its pages aside nothing else is written. Nothing but this module writes to such a file.
@@ -10,7 +10,7 @@
 use crate::StoreError;
 use crate::format::pack::{self, PackRow, Packer, PageRow, Place};
 use crate::format::page::{Encoded, Header, Home, Homes, Page};
-use crate::lock::Seen;
+use crate::lock::FileIdentity;
 use crate::sqlite::{self, Schema};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
@@ -99,7 +99,7 @@ pub(crate) struct Total {
 }
 
 /// Pages of a partition, and what they were merged into.
-pub(crate) struct Merge {
+pub(crate) struct PageMerge {
     pub(crate) partition: i64,
     pub(crate) home: Home,
     /// The rows that go, by id. Packed pages among what was merged go with their packs.
@@ -134,9 +134,9 @@ impl Insert {
     }
 }
 
-/// What a commit or a merge wrote, as far as `tidy` wants to know it.
+/// What a commit or a merge wrote, as far as compaction wants to know it.
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenPages {
     /// Partition, first key and raw bytes of each page that is a row of its own.
     pub(crate) rows: Vec<(i64, RowKey, u32)>,
     /// The others.
@@ -152,7 +152,7 @@ pub(crate) struct DayFile {
     /// About how many bytes went to the journal since it was last moved.
     journaled: u64,
     /// The files that were opened.
-    seen: Vec<Seen>,
+    seen: Vec<FileIdentity>,
 }
 
 impl DayFile {
@@ -165,7 +165,7 @@ impl DayFile {
 
     /// An error where its path leads to another file than the one that is written to.
     pub(crate) fn check_place(&self) -> Result<(), StoreError> {
-        self.seen.iter().try_for_each(Seen::check)
+        self.seen.iter().try_for_each(FileIdentity::check)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -196,7 +196,7 @@ impl DayFile {
     }
 
     /// Writes the pages of commit `seq`, in one transaction with an fsync at its end.
-    pub(crate) fn insert(&mut self, seq: i64, pages: &[Insert]) -> Result<Written, StoreError> {
+    pub(crate) fn insert(&mut self, seq: i64, pages: &[Insert]) -> Result<WrittenPages, StoreError> {
         if self.partitions.len() > PARTITIONS_CACHED {
             self.partitions.clear();
         }
@@ -255,15 +255,15 @@ impl DayFile {
     }
 
     /// Replaces pages, and all that is in `packs`, by what they were merged into, in one transaction.
-    pub(crate) fn replace(&mut self, merges: &[Merge], packs: &[i64]) -> Result<Written, StoreError> {
+    pub(crate) fn replace(&mut self, merges: &[PageMerge], packs: &[i64]) -> Result<WrittenPages, StoreError> {
         let pages: usize = merges.iter().map(|merge| merge.old.len() / 8 + merge.new.len()).sum();
         let bytes: usize = merges.iter().flat_map(|merge| &merge.new).map(|page| page.body.len()).sum();
         self.journaled += pages as u64 * PAGE_OVERHEAD_BYTES + bytes as u64;
         let result = (|| {
             let transaction = self.connection.transaction()?;
-            let mut written = Written::default();
+            let mut written = WrittenPages::default();
             let mut next: i64 = transaction.query_row(NEXT_PAGE, [], |row| row.get(0))?;
-            for Merge { partition, home, old, new, seq, duplicates } in merges {
+            for PageMerge { partition, home, old, new, seq, duplicates } in merges {
                 for page in new {
                     put_page(&transaction, next, (*partition, *home), *seq, page)?;
                     written.rows.push((*partition, page.header.first, page.header.raw_bytes));
@@ -350,10 +350,10 @@ fn insert(
     partitions: &mut HashMap<Arc<str>, i64, foldhash::quality::RandomState>,
     seq: i64,
     pages: &[Insert],
-) -> rusqlite::Result<Written> {
+) -> rusqlite::Result<WrittenPages> {
     let transaction = connection.transaction()?;
     let next: i64 = transaction.prepare_cached(NEXT_PAGE)?.query_row([], |row| row.get(0))?;
-    let (mut packer, mut written, mut entities) = (Packer::default(), Written::default(), 0);
+    let (mut packer, mut written, mut entities) = (Packer::default(), WrittenPages::default(), 0);
     for insert in pages {
         let Insert { partition, page, .. } = insert;
         let id = match partitions.get(partition) {
@@ -523,7 +523,7 @@ pub(crate) fn damaged(path: &Path, page: &PageRow, what: String) -> StoreError {
     StoreError::Damaged { path: path.into(), page: page.place.to_string(), what }
 }
 
-/// Whether a file is one of an outbox, whatever a catalogue says: it has the indexes that only these have.
+/// Whether a file is one of an outbox, whatever a catalog says: it has the indexes that only these have.
 pub(crate) fn is_outbox(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare("SELECT 1 FROM sqlite_master WHERE name = 'page_unsent'")?.exists([])
 }

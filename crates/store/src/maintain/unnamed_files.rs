@@ -1,8 +1,8 @@
-//! What `tables/` holds and the catalogue does not name: what a kill left, or rows that the catalogue has lost.
+//! What `tables/` holds and the catalog does not name: what a kill left, or rows that the catalog has lost.
 //!
 //! Each file is named before its first byte, as one that is being made, and stays named, as one that is to go, until its
-//! removal is on the disk. So a file that the catalogue does not name at all has lost its catalogue: somebody lost the
-//! catalogue's journal, or brought an older catalogue back. Earlier versions named some files later, and forgot some
+//! removal is on the disk. So a file that the catalog does not name at all has lost its catalog: somebody lost the
+//! catalog's journal, or brought an older catalog back. Earlier versions named some files later, and forgot some
 //! sooner; what they left is known by itself:
 //!
 //! * a file without a row in it was just made, or all of it was sent;
@@ -12,27 +12,27 @@
 //! All else that has rows is data.
 
 use crate::StoreError;
-use crate::format::catalog::{Catalogue, Named};
+use crate::format::catalog::{Catalog, NamedFiles};
 use crate::format::sealed::{self, EXTENSION, Manifest, SealedFile};
 use crate::layout::{manifest_of, parse_file_name, parts_of};
 use daytable_model::key::DayTable;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A file that the catalogue does not name.
+/// A file that the catalog does not name.
 #[derive(Debug)]
-pub struct Unnamed {
+pub struct UnnamedFile {
     /// Its name below `tables/`.
     pub name: String,
     /// The day-table it is of, where its name says one.
     pub table: Option<DayTable>,
     /// What it is.
-    pub what: What,
+    pub what: UnnamedKind,
 }
 
 /// What an unnamed file is.
 #[derive(Debug)]
-pub enum What {
+pub enum UnnamedKind {
     /// No data, or none any more.
     Leftover,
     /// It has rows that no file that is named is known to have.
@@ -44,15 +44,15 @@ pub enum What {
     Unreadable(String),
 }
 
-impl Unnamed {
+impl UnnamedFile {
     /// Its rows, where it is data.
     pub fn rows(&self) -> Option<u64> {
-        if let What::Data { rows } = self.what { Some(rows) } else { None }
+        if let UnnamedKind::Data { rows } = self.what { Some(rows) } else { None }
     }
 }
 
-/// Looks at all files in `tables` that `catalogue` does not name: neither as live, nor as one that is being made or is to go.
-pub fn look(tables: &Path, catalogue: &Catalogue) -> Result<Vec<Unnamed>, StoreError> {
+/// Looks at all files in `tables` that `catalog` does not name: neither as live, nor as one that is being made or is to go.
+pub fn find(tables: &Path, catalog: &Catalog) -> Result<Vec<UnnamedFile>, StoreError> {
     let mut names = BTreeSet::new();
     match std::fs::read_dir(tables) {
         Ok(entries) => {
@@ -60,55 +60,55 @@ pub fn look(tables: &Path, catalogue: &Catalogue) -> Result<Vec<Unnamed>, StoreE
                 names.insert(entry.map_err(StoreError::io(tables))?.file_name().to_string_lossy().into_owned());
             }
         }
-        // A folder that is not there has no files. Those that the catalogue names are missed where each is looked at.
+        // A folder that is not there has no files. Those that the catalog names are missed where each is looked at.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(StoreError::io(tables)(error)),
     }
     // Behind the list: what is in it was named by then.
-    let named = catalogue.named()?;
+    let named = catalog.named()?;
     let manifests: BTreeSet<String> = names.iter().filter_map(|name| manifest_of(name)).collect();
     let making: BTreeSet<String> = named.making.iter().flat_map(|output| parts_of(output)).collect();
     let is_beside = |name: &str| name.ends_with("-wal") || name.ends_with("-shm") || manifests.contains(name);
     let is_named = |name: &String| named.live.contains_key(name) || making.contains(name);
     let unnamed = names.iter().filter(|name| !is_beside(name) && !is_named(name));
-    Ok(unnamed.map(|name| look_at(tables, name, &named)).collect())
+    Ok(unnamed.map(|name| examine(tables, name, &named)).collect())
 }
 
-fn look_at(tables: &Path, name: &str, named: &Named) -> Unnamed {
+fn examine(tables: &Path, name: &str, named: &NamedFiles) -> UnnamedFile {
     let parsed = parse(name);
     let what = match &parsed {
-        None => What::Unreadable("not the name of a day's file".into()),
-        Some((day, generation)) if named.is_dropped(day, *generation) => What::Leftover,
+        None => UnnamedKind::Unreadable("not the name of a day's file".into()),
+        Some((day, generation)) if named.is_dropped(day, *generation) => UnnamedKind::Leftover,
         Some((day, generation)) => {
             let later = named.live.values().filter(|live| live.day == *day && live.generation() > *generation);
             let sealed_to = later.filter(|live| live.seal.is_some()).map(|live| live.last_seq).max();
             let path = tables.join(name);
             let looked = match (sealed::is_sealed(name), sealed_to) {
-                (true, None) => look_at_sealed(&path),
-                (true, Some(_)) => Ok(What::Leftover),
-                (false, sealed_to) => look_at_open(&path, sealed_to),
+                (true, None) => examine_sealed(&path),
+                (true, Some(_)) => Ok(UnnamedKind::Leftover),
+                (false, sealed_to) => examine_open(&path, sealed_to),
             };
-            looked.unwrap_or_else(|error| What::Unreadable(error.to_string()))
+            looked.unwrap_or_else(|error| UnnamedKind::Unreadable(error.to_string()))
         }
     };
-    Unnamed { name: name.into(), table: parsed.map(|(day, _)| day), what }
+    UnnamedFile { name: name.into(), table: parsed.map(|(day, _)| day), what }
 }
 
-fn look_at_open(path: &Path, sealed_to: Option<i64>) -> Result<What, StoreError> {
-    let (connection, _) = crate::format::day::open_to_read(path)?;
-    let total = crate::format::day::read_total(&connection).map_err(StoreError::sqlite(path))?;
+fn examine_open(path: &Path, sealed_to: Option<i64>) -> Result<UnnamedKind, StoreError> {
+    let (connection, _) = crate::format::day_file::open_to_read(path)?;
+    let total = crate::format::day_file::read_total(&connection).map_err(StoreError::sqlite(path))?;
     let is_sealed = sealed_to.is_some_and(|last_seq| total.last_seq <= last_seq);
     Ok(match u64::try_from(total.entities - total.merged) {
-        Ok(rows @ 1..) if !is_sealed => What::Data { rows },
-        _ => What::Leftover,
+        Ok(rows @ 1..) if !is_sealed => UnnamedKind::Data { rows },
+        _ => UnnamedKind::Leftover,
     })
 }
 
-fn look_at_sealed(path: &Path) -> Result<What, StoreError> {
+fn examine_sealed(path: &Path) -> Result<UnnamedKind, StoreError> {
     let (file, manifest) = (SealedFile::open_local(path)?, Manifest::read_beside(path)?);
     match (file.rows(), file.bytes()) == (manifest.rows, manifest.bytes) {
-        true if manifest.rows == 0 => Ok(What::Leftover),
-        true => Ok(What::Data { rows: manifest.rows }),
+        true if manifest.rows == 0 => Ok(UnnamedKind::Leftover),
+        true => Ok(UnnamedKind::Data { rows: manifest.rows }),
         false => Err(StoreError::Foreign(path.into(), "its manifest is of another file".into())),
     }
 }

@@ -1,12 +1,12 @@
 //! The committer's part of a day-table's life: the short steps that change what is live, between two commits.
 //!
-//! Sealing, archiving and restoring take minutes and are done elsewhere; what is here takes a transaction of the
-//! catalogue and some renames. Whatever is killed between the two parts leaves either what there was or what is to be:
+//! SealTarget, archiving and restoring take minutes and are done elsewhere; what is here takes a transaction of the
+//! catalog and some renames. Whatever is killed between the two parts leaves either what there was or what is to be:
 //! the long part writes under a name that is noted as being made and is no data until the second step says so.
 
 use super::Committer;
 use crate::StoreError;
-use crate::format::catalog::{Archived, Committed, LiveFile, Permit, Role, Seal};
+use crate::format::catalog::{Archived, Committed, FileRole, LiveFile, Permit, Seal};
 use crate::format::sealed;
 use crate::layout;
 use crate::maintain::orphans;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 /// A day that is being sealed: what it is made of, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealing {
+pub struct SealTarget {
     /// The day.
     pub table: DayTable,
     /// The generation that the sealed file is.
@@ -29,7 +29,7 @@ pub struct Sealing {
     pub path: PathBuf,
 }
 
-impl Sealing {
+impl SealTarget {
     /// How its sealed file is written, where `committed` says which commits happened.
     pub fn to_write(&self, committed: Committed) -> sealed::SealJob {
         let mut inputs: Vec<&LiveFile> = self.inputs.iter().collect();
@@ -46,7 +46,7 @@ impl Sealing {
 
 /// A day that is being brought back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restoring {
+pub struct RestoreTarget {
     /// The table that it is to be.
     pub table: DayTable,
     /// The day-table whose archive it comes from.
@@ -62,7 +62,7 @@ pub struct Restoring {
 impl Committer {
     /// Creates `day` if it is not there and was never dropped. Says whether it was created.
     pub(crate) fn create_table(&mut self, day: &DayTable) -> Result<bool, StoreError> {
-        let known = self.closed.contains(day) || !self.catalogue.files_of(day)?.is_empty();
+        let known = self.closed.contains(day) || !self.catalog.files_of(day)?.is_empty();
         if !known {
             self.writable_day(day)?;
         }
@@ -70,53 +70,53 @@ impl Committer {
     }
 
     /// Closes what is open of `day`: what comes for it later goes to the next generation.
-    pub(crate) fn begin_seal(&mut self, day: &DayTable) -> Result<Sealing, StoreError> {
-        let live = self.catalogue.files_of(day)?;
+    pub(crate) fn begin_seal(&mut self, day: &DayTable) -> Result<SealTarget, StoreError> {
+        let live = self.catalog.files_of(day)?;
         if live.is_empty() {
             return Err(StoreError::TableGone(day.to_string()));
         }
-        if live.iter().any(|file| file.role == Role::Outbox) {
+        if live.iter().any(|file| file.role == FileRole::Outbox) {
             return Err(StoreError::Refused(format!("{day} is on its way to a remote store")));
         }
-        if live.iter().all(|file| file.role == Role::Sealed || file.entities == 0) {
+        if live.iter().all(|file| file.role == FileRole::Sealed || file.entities == 0) {
             return Err(StoreError::Refused(format!("{day} has nothing to seal")));
         }
         let generation = self.next_generation(day)?;
         let output = layout::sealed_name(day, generation);
-        let inputs = self.catalogue.begin_seal(day, generation, &output)?;
+        let inputs = self.catalog.begin_seal(day, generation, &output)?;
         daytable_platform::failpoint!("seal-begun");
-        self.tidy.forget(day);
+        self.compactor.forget(day);
         if let Some(open) = self.days.remove(day) {
             // Whoever reads it reads its journal as well: moving it would make commits wait.
             open.file.abandon();
         }
         let path = self.layout.table_file(&output);
-        Ok(Sealing { table: day.clone(), generation, inputs, output, path })
+        Ok(SealTarget { table: day.clone(), generation, inputs, output, path })
     }
 
     /// Makes the sealed file the table, and lets go of what it was made of.
-    pub(crate) fn end_seal(&mut self, sealing: &Sealing, seal: &Seal) -> Result<(), StoreError> {
+    pub(crate) fn end_seal(&mut self, sealing: &SealTarget, seal: &Seal) -> Result<(), StoreError> {
         daytable_platform::failpoint!("seal-before-live");
         seal.check_length(&self.layout, &sealing.path)?;
-        self.catalogue.end_seal(&sealing.table, &sealing.inputs, &sealing.output, seal)?;
+        self.catalog.end_seal(&sealing.table, &sealing.inputs, &sealing.output, seal)?;
         daytable_platform::failpoint!("seal-live");
         let inputs: Vec<String> = sealing.inputs.iter().map(|input| input.name.clone()).collect();
         self.discard(&inputs)
     }
 
     /// Removes what was written of a file that was to be, and forgets it.
-    pub(crate) fn give_up(&mut self, output: &str) -> Result<(), StoreError> {
-        if !self.catalogue.is_live(output)? {
+    pub(crate) fn abandon(&mut self, output: &str) -> Result<(), StoreError> {
+        if !self.catalog.is_live(output)? {
             orphans::remove_made(&self.layout, output)?;
-            orphans::forget(&self.layout, &mut self.catalogue, &[output.to_owned()])?;
+            orphans::forget(&self.layout, &mut self.catalog, &[output.to_owned()])?;
         }
         Ok(())
     }
 
-    /// Has files go that are live no more, and that the catalogue knows as such.
+    /// Has files go that are live no more, and that the catalog knows as such.
     pub(super) fn discard(&mut self, names: &[String]) -> Result<(), StoreError> {
         names.iter().try_for_each(|name| layout::discard(&self.layout, name))?;
-        orphans::forget(&self.layout, &mut self.catalogue, names)?;
+        orphans::forget(&self.layout, &mut self.catalog, names)?;
         self.checkpoints.sweep(self.layout.trash());
         Ok(())
     }
@@ -124,42 +124,47 @@ impl Committer {
     /// Notes an archive that was read back.
     pub(crate) fn put_archive(&mut self, archived: &Archived) -> Result<(), StoreError> {
         daytable_platform::failpoint!("archive-proven");
-        self.catalogue.put_archive(archived)?;
+        self.catalog.put_archive(archived)?;
         daytable_platform::failpoint!("archive-noted");
         Ok(())
     }
 
     /// Names the file that `origin` is brought back as, as table `day`.
-    pub(crate) fn begin_restore(&mut self, day: &DayTable, origin: &DayTable) -> Result<Restoring, StoreError> {
-        if !self.catalogue.files_of(day)?.is_empty() {
+    pub(crate) fn begin_restore(&mut self, day: &DayTable, origin: &DayTable) -> Result<RestoreTarget, StoreError> {
+        if !self.catalog.files_of(day)?.is_empty() {
             return Err(StoreError::Refused(format!("{day} stands")));
         }
         let generation = self.next_generation(day)?;
         let output = layout::sealed_name(day, generation);
-        self.catalogue.begin_making(day, generation, &output)?;
+        self.catalog.begin_making(day, generation, &output)?;
         // Until it is there, and after it, records for it go to today's.
         self.closed.insert(day.clone());
         daytable_platform::failpoint!("restore-begun");
         let path = self.layout.table_file(&output);
-        Ok(Restoring { table: day.clone(), origin: origin.clone(), generation, output, path })
+        Ok(RestoreTarget { table: day.clone(), origin: origin.clone(), generation, output, path })
     }
 
     /// Makes the file that was brought back the table, until `expires`.
-    pub(crate) fn end_restore(&mut self, restoring: &Restoring, seal: &Seal, expires: Ticks) -> Result<(), StoreError> {
-        let Restoring { table, origin, output, .. } = restoring;
+    pub(crate) fn end_restore(
+        &mut self,
+        restoring: &RestoreTarget,
+        seal: &Seal,
+        expires: Ticks,
+    ) -> Result<(), StoreError> {
+        let RestoreTarget { table, origin, output, .. } = restoring;
         daytable_platform::failpoint!("restore-before-live");
         seal.check_length(&self.layout, &restoring.path)?;
-        if !self.catalogue.files_of(table)?.is_empty() {
+        if !self.catalog.files_of(table)?.is_empty() {
             return Err(StoreError::Refused(format!("{table} came to stand while it was being restored")));
         }
-        self.catalogue.end_restore(table, origin, output, seal, expires, time::now())?;
+        self.catalog.end_restore(table, origin, output, seal, expires, time::now())?;
         daytable_platform::failpoint!("restore-live");
         Ok(())
     }
 
-    /// Drops `day`: gone for every reader with one transaction of the catalogue; its files follow.
+    /// Drops `day`: gone for every reader with one transaction of the catalog; its files follow.
     pub(crate) fn drop_table(&mut self, day: &DayTable, permit: Permit) -> Result<(), StoreError> {
-        let live = self.catalogue.files_of(day)?;
+        let live = self.catalog.files_of(day)?;
         if live.is_empty() {
             return Err(StoreError::TableGone(day.to_string()));
         }
@@ -169,28 +174,28 @@ impl Committer {
             }
         }
         daytable_platform::failpoint!("drop-before");
-        let files = self.catalogue.drop_day(day, permit, time::now())?;
+        let files = self.catalog.drop_day(day, permit, time::now())?;
         self.closed.insert(day.clone());
-        self.tidy.forget(day);
+        self.compactor.forget(day);
         if let Some(open) = self.days.remove(day) {
             open.file.abandon();
         }
-        live.iter().for_each(|file| self.forget_waiting(&file.name));
+        live.iter().for_each(|file| self.forget_backlog(&file.name));
         daytable_platform::failpoint!("drop-after");
         self.discard(&files)
     }
 
     /// Notes a run of the lifecycle, and forgets sources that ended before `forget_before`.
-    pub(crate) fn ran(&mut self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
-        let forgotten = self.catalogue.forget_sources(forget_before)?;
-        self.intake.forget(&forgotten);
-        self.catalogue.set_last_run(at)
+    pub(crate) fn record_run(&mut self, at: Ticks, forget_before: Ticks) -> Result<(), StoreError> {
+        let forgotten = self.catalog.forget_sources(forget_before)?;
+        self.queue.forget(&forgotten);
+        self.catalog.set_last_run(at)
     }
 
     /// A generation that no file of `day` ever had: no path is used twice, so what a crash, or someone else, left
     /// under a name keeps that name.
     pub(super) fn next_generation(&self, day: &DayTable) -> Result<i64, StoreError> {
-        let mut generation = self.catalogue.generation(day)? + 1;
+        let mut generation = self.catalog.generation(day)? + 1;
         let is_taken = |generation| {
             let names = [layout::file_name(day, generation), layout::sealed_name(day, generation)];
             names.iter().any(|name| self.layout.table_file(name).symlink_metadata().is_ok())

@@ -1,10 +1,10 @@
 //! Damage of what commits moved: to a store that runs, one that was killed, and one whose commit fails as well.
 
 use super::*;
-use crate::format::catalog::Catalogue;
+use crate::format::catalog::Catalog;
 
 fn change(folder: &Folder, statement: &str) {
-    let connection = rusqlite::Connection::open(Catalogue::path_in(&folder.path())).expect("opened");
+    let connection = rusqlite::Connection::open(Catalog::path_in(&folder.path())).expect("opened");
     assert!(connection.execute(statement, []).expect(statement) > 0, "{statement} changed nothing");
 }
 
@@ -17,7 +17,7 @@ fn position(folder: &Folder) -> u64 {
 }
 
 fn assert_balanced(folder: &Folder) {
-    let books = folder.reader().catalogue().books().expect("read").expect("opened");
+    let books = folder.reader().catalog().books().expect("read").expect("opened");
     assert_eq!((books.records_out(), books.rows_out()), (0, 0), "{books:?}");
 }
 
@@ -55,8 +55,8 @@ fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
     let killed = copy_of(&folder, |_| true);
     store.close().expect("closed");
     change(&killed, DAMAGE);
-    let refused = Store::open(&killed.path(), Options::default()).err();
-    let Some(error @ StoreError::MovesDamaged { .. }) = refused else { panic!("{refused:?}") };
+    let refused = Store::open(&killed.path(), StoreOptions::default()).err();
+    let Some(error @ StoreError::SourceLogDamaged { .. }) = refused else { panic!("{refused:?}") };
     assert!(error.to_string().contains("daytable repair --data"), "{error}");
     let said = repair(&killed.path()).expect("repaired");
     let [kept, left_out, books] = &said[..] else { panic!("{said:?}") };
@@ -67,8 +67,8 @@ fn a_repair_leaves_out_a_row_that_is_damaged_and_nothing_else() {
     assert_eq!(position(&killed), 300);
     assert_balanced(&killed);
     let reader = killed.reader();
-    assert_eq!(reader.catalogue().rules().expect("read"), [rule]);
-    assert_eq!(reader.catalogue().dropped().expect("read"), [table(day(1))]);
+    assert_eq!(reader.catalog().rules().expect("read"), [rule]);
+    assert_eq!(reader.catalog().dropped().expect("read"), [table(day(1))]);
     let store = killed.open();
     write(&store, day(0), 30, 45);
     store.close().expect("closed");
@@ -86,7 +86,7 @@ fn a_store_that_cannot_be_opened_again_because_of_damage_ends() {
     change(&folder, DAMAGE);
     change(&folder, "DELETE FROM file");
     assert!(!commit(&store, vec![batch(day(0), "web-1", &[(day(0), 999, "after")])], 999), "nothing is told as done");
-    let intake = store.intake();
+    let intake = store.commit_queue();
     while !intake.has_ended() {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -2,9 +2,9 @@
 //! push is told what a map of committed keys says, and each key's record is there once.
 
 use super::*;
-use crate::format::catalog::idempotency::{Answer, Once};
+use crate::format::catalog::idempotency::{IdempotencyKey, StoredAnswer};
 use crate::read::{Range, Reader};
-use crate::write::queue::Outcome;
+use crate::write::queue::CommitOutcome;
 use daytable_model::key::{Period, RowKey, TableName};
 use daytable_model::record::Record;
 use proptest::prelude::*;
@@ -44,33 +44,33 @@ fn day() -> DayTable {
     DayTable::at(&TableName::new("Log").expect("a name"), Period::Day, start)
 }
 
-fn answer(key: u8, body: u8) -> Answer {
-    Answer { records: u32::from(key) + 1, refused: body.into() }
+fn answer(key: u8, body: u8) -> StoredAnswer {
+    StoredAnswer { records: u32::from(key) + 1, refused: body.into() }
 }
 
 /// A push and what it will be told; its record has a row key of its own, as a push without a key would have.
-fn push(committer: &mut Committer, key: u8, body: u8, number: u64) -> Receiver<Outcome> {
+fn push(committer: &mut Committer, key: u8, body: u8, number: u64) -> Receiver<CommitOutcome> {
     let mut batch = Batch::new(day(), "web".into());
     let record = Record { message: format!("key {key}").into(), ..Record::default() };
     daytable_model::entity::append(&mut batch, RowKey::new(day().start(), 7, number), "push", &record);
     let (told, hears) = channel();
-    committer.take(Submission {
+    committer.receive(Submission {
         batches: vec![batch],
-        epoch: committer.intake.epoch(),
-        once: Some(Once { key: [key; 32], body: [body; 32], answer: answer(key, body) }),
-        done: Done::with_outcome(move |outcome| told.send(outcome).unwrap_or(())),
+        epoch: committer.queue.epoch(),
+        idempotency: Some(IdempotencyKey { key: [key; 32], body: [body; 32], answer: answer(key, body) }),
+        ack: Ack::with_outcome(move |outcome| told.send(outcome).unwrap_or(())),
         ..Submission::default()
     });
     hears
 }
 
 fn open(path: &Path) -> Committer {
-    Committer::open(Layout { data: path.into() }, Options::default()).expect("opened")
+    Committer::open(FolderLayout { data: path.into() }, StoreOptions::default()).expect("opened")
 }
 
 /// What a push is told where its key was committed before with the body `first`.
-fn repeated(key: u8, body: u8, first: u8) -> Outcome {
-    if first == body { Outcome::Repeated(answer(key, first)) } else { Outcome::OtherBody }
+fn repeated(key: u8, body: u8, first: u8) -> CommitOutcome {
+    if first == body { CommitOutcome::Repeated(answer(key, first)) } else { CommitOutcome::OtherBody }
 }
 
 fn run(acts: &[Act]) {
@@ -79,11 +79,11 @@ fn run(acts: &[Act]) {
     committer.create_table(&day()).expect("created");
     // The body that each key was committed with; those of the commit that is gathered; and who waits for it.
     let (mut known, mut gathered) = (BTreeMap::new(), BTreeMap::new());
-    let mut waiting: Vec<(Receiver<Outcome>, Outcome)> = Vec::new();
+    let mut waiting: Vec<(Receiver<CommitOutcome>, CommitOutcome)> = Vec::new();
     for (number, act) in acts.iter().enumerate() {
-        let tell = |waiting: &mut Vec<(Receiver<Outcome>, Outcome)>, is_committed: bool| {
+        let tell = |waiting: &mut Vec<(Receiver<CommitOutcome>, CommitOutcome)>, is_committed: bool| {
             for (hears, outcome) in waiting.drain(..) {
-                let expected = if is_committed { outcome } else { Outcome::NotCommitted };
+                let expected = if is_committed { outcome } else { CommitOutcome::NotCommitted };
                 assert_eq!(hears.try_recv(), Ok(expected), "after {act:?}, number {number}");
             }
         };
@@ -95,7 +95,7 @@ fn run(acts: &[Act]) {
                     continue;
                 }
                 assert!(hears.try_recv().is_err(), "nothing is certain before the commit");
-                let outcome = gathered.get(key).map_or(Outcome::Committed, |first| repeated(*key, *body, *first));
+                let outcome = gathered.get(key).map_or(CommitOutcome::Committed, |first| repeated(*key, *body, *first));
                 gathered.entry(*key).or_insert(*body);
                 waiting.push((hears, outcome));
             }

@@ -1,4 +1,4 @@
-//! `buckets.json`: over how many partitions instances are spread, and since when, beside the catalogue.
+//! `buckets.json`: over how many partitions instances are spread, and since when, beside the catalog.
 //!
 //! ```text
 //! {"format":1,"host":"web-17-1f3a9c2e77b0d4a6","endpoint":"https://logs.table.core.windows.net","instances":[
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! It is replaced as a whole: written beside, synced, renamed, the folder synced. So it has what was decided, or what was
-//! decided before. It is no part of the catalogue on purpose: a folder that comes from a backup must not go by what was
+//! decided before. It is no part of the catalog on purpose: a folder that comes from a backup must not go by what was
 //! true when the backup was made, for records that it reads again were placed by what was decided since. Without this file
 //! the remote store is asked, which knows.
 
 use crate::StoreError;
-use crate::private;
+use crate::private_file;
 use crate::sqlite::sync_folder;
 use daytable_model::bucket_plan::{BucketStep, InstanceSteps};
 use daytable_model::key::DayTable;
@@ -27,7 +27,7 @@ const BYTES_MAX: u64 = 64 << 20;
 
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Steps {
+pub struct BucketPlans {
     /// The daytable whose steps these are.
     pub host: String,
     /// The service that was told of them.
@@ -68,7 +68,7 @@ fn path_in(data_dir: &Path) -> PathBuf {
 /// # Errors
 ///
 /// Where the file cannot be read, or is not one of ours.
-pub fn read(data_dir: &Path) -> Result<Option<Steps>, StoreError> {
+pub fn read(data_dir: &Path) -> Result<Option<BucketPlans>, StoreError> {
     let path = path_in(data_dir);
     match std::fs::metadata(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -82,7 +82,7 @@ pub fn read(data_dir: &Path) -> Result<Option<Steps>, StoreError> {
             let Written { host, endpoint, .. } = written;
             let planned: Option<Vec<InstanceSteps>> = written.instances.into_iter().map(planned).collect();
             let planned = planned.ok_or_else(|| foreign(path, "it names no day-table, or a time that is none"))?;
-            Ok(Some(Steps { host, endpoint, planned }))
+            Ok(Some(BucketPlans { host, endpoint, planned }))
         }
         Ok(written) => Err(foreign(path, &format!("its format is {}, and {FORMAT} is known", written.format))),
         Err(error) => Err(foreign(path, &error.to_string())),
@@ -112,7 +112,7 @@ const BUCKETS_MAX: NonZeroU16 = NonZeroU16::new(256).expect("it is not zero");
 /// # Errors
 ///
 /// A full disk, or one that fails.
-pub fn write(data_dir: &Path, steps: &Steps) -> Result<(), StoreError> {
+pub fn write(data_dir: &Path, steps: &BucketPlans) -> Result<(), StoreError> {
     let path = path_in(data_dir);
     let instance = |planned: &InstanceSteps| Instance {
         table: planned.table.to_string(),
@@ -128,7 +128,7 @@ pub fn write(data_dir: &Path, steps: &Steps) -> Result<(), StoreError> {
     let bytes = serde_json::to_vec(&written).map_err(|error| StoreError::io(&path)(error.into()))?;
     let partial = path.with_extension("json.partial");
     let put = || {
-        let mut file = private::create_anew(&partial).map_err(StoreError::io(&partial))?;
+        let mut file = private_file::create_anew(&partial).map_err(StoreError::io(&partial))?;
         file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(StoreError::io(&partial))?;
         std::fs::rename(&partial, &path).map_err(StoreError::io(&path))
     };
@@ -154,7 +154,7 @@ mod tests {
             partition: "web \"17\"".into(),
             steps: vec![step(639_308_988_610_000_000, 2, true), step(639_308_989_610_000_000, 8, false)],
         };
-        let mut steps = Steps { host: "web".into(), endpoint: "https://a".into(), planned: vec![planned] };
+        let mut steps = BucketPlans { host: "web".into(), endpoint: "https://a".into(), planned: vec![planned] };
         write(dir.path(), &steps).expect("written");
         assert_eq!(read(dir.path()).expect("read"), Some(steps.clone()));
         steps.planned.clear();

@@ -2,8 +2,8 @@
 //!
 //! A commit of a thousand quiet instances moves hundreds of sources by a record each. As updates of as many rows they
 //! would cost the commit point more than all else: identities are hashes, so the rows lie on as many pages of SQLite's.
-//! So a commit writes what moved side by side in one row of `moved`. The one that would make it [`ENTERED_AFTER`] rows,
-//! or [`ENTERED_BYTES`], writes none: it enters the last that is known of each source, its own with it, in the row that
+//! So a commit writes what moved side by side in one row of `moved`. The one that would make it [`CHECKPOINT_COMMITS`] rows,
+//! or [`CHECKPOINT_BYTES`], writes none: it enters the last that is known of each source, its own with it, in the row that
 //! the source has in `source`, and empties the table. Who reads sources lays the one over the other, as of one moment.
 //!
 //! ```text
@@ -15,7 +15,7 @@
 //! text    := length varint | UTF-8        numbers are little-endian
 //! ```
 //!
-//! **Who writes the catalogue has all of it in memory** ([`Waiting`]), and reads the table only when it opens the
+//! **Who writes the catalog has all of it in memory** ([`SourceLog`]), and reads the table only when it opens the
 //! folder. So a row that is damaged meanwhile is gone with the next entry, and nothing is lost. One that is found
 //! damaged by the opening is an error, until `repair` leaves it out: each row has all that changes of a source, so
 //! without it a source is where it was a commit earlier.
@@ -24,8 +24,8 @@
 //! Where damage took that row, the source is put back whole when it is entered. After a kill in between nobody has it
 //! in memory: its moves are let go, and whoever reads its file begins it anew.
 
-use super::{begin_source, move_on};
-use crate::error::{Unread, unread_in};
+use super::{insert_source, update_source};
+use crate::error::{SourceLogError, source_log_error};
 use crate::format::page::{Bytes, PageError, put_varint};
 use crate::source::{Ledger, MARKS_MAX, Mark, SourceState, SourceStatus};
 use crate::sqlite;
@@ -53,15 +53,15 @@ const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 9;
 
 /// Commits after which what moved is entered. The more, the fewer rows are written, and the more a reader lays over them.
-const ENTERED_AFTER: u64 = if cfg!(test) { 5 } else { 64 };
+const CHECKPOINT_COMMITS: u64 = if cfg!(test) { 5 } else { 64 };
 /// Bytes after which it is, at the latest.
-const ENTERED_BYTES: u64 = 4 << 20;
+const CHECKPOINT_BYTES: u64 = 4 << 20;
 
 type ByIdentity<T> = HashMap<u64, T, foldhash::quality::RandomState>;
 
 /// What is in the table, as who writes it knows it.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct SourceLog {
     commits: u64,
     bytes: u64,
     /// The last of each source that is in it.
@@ -70,26 +70,26 @@ pub(super) struct Waiting {
     is_doubtful: bool,
 }
 
-impl Waiting {
-    /// What is in the table of a catalogue that was opened, where these are the sources that it has.
-    pub(super) fn read(connection: &Connection, sources: Vec<SourceState>) -> rusqlite::Result<Waiting> {
+impl SourceLog {
+    /// What is in the table of a catalog that was opened, where these are the sources that it has.
+    pub(super) fn read(connection: &Connection, sources: Vec<SourceState>) -> rusqlite::Result<SourceLog> {
         let select = "SELECT count(*), coalesce(sum(length(sources)), 0) FROM moved";
         let last = sources.into_iter().map(|source| (source.identity, Arc::new(source))).collect();
         connection.query_row(select, [], |row| {
             let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
-            Ok(Waiting { commits: number(0)?, bytes: number(1)?, last, is_doubtful: false })
+            Ok(SourceLog { commits: number(0)?, bytes: number(1)?, last, is_doubtful: false })
         })
     }
 
     /// Whether it is to be entered together with what one more commit moves, instead of that being written.
-    pub(super) fn is_due_with(&self, moves: &Moves) -> bool {
+    pub(super) fn is_due_with(&self, moves: &SourceLogRow) -> bool {
         let (commits, bytes) = moves.size();
-        let is_full = self.commits + commits >= ENTERED_AFTER || self.bytes + bytes >= ENTERED_BYTES;
+        let is_full = self.commits + commits >= CHECKPOINT_COMMITS || self.bytes + bytes >= CHECKPOINT_BYTES;
         is_full && !self.is_doubtful
     }
 
     /// One more commit was written.
-    pub(super) fn add(&mut self, moves: &Moves, sources: Vec<&Arc<SourceState>>) {
+    pub(super) fn add(&mut self, moves: &SourceLogRow, sources: Vec<&Arc<SourceState>>) {
         let (commits, bytes) = moves.size();
         self.commits += commits;
         self.bytes += bytes;
@@ -97,7 +97,7 @@ impl Waiting {
     }
 
     /// A commit failed.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn mark_doubtful(&mut self) {
         self.is_doubtful = true;
     }
 
@@ -106,16 +106,16 @@ impl Waiting {
         self.is_doubtful
     }
 
-    /// How the table is emptied, for [`Waiting::enter`].
-    pub(super) fn emptying(&self, connection: &Connection) -> rusqlite::Result<Emptying> {
+    /// How the table is emptied, for [`SourceLog::enter`].
+    pub(super) fn truncation(&self, connection: &Connection) -> rusqlite::Result<LogTruncation> {
         if self.commits == 0 {
-            return Ok(Emptying::Not);
+            return Ok(LogTruncation::Not);
         }
         if is_as_written(connection, self.commits, self.bytes)? {
-            return Ok(Emptying::Deleted);
+            return Ok(LogTruncation::Deleted);
         }
-        tracing::error!("the table `moved` of the catalogue is damaged, and begins anew");
-        Ok(Emptying::SetAside)
+        tracing::error!("the table `moved` of the catalog is damaged, and begins anew");
+        Ok(LogTruncation::SetAside)
     }
 
     /// Enters it in the rows of its sources, with `more` that moved after it, and empties the table, in the transaction
@@ -124,7 +124,7 @@ impl Waiting {
         &self,
         connection: &Connection,
         more: &[&Arc<SourceState>],
-        how: Emptying,
+        how: LogTruncation,
     ) -> rusqlite::Result<()> {
         let mut last: ByIdentity<&SourceState> =
             self.last.iter().map(|(identity, source)| (*identity, &**source)).collect();
@@ -135,18 +135,18 @@ impl Waiting {
 }
 
 /// What one commit moves.
-pub(super) struct Moves {
+pub(super) struct SourceLogRow {
     bytes: Vec<u8>,
     /// The source that is being written.
     source: Vec<u8>,
 }
 
-impl Moves {
+impl SourceLogRow {
     /// None yet.
-    pub(super) fn new() -> Moves {
+    pub(super) fn new() -> SourceLogRow {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes[HEAD_BYTES - 1] = VERSION;
-        Moves { bytes, source: Vec::with_capacity(256) }
+        SourceLogRow { bytes, source: Vec::with_capacity(256) }
     }
 
     /// Rows and bytes that they take.
@@ -222,7 +222,7 @@ impl Moves {
 
 /// The last that is known of a source that moved.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Moved {
+pub(crate) struct SourceDelta {
     pub(super) position: u64,
     pub(super) last_time: Option<Ticks>,
     pub(super) status: SourceStatus,
@@ -235,16 +235,16 @@ pub(crate) struct Moved {
     pub(crate) ledger: Ledger,
 }
 
-impl Moved {
+impl SourceDelta {
     /// Lays it over what `source` says.
-    pub(super) fn lay_over(self, source: &mut SourceState) {
-        let Moved { position, last_time, status, seen, device, inode, cursor, learned, marks, ledger } = self;
+    pub(super) fn apply(self, source: &mut SourceState) {
+        let SourceDelta { position, last_time, status, seen, device, inode, cursor, learned, marks, ledger } = self;
         (source.position, source.last_time, source.status, source.seen) = (position, last_time, status, seen);
         (source.device, source.inode, source.ledger) = (device, inode, ledger);
         (source.cursor, source.learned, source.marks) = (cursor, learned, marks);
     }
 
-    fn read(mut bytes: Bytes<'_>) -> Result<Moved, PageError> {
+    fn read(mut bytes: Bytes<'_>) -> Result<SourceDelta, PageError> {
         let bytes = &mut bytes;
         let position = bytes.varint()?;
         let last_time = match bytes.varint()? {
@@ -286,7 +286,7 @@ impl Moved {
         if !bytes.rest().is_empty() {
             return Err(PageError::Damaged("there is more of a source than there can be"));
         }
-        Ok(Moved { position, last_time, status, seen, device, inode, cursor, learned, marks, ledger })
+        Ok(SourceDelta { position, last_time, status, seen, device, inode, cursor, learned, marks, ledger })
     }
 }
 
@@ -302,19 +302,19 @@ fn text(bytes: &mut Bytes<'_>) -> Result<String, PageError> {
 }
 
 /// By identity.
-pub(crate) type Latest = ByIdentity<Moved>;
+pub(crate) type LatestDeltas = ByIdentity<SourceDelta>;
 
 /// Why the bytes of a row are none.
 #[derive(Debug, PartialEq)]
-enum MovesError {
+enum RowError {
     Damaged(String),
     Newer(u8),
 }
 
-impl From<PageError> for MovesError {
-    fn from(error: PageError) -> MovesError {
+impl From<PageError> for RowError {
+    fn from(error: PageError) -> RowError {
         // It is no page, though it is read as one is.
-        MovesError::Damaged(match error {
+        RowError::Damaged(match error {
             PageError::Damaged(what) => what.into(),
             error => error.to_string(),
         })
@@ -322,21 +322,21 @@ impl From<PageError> for MovesError {
 }
 
 /// Reads what one commit moved of sources that did not move later.
-fn read_moves(bytes: &[u8], latest: &mut Latest) -> Result<(), MovesError> {
+fn read_log_row(bytes: &[u8], latest: &mut LatestDeltas) -> Result<(), RowError> {
     let mut bytes = Bytes::new(bytes);
     if u64::from_le_bytes(bytes.array()?) != xxh3_64(bytes.rest()) {
         return Err(PageError::Damaged("its checksum is another").into());
     }
     let version = bytes.byte()?;
     if version != VERSION {
-        return Err(MovesError::Newer(version));
+        return Err(RowError::Newer(version));
     }
     while !bytes.rest().is_empty() {
         let identity = u64::from_le_bytes(bytes.array()?);
         let length = usize::try_from(bytes.varint()?).unwrap_or(usize::MAX);
         let source = bytes.take(length)?;
         if let Entry::Vacant(entry) = latest.entry(identity) {
-            entry.insert(Moved::read(Bytes::new(source))?);
+            entry.insert(SourceDelta::read(Bytes::new(source))?);
         }
     }
     Ok(())
@@ -344,8 +344,8 @@ fn read_moves(bytes: &[u8], latest: &mut Latest) -> Result<(), MovesError> {
 
 /// The last of each source that moved since it was entered last. Of a folder that no daemon of this version has opened
 /// yet, none.
-pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<Latest> {
-    let (mut latest, mut commits) = (Latest::default(), Vec::new());
+pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<LatestDeltas> {
+    let (mut latest, mut commits) = (LatestDeltas::default(), Vec::new());
     if sqlite::format(connection)? < FORMAT_OF_MOVED {
         return Ok(latest);
     }
@@ -355,10 +355,10 @@ pub(crate) fn latest(connection: &Connection) -> rusqlite::Result<Latest> {
 }
 
 /// The same where some of it is damaged: what can be read, and why the rest cannot.
-pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(Latest, Vec<Unread>)> {
-    let (mut latest, mut commits, mut damaged) = (Latest::default(), Vec::new(), Vec::new());
-    let mut note = |result: rusqlite::Result<()>| match result.map_err(unread_in) {
-        Err(Ok(unread @ Unread::Damaged { .. })) => {
+pub(super) fn readable(connection: &Connection) -> rusqlite::Result<(LatestDeltas, Vec<SourceLogError>)> {
+    let (mut latest, mut commits, mut damaged) = (LatestDeltas::default(), Vec::new(), Vec::new());
+    let mut note = |result: rusqlite::Result<()>| match result.map_err(source_log_error) {
+        Err(Ok(unread @ SourceLogError::Damaged { .. })) => {
             damaged.push(unread);
             Ok(())
         }
@@ -390,14 +390,14 @@ fn read_commits(connection: &Connection, order: &str, commits: &mut Vec<i64>) ->
     read().map_err(|error| damage("the last commits".into(), error))
 }
 
-fn read_row(connection: &Connection, seq: i64, latest: &mut Latest) -> rusqlite::Result<()> {
+fn read_row(connection: &Connection, seq: i64, latest: &mut LatestDeltas) -> rusqlite::Result<()> {
     let which = || format!("commit {seq}");
     let mut statement = connection.prepare_cached("SELECT sources FROM moved WHERE seq = ?1")?;
-    let read = statement.query_row([seq], |row| Ok(read_moves(row.get_ref(0)?.as_blob()?, latest)));
+    let read = statement.query_row([seq], |row| Ok(read_log_row(row.get_ref(0)?.as_blob()?, latest)));
     match read.map_err(|error| damage(which(), error))? {
         Ok(()) => Ok(()),
-        Err(MovesError::Damaged(what)) => Err(Unread::Damaged { which: which(), what }.into()),
-        Err(MovesError::Newer(version)) => Err(Unread::Newer { which: which(), version, known: VERSION }.into()),
+        Err(RowError::Damaged(what)) => Err(SourceLogError::Damaged { which: which(), what }.into()),
+        Err(RowError::Newer(version)) => Err(SourceLogError::Newer { which: which(), version, known: VERSION }.into()),
     }
 }
 
@@ -408,7 +408,7 @@ fn damage(which: String, error: rusqlite::Error) -> rusqlite::Error {
         // No blob, or a row that is not found again.
         _ => true,
     };
-    if is_damage { Unread::Damaged { which, what: error.to_string() }.into() } else { error }
+    if is_damage { SourceLogError::Damaged { which, what: error.to_string() }.into() } else { error }
 }
 
 /// Enters the last of sources in their rows, in the transaction that is open. One that has none is put back.
@@ -417,10 +417,10 @@ fn enter<'s>(connection: &Connection, sources: impl Iterator<Item = &'s SourceSt
     let mut sources: Vec<&SourceState> = sources.collect();
     sources.sort_unstable_by_key(|source| source.identity.cast_signed());
     for source in sources {
-        if move_on(connection, source)? == 0 {
+        if update_source(connection, source)? == 0 {
             let (identity, path) = (format!("{:016x}", source.identity), source.path.escaped());
-            tracing::error!(identity, %path, "a source that moved was not in the catalogue any more, and is put back");
-            begin_source(connection, source)?;
+            tracing::error!(identity, %path, "a source that moved was not in the catalog any more, and is put back");
+            insert_source(connection, source)?;
         }
     }
     Ok(())
@@ -428,7 +428,7 @@ fn enter<'s>(connection: &Connection, sources: impl Iterator<Item = &'s SourceSt
 
 /// How the table is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Emptying {
+pub(super) enum LogTruncation {
     /// It is empty.
     Not,
     /// By deleting its rows.
@@ -462,11 +462,11 @@ fn is_as_written(connection: &Connection, commits: u64, bytes: u64) -> rusqlite:
 }
 
 /// Empties the table, in the transaction that is open.
-fn empty(connection: &Connection, how: Emptying) -> rusqlite::Result<()> {
+fn empty(connection: &Connection, how: LogTruncation) -> rusqlite::Result<()> {
     match how {
-        Emptying::Not => Ok(()),
-        Emptying::Deleted => connection.prepare_cached("DELETE FROM moved")?.execute([]).map(drop),
-        Emptying::SetAside => {
+        LogTruncation::Not => Ok(()),
+        LogTruncation::Deleted => connection.prepare_cached("DELETE FROM moved")?.execute([]).map(drop),
+        LogTruncation::SetAside => {
             let select = "SELECT coalesce(max(CAST(substr(name, 15) AS INTEGER)) + 1, 0) FROM sqlite_master
                           WHERE name LIKE 'moved_damaged_%'";
             let nth: i64 = connection.query_row(select, [], |row| row.get(0))?;
@@ -479,7 +479,7 @@ fn empty(connection: &Connection, how: Emptying) -> rusqlite::Result<()> {
 pub(super) fn begin_anew(connection: &mut Connection, sources: &[SourceState]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     enter(&transaction, sources.iter())?;
-    empty(&transaction, Emptying::SetAside)?;
+    empty(&transaction, LogTruncation::SetAside)?;
     transaction.commit()
 }
 
@@ -487,9 +487,9 @@ pub(super) fn begin_anew(connection: &mut Connection, sources: &[SourceState]) -
 mod tests {
     use super::*;
     use crate::StoreError;
-    use crate::format::catalog::accounting::Entry as BookEntry;
-    use crate::format::catalog::idempotency::Once;
-    use crate::format::catalog::{Catalogue, Touched};
+    use crate::format::catalog::accounting::CommitEntry as BookEntry;
+    use crate::format::catalog::idempotency::IdempotencyKey;
+    use crate::format::catalog::{Catalog, Touched};
     use crate::source::{SourceKind, tests_state};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -540,71 +540,71 @@ mod tests {
     }
 
     fn bytes_of<'s>(sources: impl IntoIterator<Item = &'s SourceState>) -> Vec<u8> {
-        let mut moves = Moves::new();
+        let mut moves = SourceLogRow::new();
         sources.into_iter().for_each(|source| moves.push(source));
         moves.seal();
         moves.bytes
     }
 
-    /// A catalogue of one source, and what commits it, a byte further each time.
-    fn moving() -> (tempfile::TempDir, Catalogue, impl FnMut(&mut Catalogue, i64) -> SourceState) {
+    /// A catalog of one source, and what commits it, a byte further each time.
+    fn moving() -> (tempfile::TempDir, Catalog, impl FnMut(&mut Catalog, i64) -> SourceState) {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
         let mut source = tests_state(1);
-        let mut commit = move |catalogue: &mut Catalogue, seq| {
+        let mut commit = move |catalog: &mut Catalog, seq| {
             source.position += 1;
             let sources = [Arc::new(source.clone())];
-            let commit = catalogue.commit(seq, &[], sources.iter(), [].iter(), None, BookEntry::default());
+            let commit = catalog.commit(seq, &[], sources.iter(), [].iter(), None, BookEntry::default());
             commit.expect("committed");
             source.clone()
         };
-        commit(&mut catalogue, 1);
-        (dir, catalogue, commit)
+        commit(&mut catalog, 1);
+        (dir, catalog, commit)
     }
 
-    fn execute(catalogue: &Catalogue, statement: &str) {
-        assert!(catalogue.connection().execute(statement, []).expect(statement) > 0, "{statement} changed nothing");
+    fn execute(catalog: &Catalog, statement: &str) {
+        assert!(catalog.connection().execute(statement, []).expect(statement) > 0, "{statement} changed nothing");
     }
 
     const FLIP: &str = "UPDATE moved SET sources = zeroblob(length(sources)) WHERE seq = 3";
 
-    fn rows(catalogue: &Catalogue) -> i64 {
+    fn rows(catalog: &Catalog) -> i64 {
         let count = "SELECT count(*) FROM moved";
-        catalogue.connection().query_row(count, [], |row| row.get(0)).expect("read")
+        catalog.connection().query_row(count, [], |row| row.get(0)).expect("read")
     }
 
     /// Who has a source in memory puts it back, when what moved is entered.
     #[test]
     fn a_source_whose_row_is_gone_is_put_back() {
-        let (_dir, mut catalogue, mut commit) = moving();
-        execute(&catalogue, "DELETE FROM source");
+        let (_dir, mut catalog, mut commit) = moving();
+        execute(&catalog, "DELETE FROM source");
         for seq in 2..5 {
-            commit(&mut catalogue, seq);
-            assert_eq!(catalogue.sources().expect("read"), []);
+            commit(&mut catalog, seq);
+            assert_eq!(catalog.sources().expect("read"), []);
         }
-        let last = commit(&mut catalogue, 5);
-        assert_eq!(catalogue.sources().expect("read"), [last]);
-        execute(&catalogue, "DELETE FROM source");
-        let last = commit(&mut catalogue, 6);
-        let reader = Catalogue::open_to_read(catalogue.path.parent().expect("a folder")).expect("opened");
-        catalogue.close().expect("closed");
+        let last = commit(&mut catalog, 5);
+        assert_eq!(catalog.sources().expect("read"), [last]);
+        execute(&catalog, "DELETE FROM source");
+        let last = commit(&mut catalog, 6);
+        let reader = Catalog::open_to_read(catalog.path.parent().expect("a folder")).expect("opened");
+        catalog.close().expect("closed");
         assert_eq!(reader.sources().expect("read"), [last]);
     }
 
     /// After a kill nobody has it in memory, and what moved of it alone does not say what it is.
     #[test]
     fn a_source_whose_row_is_gone_is_begun_anew_after_a_kill() {
-        let (dir, mut catalogue, mut commit) = moving();
-        commit(&mut catalogue, 2);
-        execute(&catalogue, "DELETE FROM source");
-        drop(catalogue);
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened again");
-        assert_eq!(catalogue.sources().expect("read"), []);
-        let last = commit(&mut catalogue, 3);
-        assert_eq!(catalogue.sources().expect("read"), [last]);
+        let (dir, mut catalog, mut commit) = moving();
+        commit(&mut catalog, 2);
+        execute(&catalog, "DELETE FROM source");
+        drop(catalog);
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened again");
+        assert_eq!(catalog.sources().expect("read"), []);
+        let last = commit(&mut catalog, 3);
+        assert_eq!(catalog.sources().expect("read"), [last]);
         for seq in 4..9 {
-            let last = commit(&mut catalogue, seq);
-            assert_eq!(catalogue.sources().expect("read"), [last]);
+            let last = commit(&mut catalog, seq);
+            assert_eq!(catalog.sources().expect("read"), [last]);
         }
     }
 
@@ -612,19 +612,19 @@ mod tests {
     #[test]
     fn a_row_that_is_damaged_is_written_anew_from_memory() {
         for is_closed in [false, true] {
-            let (dir, mut catalogue, mut commit) = moving();
-            (2..=3).for_each(|seq| drop(commit(&mut catalogue, seq)));
-            execute(&catalogue, FLIP);
-            assert!(catalogue.sources().is_err());
-            let mut last = commit(&mut catalogue, 4);
+            let (dir, mut catalog, mut commit) = moving();
+            (2..=3).for_each(|seq| drop(commit(&mut catalog, seq)));
+            execute(&catalog, FLIP);
+            assert!(catalog.sources().is_err());
+            let mut last = commit(&mut catalog, 4);
             if is_closed {
-                catalogue.close().expect("closed");
-                catalogue = Catalogue::open_to_write(dir.path()).expect("opened again");
+                catalog.close().expect("closed");
+                catalog = Catalog::open_to_write(dir.path()).expect("opened again");
             } else {
-                assert!(catalogue.sources().is_err());
-                last = commit(&mut catalogue, 5);
+                assert!(catalog.sources().is_err());
+                last = commit(&mut catalog, 5);
             }
-            assert_eq!((catalogue.sources().expect("read"), rows(&catalogue)), (vec![last], 0));
+            assert_eq!((catalog.sources().expect("read"), rows(&catalog)), (vec![last], 0));
         }
     }
 
@@ -632,90 +632,90 @@ mod tests {
     /// that is whole.
     #[test]
     fn a_row_that_is_damaged_is_left_out_by_a_repair() {
-        let (dir, mut catalogue, mut commit) = moving();
-        let second = commit(&mut catalogue, 2);
-        commit(&mut catalogue, 3);
-        execute(&catalogue, FLIP);
-        drop(catalogue);
+        let (dir, mut catalog, mut commit) = moving();
+        let second = commit(&mut catalog, 2);
+        commit(&mut catalog, 3);
+        execute(&catalog, FLIP);
+        drop(catalog);
         for error in [
-            Catalogue::open_to_write(dir.path()).err(),
-            Catalogue::open_to_read(dir.path()).expect("opened").sources().err(),
-            Catalogue::open_to_read(dir.path()).expect("opened").books().err(),
+            Catalog::open_to_write(dir.path()).err(),
+            Catalog::open_to_read(dir.path()).expect("opened").sources().err(),
+            Catalog::open_to_read(dir.path()).expect("opened").books().err(),
         ] {
-            let Some(error @ StoreError::MovesDamaged { .. }) = error else { panic!("{error:?}") };
+            let Some(error @ StoreError::SourceLogDamaged { .. }) = error else { panic!("{error:?}") };
             assert!(error.is_damage());
             assert!(error.to_string().contains("commit 3 is damaged: its checksum is another. "), "{error}");
             let says = format!("run `daytable repair --data {}`", dir.path().display());
             assert!(error.to_string().contains(&says), "{error}");
         }
-        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
-        catalogue.check_moved().expect("it can be mended");
-        let said = catalogue.mend_moved().expect("mended");
+        let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
+        catalog.check_moved().expect("it can be mended");
+        let said = catalog.mend_moved().expect("mended");
         assert!(said.len() == 1 && said[0].contains("what sources moved in commit 3 is damaged"), "{said:?}");
-        assert_eq!(catalogue.mend_moved().expect("whole"), [""; 0]);
-        drop(catalogue);
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        assert_eq!(catalogue.sources().expect("read"), [second]);
-        let last = commit(&mut catalogue, 4);
-        assert_eq!(catalogue.sources().expect("read"), [last]);
+        assert_eq!(catalog.mend_moved().expect("whole"), [""; 0]);
+        drop(catalog);
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalog.sources().expect("read"), [second]);
+        let last = commit(&mut catalog, 4);
+        assert_eq!(catalog.sources().expect("read"), [last]);
     }
 
     /// A block of the disk that was lost takes SQLite's own chain of pages with it: such a row cannot even be deleted.
     #[test]
     fn a_row_whose_pages_are_lost_is_left_out_as_well() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
         let mut source = tests_state(1);
         for seq in 1..4 {
             source.position += 1;
             source.learned = format!("{seq}").repeat(20_000);
             let commit =
-                catalogue.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
+                catalog.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
             commit.expect("committed");
         }
-        sqlite::checkpoint(catalogue.connection(), true).expect("moved");
-        drop(catalogue);
-        let path = Catalogue::path_in(dir.path());
+        sqlite::checkpoint(catalog.connection(), true).expect("moved");
+        drop(catalog);
+        let path = Catalog::path_in(dir.path());
         let mut bytes = std::fs::read(&path).expect("read");
         let pages = bytes.chunks_mut(4096).filter(|page| page[100..].iter().all(|byte| *byte == b'2'));
         pages.for_each(|page| page.fill(0));
         std::fs::write(&path, bytes).expect("written");
-        let error = Catalogue::open_to_write(dir.path()).err();
-        assert!(matches!(&error, Some(StoreError::MovesDamaged { which, .. }) if which == "commit 2"), "{error:?}");
-        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
-        let said = catalogue.mend_moved().expect("mended");
+        let error = Catalog::open_to_write(dir.path()).err();
+        assert!(matches!(&error, Some(StoreError::SourceLogDamaged { which, .. }) if which == "commit 2"), "{error:?}");
+        let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
+        let said = catalog.mend_moved().expect("mended");
         assert!(said.len() == 1 && said[0].contains("commit 2 is damaged"), "{said:?}");
-        drop(catalogue);
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        assert_eq!(catalogue.sources().expect("read"), [source.clone()]);
+        drop(catalog);
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalog.sources().expect("read"), [source.clone()]);
         for seq in 4..15 {
             source.position += 1;
             let sources = [Arc::new(source.clone())];
-            let commit = catalogue.commit(seq, &[], sources.iter(), [].iter(), None, BookEntry::default());
+            let commit = catalog.commit(seq, &[], sources.iter(), [].iter(), None, BookEntry::default());
             commit.expect("committed");
         }
-        catalogue.close().expect("closed");
-        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        assert_eq!(catalogue.sources().expect("read"), [source]);
+        catalog.close().expect("closed");
+        let catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalog.sources().expect("read"), [source]);
     }
 
     /// The rows before a leaf that was lost are read from the other end.
     #[test]
     fn rows_on_whole_pages_are_kept() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
+        let mut catalog = Catalog::open_to_write(dir.path()).expect("opened");
         let mut states = Vec::new();
         for seq in 1..5 {
             let source = SourceState { position: seq, learned: format!("{seq}").repeat(1500), ..tests_state(1) };
             let seq = seq.cast_signed();
             let commit =
-                catalogue.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
+                catalog.commit(seq, &[], [Arc::new(source.clone())].iter(), [].iter(), None, BookEntry::default());
             commit.expect("committed");
             states.push(source);
         }
-        sqlite::checkpoint(catalogue.connection(), true).expect("moved");
-        drop(catalogue);
-        let path = Catalogue::path_in(dir.path());
+        sqlite::checkpoint(catalog.connection(), true).expect("moved");
+        drop(catalog);
+        let path = Catalog::path_in(dir.path());
         let mut bytes = std::fs::read(&path).expect("read");
         let has = |page: &[u8], text: &str| memchr::memmem::find(page, text.repeat(1000).as_bytes()).is_some();
         let mut pages: Vec<&mut [u8]> = bytes.chunks_mut(4096).collect();
@@ -724,44 +724,44 @@ mod tests {
         assert!(first_lost > 1, "all rows are on one page");
         last.fill(0);
         std::fs::write(&path, bytes).expect("written");
-        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
-        let said = catalogue.mend_moved().expect("mended");
+        let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
+        let said = catalog.mend_moved().expect("mended");
         assert!(said.len() == 1 && said[0].contains("the last commits is damaged"), "{said:?}");
-        drop(catalogue);
-        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        assert_eq!(catalogue.sources().expect("read"), [states[first_lost - 2].clone()]);
+        drop(catalog);
+        let catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        assert_eq!(catalog.sources().expect("read"), [states[first_lost - 2].clone()]);
     }
 
     /// It is no damage, so a repair may not throw it away.
     #[test]
     fn a_row_of_a_newer_version_is_refused() {
-        let (dir, mut catalogue, mut commit) = moving();
-        commit(&mut catalogue, 2);
+        let (dir, mut catalog, mut commit) = moving();
+        commit(&mut catalog, 2);
         let rest = [VERSION + 1, 7, 7, 7];
         let row = [&xxh3_64(&rest).to_le_bytes()[..], &rest].concat();
-        catalogue.connection().execute("UPDATE moved SET sources = ?1 WHERE seq = 2", [row]).expect("written");
+        catalog.connection().execute("UPDATE moved SET sources = ?1 WHERE seq = 2", [row]).expect("written");
         let newer = |error: Option<StoreError>| {
             let Some(error @ StoreError::Refused(_)) = error else { panic!("{error:?}") };
             assert!(error.to_string().contains("commit 2 is of version 2") && !error.is_damage(), "{error}");
         };
-        newer(catalogue.sources().err());
-        drop(catalogue);
-        newer(Catalogue::open_to_write(dir.path()).err());
-        let mut catalogue = Catalogue::open_to_repair(dir.path()).expect("opened");
-        newer(catalogue.check_moved().err());
-        newer(catalogue.mend_moved().err());
-        assert_eq!(rows(&catalogue), 2);
+        newer(catalog.sources().err());
+        drop(catalog);
+        newer(Catalog::open_to_write(dir.path()).err());
+        let mut catalog = Catalog::open_to_repair(dir.path()).expect("opened");
+        newer(catalog.check_moved().err());
+        newer(catalog.mend_moved().err());
+        assert_eq!(rows(&catalog), 2);
     }
 
     /// The commit that has it entered writes no row of its own.
     #[test]
     fn a_commit_that_enters_writes_no_row() {
-        let (_dir, mut catalogue, mut commit) = moving();
+        let (_dir, mut catalog, mut commit) = moving();
         let count = "CREATE TABLE written(seq); CREATE TRIGGER count AFTER INSERT ON moved
                      BEGIN INSERT INTO written VALUES (new.seq); END";
-        catalogue.connection().execute_batch(count).expect("made");
-        (2..12).for_each(|seq| drop(commit(&mut catalogue, seq)));
-        let mut statement = catalogue.connection().prepare("SELECT seq FROM written").expect("read");
+        catalog.connection().execute_batch(count).expect("made");
+        (2..12).for_each(|seq| drop(commit(&mut catalog, seq)));
+        let mut statement = catalog.connection().prepare("SELECT seq FROM written").expect("read");
         let written = statement.query_map([], |row| row.get(0)).expect("read");
         let written: Vec<i64> = written.collect::<rusqlite::Result<_>>().expect("read");
         assert_eq!(written, [2, 3, 4, 6, 7, 8, 9, 11]);
@@ -771,27 +771,27 @@ mod tests {
     /// place.
     #[test]
     fn nothing_is_entered_after_a_commit_that_failed() {
-        let (dir, mut catalogue, mut commit) = moving();
-        let last = commit(&mut catalogue, 2);
+        let (dir, mut catalog, mut commit) = moving();
+        let last = commit(&mut catalog, 2);
         let touched = [Touched { file: "nowhere", entities: 1, times: None }];
         let moved = [Arc::new(SourceState { position: 999, ..tests_state(1) })];
-        let failed = catalogue.commit(3, &touched, moved.iter(), [].iter(), None, BookEntry::default());
+        let failed = catalog.commit(3, &touched, moved.iter(), [].iter(), None, BookEntry::default());
         assert!(failed.is_err());
-        assert!(catalogue.forget_sources(Ticks::MAX).is_err());
-        catalogue.close().expect("closed");
-        let catalogue = Catalogue::open_to_write(dir.path()).expect("opened");
-        assert_eq!((catalogue.sources().expect("read"), rows(&catalogue)), (vec![last], 2));
+        assert!(catalog.forget_sources(Ticks::MAX).is_err());
+        catalog.close().expect("closed");
+        let catalog = Catalog::open_to_write(dir.path()).expect("opened");
+        assert_eq!((catalog.sources().expect("read"), rows(&catalog)), (vec![last], 2));
     }
 
     proptest! {
         /// What was written of a source is laid over what was known of it, whole.
         #[test]
         fn moves_round_trip(source in source()) {
-            let mut latest = Latest::default();
-            read_moves(&bytes_of([&source]), &mut latest).expect("what was written");
+            let mut latest = LatestDeltas::default();
+            read_log_row(&bytes_of([&source]), &mut latest).expect("what was written");
             let old = tests_state(source.identity);
             let mut found = SourceState { inode: old.inode, ..tests_state(source.identity) };
-            latest.remove(&source.identity).expect("the source").lay_over(&mut found);
+            latest.remove(&source.identity).expect("the source").apply(&mut found);
             prop_assert_eq!(found, source);
         }
 
@@ -801,14 +801,14 @@ mod tests {
             let bytes = [&[VERSION], &bytes[..]].concat();
             let mut sealed = xxh3_64(&bytes).to_le_bytes().to_vec();
             sealed.extend(&bytes);
-            let mut latest = Latest::default();
+            let mut latest = LatestDeltas::default();
             // Whatever it is, it does not panic.
-            let _ = read_moves(&sealed, &mut latest);
+            let _ = read_log_row(&sealed, &mut latest);
             prop_assert!(latest.len() <= bytes.len());
             let mut written = bytes_of([&source]);
             let at = at % written.len();
             written[at] ^= 1;
-            prop_assert!(read_moves(&written, &mut Latest::default()).is_err());
+            prop_assert!(read_log_row(&written, &mut LatestDeltas::default()).is_err());
         }
 
         /// Whatever commits move, entered or not, sources are what they were given last; also for who reads them in another
@@ -818,8 +818,8 @@ mod tests {
             commits in proptest::collection::vec((proptest::collection::vec(source(), 0..4), 0u8..8), 1..16),
         ) {
             let dir = tempfile::tempdir().expect("a folder");
-            let mut writer = Catalogue::open_to_write(dir.path()).expect("opened");
-            let reader = Catalogue::open_to_read(dir.path()).expect("opened");
+            let mut writer = Catalog::open_to_write(dir.path()).expect("opened");
+            let reader = Catalog::open_to_read(dir.path()).expect("opened");
             let mut want: BTreeMap<u64, SourceState> = BTreeMap::new();
             for (seq, (sources, what)) in (1..).zip(commits) {
                 // Once in a while it is another source that has the identity.
@@ -830,7 +830,7 @@ mod tests {
                 });
                 let sources: BTreeMap<u64, Arc<SourceState>> =
                     sources.map(|source| (source.identity, Arc::new(source))).collect();
-                let no_keys: [Once; 0] = [];
+                let no_keys: [IdempotencyKey; 0] = [];
                 let touched: [Touched<'_>; 0] = [];
                 writer
                     .commit(seq, &touched, sources.values(), no_keys.iter(), None, BookEntry::default())
@@ -847,10 +847,10 @@ mod tests {
                     }
                 }
                 if what == 2 {
-                    writer = Catalogue::open_to_write(dir.path()).expect("opened again");
+                    writer = Catalog::open_to_write(dir.path()).expect("opened again");
                 }
-                let by_identity = |catalogue: &Catalogue| -> BTreeMap<u64, SourceState> {
-                    catalogue.sources().expect("read").into_iter().map(|source| (source.identity, source)).collect()
+                let by_identity = |catalog: &Catalog| -> BTreeMap<u64, SourceState> {
+                    catalog.sources().expect("read").into_iter().map(|source| (source.identity, source)).collect()
                 };
                 prop_assert_eq!(&by_identity(&writer), &want);
                 prop_assert_eq!(&by_identity(&reader), &want);

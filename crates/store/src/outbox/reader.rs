@@ -1,12 +1,12 @@
 //! What waits to be sent, read beside the committer, in the order of its commits.
 
-use super::Sent;
+use super::SentPage;
 use crate::StoreError;
-use crate::format::catalog::{Committed, LiveFile, Role};
-use crate::format::day::{HEADER_COLUMNS, partition_name, read_header};
+use crate::format::catalog::{Committed, FileRole, LiveFile};
+use crate::format::day_file::{HEADER_COLUMNS, partition_name, read_header};
 use crate::format::pack::{self, PageRow, Place};
 use crate::format::page::Page;
-use crate::read::{Opened, Range, Reader, begin};
+use crate::read::{OpenDayFile, Range, Reader, begin};
 use daytable_model::key::{DayTable, RowKey};
 use daytable_model::time::Ticks;
 use rusqlite::params;
@@ -15,25 +15,25 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Pages that one look gives at most.
-const PAGES_A_LOOK: usize = 2000;
+const PAGES_PER_SCAN: usize = 2000;
 
 /// The outbox, opened to read. For one thread.
-pub struct Unsent {
+pub struct OutboxReader {
     reader: Reader,
 }
 
 /// A page that waits, without its rows.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub struct WaitingPage {
     page: PageRow,
     /// The body of a packed page: its place changes as others leave the pack.
     body: Option<Vec<u8>>,
 }
 
-impl Head {
+impl WaitingPage {
     /// By what it is removed.
-    pub fn sent(&self) -> Sent {
-        Sent::of(&self.page)
+    pub fn sent(&self) -> SentPage {
+        SentPage::of(&self.page)
     }
 
     /// The number of its partition in its file.
@@ -63,7 +63,7 @@ impl Head {
 
 /// How far a file was looked at.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct OutboxPosition {
     /// The last row of `page`; none before the first look.
     page: Option<i64>,
     /// The commit up to which packs were looked at.
@@ -72,19 +72,19 @@ pub struct Seen {
 
 /// What came to a file since the last look.
 #[derive(Debug, Default)]
-pub struct News {
+pub struct NewPages {
     /// New pages, in the order they were written.
-    pub pages: Vec<Head>,
+    pub pages: Vec<WaitingPage>,
     /// Partitions, by number, that have pages which are not among these.
     pub behind: BTreeSet<i64>,
     /// Whether there is more to see at once.
     pub has_more: bool,
 }
 
-impl Unsent {
+impl OutboxReader {
     /// Opens a data folder.
-    pub fn open(data_dir: &Path) -> Result<Unsent, StoreError> {
-        Ok(Unsent { reader: Reader::open(data_dir)? })
+    pub fn open(data_dir: &Path) -> Result<OutboxReader, StoreError> {
+        Ok(OutboxReader { reader: Reader::open(data_dir)? })
     }
 
     /// Lets go of files that went.
@@ -94,22 +94,22 @@ impl Unsent {
 
     /// The files of the outbox, the oldest day and generation first.
     pub fn files(&self) -> Result<Vec<LiveFile>, StoreError> {
-        let mut files = self.reader.catalogue().files()?;
-        files.retain(|file| file.role == Role::Outbox);
+        let mut files = self.reader.catalog().files()?;
+        files.retain(|file| file.role == FileRole::Outbox);
         files.sort_by_key(|file| (file.day.start(), file.day.clone(), file.generation()));
         Ok(files)
     }
 
     /// The newest time that a record gave by itself, over all that was ever committed.
     pub fn newest(&self) -> Result<Option<Ticks>, StoreError> {
-        self.reader.catalogue().newest()
+        self.reader.catalog().newest()
     }
 
     /// What came to `file` since `seen`, which is moved on. The first look gives no pages, only who has some.
-    pub fn news(&self, file: &LiveFile, seen: &mut Seen) -> Result<News, StoreError> {
-        self.look(file, |opened, committed| match seen.page {
-            None => first_look(opened, committed, seen),
-            Some(after) => next_look(opened, committed, seen, after),
+    pub fn new_pages(&self, file: &LiveFile, seen: &mut OutboxPosition) -> Result<NewPages, StoreError> {
+        self.with_snapshot(file, |opened, committed| match seen.page {
+            None => first_scan(opened, committed, seen),
+            Some(after) => next_scan(opened, committed, seen, after),
         })
     }
 
@@ -119,11 +119,11 @@ impl Unsent {
         &self,
         file: &LiveFile,
         partition: i64,
-        known: &HashSet<Sent>,
+        known: &HashSet<SentPage>,
         count: usize,
         newest_first: bool,
-    ) -> Result<(Vec<Head>, bool), StoreError> {
-        self.look(file, |opened, committed| {
+    ) -> Result<(Vec<WaitingPage>, bool), StoreError> {
+        self.with_snapshot(file, |opened, committed| {
             let order = if newest_first { "DESC" } else { "ASC" };
             let select = format!(
                 "SELECT {HEADER_COLUMNS} FROM page WHERE partition = ?1 AND seq <= ?2
@@ -137,7 +137,7 @@ impl Unsent {
             let (first, last) = RowKey::range(Ticks::MIN, Ticks::MAX);
             let only = BTreeMap::from([(partition, Arc::from(""))]);
             pages.extend(pack::pages_in(&opened.connection, first, last, Some(&only))?);
-            pages.retain(|page| committed.includes(page.seq) && !known.contains(&Sent::of(page)));
+            pages.retain(|page| committed.includes(page.seq) && !known.contains(&SentPage::of(page)));
             pages.sort_by_key(|page| (page.seq, page.place));
             if newest_first {
                 pages.reverse();
@@ -150,8 +150,8 @@ impl Unsent {
     }
 
     /// About how many entities of a partition wait: those in packs of tiny pages are not counted.
-    pub fn waiting_of(&self, file: &LiveFile, partition: i64) -> Result<u64, StoreError> {
-        self.look(file, |opened, _| {
+    pub fn entities_of(&self, file: &LiveFile, partition: i64) -> Result<u64, StoreError> {
+        self.with_snapshot(file, |opened, _| {
             let sum = "SELECT coalesce(sum(entities), 0) FROM page WHERE partition = ?1";
             opened.connection.prepare_cached(sum)?.query_row([partition], |row| row.get::<_, i64>(0))
         })
@@ -179,12 +179,12 @@ impl Unsent {
 
     /// The name of a partition.
     pub fn partition(&self, file: &LiveFile, partition: i64) -> Result<Option<Arc<str>>, StoreError> {
-        self.look(file, |opened, _| partition_name(&opened.connection, partition))
+        self.with_snapshot(file, |opened, _| partition_name(&opened.connection, partition))
     }
 
     /// The rows of a page; none where it went, or was merged with others.
-    pub fn read(&self, file: &LiveFile, head: &Head) -> Result<Option<Page>, StoreError> {
-        let opened = match self.reader.take(file) {
+    pub fn read(&self, file: &LiveFile, head: &WaitingPage) -> Result<Option<Page>, StoreError> {
+        let opened = match self.reader.acquire(file) {
             Ok(opened) => opened,
             Err(StoreError::TableGone(_)) => return Ok(None),
             Err(error) => return Err(error),
@@ -207,7 +207,7 @@ impl Unsent {
                 false => Ok(None),
             }
         })();
-        self.reader.give_back(opened);
+        self.reader.release(opened);
         read
     }
 
@@ -217,27 +217,27 @@ impl Unsent {
     }
 
     /// Reads in a snapshot of `file`; a file that is gone has nothing.
-    pub(crate) fn look<T: Default>(
+    pub(crate) fn with_snapshot<T: Default>(
         &self,
         file: &LiveFile,
-        read: impl FnOnce(&Opened, &Committed) -> rusqlite::Result<T>,
+        read: impl FnOnce(&OpenDayFile, &Committed) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         // Before the snapshot: every page up to it is in it.
-        let committed = self.reader.catalogue().committed()?;
-        let opened = match self.reader.take(file) {
+        let committed = self.reader.catalog().committed()?;
+        let opened = match self.reader.acquire(file) {
             Ok(opened) => opened,
             Err(StoreError::TableGone(_)) => return Ok(T::default()),
             Err(error) => return Err(error),
         };
         let found = begin(&opened)
             .and_then(|_| read(&opened, &committed).map_err(|error| StoreError::sqlite(&opened.path)(error)));
-        self.reader.give_back(opened);
+        self.reader.release(opened);
         found
     }
 }
 
-fn first_look(opened: &Opened, committed: &Committed, seen: &mut Seen) -> rusqlite::Result<News> {
-    let mut news = News::default();
+fn first_scan(opened: &OpenDayFile, committed: &Committed, seen: &mut OutboxPosition) -> rusqlite::Result<NewPages> {
+    let mut news = NewPages::default();
     let have = "SELECT id FROM partition WHERE EXISTS (SELECT 1 FROM page WHERE page.partition = partition.id)";
     let mut statement = opened.connection.prepare(have)?;
     for partition in statement.query_map([], |row| row.get(0))? {
@@ -259,13 +259,18 @@ fn first_look(opened: &Opened, committed: &Committed, seen: &mut Seen) -> rusqli
     Ok(news)
 }
 
-fn next_look(opened: &Opened, committed: &Committed, seen: &mut Seen, after: i64) -> rusqlite::Result<News> {
-    let mut news = News::default();
+fn next_scan(
+    opened: &OpenDayFile,
+    committed: &Committed,
+    seen: &mut OutboxPosition,
+    after: i64,
+) -> rusqlite::Result<NewPages> {
+    let mut news = NewPages::default();
     let select = format!("SELECT {HEADER_COLUMNS} FROM page WHERE id > ?1 ORDER BY id LIMIT ?2");
     let mut statement = opened.connection.prepare_cached(&select)?;
-    let limit = i64::try_from(PAGES_A_LOOK).unwrap_or(i64::MAX);
+    let limit = i64::try_from(PAGES_PER_SCAN).unwrap_or(i64::MAX);
     let rows = statement.query_map(params![after, limit], read_header)?.collect::<rusqlite::Result<Vec<_>>>()?;
-    news.has_more = rows.len() == PAGES_A_LOOK;
+    news.has_more = rows.len() == PAGES_PER_SCAN;
     for page in rows {
         if page.seq > committed.seq {
             news.has_more = false;
@@ -275,7 +280,7 @@ fn next_look(opened: &Opened, committed: &Committed, seen: &mut Seen, after: i64
             seen.page = Some(id);
         }
         if committed.includes(page.seq) {
-            news.pages.push(Head { page, body: None });
+            news.pages.push(WaitingPage { page, body: None });
         }
     }
     for page in pack::pages_since(&opened.connection, seen.seq)? {
@@ -284,15 +289,15 @@ fn next_look(opened: &Opened, committed: &Committed, seen: &mut Seen, after: i64
         }
     }
     seen.seq = committed.seq;
-    news.pages.sort_by_key(Head::order);
+    news.pages.sort_by_key(WaitingPage::order);
     Ok(news)
 }
 
-fn with_body(opened: &Opened, page: PageRow) -> rusqlite::Result<Head> {
+fn with_body(opened: &OpenDayFile, page: PageRow) -> rusqlite::Result<WaitingPage> {
     let mut body = Vec::new();
     let is_packed = matches!(page.place, Place::Packed { .. });
     if is_packed {
         pack::read_body(&opened.connection, page.place, &mut body)?;
     }
-    Ok(Head { page, body: is_packed.then_some(body) })
+    Ok(WaitingPage { page, body: is_packed.then_some(body) })
 }

@@ -1,18 +1,18 @@
 //! A committer without a store behind it, for tests of sources.
 
 use crate::source::SourceState;
-use crate::write::commit::Intake;
-use crate::write::queue::{Outcome, Submission, Work};
+use crate::write::commit::CommitQueue;
+use crate::write::queue::{CommitOutcome, Submission, Work};
 use std::time::Duration;
 
-/// The other end of an [`Intake`], for tests of sources: takes what they submit without a store behind it.
-pub struct Sink(pub(crate) Intake);
+/// The other end of an [`CommitQueue`], for tests of sources: takes what they submit without a store behind it.
+pub struct TestCommitter(pub(crate) CommitQueue);
 
-impl Sink {
+impl TestCommitter {
     /// An intake with nothing known, and its other end.
-    pub fn new(sources: Vec<SourceState>) -> (Intake, Sink) {
-        let intake = Intake::new(sources);
-        (intake.clone(), Sink(intake))
+    pub fn new(sources: Vec<SourceState>) -> (CommitQueue, TestCommitter) {
+        let intake = CommitQueue::new(sources);
+        (intake.clone(), TestCommitter(intake))
     }
 
     /// Takes the next submission, as if it were committed at once.
@@ -21,7 +21,7 @@ impl Sink {
             Ok(Some(Work::Rows(mut submission))) => {
                 self.0.release(submission.bytes());
                 self.0.committed(submission.advances.clone());
-                std::mem::take(&mut submission.done).tell(Outcome::Committed);
+                std::mem::take(&mut submission.ack).complete(CommitOutcome::Committed);
                 Some(submission)
             }
             _ => None,
@@ -37,7 +37,7 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::queue::{Done, Refused, WAITING_BYTES_MAX};
+    use crate::write::queue::{Ack, SubmitError, WAITING_BYTES_MAX};
 
     fn rows(epoch: u64, bytes: usize) -> Submission {
         // An advance counts 512 bytes.
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_pushes_back_until_there_is_room() {
-        let (intake, sink) = Sink::new(vec![]);
+        let (intake, sink) = TestCommitter::new(vec![]);
         intake.submit(rows(0, WAITING_BYTES_MAX)).expect("room");
         let waiting = std::thread::spawn({
             let intake = intake.clone();
@@ -65,24 +65,24 @@ mod tests {
 
     #[test]
     fn after_a_failure_what_was_read_before_is_refused() {
-        let (intake, sink) = Sink::new(vec![]);
+        let (intake, sink) = TestCommitter::new(vec![]);
         let (told, hears) = std::sync::mpsc::channel();
         let mut submission = rows(0, 512);
-        submission.done = Done::new(move |committed| told.send(committed).expect("heard"));
+        submission.ack = Ack::new(move |committed| told.send(committed).expect("heard"));
         intake.submit(submission).expect("room");
         sink.fail();
         assert_eq!(hears.recv(), Ok(false));
-        assert_eq!(intake.submit(rows(0, 512)), Err(Refused::Stale));
+        assert_eq!(intake.submit(rows(0, 512)), Err(SubmitError::Stale));
         intake.submit(rows(intake.epoch(), 512)).expect("read anew");
     }
 
     #[test]
     fn closing_refuses_more_and_keeps_what_waits() {
-        let (intake, sink) = Sink::new(vec![]);
+        let (intake, sink) = TestCommitter::new(vec![]);
         intake.submit(rows(0, 512)).expect("room");
         intake.close();
-        assert_eq!(intake.submit(rows(0, 512)), Err(Refused::Closed));
+        assert_eq!(intake.submit(rows(0, 512)), Err(SubmitError::Closed));
         assert!(sink.take(Duration::ZERO).is_some());
-        assert!(matches!(intake.next(Duration::ZERO), Err(Refused::Closed)));
+        assert!(matches!(intake.next(Duration::ZERO), Err(SubmitError::Closed)));
     }
 }
