@@ -176,6 +176,26 @@ fn every_dependency_has_a_reason() {
     assert_none("is no dependency any more", gone.collect());
 }
 
+/// The page of faults quotes messages of the program; an ellipsis stands for what differs.
+#[test]
+fn quoted_messages_are_those_of_the_program() {
+    let code: String =
+        ["src", "crates"].iter().flat_map(|folder| super::sources(folder)).map(|file| file.text).collect();
+    let mut code_on_one_line = String::new();
+    for line in code.split('\n') {
+        let line = line.trim();
+        code_on_one_line.push_str(line.strip_suffix('\\').unwrap_or(line));
+    }
+    let page = text(Path::new("docs/operate/disaster.md"));
+    let symptoms = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let quotes: Vec<&str> = symptoms.flat_map(|symptom| symptom.split('"').skip(1).step_by(2)).collect();
+    assert!(quotes.len() > 5, "{quotes:?}");
+    let fragments = quotes.iter().flat_map(|quote| quote.split('\u{2026}')).map(|part| part.trim().trim_matches('`'));
+    let fragments = fragments.filter(|part| part.contains(' ') && !part.contains(char::is_numeric));
+    let missing = fragments.filter(|part| !code_on_one_line.contains(part)).map(str::to_owned);
+    assert_none("no message has these words", missing.collect());
+}
+
 /// A block that waits for something forever would hang whoever runs it.
 #[test]
 fn every_wait_in_a_command_block_ends() {
